@@ -1,0 +1,31 @@
+/* log.c - one line, one rank, one level. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static cs_log_level least_level = CS_LOG_INFO;
+static int          own_rank;
+
+void cs_log_open(cs_log_level least, int rank)
+{
+    least_level = least;
+    own_rank    = rank;
+}
+
+int cs_log_rank(void)
+{
+    return own_rank;
+}
+
+void cs_log(cs_log_level level, const char *format, ...)
+{
+    if (level < least_level || (own_rank != 0 && level < CS_LOG_ERROR))
+        return;
+    char    line[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
+}

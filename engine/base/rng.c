@@ -1,0 +1,42 @@
+/* rng.c - keys from names, and values from keys. */
+#include "base/rng.h"
+
+#include <math.h>
+
+/* The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every input bit moves every output bit. */
+static uint64_t scramble(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+uint64_t cs_rng_mix(uint64_t key, uint64_t number)
+{
+    return scramble(key + 0x9e3779b97f4a7c15u * (number + 1));
+}
+
+uint64_t cs_rng_key(uint64_t seed, const char *name)
+{
+    uint64_t key = cs_rng_mix(0x6373706565642121u, seed);
+    for (; *name; name++)
+        key = cs_rng_mix(key, (unsigned char)*name);
+    return key;
+}
+
+double cs_rng_uniform(uint64_t key, uint64_t index)
+{
+    cs_rng_block block = cs_rng_philox(key, index);
+    uint64_t     bits  = (uint64_t)block.word[1] << 32 | block.word[0];
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+float cs_rng_normal(uint64_t key, uint64_t index)
+{
+    cs_rng_block block = cs_rng_philox(key, index / 4); /* four words make two pairs, two pairs four values */
+    int          pair  = (int)(index % 4 / 2);
+    double       angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
+    double       first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;
+    double       swing = index % 2 ? sin(angle) : cos(angle);
+    return (float)(sqrt(-2 * log(first)) * swing);
+}

@@ -1,0 +1,36 @@
+/* rng.h - counter-based random bits: a value depends on (key, index), never on a rank or on what was drawn before.
+ *
+ * Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). */
+#ifndef CS_BASE_RNG_H
+#define CS_BASE_RNG_H
+
+#include <stdint.h>
+
+typedef struct {
+    uint32_t word[4];
+} cs_rng_block;
+
+/* 128 random bits for (key, counter). Inline: kernels vectorise it. */
+static inline cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
+{
+    uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
+    uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
+    for (int round = 0; round < 10; round++) {
+        uint64_t low = (uint64_t)0xD2511F53u * a, high = (uint64_t)0xCD9E8D57u * c;
+        uint32_t next_a = (uint32_t)(high >> 32) ^ b ^ key0, next_c = (uint32_t)(low >> 32) ^ d ^ key1;
+        b = (uint32_t)high;
+        d = (uint32_t)low;
+        a = next_a;
+        c = next_c;
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return (cs_rng_block){ { a, b, c, d } };
+}
+
+uint64_t cs_rng_key(uint64_t seed, const char *name);        /* of a name                     */
+uint64_t cs_rng_mix(uint64_t key, uint64_t number);          /* a key further split by number */
+double   cs_rng_uniform(uint64_t key, uint64_t index);       /* [0, 1)                        */
+float    cs_rng_normal(uint64_t key, uint64_t index);        /* mean 0, deviation 1 (Box-Muller) */
+
+#endif

@@ -1,0 +1,80 @@
+/* status.c - the last failure of a thread, and what it means to a shell. */
+#include "base/status.h"
+#include "base/must.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERROR_BYTES = 16384 };
+
+static _Thread_local char last_error[ERROR_BYTES];
+
+cs_status cs_fail(cs_status status, const char *format, ...)
+{
+    char    sentence[ERROR_BYTES]; /* a caller may pass cs_error() itself */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    memcpy(last_error, sentence, strlen(sentence) + 1);
+    return status;
+}
+
+cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
+{
+    char    sentence[ERROR_BYTES / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    return cs_fail(status, "%s: %s", sentence, strerror(error_number));
+}
+
+const char *cs_error(void)
+{
+    return last_error;
+}
+
+int cs_exit_code(cs_status status)
+{
+    switch (status) {
+    case CS_OK:         return 0;
+    case CS_BAD_CONFIG: return 78;
+    case CS_BAD_FILE:   return 65;
+    case CS_NOT_FOUND:  return 66;
+    case CS_NO_DEVICE:  return 69;
+    case CS_NO_PEER:    return 75;
+    default:            return 1;
+    }
+}
+
+void cs_must(cs_status status, const char *what)
+{
+    if (status == CS_OK)
+        return;
+    if (cs_log_rank() == 0 || status == CS_NO_PEER)
+        fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
+    exit(cs_exit_code(status));
+}
+
+void cs_fatal(cs_status status, const char *format, ...)
+{
+    char    sentence[ERROR_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "cspeed: rank %d: %s\n", cs_log_rank(), sentence);
+    fflush(NULL);
+    _Exit(cs_exit_code(status));
+}
+
+void cs_assert_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "cspeed: rank %d: %s:%d: assertion failed: %s\n", cs_log_rank(), file, line, condition);
+    abort();
+}

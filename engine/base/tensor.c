@@ -1,0 +1,39 @@
+/* tensor.c - shapes: the arithmetic of cs_tensor. */
+#include "cspeed.h"
+
+size_t cs_dtype_bytes(cs_dtype dtype)
+{
+    static const size_t bytes[] = { [CS_F32] = 4, [CS_BF16] = 2, [CS_F16] = 2, [CS_I32] = 4, [CS_I64] = 8, [CS_U8] = 1 };
+    return bytes[dtype];
+}
+
+int64_t cs_count(cs_tensor tensor)
+{
+    int64_t count = 1;
+    for (int i = 0; i < tensor.dims; i++)
+        count *= tensor.shape[i];
+    return count;
+}
+
+int64_t cs_columns(cs_tensor tensor)
+{
+    return tensor.dims ? tensor.shape[tensor.dims - 1] : 1;
+}
+
+int64_t cs_rows(cs_tensor tensor)
+{
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < tensor.dims; i++)
+        rows *= tensor.shape[i];
+    return rows;
+}
+
+cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns)
+{
+    return (cs_tensor){ data, dtype, 2, { rows, columns } };
+}
+
+cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count)
+{
+    return (cs_tensor){ data, dtype, 1, { count } };
+}

@@ -1,0 +1,55 @@
+/* config.h - what a run is told: one struct, filled from JSON by the key tables and resolved for this world. */
+#ifndef CS_CONFIG_CONFIG_H
+#define CS_CONFIG_CONFIG_H
+
+#include "base/keys.h"
+#include "comm/world.h"
+#include "optim/optim.h"
+#include "optim/scaler.h"
+#include "schedule/schedule.h"
+
+enum { CS_CONFIG_FILES = 256 };
+
+/* Resolved by cs_config_finish: no "auto" left, the batch triangle closed. */
+typedef struct {
+    /* batch triangle: train_batch_size = micro_batch * accumulation * world size */
+    int64_t train_batch_size, micro_batch, accumulation;
+
+    cs_dtype             dtype; /* fp16.enabled, bf16.enabled, else fp32 */
+    cs_scaler_settings   scaler;
+    bool                 check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
+    cs_optim_settings    optim;
+    cs_schedule_settings schedule;
+    double               gradient_clipping; /* 0: off */
+    bool                 prescale_gradients, gradient_sum; /* gradient_allreduce_op "sum" */
+    int                  stage;             /* zero_optimization.stage */
+    int64_t              steps_per_print;   /* 0: never */
+    bool                 wall_clock_breakdown;
+
+    /* the "cspeed" section */
+    const char *model_path; /* a folder with config.json; NULL when model is an object */
+    json_t     *model;      /* the keys of config.json; NULL: none named               */
+    const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
+    int         train_count, valid_count;
+    int64_t     seq_len;
+    bool        shuffle;
+    int64_t     steps, epochs; /* epochs 0: steps rule */
+    int64_t     seed;
+    const char *output, *load, *tag, *metrics;
+    int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches;
+    int         device;     /* 0 auto, 1 cpu, 2 cuda       */
+    int64_t     threads;    /* 0: auto                     */
+    const char *comm;       /* "auto", "self", "shm"       */
+    int         recompute;  /* 0 none, 1 unit              */
+    int64_t     prefetch;
+} cs_settings;
+
+struct cs_config {
+    cs_json    *doc;
+    cs_world    world;
+    bool        finished;
+    cs_settings settings;
+    char       *text; /* the resolved file as JSON, what a checkpoint's ds_config.json holds */
+};
+
+#endif

@@ -1,0 +1,225 @@
+/* cspeed.h - the public language: run a training, write a model, know why it failed.
+ *
+ * A training is five verbs, DeepSpeed's:
+ *
+ *     cs_config *config; cs_engine *engine; cs_data *data;
+ *     CS_MUST(cs_config_open(&config, "ds_config.json"));
+ *     CS_MUST(cs_initialize(&engine, config, NULL));
+ *     CS_MUST(cs_data_open(&data, engine, "train"));
+ *     for (int64_t step = 0; step < 100;) {
+ *         cs_batch batch = cs_data_next(data);
+ *         cs_forward(engine, &batch);
+ *         cs_backward(engine);
+ *         if (cs_step(engine)) step++;
+ *     }
+ *     CS_MUST(cs_save_checkpoint(engine, "runs/mine", NULL, NULL));
+ *
+ * Every rank runs the same program and calls the same verbs in the same order. Functions that may
+ * fail for a user's reasons return a cs_status, and cs_error() is the sentence. What runs every step
+ * returns nothing; if the machine or the program is wrong it prints a sentence and ends the process.
+ * The engine owns all it hands out: a pointer from a getter dies with its owner. An engine belongs to
+ * the thread that opened it. */
+#ifndef CSPEED_H
+#define CSPEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CS_VERSION "0.1.0"
+
+typedef struct cs_engine cs_engine;
+typedef struct cs_config cs_config;
+typedef struct cs_model  cs_model;
+typedef struct cs_unit   cs_unit;
+typedef struct cs_pass   cs_pass;
+typedef struct cs_data   cs_data;
+typedef struct cs_stream cs_stream;
+
+typedef enum {
+    CS_OK,
+    CS_BAD_CONFIG, /* the configuration is wrong                     exit code 78 */
+    CS_BAD_FILE,   /* a file's content is wrong                                65 */
+    CS_NOT_FOUND,  /* a named file or checkpoint is missing                    66 */
+    CS_NO_MEMORY,  /*                                                           1 */
+    CS_NO_DEVICE,  /* no such device here                                      69 */
+    CS_NO_PEER,    /* another rank was lost or never came                      75 */
+    CS_IO_ERROR,   /* the system refused to read or write                       1 */
+    CS_UNSUPPORTED /* known, and not there                                      1 */
+} cs_status;
+
+typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
+
+enum { CS_MAX_DIMS = 4 };
+
+/* A dense row-major view. It owns nothing. dims 0 is a scalar; an absent tensor has data NULL. */
+typedef struct {
+    void    *data;
+    cs_dtype dtype;
+    int32_t  dims;
+    int64_t  shape[CS_MAX_DIMS];
+} cs_tensor;
+
+size_t    cs_dtype_bytes(cs_dtype dtype);
+int64_t   cs_count(cs_tensor tensor);   /* elements                                          */
+int64_t   cs_columns(cs_tensor tensor); /* the last dimension; 1 for a scalar                */
+int64_t   cs_rows(cs_tensor tensor);    /* all others multiplied                             */
+cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
+cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
+
+/* One micro-batch of this rank.
+ *   language model  inputs, targets: CS_I32 (B, T); a target below 0 is masked out of the loss
+ *   anything else   inputs: CS_F32 (B, ...), targets: whatever the last unit expects, B rows
+ * samples[b] is the sample's number in the global order of the whole training and keys its random
+ * bits (dropout); NULL numbers them by step, micro-step and rank. Borrowed until cs_backward returns. */
+typedef struct {
+    cs_tensor      inputs, targets;
+    const int64_t *samples;
+} cs_batch;
+
+/* ---- 1. Run a training ------------------------------------------------------------------------ */
+
+/* Reads a DeepSpeed configuration (see configs/reference.json). All faults of a file come in one
+ * sentence each: CS_BAD_CONFIG, or CS_NOT_FOUND when there is no such file. Values of kind "KEY.PATH=JSON" given to
+ * cs_config_set() override the file; they are checked when the engine is initialized. */
+cs_status   cs_config_open(cs_config **config, const char *path);
+cs_status   cs_config_set(cs_config *config, const char *assignment);
+cs_status   cs_config_finish(cs_config *config); /* resolve and check for this world; cs_initialize does it if need be */
+void        cs_config_close(cs_config *config);
+int64_t     cs_config_get_int(const cs_config *config, const char *path);    /* a key's resolved value, e.g. "cspeed.steps" */
+double      cs_config_get_number(const cs_config *config, const char *path);
+const char *cs_config_get_string(const cs_config *config, const char *path); /* NULL: unset */
+bool        cs_config_get_bool(const cs_config *config, const char *path);
+void        cs_config_help(void); /* every key: type, default, what it does, or why it is refused */
+
+/* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new (the
+ * engine then owns it), or NULL for the one the configuration names. Collective. */
+cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
+void      cs_destroy(cs_engine *engine); /* accepts NULL */
+
+int         cs_rank(const cs_engine *engine);
+int         cs_world_size(const cs_engine *engine);
+const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, fp32 arithmetic ..." */
+
+void cs_forward(cs_engine *engine, const cs_batch *batch);
+void cs_backward(cs_engine *engine);
+bool cs_step(cs_engine *engine); /* true at a gradient accumulation boundary */
+
+/* The token-weighted mean loss of the last whole optimizer step over all ranks. Never communicates. */
+float cs_loss(cs_engine *engine);
+
+/* What is known of the last whole optimizer step. */
+typedef struct {
+    int64_t step;          /* optimizer steps so far, skipped ones included       */
+    int64_t skipped;       /* steps skipped because gradients overflowed, so far  */
+    int64_t samples;       /* samples so far, over all ranks                      */
+    int64_t tokens;        /* target rows so far, over all ranks                  */
+    double  epoch;         /* passes over the training data; 0 without cs_data    */
+    double  loss;          /* as cs_loss; NaN before the first step               */
+    double  learning_rate; /* the rate this step used                             */
+    double  grad_norm;     /* global L2 norm, unscaled, before clipping; may be infinite */
+    double  loss_scale;    /* the scale this step used; 1 without fp16            */
+    double  step_seconds;  /* wall time of this step on this rank                 */
+    double  tokens_per_second;
+    double  peak_share;    /* arithmetic done over what the matrix roof allows; 0 when unknown */
+} cs_metrics;
+cs_metrics cs_last_step(const cs_engine *engine);
+
+/* Mean loss over `batches` micro-batches a rank of `data` (0: all of it, each window once), the same
+ * bits for any world size. Collective. Leaves the training untouched. */
+cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
+
+/* The model's output for a batch without targets: logits (B*T, vocabulary) for a language model. The
+ * tensor is borrowed until the next verb. Collective; every rank must pass a batch of the same shape. */
+cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output);
+
+/* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
+ * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. */
+cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
+
+typedef struct {
+    bool skip_optimizer_states;    /* DeepSpeed's load_optimizer_states=False    */
+    bool skip_lr_scheduler_states; /* load_lr_scheduler_states=False             */
+    bool module_only;              /* load_module_only: parameters, nothing else */
+} cs_load_options;
+
+/* tag NULL: what dir/latest names, else the newest whole checkpoint, loudly. options NULL: everything.
+ * *client_state (may be NULL) is malloc'ed text. CS_NOT_FOUND when dir holds no checkpoint. Collective. */
+cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag,
+                             const cs_load_options *options, char **client_state);
+
+/* split "train" or "valid": the shards that cspeed.data names. The position belongs to the engine, so
+ * that checkpoints carry it: the next window follows from the number of samples trained on. */
+cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
+cs_batch  cs_data_next(cs_data *data);
+void      cs_data_close(cs_data *data);
+
+/* Runs `run(argument)` in `ranks` processes of this program that form one world, waits for all, and
+ * returns CS_OK if each returned 0. The first failure ends the others and is named in cs_error(). */
+cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument);
+
+/* ---- 2. Write a model ------------------------------------------------------------------------- */
+
+typedef struct {
+    enum { CS_ZEROS, CS_ONES, CS_NORMAL, CS_UNIFORM } how;
+    float std; /* standard deviation, or half the width for CS_UNIFORM */
+} cs_init;
+
+/* A named parameter. value and grad have data while the unit is in use, and NULL outside. grad is fp32
+ * and is added to, never overwritten. */
+typedef struct {
+    const char *name;
+    cs_init     init;
+    bool        decay; /* weight decay applies */
+    cs_tensor   value, grad;
+} cs_param;
+
+/* What units of one sort share. Between units flows one tensor: x is the output of the unit before (the
+ * batch's inputs for the first), y this unit's: (rows, width), or for the last unit the loss of each row,
+ * fp32 (rows, 1). dy of the last unit weighs each row's loss. predict, wanted of a last unit only, may be
+ * NULL; it returns the output instead of the loss. */
+typedef struct {
+    const char *name;
+    void (*declare)(cs_unit *unit, const void *sizes);
+    void (*forward)(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y);
+    void (*backward)(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx); /* the first unit's dx is absent */
+    cs_tensor (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x);
+} cs_kind;
+
+cs_status cs_model_new(cs_model **model, int64_t width);
+void      cs_model_free(cs_model *model); /* for a model that no engine owns */
+cs_unit  *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
+
+void     *cs_unit_self(cs_unit *unit, size_t bytes); /* the unit's own struct: zeroed at the first call, which is in declare */
+cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init); /* columns 0: a vector of `rows` */
+cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name); /* tied weights; the lender stands before the borrower */
+
+/* Tensors of a pass live until their unit ends; kept ones until backward has taken them. Forward keeps,
+ * backward takes in mirror order. In evaluation keeping does nothing. */
+cs_tensor  cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
+cs_tensor  cs_pass_like(cs_pass *pass, cs_tensor shape);
+void       cs_pass_keep(cs_pass *pass, cs_tensor tensor);
+cs_tensor  cs_pass_take(cs_pass *pass);
+cs_stream *cs_pass_stream(cs_pass *pass);  /* for the operations of ops.h                  */
+cs_dtype   cs_pass_dtype(cs_pass *pass);   /* of activations and parameter values         */
+int64_t    cs_pass_batch(cs_pass *pass);   /* B                                            */
+int64_t    cs_pass_length(cs_pass *pass);  /* T; rows are b * T + t. 1 without a sequence  */
+bool       cs_pass_training(cs_pass *pass);
+cs_tensor  cs_pass_targets(cs_pass *pass); /* of the batch                                 */
+const uint64_t *cs_pass_keys(cs_pass *pass); /* (B) random keys, one a sample: functions of (seed, sample)  */
+
+/* ---- 3. When it fails ------------------------------------------------------------------------- */
+
+const char *cs_error(void);                             /* the last failure of this thread, one or more sentences */
+int         cs_exit_code(cs_status status);             /* 0, 78, 65, 66, 69, 75 or 1 */
+void        cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
+#define CS_MUST(call) cs_must((call), #call)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,63 @@
+/* device.h - where numbers live and move: memory, streams, events.
+ *
+ * A device runs operations in streams. The compute stream is the caller's own order; the comm stream
+ * is for transfers and collectives, and on the CPU is a worker thread when the rank has a core to
+ * spare, else it runs at once in the caller. Same program, same order of collectives either way.
+ *
+ *     cs_stream_call(cs_device_stream(device, CS_COMM), gather, &job);
+ *     cs_event done = cs_stream_record(comm);       ... compute something else ...
+ *     cs_stream_wait(compute, done);                 everything after sees gather's result
+ */
+#ifndef CS_DEVICE_DEVICE_H
+#define CS_DEVICE_DEVICE_H
+
+#include "base/status.h"
+
+typedef struct cs_device cs_device;
+
+typedef enum { CS_COMPUTE, CS_COMM } cs_stream_role;
+
+typedef struct {
+    const char *kind;    /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto"                        */
+    int         threads; /* of the rank; 0: OMP_NUM_THREADS, else the cores this process may use / local_ranks */
+    int         local_ranks;
+} cs_device_settings;
+
+/* CS_NO_DEVICE with a sentence when the kind cannot be had here. */
+cs_status cs_device_open(cs_device **device, const cs_device_settings *settings);
+void      cs_device_close(cs_device *device); /* accepts NULL */
+
+const char *cs_device_kind(const cs_device *device);
+const char *cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 is stored, fp32 computed" */
+int         cs_device_threads(const cs_device *device);
+bool        cs_device_is_dry(const cs_device *device);
+
+/* Zeroed, aligned to 64 bytes, from huge pages where the system grants them. Fails with cs_fatal(CS_NO_MEMORY). */
+void  *cs_device_alloc(cs_device *device, size_t bytes);
+void   cs_device_free(cs_device *device, void *memory);
+size_t cs_device_allocated(const cs_device *device); /* bytes held now, workspace of the kernels included */
+size_t cs_device_workspace(const cs_device *device); /* the kernels' own part of that; settled after one step */
+
+/* Multiply-adds counted by the matrix products and attention since the device was opened, times two. */
+double cs_device_flops(const cs_device *device);
+/* The matrix roof of this rank in FLOP/s at `dtype`, measured on the first call (some 50 ms). */
+double cs_device_roof(cs_device *device, cs_dtype dtype);
+
+typedef struct {
+    uint64_t sequence;
+    cs_stream *stream;
+} cs_event;
+
+cs_stream *cs_device_stream(cs_device *device, cs_stream_role role);
+cs_device *cs_stream_device(cs_stream *stream);
+/* Runs call(argument) in the stream's order; *argument must live until then. At most 64 calls may wait. */
+void       cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
+cs_event   cs_stream_record(cs_stream *stream);                 /* done when all given so far is done      */
+void       cs_stream_wait(cs_stream *stream, cs_event event);   /* the stream goes on after the event      */
+void       cs_stream_sync(cs_stream *stream);                   /* the caller goes on after all given so far */
+
+/* Calls task(argument, index) for index 0 .. tasks-1 on the device's pinned threads, each exactly once, and returns
+ * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by comm. */
+void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
+
+#endif

@@ -1,0 +1,24 @@
+/* rule.h - what a rule of one element's update is given, and the one word that makes it compile for every device. */
+#ifndef CS_OPTIM_RULE_H
+#define CS_OPTIM_RULE_H
+
+#include <math.h>
+
+#ifdef __CUDACC__
+#define CS_RULE static __host__ __device__ inline
+#else
+#define CS_RULE static inline
+#endif
+
+/* Of one parameter group at step t. */
+typedef struct {
+    float rate;           /* learning rate                                              */
+    float beta1, beta2;   /* Adam's; beta1 is SGD's momentum, beta2 its dampening       */
+    float epsilon, decay;
+    float fix1, fix2;     /* bias corrections 1 / (1 - beta^t), made once a step        */
+    float grad_scale;     /* unscale, average and clip in one factor on the gradient    */
+    int   nesterov;
+    int   first;          /* the optimizer's first step                                 */
+} cs_hyper;
+
+#endif

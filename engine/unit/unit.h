@@ -1,0 +1,59 @@
+/* unit.h - inside a unit and a model: parameters, lenders, the flat layout.
+ *
+ * A unit's own parameters lie one behind the other in one flat row of `length` elements. Sharding cuts the row (padded by zero/), never a
+ * tensor; a borrowed parameter is a view of the lender's. */
+#ifndef CS_UNIT_UNIT_H
+#define CS_UNIT_UNIT_H
+
+#include "base/status.h"
+#include "base/rng.h"
+#include "device/device.h"
+
+enum { CS_UNIT_LENDERS = 4 };
+
+/* A parameter and its place in its unit's row. */
+typedef struct {
+    cs_param param; /* first, so that the public pointer is this one */
+    char    *full_name;
+    int64_t  offset, count;
+} cs_unit_entry;
+
+/* A parameter seen in another unit. */
+typedef struct {
+    cs_param       param; /* name is the lender's */
+    cs_unit       *lender;
+    cs_unit_entry *entry;
+} cs_unit_loan;
+
+struct cs_unit {
+    const cs_kind  *kind;
+    char           *name;
+    cs_unit_entry **entries;
+    int             entry_count;
+    cs_unit_loan  **loans;
+    int             loan_count;
+    cs_unit        *lenders[CS_UNIT_LENDERS]; /* each once */
+    int             lender_count;
+    int64_t         length; /* elements of its own parameters */
+    void           *self;
+    cs_model       *model;
+    int             index;      /* in the model's list  */
+    int             last_user;  /* index of the last unit that uses its parameters: itself, or a borrower */
+};
+
+struct cs_model {
+    cs_unit **units;
+    int       count;
+    int64_t   width;      /* columns of what flows between units */
+    int64_t   parameters; /* elements in all                     */
+};
+
+void cs_unit_free(cs_unit *unit);
+
+/* Points every param's value and grad (its own and its loans' in this unit) into whole rows; NULL: absent. */
+void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
+void cs_unit_attach_grads(cs_unit *unit, float *row);
+/* Refreshes the unit's loans from their lenders' present values and grads. */
+void cs_unit_refresh_loans(cs_unit *unit);
+
+#endif
