@@ -68,6 +68,7 @@ size_t    cs_dtype_bytes(cs_dtype dtype);
 int64_t   cs_count(cs_tensor tensor);   /* elements                                          */
 int64_t   cs_columns(cs_tensor tensor); /* the last dimension; 1 for a scalar                */
 int64_t   cs_rows(cs_tensor tensor);    /* all others multiplied                             */
+float     cs_element(cs_tensor tensor, int64_t index); /* of the flat row, in host memory, as a float */
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
@@ -88,6 +89,7 @@ typedef struct {
  * cs_config_set() override the file; they are checked when the engine is initialized. */
 cs_status   cs_config_open(cs_config **config, const char *path);
 cs_status   cs_config_set(cs_config *config, const char *assignment);
+void        cs_config_lenient(cs_config *config); /* unknown keys warn instead of being refused */
 cs_status   cs_config_finish(cs_config *config); /* resolve and check for this world; cs_initialize does it if need be */
 void        cs_config_close(cs_config *config);
 int64_t     cs_config_get_int(const cs_config *config, const char *path);    /* a key's resolved value, e.g. "cspeed.steps" */
@@ -96,14 +98,37 @@ const char *cs_config_get_string(const cs_config *config, const char *path); /* 
 bool        cs_config_get_bool(const cs_config *config, const char *path);
 void        cs_config_help(void); /* every key: type, default, what it does, or why it is refused */
 
-/* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new (the
- * engine then owns it), or NULL for the one the configuration names. Collective. */
+/* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new, or NULL for the
+ * one the configuration names. The engine takes both over, also when it fails. Collective. */
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
 void      cs_destroy(cs_engine *engine); /* accepts NULL */
+
+/* The schedule's total_num_steps, where the configuration said "auto", becomes `steps`. The same on every rank. */
+void cs_set_total_steps(cs_engine *engine, int64_t steps);
+
+/* Rank 0's value, on every rank. Collective. */
+int64_t cs_agree(cs_engine *engine, int64_t value);
 
 int         cs_rank(const cs_engine *engine);
 int         cs_world_size(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, fp32 arithmetic ..." */
+
+/* Bytes of this rank: what stays between steps, and what a micro-batch needs at once on top. */
+typedef struct {
+    size_t values, gradients, masters, slots;  /* persistent: the formula of the stage and the types, to the byte */
+    size_t value_rows, gradient_rows;          /* gathered parameters and unreduced gradients in flight           */
+    size_t activations;                        /* kept for backward, and scratch                                  */
+    size_t workspace;                          /* the kernels' own; settled after the first step                  */
+} cs_memory;
+cs_memory cs_memory_of(const cs_engine *engine);
+int64_t   cs_parameter_count(const cs_engine *engine);
+int64_t   cs_vocabulary(const cs_engine *engine); /* of a language model the configuration named; else 0 */
+
+/* Seconds of this rank in the last whole optimizer step. */
+typedef struct {
+    double forward, backward, step;
+} cs_phase_seconds;
+cs_phase_seconds cs_phases(const cs_engine *engine);
 
 void cs_forward(cs_engine *engine, const cs_batch *batch);
 void cs_backward(cs_engine *engine);
@@ -129,12 +154,13 @@ typedef struct {
 } cs_metrics;
 cs_metrics cs_last_step(const cs_engine *engine);
 
-/* Mean loss over `batches` micro-batches a rank of `data` (0: all of it, each window once), the same
- * bits for any world size. Collective. Leaves the training untouched. */
+/* Mean loss over the first `batches` micro-batches of `data`, shared out over the ranks (0: all of it, each
+ * window once): the same bits for any world size. Collective. Leaves the training untouched. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
-/* The model's output for a batch without targets: logits (B*T, vocabulary) for a language model. The
- * tensor is borrowed until the next verb. Collective; every rank must pass a batch of the same shape. */
+/* The model's output for a batch, whose targets do not matter: logits (B*T, vocabulary) for a language model. B and T
+ * may be smaller than in training. The tensor is borrowed until the next verb. Collective; every rank passes a
+ * batch of the same shape. */
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output);
 
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
@@ -153,7 +179,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                              const cs_load_options *options, char **client_state);
 
 /* split "train" or "valid": the shards that cspeed.data names. The position belongs to the engine, so
- * that checkpoints carry it: the next window follows from the number of samples trained on. */
+ * that checkpoints carry it: which windows come next follows from the samples trained on so far. Call
+ * cs_data_next once a micro-batch, before its cs_forward; the batch is borrowed until the next call. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch  cs_data_next(cs_data *data);
 void      cs_data_close(cs_data *data);
@@ -192,6 +219,9 @@ typedef struct {
 
 cs_status cs_model_new(cs_model **model, int64_t width);
 void      cs_model_free(cs_model *model); /* for a model that no engine owns */
+/* Without this call a model reads tokens: inputs and targets CS_I32 (B, T). With it, CS_F32 (B, inputs) and (B, targets). */
+void      cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
+/* `name` is the prefix of its parameters' names ("transformer.h.0"); "": they give their names whole. */
 cs_unit  *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
 void     *cs_unit_self(cs_unit *unit, size_t bytes); /* the unit's own struct: zeroed at the first call, which is in declare */

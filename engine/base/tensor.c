@@ -1,5 +1,6 @@
 /* tensor.c - shapes: the arithmetic of cs_tensor. */
-#include "cspeed.h"
+#include "base/half.h"
+#include "base/must.h"
 
 size_t cs_dtype_bytes(cs_dtype dtype)
 {
@@ -36,4 +37,17 @@ cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns)
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count)
 {
     return (cs_tensor){ data, dtype, 1, { count } };
+}
+
+float cs_element(cs_tensor tensor, int64_t index)
+{
+    CS_ASSERT(index >= 0 && index < cs_count(tensor));
+    switch (tensor.dtype) {
+    case CS_F32:  return ((const float *)tensor.data)[index];
+    case CS_BF16: return cs_bf16_to_float(((const uint16_t *)tensor.data)[index]);
+    case CS_F16:  return cs_f16_to_float(((const uint16_t *)tensor.data)[index]);
+    case CS_I32:  return (float)((const int32_t *)tensor.data)[index];
+    case CS_I64:  return (float)((const int64_t *)tensor.data)[index];
+    default:      return ((const uint8_t *)tensor.data)[index];
+    }
 }

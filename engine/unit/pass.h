@@ -10,12 +10,10 @@
 #include "device/device.h"
 
 typedef struct {
-    cs_device      *device;
-    cs_dtype        dtype;         /* of activations                                             */
-    int64_t         batch, length; /* B, T                                                       */
-    int64_t         rows;          /* B * T                                                      */
-    void           *block;         /* block_bytes of device memory; NULL: measure only           */
-    size_t          block_bytes;
+    cs_device *device;
+    cs_dtype   dtype;       /* of activations                                   */
+    void      *block;       /* block_bytes of device memory; NULL: measure only */
+    size_t     block_bytes;
 } cs_pass_shape;
 
 cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape);
@@ -23,7 +21,14 @@ void      cs_pass_close(cs_pass *pass);
 size_t    cs_pass_peak(const cs_pass *pass); /* bytes of block that were needed at once so far */
 
 typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } cs_pass_mode;
-void cs_pass_begin(cs_pass *pass, cs_pass_mode mode, cs_tensor targets, const uint64_t *keys);
+/* One micro-batch of `batch` samples of `length` positions. */
+typedef struct {
+    cs_pass_mode    mode;
+    int64_t         batch, length;
+    cs_tensor       targets;
+    const uint64_t *keys;
+} cs_pass_batch_info;
+void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info);
 void cs_pass_end(cs_pass *pass); /* asserts that nothing is left */
 
 /* Between cs_pass_enter and cs_pass_leave tensors belong to one unit's forward or backward; leave lets go of them. */

@@ -46,6 +46,7 @@ struct cs_model {
     int       count;
     int64_t   width;      /* columns of what flows between units */
     int64_t   parameters; /* elements in all                     */
+    int64_t   inputs, targets; /* columns of a float batch; 0: tokens */
 };
 
 void cs_unit_free(cs_unit *unit);

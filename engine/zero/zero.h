@@ -25,6 +25,7 @@
 #include "base/keys.h"
 #include "base/range.h"
 #include "comm/comm.h"
+#include "device/ops.h"
 #include "device/state.h"
 #include "optim/optim.h"
 #include "unit/unit.h"
@@ -49,7 +50,72 @@ typedef struct {
     int          rank, world;
 } cs_zero;
 
-typedef struct cs_pool  cs_pool;
+/* ---- stage.c ---- */
+
+cs_range cs_stage_part(const cs_zero *zero, int64_t padded);                  /* this rank's elements of a row        */
+int64_t  cs_stage_padded(const cs_zero *zero, int64_t length);                /* a row's length with padding          */
+int64_t  cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded); /* elements a rank holds under `place`  */
+
+/* ---- pool.c: full-size rows that units take turns in ----
+ * Rows are of the padded length of the unit that asks: units of one length share, a length used once has a row of its own. Before
+ * cs_pool_settle the pool only counts how many rows of each length are out at once, and hands out addresses nobody may touch. */
+
+typedef struct cs_pool cs_pool;
+typedef struct cs_row  cs_row;
+
+cs_status cs_pool_open(cs_pool **pool, size_t element_bytes);
+void      cs_pool_close(cs_pool *pool);
+cs_row   *cs_pool_borrow(cs_pool *pool, int64_t length);
+void     *cs_pool_data(cs_row *row);
+/* When the row was last in use: whoever borrows waits for it in its own stream. stream NULL: never. */
+cs_event  cs_pool_after(const cs_row *row);
+/* The row may be lent again once `after` is done. */
+void      cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
+size_t    cs_pool_bytes(const cs_pool *pool);
+void      cs_pool_settle(cs_pool *pool, cs_comm *comm); /* takes the memory that was counted */
+
+/* ---- shard.c: the verbs ---- */
+
 typedef struct cs_shard cs_shard;
+
+cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs_pool *values, cs_pool *grads);
+void      cs_shard_close(cs_shard *shard);
+
+void cs_shard_gather(cs_shard *shard);  /* one more user wants the whole; starts fetching it for the first */
+void cs_shard_await(cs_shard *shard);   /* the compute stream has the whole, and params point into it      */
+void cs_shard_release(cs_shard *shard); /* one user fewer; the last lets the whole go                      */
+
+typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
+void cs_shard_grads(cs_shard *shard, cs_micro micro);  /* a full gradient row is there, zero unless it accumulates in place */
+void cs_shard_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete               */
+void cs_shard_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                         */
+
+void cs_shard_sum_squares(cs_shard *shard, cs_exact *sum, double unscale); /* of this rank's part of the reduced gradient */
+void cs_shard_update(cs_shard *shard, cs_hyper hyper);                     /* decay falls on params that ask for it       */
+void cs_shard_publish(cs_shard *shard);                                    /* new values reach the copies that compute    */
+
+/* First values of this rank's part from (seed, parameter name, element); then cs_shard_spread. */
+void cs_shard_init(cs_shard *shard, uint64_t seed);
+/* This rank's part of master and slots was set; every copy follows. */
+void cs_shard_spread(cs_shard *shard);
+
+/* This rank's part of one parameter, for checkpoints: elements `range` of the parameter; master, slots and reduced gradient begin
+ * at its first. */
+typedef struct {
+    cs_unit_entry *entry;
+    cs_range       range;
+    float         *master;
+    float         *gradient;
+    float         *slots[CS_OPTIM_SLOTS];
+} cs_shard_piece;
+int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* returns how many; pieces NULL: counts */
+
+/* ---- plan.c: the memory of a run, before it runs ---- */
+
+typedef struct {
+    size_t values, gradients, masters, slots; /* a rank's bytes that stay between steps */
+} cs_plan;
+cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
+size_t  cs_plan_total(cs_plan plan);
 
 #endif

@@ -1,0 +1,72 @@
+/* backward.c - cs_backward: up the list, reducing on the way. */
+#include "engine.h"
+
+static cs_micro micro_of(const cs_engine *engine)
+{
+    return engine->micro == 0 ? CS_FIRST_MICRO_BATCH : CS_LATER_MICRO_BATCH;
+}
+
+static void open_grads(cs_engine *engine, int i)
+{
+    cs_unit *unit = engine->model->units[i];
+    cs_shard_grads(engine->shards[i], micro_of(engine));
+    for (int lender = 0; lender < unit->lender_count; lender++)
+        cs_shard_grads(engine->shards[unit->lenders[lender]->index], micro_of(engine));
+    cs_unit_refresh_loans(unit);
+}
+
+/* What forward forgot is made again, from the unit's input and the same random bits. */
+static void recompute(cs_engine *engine, int i)
+{
+    cs_unit  *unit = engine->model->units[i];
+    cs_tensor x    = engine->inputs[i];
+    int64_t   rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
+    unit->kind->forward(unit, engine->pass, x,
+                        cs_pass_make(engine->pass, engine->zero.dtype, rows, engine->model->width));
+    cs_pass_let_go(engine->pass, x);
+}
+
+/* Every row weighs the same here; cs_step divides by the rows that counted. */
+static cs_tensor seed(cs_engine *engine)
+{
+    cs_tensor dy = cs_pass_like(engine->pass, engine->loss_rows);
+    cs_op_fill(cs_pass_stream(engine->pass), dy, (float)(engine->scaler.scale / (double)cs_rows(dy)));
+    cs_pass_hold(engine->pass, dy);
+    return dy;
+}
+
+void cs_backward_ascend(cs_engine *engine)
+{
+    int       last  = engine->model->count - 1;
+    cs_tensor dy    = { 0 };
+    engine->ahead   = last; /* still gathered since the turn */
+    for (int i = last; i >= 0; i--) {
+        cs_unit *unit = cs_walk_enter(engine, i, CS_UP);
+        open_grads(engine, i);
+        if (i == last)
+            dy = seed(engine);
+        else if (engine->settings->recompute)
+            recompute(engine, i);
+        cs_tensor dx = { 0 };
+        if (i > 0) {
+            dx = cs_pass_make(engine->pass, engine->zero.dtype, cs_rows(dy), engine->model->width);
+            cs_pass_hold(engine->pass, dx);
+        }
+        unit->kind->backward(unit, engine->pass, dy, dx);
+        cs_pass_let_go(engine->pass, dy);
+        cs_walk_leave(engine, i, true);
+        cs_shard_reduce(engine->shards[i], micro_of(engine));
+        dy = dx;
+    }
+    cs_pass_let_go(engine->pass, engine->loss_rows);
+    cs_pass_end(engine->pass);
+}
+
+void cs_backward(cs_engine *engine)
+{
+    cs_forward_expect(engine, CS_EXPECT_BACKWARD, "cs_backward");
+    double started = cs_report_now();
+    cs_backward_ascend(engine);
+    engine->phase = CS_EXPECT_STEP;
+    engine->seconds.backward += cs_report_now() - started;
+}

@@ -1,0 +1,117 @@
+/* forward.c - cs_forward: down the list. */
+#include "engine.h"
+#include "base/must.h"
+#include "base/rng.h"
+
+void cs_forward_expect(cs_engine *engine, cs_phase phase, const char *verb)
+{
+    static const char *const names[] = { "cs_forward", "cs_backward", "cs_step" };
+    if (engine->phase != phase)
+        cs_fatal(CS_UNSUPPORTED, "%s was called where %s is due: the order is cs_forward, cs_backward, cs_step", verb,
+                 names[engine->phase]);
+}
+
+void cs_forward_settle(cs_engine *engine)
+{
+    if (!engine->prediction.data)
+        return;
+    cs_pass_let_go(engine->pass, engine->prediction);
+    engine->prediction = (cs_tensor){ 0 };
+    cs_pass_end(engine->pass);
+}
+
+static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *descent)
+{
+    bool tokens = engine->model->inputs == 0;
+    return (cs_pass_batch_info){
+        .mode    = descent->mode,
+        .batch   = descent->inputs.shape[0],
+        .length  = tokens ? cs_columns(descent->inputs) : 1,
+        .targets = descent->targets,
+        .keys    = engine->keys,
+    };
+}
+
+/* The last unit's output is a loss a row, or what it predicts; the others' is the residual's width. */
+static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
+{
+    cs_unit *unit = engine->model->units[i];
+    bool     last = i == engine->model->count - 1;
+    int64_t  rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
+    if (last && predict)
+        return unit->kind->predict(unit, engine->pass, x);
+    cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
+                       : cs_pass_make(engine->pass, engine->zero.dtype, rows, engine->model->width);
+    unit->kind->forward(unit, engine->pass, x, y);
+    return y;
+}
+
+cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent)
+{
+    cs_pass_batch_info info      = batch_info(engine, descent);
+    bool               training  = descent->mode == CS_PASS_TRAINING;
+    bool               recompute = training && engine->settings->recompute;
+    int                last      = engine->model->count - 1;
+    cs_tensor          x         = descent->inputs;
+    cs_pass_begin(engine->pass, &info);
+    engine->ahead = -1;
+    for (int i = 0; i <= last; i++) {
+        cs_walk_enter(engine, i, CS_DOWN);
+        int       mark = cs_pass_mark(engine->pass);
+        cs_tensor y    = run_unit(engine, i, x, descent->predict);
+        cs_pass_hold(engine->pass, y);
+        if (recompute && i < last) {
+            cs_pass_rewind(engine->pass, mark);
+            engine->inputs[i] = x;
+        } else {
+            cs_pass_let_go(engine->pass, x);
+        }
+        cs_walk_leave(engine, i, !(training && i == last));
+        x = y;
+    }
+    return x;
+}
+
+static int64_t count_targets(cs_tensor targets)
+{
+    if (targets.dtype != CS_I32)
+        return targets.shape[0];
+    int64_t        counted = 0, count = cs_count(targets);
+    const int32_t *target = targets.data;
+    for (int64_t i = 0; i < count; i++)
+        counted += target[i] >= 0;
+    return counted;
+}
+
+/* Full micro-batches only: the pass's memory and the kernels' shapes are fixed. */
+static void check_batch(const cs_engine *engine, const cs_batch *batch)
+{
+    bool    tokens = engine->model->inputs == 0;
+    int64_t rows   = tokens ? engine->length : engine->model->inputs;
+    CS_ASSERT(batch->inputs.dims == 2 && batch->inputs.dtype == (tokens ? CS_I32 : CS_F32));
+    CS_ASSERT(batch->inputs.shape[0] == engine->settings->micro_batch);
+    CS_ASSERT(batch->inputs.shape[1] == rows);
+    CS_ASSERT(batch->targets.data && batch->targets.shape[0] == batch->inputs.shape[0]);
+}
+
+void cs_forward(cs_engine *engine, const cs_batch *batch)
+{
+    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_forward");
+    cs_forward_settle(engine);
+    check_batch(engine, batch);
+    double   started = cs_report_now();
+    uint64_t seed    = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
+    if (engine->micro == 0) {
+        engine->loss_sum          = (cs_exact){ 0 };
+        engine->loss_rows_counted = 0;
+        engine->seconds           = (cs_phase_seconds){ 0 };
+    }
+    for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
+        engine->keys[b] = cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
+    engine->loss_rows = cs_forward_descend(
+        engine, &(cs_descent){ CS_PASS_TRAINING, batch->inputs, batch->targets, false });
+    cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
+    engine->loss_rows_counted += count_targets(batch->targets);
+    engine->phase = CS_EXPECT_BACKWARD;
+    engine->seconds.forward += cs_report_now() - started;
+}

@@ -1,0 +1,37 @@
+/* embed.c - token and position embedding, with dropout. */
+#include "layer/layer.h"
+
+#include <stdio.h>
+
+void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions,
+                      const cs_embed_sizes *sizes)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s.weight", tokens);
+    embed->tokens = cs_unit_param(unit, full, sizes->vocabulary, sizes->width, sizes->init);
+    snprintf(full, sizeof full, "%s.weight", positions);
+    embed->positions = cs_unit_param(unit, full, sizes->positions, sizes->width, sizes->init);
+    embed->rate      = sizes->dropout;
+    embed->place     = cs_residual_place(unit, tokens);
+}
+
+void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
+{
+    cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
+    cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, embed->positions->value);
+    if (dropout.rate > 0)
+        cs_op_dropout(cs_pass_stream(pass), y, y, dropout);
+    cs_pass_keep(pass, tokens);
+}
+
+void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
+{
+    cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
+    cs_tensor  tokens  = cs_pass_take(pass);
+    if (dropout.rate > 0) {
+        cs_tensor dropped = cs_pass_like(pass, dy);
+        cs_op_dropout(cs_pass_stream(pass), dropped, dy, dropout);
+        dy = dropped;
+    }
+    cs_op_embed_grad(cs_pass_stream(pass), embed->tokens->grad, embed->positions->grad, dy, tokens);
+}

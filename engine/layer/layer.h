@@ -1,0 +1,96 @@
+/* layer.h - what models are built of. (public)
+ *
+ * A layer is a struct inside a unit's own struct: declare names its parameters, forward keeps what backward takes, and backward,
+ * right under it in its file, mirrors it. Rows are b * T + t; widths are columns. Tensors returned live until the unit ends. */
+#ifndef CS_LAYER_LAYER_H
+#define CS_LAYER_LAYER_H
+
+#include "cspeed.h"
+#include "device/ops.h"
+
+/* ---- linear: y = x W + b ---- */
+typedef struct {
+    cs_param *weight, *bias; /* bias NULL: none */
+    cs_layout layout;
+    int64_t   outputs;
+} cs_linear;
+/* Parameters NAME.weight, (inputs, outputs) or (outputs, inputs) by layout, and NAME.bias unless with_bias is CS_NO_BIAS. */
+typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
+void      cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
+                            cs_init init, cs_layout layout, cs_with_bias with_bias);
+cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
+cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
+/* For a first unit, whose inputs need no gradient. */
+void      cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
+
+/* ---- layer norm ---- */
+typedef struct {
+    cs_param *weight, *bias;
+    float     epsilon;
+} cs_norm;
+void      cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
+cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
+cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
+
+/* ---- causal self-attention with fused q | k | v projection (GPT-2) ---- */
+typedef struct {
+    cs_linear qkv, out;
+    int64_t   heads;
+    float     rate; /* dropout on the probabilities */
+    uint64_t  place;
+} cs_attention;
+typedef struct {
+    int64_t width, heads;
+    float   dropout;
+    cs_init init, out_init;
+} cs_attention_sizes;
+void      cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
+cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x);
+cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dy);
+
+/* ---- two linears with GELU between (GPT-2's feed-forward) ---- */
+typedef struct {
+    cs_linear up, down;
+} cs_mlp;
+typedef struct {
+    int64_t width, hidden;
+    cs_init init, down_init;
+} cs_mlp_sizes;
+void      cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_sizes *sizes);
+cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x);
+cs_tensor cs_mlp_backward(const cs_mlp *mlp, cs_pass *pass, cs_tensor dy);
+
+/* ---- residual: y = a + dropout(b) ---- */
+typedef struct {
+    float    rate;
+    uint64_t place;
+} cs_residual;
+void      cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate);
+void      cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
+cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy); /* db; da is dy */
+
+/* ---- token and position embedding, with dropout ---- */
+typedef struct {
+    cs_param *tokens, *positions;
+    float     rate;
+    uint64_t  place;
+} cs_embed;
+typedef struct {
+    int64_t vocabulary, positions, width;
+    float   dropout;
+    cs_init init;
+} cs_embed_sizes;
+/* Parameters TOKENS.weight (vocabulary, width) and POSITIONS.weight (positions, width). */
+void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions, const cs_embed_sizes *sizes);
+void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
+void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
+
+/* ---- softmax cross-entropy against the pass's targets ---- */
+void      cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss);
+cs_tensor cs_entropy_backward(cs_pass *pass, cs_tensor dloss); /* dlogits, in the logits' own memory */
+
+/* What a dropout of this rate and place is in this pass: off in evaluation. */
+cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place);
+uint64_t   cs_residual_place(cs_unit *unit, const char *name); /* a place's key: of the unit's and the layer's name */
+
+#endif

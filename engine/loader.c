@@ -1,0 +1,99 @@
+/* loader.c - cs_data: which window is mine, a function of the samples trained on so far. */
+#include "loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The interleaved deal: micro-step m of rank r takes lane m * world + r of the step's lanes. */
+int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
+{
+    int64_t lane = engine->micro * engine->world.size + engine->world.rank;
+    return engine->metrics.samples + lane * engine->settings->micro_batch + b;
+}
+
+static cs_status build(cs_data *data, const char *split)
+{
+    const cs_settings *settings = data->engine->settings;
+    bool               train    = strcmp(split, "train") == 0;
+    if (!train && strcmp(split, "valid") != 0)
+        return cs_fail(CS_BAD_CONFIG, "cs_data_open: split is \"train\" or \"valid\", not \"%s\"", split);
+    if (data->engine->model->inputs)
+        return cs_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards hold none");
+    cs_data_settings wanted = {
+        .patterns      = train ? settings->train : settings->valid,
+        .pattern_count = train ? settings->train_count : settings->valid_count,
+        .seq_len       = data->engine->length,
+        .shuffle       = train && settings->shuffle,
+        .seed          = (uint64_t)settings->seed,
+        .vocab_size    = data->engine->facts.vocabulary,
+    };
+    if (wanted.pattern_count == 0)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give token shards made by pack", split);
+    CS_TRY(cs_windows_open(&data->windows, &wanted));
+    size_t rows   = (size_t)(settings->micro_batch * data->engine->length);
+    data->inputs  = calloc(rows, sizeof *data->inputs);
+    data->targets = calloc(rows, sizeof *data->targets);
+    data->samples = calloc((size_t)settings->micro_batch, sizeof *data->samples);
+    if (!data->inputs || !data->targets || !data->samples)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+    if (train)
+        data->engine->windows = cs_windows_count(data->windows);
+    return CS_OK;
+}
+
+cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
+{
+    *data = calloc(1, sizeof **data);
+    if (!*data)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a data loader");
+    (*data)->engine  = engine;
+    cs_status status = build(*data, split);
+    if (status != CS_OK) {
+        cs_data_close(*data);
+        *data = NULL;
+    }
+    return status;
+}
+
+void cs_data_close(cs_data *data)
+{
+    if (!data)
+        return;
+    cs_windows_close(data->windows);
+    free(data->inputs);
+    free(data->targets);
+    free(data->samples);
+    free(data);
+}
+
+static cs_batch batch_of(cs_data *data)
+{
+    int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
+    return (cs_batch){ cs_matrix(data->inputs, CS_I32, batch, length), cs_matrix(data->targets, CS_I32, batch, length),
+                       data->samples };
+}
+
+cs_batch cs_data_next(cs_data *data)
+{
+    int64_t length = data->engine->length;
+    for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
+        data->samples[b] = cs_loader_sample(data->engine, b);
+        cs_windows_read(data->windows, data->samples[b], data->inputs + b * length, data->targets + b * length);
+    }
+    return batch_of(data);
+}
+
+cs_batch cs_loader_lane(cs_data *data, int64_t lane)
+{
+    int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
+    for (int64_t b = 0; b < batch; b++) {
+        int64_t  index   = lane * batch + b;
+        bool     real    = lane >= 0 && index < cs_windows_count(data->windows);
+        int32_t *targets = data->targets + b * length;
+        cs_windows_read_plain(data->windows, real ? index : 0, data->inputs + b * length, targets);
+        for (int64_t t = 0; t < length && !real; t++)
+            targets[t] = -1;
+        data->samples[b] = index;
+    }
+    return batch_of(data);
+}

@@ -1,0 +1,194 @@
+/* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-norm, GELU, tied head. Names and layouts are Hugging Face's. */
+#include "models/family.h"
+#include "layer/layer.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct {
+    int64_t vocabulary, positions, width, layers, heads, inner;
+    double  resid_dropout, embed_dropout, attention_dropout, epsilon, init_std;
+    int     activation;
+    bool    tied;
+} gpt2_sizes;
+
+#define AT(field) offsetof(gpt2_sizes, field)
+static const cs_key keys[] = {
+    { "model_type", CS_KEY_INERT, 0, "\"gpt2\"", 0, 0, NULL, "chose this family" },
+    { "vocab_size", CS_KEY_INT, AT(vocabulary), "50257", 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },
+    { "n_positions", CS_KEY_INT, AT(positions), "1024", 1, 1 << 20, NULL, "longest sequence" },
+    { "n_embd", CS_KEY_INT, AT(width), "768", 1, 1 << 20, NULL, "width of the residual stream" },
+    { "n_layer", CS_KEY_INT, AT(layers), "12", 1, 1 << 14, NULL, "blocks" },
+    { "n_head", CS_KEY_INT, AT(heads), "12", 1, 1 << 14, NULL, "attention heads; divides n_embd" },
+    { "n_inner", CS_KEY_INT, AT(inner), "0", 0, 1 << 22, NULL, "width inside the feed-forward; null or 0: 4 n_embd" },
+    { "resid_pdrop", CS_KEY_NUMBER, AT(resid_dropout), "0.1", 0, 0.999, NULL, "dropout on what a block adds" },
+    { "embd_pdrop", CS_KEY_NUMBER, AT(embed_dropout), "0.1", 0, 0.999, NULL, "dropout on the embeddings" },
+    { "attn_pdrop", CS_KEY_NUMBER, AT(attention_dropout), "0.1", 0, 0.999, NULL, "dropout on attention probabilities" },
+    { "layer_norm_epsilon", CS_KEY_NUMBER, AT(epsilon), "1e-5", 1e-12, 1, NULL, "added to the variance" },
+    { "initializer_range", CS_KEY_NUMBER, AT(init_std), "0.02", 0, 10, NULL, "deviation of first weights" },
+    { "activation_function", CS_KEY_CHOICE, AT(activation), "\"gelu_new\"", 0, 0, "gelu_new|gelu_pytorch_tanh",
+      "GELU, tanh form" },
+    { "tie_word_embeddings", CS_KEY_BOOL, AT(tied), "true", 0, 0, NULL, "the head is the token table" },
+    { "architectures", CS_KEY_INERT, 0, "null", 0, 0, NULL, "the family follows from model_type" },
+    { "bos_token_id", CS_KEY_INERT, 0, "50256", 0, 0, NULL, "the tokenizer's business" },
+    { "eos_token_id", CS_KEY_INERT, 0, "50256", 0, 0, NULL, "the tokenizer's business" },
+    { "n_ctx", CS_KEY_INERT, 0, "1024", 0, 0, NULL, "n_positions is what counts" },
+    { "use_cache", CS_KEY_INERT, 0, "true", 0, 0, NULL, "about generation in Python" },
+    { "transformers_version", CS_KEY_INERT, 0, "null", 0, 0, NULL, "a note" },
+    { "torch_dtype", CS_KEY_INERT, 0, "null", 0, 0, NULL, "fp16, bf16 of this file choose the precision" },
+    { "dtype", CS_KEY_INERT, 0, "null", 0, 0, NULL, "fp16, bf16 of this file choose the precision" },
+    { "summary_type", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
+    { "summary_use_proj", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
+    { "summary_activation", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
+    { "summary_proj_to_labels", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
+    { "summary_first_dropout", CS_KEY_INERT, 0, "null", 0, 0, NULL, "of classification heads" },
+    { "task_specific_params", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
+    { "scale_attn_weights", CS_KEY_REFUSED, 0, "true", 0, 0, "true", "scores are always scaled by 1/sqrt(head size)" },
+    { "scale_attn_by_inverse_layer_idx", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "it is not built" },
+    { "reorder_and_upcast_attn", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "sums are fp32 in any case" },
+};
+
+/* ---- the first unit: token and position embedding ---- */
+
+static void embed_declare(cs_unit *unit, const void *sizes)
+{
+    const gpt2_sizes *s    = sizes;
+    cs_embed_sizes    wide = { s->vocabulary, s->positions, s->width, (float)s->embed_dropout,
+                               { CS_NORMAL, (float)s->init_std } };
+    cs_embed_declare(cs_unit_self(unit, sizeof(cs_embed)), unit, "wte", "wpe", &wide);
+}
+
+static void embed_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    cs_embed_forward(cs_unit_self(unit, sizeof(cs_embed)), pass, x, y);
+}
+
+static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    (void)dx; /* tokens have no gradient */
+    cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
+}
+
+/* ---- the block ---- */
+
+typedef struct {
+    cs_norm      norm1, norm2;
+    cs_attention attention;
+    cs_mlp       mlp;
+    cs_residual  residual1, residual2;
+} block;
+
+static void block_declare(cs_unit *unit, const void *sizes)
+{
+    const gpt2_sizes  *s         = sizes;
+    block             *b         = cs_unit_self(unit, sizeof *b);
+    cs_init            init      = { CS_NORMAL, (float)s->init_std };
+    cs_init            out       = { CS_NORMAL, (float)(s->init_std / sqrt(2.0 * (double)s->layers)) };
+    cs_attention_sizes attention = { s->width, s->heads, (float)s->attention_dropout, init, out };
+    cs_mlp_sizes       mlp       = { s->width, s->inner ? s->inner : 4 * s->width, init, out };
+    cs_norm_declare(&b->norm1, unit, "ln_1", s->width, (float)s->epsilon);
+    cs_attention_declare(&b->attention, unit, "attn", &attention);
+    cs_residual_declare(&b->residual1, unit, "attn.resid", (float)s->resid_dropout);
+    cs_norm_declare(&b->norm2, unit, "ln_2", s->width, (float)s->epsilon);
+    cs_mlp_declare(&b->mlp, unit, "mlp", &mlp);
+    cs_residual_declare(&b->residual2, unit, "mlp.resid", (float)s->resid_dropout);
+}
+
+static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    const block *b = cs_unit_self(unit, sizeof *b);
+    cs_tensor    h = cs_pass_like(pass, x), t;
+    t = cs_norm_forward(&b->norm1, pass, x);
+    t = cs_attention_forward(&b->attention, pass, t);
+    cs_residual_forward(&b->residual1, pass, h, x, t);
+    t = cs_norm_forward(&b->norm2, pass, h);
+    t = cs_mlp_forward(&b->mlp, pass, t);
+    cs_residual_forward(&b->residual2, pass, y, h, t);
+}
+
+static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    const block *b  = cs_unit_self(unit, sizeof *b);
+    cs_tensor    dh = cs_pass_like(pass, dy), t;
+    t = cs_residual_backward(&b->residual2, pass, dy);
+    t = cs_mlp_backward(&b->mlp, pass, t);
+    t = cs_norm_backward(&b->norm2, pass, t);
+    cs_op_add(cs_pass_stream(pass), dh, dy, t);
+    t = cs_residual_backward(&b->residual1, pass, dh);
+    t = cs_attention_backward(&b->attention, pass, t);
+    t = cs_norm_backward(&b->norm1, pass, t);
+    cs_op_add(cs_pass_stream(pass), dx, dh, t);
+}
+
+/* ---- the last unit: norm, head, loss ---- */
+
+typedef struct {
+    cs_norm   norm;
+    cs_linear head;
+} head;
+
+typedef struct {
+    const gpt2_sizes *sizes;
+    cs_unit          *embed; /* lends its table when the head is tied */
+} head_sizes;
+
+static void head_declare(cs_unit *unit, const void *sizes)
+{
+    const head_sizes *given = sizes;
+    const gpt2_sizes *s     = given->sizes;
+    head             *h     = cs_unit_self(unit, sizeof *h);
+    cs_norm_declare(&h->norm, unit, "transformer.ln_f", s->width, (float)s->epsilon);
+    if (s->tied)
+        h->head = (cs_linear){ cs_unit_borrow(unit, given->embed, "wte.weight"), NULL, CS_OUT_IN, s->vocabulary };
+    else
+        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary, (cs_init){ CS_NORMAL, (float)s->init_std },
+                          CS_OUT_IN, CS_NO_BIAS);
+}
+
+static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
+{
+    const head *h = cs_unit_self(unit, sizeof *h);
+    return cs_linear_forward(&h->head, pass, cs_norm_forward(&h->norm, pass, x));
+}
+
+static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
+}
+
+static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    const head *h = cs_unit_self(unit, sizeof *h);
+    cs_tensor   t = cs_entropy_backward(pass, dy);
+    t = cs_linear_backward(&h->head, pass, t);
+    t = cs_norm_backward(&h->norm, pass, t);
+    cs_op_cast(cs_pass_stream(pass), dx, t);
+}
+
+static const cs_kind embed_kind = { "gpt2 embedding", embed_declare, embed_forward, embed_backward, NULL };
+static const cs_kind block_kind = { "gpt2 block", block_declare, block_forward, block_backward, NULL };
+static const cs_kind head_kind  = { "gpt2 head", head_declare, head_forward, head_backward, head_predict };
+
+static cs_status build(cs_model **model, cs_model_facts *facts, const void *settings, cs_json *doc, const char *path)
+{
+    const gpt2_sizes *s = settings;
+    if (s->width % s->heads != 0) {
+        cs_json_fault(doc, path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width, (long long)s->heads);
+        return cs_json_verdict(doc);
+    }
+    cs_status status = cs_model_new(model, s->width);
+    if (status != CS_OK)
+        return status;
+    cs_unit *embed = cs_model_add(*model, &embed_kind, "transformer", s);
+    for (int64_t i = 0; i < s->layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "transformer.h.%lld", (long long)i);
+        cs_model_add(*model, &block_kind, name, s);
+    }
+    cs_model_add(*model, &head_kind, "", &(head_sizes){ s, embed });
+    *facts = (cs_model_facts){ "gpt2", s->positions, s->vocabulary, s->tied };
+    return CS_OK;
+}
+
+const cs_family cs_family_gpt2 = { "gpt2", CS_KEYS(keys), sizeof(gpt2_sizes), build };

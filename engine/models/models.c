@@ -1,0 +1,49 @@
+/* models.c - name to model; the table. */
+#include "models/models.h"
+#include "models/family.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cs_family *const families[] = { &cs_family_gpt2 };
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static const cs_family *find(const char *type)
+{
+    for (int i = 0; i < FAMILIES; i++)
+        if (strcmp(families[i]->type, type) == 0)
+            return families[i];
+    return NULL;
+}
+
+cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path)
+{
+    *model                = NULL;
+    const char      *type = json_string_value(json_object_get(config, "model_type"));
+    const cs_family *family = type ? find(type) : NULL;
+    if (!family) {
+        if (type)
+            cs_json_fault(doc, path, "model_type \"%s\" is not built in; there is: gpt2", type);
+        else
+            cs_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
+        return cs_json_verdict(doc);
+    }
+    void *settings = calloc(1, family->settings_bytes);
+    if (!settings)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a model's settings");
+    cs_keys_fill(doc, config, path, settings, family->keys, family->key_count);
+    cs_status status = cs_json_verdict(doc);
+    if (status == CS_OK)
+        status = family->build(model, facts, settings, doc, path);
+    free(settings);
+    return status;
+}
+
+void cs_models_help(void)
+{
+    for (int i = 0; i < FAMILIES; i++) {
+        printf("\ncspeed.model, model_type \"%s\" (the keys of Hugging Face's config.json)\n", families[i]->type);
+        cs_keys_print("cspeed.model", families[i]->keys, families[i]->key_count);
+    }
+}

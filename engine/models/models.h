@@ -1,0 +1,20 @@
+/* models.h - name to model; the table. */
+#ifndef CS_MODELS_MODELS_H
+#define CS_MODELS_MODELS_H
+
+#include "base/keys.h"
+
+/* What the engine must know of a model beside its units. */
+typedef struct {
+    const char *type;        /* "gpt2"                                        */
+    int64_t     positions;   /* longest sequence                              */
+    int64_t     vocabulary;  /* tokens are below it                           */
+    bool        tied;        /* the output head is the token table            */
+} cs_model_facts;
+
+/* Builds the model a Hugging Face config.json names. `path` is where the object stands in doc, for messages ("cspeed.model"; "" for a
+ * config.json of its own). All faults go to doc; CS_BAD_CONFIG if there were any. */
+cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path);
+void      cs_models_help(void);
+
+#endif

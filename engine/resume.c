@@ -1,0 +1,208 @@
+/* resume.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named pieces and a few numbers. */
+#include "engine.h"
+#include "checkpoint/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pieces ---- */
+
+typedef struct {
+    cs_piece *piece;
+    int64_t   count, room;
+} piece_list;
+
+static cs_status append(piece_list *list, cs_piece piece)
+{
+    if (list->count == list->room) {
+        list->room       = list->room ? 2 * list->room : 256;
+        cs_piece *longer = realloc(list->piece, (size_t)list->room * sizeof *longer);
+        if (!longer)
+            return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+        list->piece = longer;
+    }
+    list->piece[list->count++] = piece;
+    return CS_OK;
+}
+
+static void drop(piece_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->piece[i].folder, "optim") == 0)
+            free((void *)(uintptr_t)list->piece[i].name);
+    free(list->piece);
+}
+
+/* One parameter's master, and with optimizer states its slots under PyTorch's flattened names. */
+static cs_status list_parameter(piece_list *list, const cs_optimizer *optimizer, const cs_shard_piece *from, bool states)
+{
+    const cs_param *param = &from->entry->param;
+    cs_piece        piece = { from->entry->full_name, "weights", CS_F32, param->value.dims, { 0 }, from->range, from->master };
+    memcpy(piece.shape, param->value.shape, sizeof piece.shape);
+    CS_TRY(append(list, piece));
+    for (int slot = 0; states && slot < optimizer->slots; slot++) {
+        char *name = NULL;
+        if (asprintf(&name, "state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]) < 0)
+            return cs_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+        piece.name   = name;
+        piece.folder = "optim";
+        piece.data   = from->slots[slot];
+        CS_TRY(append(list, piece));
+    }
+    return CS_OK;
+}
+
+/* This rank's part of every unit: all ranks' parts cover each tensor exactly once, at any stage. */
+static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
+{
+    for (int i = 0; i < engine->model->count; i++) {
+        int             count  = engine->model->units[i]->entry_count;
+        cs_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+        if (!pieces)
+            return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+        count            = cs_shard_pieces(engine->shards[i], pieces);
+        cs_status status = CS_OK;
+        for (int at = 0; at < count && status == CS_OK; at++)
+            status = list_parameter(list, &engine->zero.optimizer, &pieces[at], states);
+        free(pieces);
+        CS_TRY(status);
+    }
+    return CS_OK;
+}
+
+/* ---- numbers ---- */
+
+static json_t *engine_state(const cs_engine *engine)
+{
+    const cs_metrics *metrics = &engine->metrics;
+    const cs_scaler  *scaler  = &engine->scaler;
+    return json_pack("{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:I}}",
+                     "global_step", (json_int_t)metrics->step, "samples", (json_int_t)metrics->samples, "tokens",
+                     (json_int_t)metrics->tokens, "skipped_steps", (json_int_t)metrics->skipped, "loss_scale", "kind",
+                     scaler->dynamic ? "dynamic" : "static", "scale", scaler->scale, "hysteresis",
+                     (json_int_t)scaler->hysteresis, "iteration", (json_int_t)scaler->iteration, "last_overflow",
+                     (json_int_t)scaler->last_overflow, "optimizer", "type", engine->zero.optimizer.name, "step",
+                     (json_int_t)engine->updates, "lr_scheduler", "last_step", (json_int_t)engine->scheduled, "rng", "kind",
+                     "philox4x32", "seed", (json_int_t)engine->settings->seed, "data", "windows",
+                     (json_int_t)engine->windows, "position", (json_int_t)metrics->samples);
+}
+
+static json_t *provenance(const cs_engine *engine)
+{
+    char host[256] = "";
+    FILE *file     = fopen("/proc/sys/kernel/hostname", "r");
+    if (file) {
+        if (!fgets(host, sizeof host, file))
+            host[0] = 0;
+        host[strcspn(host, "\n")] = 0;
+        fclose(file);
+    }
+    return json_pack("{s:i, s:i, s:s, s:s, s:s}", "world_size", engine->world.size, "zero_stage", engine->settings->stage,
+                     "train_dtype", engine->zero.dtype == CS_F32 ? "F32" : engine->zero.dtype == CS_F16 ? "F16" : "BF16",
+                     "host", host, "cspeed", CS_VERSION);
+}
+
+cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state)
+{
+    char automatic[64];
+    snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
+    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_save_checkpoint");
+    double                started = cs_report_now();
+    piece_list            list    = { 0 };
+    cs_checkpoint_content content = {
+        .tag          = tag ? tag : automatic,
+        .client_state = client_state,
+        .config_text  = engine->config->text,
+        .engine       = engine_state(engine),
+        .aliases      = engine->facts.tied ? json_pack("{s:s}", "lm_head.weight", "transformer.wte.weight") : json_object(),
+        .provenance   = provenance(engine),
+        .keep_last    = engine->settings->keep_last,
+        .keep_every   = engine->settings->keep_every,
+        .step         = engine->metrics.step,
+    };
+    cs_status status    = list_pieces(engine, &list, true);
+    content.pieces      = list.piece;
+    content.piece_count = list.count;
+    if (status == CS_OK)
+        status = cs_checkpoint_save(engine->comm, dir, &content);
+    drop(&list);
+    json_decref((json_t *)(uintptr_t)content.engine);
+    json_decref((json_t *)(uintptr_t)content.aliases);
+    json_decref((json_t *)(uintptr_t)content.provenance);
+    engine->started += cs_report_now() - started; /* not the step's time */
+    return status;
+}
+
+/* ---- load ---- */
+
+static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options *options)
+{
+    cs_metrics *metrics = &engine->metrics;
+    json_int_t  step = 0, samples = 0, tokens = 0, skipped = 0, updates = 0, scheduled = 0;
+    json_int_t  hysteresis = 0, iteration = 0, last_overflow = -1;
+    double      scale = 1;
+    json_unpack(state, "{s?I, s?I, s?I, s?I, s?{s?F, s?I, s?I, s?I}, s?{s?I}, s?{s?I}}", "global_step", &step, "samples",
+                &samples, "tokens", &tokens, "skipped_steps", &skipped, "loss_scale", "scale", &scale, "hysteresis",
+                &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow, "optimizer", "step", &updates,
+                "lr_scheduler", "last_step", &scheduled);
+    metrics->step    = step;
+    metrics->samples = samples;
+    metrics->tokens  = tokens;
+    metrics->skipped = skipped;
+    engine->updates   = options->skip_optimizer_states ? 0 : updates;
+    engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
+    if (engine->scaler.dynamic) {
+        engine->scaler.scale         = scale;
+        engine->scaler.hysteresis    = hysteresis;
+        engine->scaler.iteration     = iteration;
+        engine->scaler.last_overflow = last_overflow;
+    }
+}
+
+static cs_status check_optimizer(cs_engine *engine, json_t *state)
+{
+    const char *saved = "";
+    json_unpack(state, "{s?{s?s}}", "optimizer", "type", &saved);
+    if (strcmp(saved, engine->zero.optimizer.name) != 0)
+        return cs_fail(CS_BAD_CONFIG, "the checkpoint was made by optimizer %s, this run uses %s: load without optimizer states, or "
+                                      "use the same optimizer", saved, engine->zero.optimizer.name);
+    return CS_OK;
+}
+
+static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options, piece_list *list)
+{
+    bool    states = !options->module_only && !options->skip_optimizer_states;
+    json_t *state  = cs_checkpoint_engine(reader);
+    if (states)
+        CS_TRY(check_optimizer(engine, state));
+    CS_TRY(list_pieces(engine, list, states));
+    CS_TRY(cs_checkpoint_read(reader, engine->comm, list->piece, list->count));
+    for (int i = 0; i < engine->model->count; i++)
+        cs_shard_spread(engine->shards[i]);
+    if (!options->module_only)
+        take_numbers(engine, state, options);
+    return CS_OK;
+}
+
+cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
+                             char **client_state)
+{
+    static const cs_load_options everything = { 0 };
+    cs_checkpoint_reader        *reader     = NULL;
+    piece_list                   list       = { 0 };
+    cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_load_checkpoint");
+    if (engine->micro != 0)
+        return cs_fail(CS_UNSUPPORTED, "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
+                       (long long)engine->micro);
+    CS_TRY(cs_checkpoint_open(&reader, engine->comm, dir, tag));
+    cs_status status = load(engine, reader, options ? options : &everything, &list);
+    if (status == CS_OK && client_state) {
+        const char *text = cs_checkpoint_client_state(reader);
+        *client_state    = text ? strdup(text) : NULL;
+    }
+    drop(&list);
+    cs_checkpoint_close(reader);
+    engine->started = cs_report_now();
+    return status;
+}

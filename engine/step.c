@@ -1,0 +1,121 @@
+/* step.c - cs_step: boundary, overflow, clip, update, publish. */
+#include "engine.h"
+#include "base/beat.h"
+#include "base/log.h"
+#include "base/must.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What ranks tell each other at the boundary, in one all-reduce of integers: sums in any order, the same bits. */
+typedef struct {
+    cs_exact squares, loss;
+    int64_t  rows;
+} judgement;
+
+static judgement judge(cs_engine *engine)
+{
+    judgement sum = { .loss = engine->loss_sum, .rows = engine->loss_rows_counted };
+    for (int i = 0; i < engine->model->count; i++)
+        cs_shard_sum_squares(engine->shards[i], &sum.squares, 1 / engine->scaler.scale);
+    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
+    _Static_assert(sizeof sum % sizeof(int64_t) == 0, "a judgement is made of integers");
+    cs_comm_all_reduce(engine->comm, &sum, sizeof sum / sizeof(int64_t), CS_I64, CS_SUM);
+    return sum;
+}
+
+/* What a gradient element is multiplied with: unscaled, averaged over the rows that counted, and clipped. The
+ * seed of backward gave each row scale / (rows of a micro-batch). */
+static double gradient_factor(const cs_engine *engine, int64_t rows)
+{
+    const cs_settings *settings   = engine->settings;
+    double             micro_rows = (double)(settings->micro_batch * engine->length);
+    double             factor     = rows ? micro_rows / ((double)rows * engine->scaler.scale) : 0;
+    return settings->gradient_sum ? factor * engine->world.size : factor;
+}
+
+/* DeepSpeed's and PyTorch's: the small constant keeps a zero norm harmless. */
+static double clip_factor(double norm, double most)
+{
+    if (most <= 0 || !isfinite(norm))
+        return 1;
+    double factor = most / (norm + 1e-6);
+    return factor < 1 ? factor : 1;
+}
+
+static bool overflowed(const cs_engine *engine, const judgement *sum)
+{
+    bool checked = engine->zero.dtype == CS_F16 || (engine->zero.dtype == CS_BF16 && engine->settings->check_grad_overflow);
+    return checked && sum->squares.nonfinite > 0;
+}
+
+static void update(cs_engine *engine, double factor)
+{
+    cs_stream *compute = cs_device_stream(engine->device, CS_COMPUTE), *comm = cs_device_stream(engine->device, CS_COMM);
+    cs_hyper   hyper   = cs_optim_hyper(&engine->settings->optim, engine->metrics.learning_rate, engine->updates + 1, factor);
+    for (int i = 0; i < engine->model->count; i++) {
+        cs_shard_update(engine->shards[i], hyper);
+        cs_stream_wait(comm, cs_stream_record(compute));
+        cs_shard_publish(engine->shards[i]);
+    }
+    cs_stream_sync(comm);
+    engine->updates++;
+    engine->scheduled++;
+}
+
+/* Moves the loss scale; says what DeepSpeed says. */
+static void judge_scale(cs_engine *engine, bool skip)
+{
+    const char *said   = "";
+    cs_status   status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
+    if (said[0])
+        cs_log(CS_LOG_INFO, "%s", said);
+    if (status != CS_OK)
+        cs_fatal(status, "%s", cs_error());
+}
+
+bool cs_step(cs_engine *engine)
+{
+    cs_forward_expect(engine, CS_EXPECT_STEP, "cs_step");
+    double started = cs_report_now();
+    engine->phase  = CS_EXPECT_FORWARD;
+    if (++engine->micro < engine->settings->accumulation) {
+        engine->seconds.step += cs_report_now() - started;
+        return false;
+    }
+    engine->micro = 0;
+    for (int i = engine->model->count - 1; i >= 0; i--)
+        cs_shard_finish(engine->shards[i]);
+    cs_stream_sync(cs_device_stream(engine->device, CS_COMM));
+
+    judgement   sum     = judge(engine);
+    bool        skip    = overflowed(engine, &sum);
+    double      factor  = gradient_factor(engine, sum.rows);
+    double      norm    = sum.squares.nonfinite ? (double)INFINITY : sqrt(cs_exact_value(&sum.squares)) * factor * engine->scaler.scale;
+    cs_metrics *metrics = &engine->metrics;
+    metrics->learning_rate = cs_schedule_rate(&engine->settings->schedule, engine->scheduled);
+    metrics->loss_scale    = engine->scaler.scale;
+    metrics->grad_norm     = norm;
+    metrics->loss          = sum.rows ? cs_exact_value(&sum.loss) / (double)sum.rows : (double)NAN;
+    metrics->tokens += sum.rows;
+    metrics->samples += engine->settings->train_batch_size;
+    metrics->skipped += skip;
+    metrics->step++;
+    if (!skip)
+        update(engine, factor * clip_factor(norm, engine->settings->gradient_clipping));
+    judge_scale(engine, skip);
+    engine->seconds.step += cs_report_now() - started;
+    cs_report_step(engine);
+    cs_beat_step(metrics->step);
+    return true;
+}
+
+float cs_loss(cs_engine *engine)
+{
+    return (float)engine->metrics.loss;
+}
+
+cs_metrics cs_last_step(const cs_engine *engine)
+{
+    return engine->metrics;
+}

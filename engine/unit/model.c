@@ -1,0 +1,53 @@
+/* model.c - the list of units. */
+#include "unit/unit.h"
+#include "base/must.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cs_status cs_model_new(cs_model **model, int64_t width)
+{
+    *model = NULL;
+    if (width < 1)
+        return cs_fail(CS_BAD_CONFIG, "a model's width must be at least 1, not %lld", (long long)width);
+    *model = calloc(1, sizeof **model);
+    if (!*model)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a model");
+    (*model)->width = width;
+    return CS_OK;
+}
+
+void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets)
+{
+    CS_ASSERT(inputs > 0 && targets > 0);
+    model->inputs  = inputs;
+    model->targets = targets;
+}
+
+cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes)
+{
+    cs_unit  *unit  = calloc(1, sizeof *unit);
+    cs_unit **units = realloc(model->units, (size_t)(model->count + 1) * sizeof *units);
+    if (!unit || !units)
+        cs_fatal(CS_NO_MEMORY, "out of memory for unit %s", name);
+    unit->kind      = kind;
+    unit->name      = strdup(name);
+    unit->model     = model;
+    unit->index     = model->count;
+    unit->last_user = model->count;
+    model->units    = units;
+    model->units[model->count++] = unit;
+    kind->declare(unit, sizes);
+    model->parameters += unit->length;
+    return unit;
+}
+
+void cs_model_free(cs_model *model)
+{
+    if (!model)
+        return;
+    for (int i = 0; i < model->count; i++)
+        cs_unit_free(model->units[i]);
+    free(model->units);
+    free(model);
+}

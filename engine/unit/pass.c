@@ -1,0 +1,238 @@
+/* pass.c - one micro-batch going down and up the list: its tensors and what forward kept for backward. */
+#include "unit/pass.h"
+#include "base/must.h"
+#include "base/range.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+
+/* While measuring no memory is there: tensors get addresses nobody can own, and the dry device touches none. */
+static const uintptr_t measuring_base = (uintptr_t)1 << 46;
+
+typedef struct {
+    size_t offset, bytes;
+    int    references;
+    int    young; /* references that end with the unit */
+} live_tensor;
+
+struct cs_pass {
+    cs_pass_shape      shape;
+    cs_pass_batch_info info;
+    bool               in_unit;
+    uintptr_t          base;
+    size_t             peak;
+    live_tensor       *live; /* in order of offset */
+    int                live_count, live_room;
+    cs_tensor         *kept;
+    int                kept_count, kept_room;
+};
+
+cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape)
+{
+    *pass = calloc(1, sizeof **pass);
+    if (!*pass)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a pass");
+    (*pass)->shape = *shape;
+    (*pass)->base  = shape->block ? (uintptr_t)shape->block : measuring_base;
+    return CS_OK;
+}
+
+void cs_pass_close(cs_pass *pass)
+{
+    if (!pass)
+        return;
+    free(pass->live);
+    free(pass->kept);
+    free(pass);
+}
+
+size_t cs_pass_peak(const cs_pass *pass)
+{
+    return pass->peak;
+}
+
+void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info)
+{
+    CS_ASSERT(pass->live_count == 0);
+    CS_ASSERT(pass->kept_count == 0);
+    pass->info = *info;
+}
+
+void cs_pass_end(cs_pass *pass)
+{
+    CS_ASSERT(!pass->in_unit);
+    CS_ASSERT(pass->kept_count == 0);
+    CS_ASSERT(pass->live_count == 0);
+}
+
+/* Both lists reach their full length in the first step, and grow no more. */
+static void *grown(void *list, int count, int *room, size_t item)
+{
+    if (count < *room)
+        return list;
+    *room        = *room ? *room * 2 : 64;
+    void *longer = realloc(list, (size_t)*room * item);
+    if (!longer)
+        cs_fatal(CS_NO_MEMORY, "out of memory for the list of a pass's tensors");
+    return longer;
+}
+
+static cs_tensor place(cs_pass *pass, cs_tensor tensor)
+{
+    CS_ASSERT(pass->in_unit);
+    size_t bytes = (size_t)cs_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
+    pass->live   = grown(pass->live, pass->live_count, &pass->live_room, sizeof *pass->live);
+    size_t offset = 0;
+    int    at     = 0;
+    while (at < pass->live_count && pass->live[at].offset < offset + bytes) {
+        offset = pass->live[at].offset + pass->live[at].bytes;
+        at++;
+    }
+    if (offset + bytes > pass->peak)
+        pass->peak = offset + bytes;
+    CS_ASSERT(!pass->shape.block || pass->peak <= pass->shape.block_bytes);
+    memmove(pass->live + at + 1, pass->live + at, (size_t)(pass->live_count - at) * sizeof *pass->live);
+    pass->live[at] = (live_tensor){ offset, bytes, 1, 1 };
+    pass->live_count++;
+    tensor.data = (void *)(pass->base + offset);
+    return tensor;
+}
+
+cs_tensor cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
+{
+    return place(pass, cs_matrix(NULL, dtype, rows, columns));
+}
+
+cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape)
+{
+    return place(pass, shape);
+}
+
+/* NULL for a tensor that is not of this pass: the batch's own. */
+static live_tensor *find(cs_pass *pass, cs_tensor tensor)
+{
+    uintptr_t address = (uintptr_t)tensor.data;
+    if (address < pass->base || address >= pass->base + pass->peak)
+        return NULL;
+    int low = 0, high = pass->live_count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (pass->base + pass->live[middle].offset <= address)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    CS_ASSERT(pass->live_count > 0);
+    CS_ASSERT(pass->base + pass->live[low].offset == address);
+    return &pass->live[low];
+}
+
+static void drop(cs_pass *pass, live_tensor *tensor, int references)
+{
+    tensor->references -= references;
+    CS_ASSERT(tensor->references >= 0);
+    if (tensor->references > 0)
+        return;
+    int at = (int)(tensor - pass->live);
+    memmove(tensor, tensor + 1, (size_t)(pass->live_count - at - 1) * sizeof *tensor);
+    pass->live_count--;
+}
+
+void cs_pass_hold(cs_pass *pass, cs_tensor tensor)
+{
+    live_tensor *live = find(pass, tensor);
+    if (live)
+        live->references++;
+}
+
+void cs_pass_let_go(cs_pass *pass, cs_tensor tensor)
+{
+    live_tensor *live = find(pass, tensor);
+    if (live)
+        drop(pass, live, 1);
+}
+
+void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
+{
+    if (pass->info.mode == CS_PASS_EVALUATION)
+        return;
+    pass->kept                     = grown(pass->kept, pass->kept_count, &pass->kept_room, sizeof *pass->kept);
+    pass->kept[pass->kept_count++] = tensor;
+    cs_pass_hold(pass, tensor);
+}
+
+cs_tensor cs_pass_take(cs_pass *pass)
+{
+    CS_ASSERT(pass->in_unit);
+    CS_ASSERT(pass->kept_count > 0);
+    cs_tensor    tensor = pass->kept[--pass->kept_count];
+    live_tensor *live   = find(pass, tensor);
+    if (live)
+        live->young++; /* the reference that keeping took now ends with this unit */
+    return tensor;
+}
+
+void cs_pass_enter(cs_pass *pass)
+{
+    CS_ASSERT(!pass->in_unit);
+    pass->in_unit = true;
+}
+
+void cs_pass_leave(cs_pass *pass)
+{
+    CS_ASSERT(pass->in_unit);
+    pass->in_unit = false;
+    for (int i = pass->live_count - 1; i >= 0; i--) {
+        int young           = pass->live[i].young;
+        pass->live[i].young = 0;
+        drop(pass, &pass->live[i], young);
+    }
+}
+
+int cs_pass_mark(const cs_pass *pass)
+{
+    return pass->kept_count;
+}
+
+void cs_pass_rewind(cs_pass *pass, int mark)
+{
+    while (pass->kept_count > mark)
+        cs_pass_let_go(pass, pass->kept[--pass->kept_count]);
+}
+
+cs_stream *cs_pass_stream(cs_pass *pass)
+{
+    return cs_device_stream(pass->shape.device, CS_COMPUTE);
+}
+
+cs_dtype cs_pass_dtype(cs_pass *pass)
+{
+    return pass->shape.dtype;
+}
+
+int64_t cs_pass_batch(cs_pass *pass)
+{
+    return pass->info.batch;
+}
+
+int64_t cs_pass_length(cs_pass *pass)
+{
+    return pass->info.length;
+}
+
+bool cs_pass_training(cs_pass *pass)
+{
+    return pass->info.mode == CS_PASS_TRAINING;
+}
+
+cs_tensor cs_pass_targets(cs_pass *pass)
+{
+    return pass->info.targets;
+}
+
+const uint64_t *cs_pass_keys(cs_pass *pass)
+{
+    return pass->info.keys;
+}

@@ -1,0 +1,126 @@
+/* runs.c - small trainings for tests. */
+#include "runs.h"
+#include "engine.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LENGTH = 12, VOCABULARY = 61 };
+
+static const char *const text =
+    "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, %s \"gradient_clipping\": 1.0,\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 } },\n"
+    "  \"zero_optimization\": { \"stage\": %d }, \"%s\": { \"enabled\": %s },\n"
+    "  \"cspeed\": { \"steps\": %d, \"seed\": 11, \"recompute\": \"%s\", \"prefetch\": %d, \"threads\": %s,\n"
+    "    \"data\": { \"seq_len\": %d },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, \"vocab_size\": %d,\n"
+    "      \"resid_pdrop\": %g, \"embd_pdrop\": %g, \"attn_pdrop\": %g, \"initializer_range\": 0.1 } } }\n";
+
+void run_write_config(const run_spec *spec, char *path, size_t bytes)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, bytes, "%s/cspeed-run-XXXXXX", folder ? folder : "/tmp");
+    int   handle = mkstemp(path);
+    FILE *file   = handle < 0 ? NULL : fdopen(handle, "w");
+    ck_assert_ptr_nonnull(file);
+    bool half = strcmp(spec->precision, "fp32") != 0;
+    fprintf(file, text, spec->micro ? spec->micro : 2, spec->accumulation ? spec->accumulation : 1,
+            spec->more ? spec->more : "", spec->stage, half ? spec->precision : "bf16", half ? "true" : "false", spec->steps,
+            spec->recompute ? spec->recompute : "none", spec->prefetch, spec->threads ? spec->threads : "1", LENGTH,
+            VOCABULARY, spec->dropout, spec->dropout, spec->dropout);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+cs_engine *run_open(const run_spec *spec, cs_model *own)
+{
+    char       path[4096];
+    cs_config *config;
+    cs_engine *engine;
+    run_write_config(spec, path, sizeof path);
+    cs_status status = cs_config_open(&config, path);
+    unlink(path);
+    CS_MUST(status);
+    CS_MUST(cs_initialize(&engine, config, own));
+    return engine;
+}
+
+cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
+{
+    static int32_t inputs[64 * LENGTH], targets[64 * LENGTH];
+    int64_t        batch = spec->micro ? spec->micro : 2;
+    int64_t        first = cs_last_step(engine).samples + (micro * cs_world_size(engine) + cs_rank(engine)) * batch;
+    ck_assert_int_le(batch, 64);
+    for (int64_t b = 0; b < batch; b++)
+        for (int64_t t = 0; t < LENGTH; t++) {
+            inputs[b * LENGTH + t]  = (int32_t)(((first + b) * 7 + t * (3 + (first + b) % 4)) % VOCABULARY);
+            targets[b * LENGTH + t] = (int32_t)(((first + b) * 7 + (t + 1) * (3 + (first + b) % 4)) % VOCABULARY);
+        }
+    return (cs_batch){ cs_matrix(inputs, CS_I32, batch, LENGTH), cs_matrix(targets, CS_I32, batch, LENGTH), NULL };
+}
+
+typedef struct {
+    const run_spec *spec;
+    run_result     *result; /* shared between the processes */
+} order;
+
+static double sum_masters(cs_engine *engine)
+{
+    double sum = 0;
+    for (int i = 0; i < engine->model->count; i++) {
+        cs_shard_piece pieces[32];
+        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        for (int at = 0; at < count; at++)
+            for (int64_t e = 0; e < cs_range_length(pieces[at].range); e++)
+                sum += (double)pieces[at].master[e];
+    }
+    return sum;
+}
+
+static int train(void *argument)
+{
+    const order    *job    = argument;
+    const run_spec *spec   = job->spec;
+    run_result     *result = job->result;
+    cs_engine      *engine = run_open(spec, NULL);
+    int             rank   = cs_rank(engine);
+    for (int step = 0; step < spec->steps; step++) {
+        for (int micro = 0; micro < (spec->accumulation ? spec->accumulation : 1); micro++) {
+            cs_batch batch = run_batch(engine, spec, micro);
+            cs_forward(engine, &batch);
+            cs_backward(engine);
+            cs_step(engine);
+        }
+        cs_metrics m = cs_last_step(engine);
+        if (rank == 0) {
+            result->loss[step]  = m.loss;
+            result->norm[step]  = m.grad_norm;
+            result->scale[step] = m.loss_scale;
+            result->skipped     = m.skipped;
+            if (step == 0)
+                result->allocated_after_first = (int64_t)cs_device_allocated(engine->device);
+        }
+    }
+    result->memory[rank] = cs_memory_of(engine);
+    if (rank == 0) {
+        result->allocated_at_end = (int64_t)cs_device_allocated(engine->device);
+        result->weight_sum       = sum_masters(engine);
+    }
+    cs_destroy(engine);
+    return 0;
+}
+
+void run_train(const run_spec *spec, run_result *result)
+{
+    run_result *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    ck_assert_int_le(spec->steps, RUN_STEPS);
+    order     job    = { spec, shared };
+    cs_status status = cs_spawn(spec->world, train, &job);
+    ck_assert_msg(status == CS_OK, "world %d stage %d %s: %s", spec->world, spec->stage, spec->precision, cs_error());
+    *result = *shared;
+    munmap(shared, sizeof *shared);
+}

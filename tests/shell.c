@@ -1,0 +1,147 @@
+/* shell.c - tests that use the product as a user does. */
+#include "shell.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[4096], before[4096];
+
+void shell_enter(void)
+{
+    const char *parent = getenv("TMPDIR");
+    ck_assert_ptr_nonnull(getcwd(before, sizeof before));
+    snprintf(folder, sizeof folder, "%s/cspeed-test-XXXXXX", parent ? parent : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+}
+
+void shell_leave(void)
+{
+    char command[4200];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(chdir(before), 0);
+    ck_assert_int_eq(system(command), 0);
+}
+
+void shell_write(const char *path, const char *content)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert_msg(file != NULL, "cannot write %s", path);
+    ck_assert_uint_eq(fwrite(content, 1, strlen(content), file), strlen(content));
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+char *shell_read(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "there is no %s", path);
+    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+    size_t length = (size_t)ftell(file);
+    rewind(file);
+    char *content = malloc(length + 1);
+    ck_assert_ptr_nonnull(content);
+    ck_assert_uint_eq(fread(content, 1, length, file), length);
+    content[length] = 0;
+    fclose(file);
+    if (bytes)
+        *bytes = length;
+    return content;
+}
+
+static pid_t start(const char *command)
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        setpgid(0, 0);
+        if (!freopen("out.txt", "w", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
+            _exit(99);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+int shell_wait(pid_t child)
+{
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+pid_t shell_start(const char *format, ...)
+{
+    char    command[8192] = "exec ";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command + 5, sizeof command - 5, format, arguments);
+    va_end(arguments);
+    return start(command);
+}
+
+int shell_run(const char *format, ...)
+{
+    char    command[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    return shell_wait(start(command));
+}
+
+static int mentions(const char *pid, const char *file, const char *word)
+{
+    static char content[1 << 17];
+    char        path[300];
+    snprintf(path, sizeof path, "/proc/%s/%s", pid, file);
+    FILE *in = fopen(path, "rb");
+    if (!in)
+        return 0;
+    size_t bytes = fread(content, 1, sizeof content, in);
+    fclose(in);
+    return memmem(content, bytes, word, strlen(word)) != NULL;
+}
+
+static int count(const char *word)
+{
+    DIR *proc  = opendir("/proc");
+    int  found = 0;
+    ck_assert_ptr_nonnull(proc);
+    for (struct dirent *entry; (entry = readdir(proc));)
+        if (atoi(entry->d_name) > 0 && atoi(entry->d_name) != getpid())
+            found += mentions(entry->d_name, "environ", word) || mentions(entry->d_name, "cmdline", word);
+    closedir(proc);
+    return found;
+}
+
+pid_t shell_find(const char *word, const char *name)
+{
+    DIR  *proc  = opendir("/proc");
+    pid_t found = 0;
+    char  line[64];
+    ck_assert_ptr_nonnull(proc);
+    snprintf(line, sizeof line, "%s\n", name);
+    for (struct dirent *entry; (entry = readdir(proc)) && !found;)
+        if (atoi(entry->d_name) > 0 && mentions(entry->d_name, "environ", word) && mentions(entry->d_name, "comm", line))
+            found = atoi(entry->d_name);
+    closedir(proc);
+    return found;
+}
+
+int shell_left(const char *word, double seconds)
+{
+    int left = count(word);
+    for (double waited = 0; left > 0 && waited < seconds; waited += 0.05) {
+        nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
+        left = count(word);
+    }
+    return left;
+}

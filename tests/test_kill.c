@@ -1,0 +1,111 @@
+/* test_kill.c - kills at random moments of a run that saves every step: nothing is left running, a whole checkpoint is always
+ * there, and what goes on from it has the bits of a run that nobody disturbed. CSPEED_KILLS says how many; 8 by default. */
+#include "suite.h"
+#include "shell.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const config_text =
+    "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3 } },\n"
+    "  \"bf16\": { \"enabled\": true }, \"zero_optimization\": { \"stage\": 2 },\n"
+    "  \"cspeed\": { \"steps\": 60, \"seed\": 5, \"output\": \"out\", \"save_interval\": 1, \"keep_last\": 3, \"eval_interval\": 0,\n"
+    "    \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 32 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 32, \"vocab_size\": 256 } } }\n";
+
+static void prepare(void)
+{
+    shell_enter();
+    FILE *file = fopen("text.txt", "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 800; i++)
+        fprintf(file, "line %d says %d\n", i, i * i % 97);
+    fclose(file);
+    ck_assert_int_eq(shell_run("%s/pack --output data text.txt", CS_BIN), 0);
+    shell_write("config.json", config_text);
+}
+
+/* "{...} step losses" of a metrics file without what the clock says. */
+static void losses_of(const char *path, char *into, size_t room)
+{
+    char *text = shell_read(path, NULL), *next = NULL;
+    into[0]    = 0;
+    for (char *line = strtok_r(text, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+        char *clock = strstr(line, ", \"tokens_per_s\"");
+        ck_assert_ptr_nonnull(clock);
+        *clock = 0;
+        strncat(into, line, room - strlen(into) - 1);
+        strncat(into, "\n", room - strlen(into) - 1);
+    }
+    free(text);
+}
+
+static void wait_a_moment(unsigned short state[3])
+{
+    long nanoseconds = (long)(erand48(state) * 0.7e9);
+    nanosleep(&(struct timespec){ 0, nanoseconds }, NULL);
+}
+
+START_TEST(every_resume_finds_a_whole_checkpoint)
+{
+    static char    whole[1 << 16], parts[1 << 16];
+    unsigned short state[3] = { 9, 9, (unsigned short)getpid() };
+    const char    *given    = getenv("CSPEED_KILLS");
+    int            kills    = given ? atoi(given) : 8, code;
+    prepare();
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
+    for (int round = 0; round < kills; round++) {
+        pid_t run = shell_start("env CSPEED_TEST_MARK=kill%d %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts",
+                                (int)getpid(), CS_BIN);
+        wait_a_moment(state);
+        char mark[64];
+        snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=kill%d", (int)getpid());
+        kill(run, SIGKILL);
+        shell_wait(run);
+        ck_assert_int_eq(shell_left(mark, 5), 0);
+    }
+    code = shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", CS_BIN);
+    if (code != 0)
+        ck_abort_msg("the last run ended with %d:\n%s", code, shell_read("out.txt", NULL));
+    losses_of("whole/metrics.jsonl", whole, sizeof whole);
+    losses_of("parts/metrics.jsonl", parts, sizeof parts);
+    ck_assert_str_eq(whole, parts);
+    shell_leave();
+}
+END_TEST
+
+/* The launcher dies of each signal; a rank is killed: the right code, nobody left, and the checkpoint loads. */
+static void ends_cleanly(const char *what, int signal, int wanted)
+{
+    char mark[64];
+    snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=end%d", (int)getpid());
+    pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 --fresh", mark, CS_BIN);
+    while (access("out/latest", F_OK) != 0)
+        nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+    if (strcmp(what, "rank") == 0)
+        ck_assert_int_eq(kill(shell_find(mark, "train"), SIGKILL), 0);
+    else
+        kill(run, signal);
+    int code = shell_wait(run);
+    ck_assert_msg(code == wanted, "%s, signal %d: exit code %d, not %d", what, signal, code, wanted);
+    ck_assert_int_eq(shell_left(mark, 5), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --output next --steps 1", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("rm -rf out out.* next"), 0);
+}
+
+START_TEST(signals_end_everything)
+{
+    prepare();
+    ends_cleanly("launcher", SIGTERM, 143);
+    ends_cleanly("launcher", SIGINT, 130);
+    ends_cleanly("launcher", SIGKILL, 137);
+    ends_cleanly("rank", SIGKILL, 137);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("kill", every_resume_finds_a_whole_checkpoint, signals_end_everything)

@@ -1,0 +1,153 @@
+/* test_pass.c - tensors of a pass: lifetimes, the stack of kept ones, recomputation's rewind, and a peak that measuring foretells. */
+#include "suite.h"
+#include "unit/pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static cs_device *device;
+
+static cs_pass *open_pass(void *block, size_t bytes)
+{
+    cs_pass *pass;
+    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, CS_F32, block, bytes }));
+    return pass;
+}
+
+static void begin(cs_pass *pass, cs_pass_mode mode)
+{
+    cs_pass_begin(pass, &(cs_pass_batch_info){ .mode = mode, .batch = 2, .length = 3 });
+}
+
+START_TEST(scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order)
+{
+    cs_pass *pass = open_pass(NULL, 0);
+    begin(pass, CS_PASS_TRAINING);
+    cs_pass_enter(pass);
+    cs_tensor a = cs_pass_make(pass, CS_F32, 4, 4), b = cs_pass_like(pass, a), c = cs_pass_like(pass, a);
+    ck_assert_ptr_ne(a.data, b.data);
+    cs_pass_keep(pass, a);
+    cs_pass_keep(pass, c);
+    cs_pass_leave(pass);
+    cs_pass_enter(pass);
+    cs_tensor again = cs_pass_like(pass, a);
+    ck_assert_ptr_eq(again.data, b.data); /* b was scratch, its place is free again */
+    ck_assert_ptr_eq(cs_pass_take(pass).data, c.data);
+    ck_assert_ptr_eq(cs_pass_take(pass).data, a.data);
+    cs_pass_leave(pass);
+    cs_pass_end(pass);
+    ck_assert_uint_eq(cs_pass_peak(pass), 3 * 64);
+    cs_pass_close(pass);
+}
+END_TEST
+
+START_TEST(evaluation_keeps_nothing)
+{
+    cs_pass *pass = open_pass(NULL, 0);
+    begin(pass, CS_PASS_EVALUATION);
+    ck_assert(!cs_pass_training(pass));
+    cs_pass_enter(pass);
+    cs_pass_keep(pass, cs_pass_make(pass, CS_BF16, 5, 7));
+    cs_pass_leave(pass);
+    ck_assert_int_eq(cs_pass_mark(pass), 0);
+    cs_pass_end(pass);
+    cs_pass_close(pass);
+}
+END_TEST
+
+START_TEST(rewinding_forgets_what_was_kept_since)
+{
+    cs_pass *pass = open_pass(NULL, 0);
+    begin(pass, CS_PASS_TRAINING);
+    cs_pass_enter(pass);
+    cs_tensor a = cs_pass_make(pass, CS_F32, 1, 16);
+    cs_pass_keep(pass, a);
+    int       mark = cs_pass_mark(pass);
+    cs_tensor b    = cs_pass_make(pass, CS_F32, 1, 16);
+    cs_pass_keep(pass, b);
+    cs_pass_keep(pass, a); /* twice kept is kept until both are gone */
+    cs_pass_rewind(pass, mark);
+    cs_pass_leave(pass);
+    cs_pass_enter(pass);
+    ck_assert_ptr_eq(cs_pass_make(pass, CS_F32, 1, 16).data, b.data);
+    ck_assert_ptr_eq(cs_pass_take(pass).data, a.data);
+    cs_pass_leave(pass);
+    cs_pass_end(pass);
+    cs_pass_close(pass);
+}
+END_TEST
+
+START_TEST(tensors_of_others_may_be_kept)
+{
+    int32_t  tokens[6] = { 0 };
+    cs_pass *pass      = open_pass(NULL, 0);
+    begin(pass, CS_PASS_TRAINING);
+    cs_pass_enter(pass);
+    cs_pass_keep(pass, cs_matrix(tokens, CS_I32, 2, 3));
+    cs_pass_leave(pass);
+    cs_pass_enter(pass);
+    ck_assert_ptr_eq(cs_pass_take(pass).data, tokens);
+    cs_pass_leave(pass);
+    cs_pass_end(pass);
+    cs_pass_close(pass);
+}
+END_TEST
+
+/* Random requests, then the same ones in a real block of the size that was measured: nothing overlaps. */
+typedef struct {
+    cs_tensor held[64];
+    int       count;
+} holding;
+
+static size_t random_walk(cs_pass *pass, bool real)
+{
+    unsigned short state[3] = { 5, 6, 7 };
+    holding        all      = { .count = 0 };
+    begin(pass, CS_PASS_TRAINING);
+    for (int i = 0; i < 3000; i++) {
+        cs_pass_enter(pass);
+        cs_tensor tensor = cs_pass_make(pass, CS_U8, 1, 1 + (int64_t)(erand48(state) * 1000));
+        if (real)
+            memset(tensor.data, i & 255, (size_t)cs_count(tensor));
+        cs_pass_hold(pass, tensor);
+        cs_pass_leave(pass);
+        all.held[all.count++] = tensor;
+        while (all.count == 64 || (all.count && erand48(state) < 0.45)) {
+            int       at   = (int)(erand48(state) * all.count);
+            cs_tensor gone = all.held[at];
+            const uint8_t *bytes = gone.data;
+            for (int64_t e = 1; real && e < cs_count(gone); e++)
+                ck_assert_uint_eq(bytes[e], bytes[0]);
+            cs_pass_let_go(pass, gone);
+            all.held[at] = all.held[--all.count];
+        }
+    }
+    while (all.count)
+        cs_pass_let_go(pass, all.held[--all.count]);
+    cs_pass_end(pass);
+    return cs_pass_peak(pass);
+}
+
+START_TEST(measuring_foretells_the_peak)
+{
+    cs_pass *measure = open_pass(NULL, 0);
+    size_t   peak    = random_walk(measure, false);
+    void    *block   = aligned_alloc(64, peak);
+    cs_pass *pass    = open_pass(block, peak);
+    ck_assert_uint_eq(random_walk(pass, true), peak);
+    cs_pass_close(measure);
+    cs_pass_close(pass);
+    free(block);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = { scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order, evaluation_keeps_nothing,
+                                   rewinding_forgets_what_was_kept_since, tensors_of_others_may_be_kept,
+                                   measuring_foretells_the_peak };
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ "dry", 1, 1 }));
+    int failed = suite_run("pass", tests, (int)(sizeof tests / sizeof *tests));
+    cs_device_close(device);
+    return failed;
+}

@@ -1,0 +1,141 @@
+/* test_stages.c - stages 0, 1, 2, 3 train alike: bit for bit where they must, within a bound where they add in another order. */
+#include "suite.h"
+#include "runs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void same_bits(const run_result *a, const run_result *b, int steps, const char *what)
+{
+    for (int i = 0; i < steps; i++)
+        ck_assert_msg(memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) == 0, "%s: loss of step %d: %.17g and %.17g", what, i + 1,
+                      a->loss[i], b->loss[i]);
+    for (int i = 0; i < steps; i++)
+        ck_assert_msg(memcmp(&a->norm[i], &b->norm[i], sizeof a->norm[i]) == 0, "%s: norm of step %d: %.17g and %.17g", what, i + 1,
+                      a->norm[i], b->norm[i]);
+}
+
+static void learns(const run_result *result, int steps)
+{
+    ck_assert_double_lt(result->loss[steps - 1], result->loss[0]);
+    ck_assert(isfinite(result->loss[steps - 1]));
+}
+
+/* No accumulation, clipping on: every stage, with and without recomputation, the same losses and norms. */
+static void all_stages_alike(int world, const char *precision, double dropout)
+{
+    run_spec   spec = { .world = world, .stage = 0, .steps = 12, .precision = precision, .dropout = dropout, .prefetch = 1 };
+    run_result first, other;
+    run_train(&spec, &first);
+    learns(&first, spec.steps);
+    for (int stage = 0; stage <= 3; stage++)
+        for (int unit = 0; unit <= 1; unit++) {
+            char what[128];
+            spec.stage     = stage;
+            spec.recompute = unit ? "unit" : "none";
+            spec.prefetch  = unit + 1;
+            run_train(&spec, &other);
+            snprintf(what, sizeof what, "%s, world %d, stage %d, recompute %s", precision, world, stage, spec.recompute);
+            same_bits(&first, &other, spec.steps, what);
+        }
+}
+
+START_TEST(fp32_alike)
+{
+    all_stages_alike(1, "fp32", 0);
+    all_stages_alike(2, "fp32", 0);
+    all_stages_alike(4, "fp32", 0);
+}
+END_TEST
+
+START_TEST(bf16_alike)
+{
+    all_stages_alike(1, "bf16", 0);
+    all_stages_alike(2, "bf16", 0);
+    all_stages_alike(4, "bf16", 0);
+}
+END_TEST
+
+START_TEST(fp16_alike)
+{
+    all_stages_alike(2, "fp16", 0);
+}
+END_TEST
+
+START_TEST(dropout_alike)
+{
+    all_stages_alike(2, "fp32", 0.2);
+}
+END_TEST
+
+START_TEST(odd_worlds_train)
+{
+    for (int world = 3; world <= 7; world += 2) {
+        run_spec   spec = { .world = world, .stage = 0, .steps = 4, .micro = 1, .precision = "fp32", .prefetch = 1 };
+        run_result first, other;
+        run_train(&spec, &first);
+        learns(&first, spec.steps);
+        for (int stage = 1; stage <= 3; stage++) {
+            char what[64];
+            spec.stage = stage;
+            run_train(&spec, &other);
+            snprintf(what, sizeof what, "world %d stage %d", world, stage);
+            same_bits(&first, &other, spec.steps, what);
+        }
+    }
+}
+END_TEST
+
+static void close_losses(const run_result *a, const run_result *b, int steps, double bound, const char *what)
+{
+    for (int i = 0; i < steps; i++)
+        ck_assert_msg(fabs(a->loss[i] - b->loss[i]) <= bound * fabs(a->loss[i]), "%s: step %d: %.9g and %.9g", what, i + 1,
+                      a->loss[i], b->loss[i]);
+}
+
+/* With accumulation stages 0, 1 and 2, 3 are pairs of the same bits; the pairs add in another order. */
+static void accumulation(const char *precision, double bound)
+{
+    run_spec   spec = { .world = 2, .steps = 20, .micro = 1, .accumulation = 4, .precision = precision, .prefetch = 1 };
+    run_result stage[4];
+    for (spec.stage = 0; spec.stage <= 3; spec.stage++)
+        run_train(&spec, &stage[spec.stage]);
+    same_bits(&stage[0], &stage[1], spec.steps, "accumulation, stages 0 and 1");
+    same_bits(&stage[2], &stage[3], spec.steps, "accumulation, stages 2 and 3");
+    close_losses(&stage[0], &stage[2], spec.steps, bound, precision);
+    learns(&stage[0], spec.steps);
+}
+
+START_TEST(accumulation_fp32)
+{
+    accumulation("fp32", 1e-6);
+}
+END_TEST
+
+/* bf16 rounds parameters to 8 bits after every step, so that a last-bit difference of a sum now and then moves one. */
+START_TEST(accumulation_bf16)
+{
+    accumulation("bf16", 2e-3);
+}
+END_TEST
+
+/* Which sample is where does not depend on the world: the same 4 samples a step on 1, 2 and 4 ranks. */
+START_TEST(worlds_agree)
+{
+    run_spec   spec = { .world = 1, .stage = 2, .steps = 10, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1 };
+    run_result one, two, four;
+    run_train(&spec, &one);
+    spec.world = 2;
+    spec.micro = 2;
+    run_train(&spec, &two);
+    spec.world = 4;
+    spec.micro = 1;
+    run_train(&spec, &four);
+    close_losses(&one, &two, spec.steps, 1e-5, "1 and 2 ranks");
+    close_losses(&one, &four, spec.steps, 1e-5, "1 and 4 ranks");
+}
+END_TEST
+
+SUITE_MAIN("stages", fp32_alike, bf16_alike, fp16_alike, dropout_alike, odd_worlds_train, accumulation_fp32, accumulation_bf16,
+           worlds_agree)

@@ -1,0 +1,228 @@
+/* test_train.c - the product from the command line: pack, train over ranks, resume with the same bits, and say what is wrong. */
+#include "suite.h"
+#include "shell.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const config_text =
+    "// a byte-level GPT that trains in a second\n"
+    "{ \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 2,\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 5e-3, \"weight_decay\": 0.1, }, },\n"
+    "  \"scheduler\": { \"type\": \"WarmupCosineLR\", \"params\": { \"warmup_num_steps\": 4, \"total_num_steps\": 24 } },\n"
+    "  \"%s\": { \"enabled\": true%s }, \"zero_optimization\": { \"stage\": %d },\n"
+    "  \"cspeed\": { \"steps\": 24, \"seed\": 5, \"output\": \"out\", \"save_interval\": 6, \"eval_interval\": 12, \"eval_batches\": 2,\n"
+    "    \"data\": { \"train\": \"data/train-*.bin\", \"valid\": \"data/valid.bin\", \"seq_len\": 32 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 32, \"vocab_size\": 256,\n"
+    "               \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, \"attn_pdrop\": 0.1 } } }\n";
+
+static void write_config(const char *precision, const char *more, int stage)
+{
+    char text[4096];
+    snprintf(text, sizeof text, config_text, precision, more, stage);
+    shell_write("config.json", text);
+}
+
+static void write_text(const char *path, int lines)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < lines; i++)
+        fprintf(file, "%d green bottles hanging on the wall, and if %d of them should fall\n", i * 37 % 101, i % 7);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void prepare(void)
+{
+    shell_enter();
+    write_text("song.txt", 400);
+    ck_assert_int_eq(shell_run("%s/pack --output data song.txt", CS_BIN), 0);
+}
+
+static void expect(int code, int got)
+{
+    if (code != got) {
+        char *out = shell_read("out.txt", NULL);
+        ck_abort_msg("exit code %d, not %d; it printed:\n%s", got, code, out);
+    }
+}
+
+static int says(const char *words)
+{
+    char *out   = shell_read("out.txt", NULL);
+    int   found = strstr(out, words) != NULL;
+    if (!found)
+        fprintf(stderr, "--- not said: %s\n%s\n---\n", words, out);
+    free(out);
+    return found;
+}
+
+static void train(int ranks, const char *arguments)
+{
+    expect(0, shell_run("%s/cspeed --num_gpus %d --oversubscribe train --config config.json %s", CS_BIN, ranks, arguments));
+}
+
+/* The data of two safetensors files, headers aside: those carry the id of their save. */
+static void same_data(const char *a, const char *b)
+{
+    size_t   bytes_a, bytes_b;
+    char    *file_a = shell_read(a, &bytes_a), *file_b = shell_read(b, &bytes_b);
+    uint64_t header_a, header_b;
+    memcpy(&header_a, file_a, sizeof header_a);
+    memcpy(&header_b, file_b, sizeof header_b);
+    ck_assert_uint_eq(bytes_a - header_a, bytes_b - header_b);
+    ck_assert_msg(memcmp(file_a + 8 + header_a, file_b + 8 + header_b, bytes_a - 8 - header_a) == 0, "%s and %s differ", a, b);
+    free(file_a);
+    free(file_b);
+}
+
+static void same_checkpoints(const char *a, const char *b, const char *tag)
+{
+    static const char *const files[] = { "weights/shard-00001-of-00002", "weights/shard-00002-of-00002",
+                                         "optim/shard-00001-of-00002", "optim/shard-00002-of-00002" };
+    for (size_t i = 0; i < 4; i++) {
+        char path_a[512], path_b[512];
+        snprintf(path_a, sizeof path_a, "%s/%s/%s.safetensors", a, tag, files[i]);
+        snprintf(path_b, sizeof path_b, "%s/%s/%s.safetensors", b, tag, files[i]);
+        same_data(path_a, path_b);
+    }
+}
+
+static double last_number(const char *path, const char *name)
+{
+    char  *text = shell_read(path, NULL), *at = text, *last = NULL;
+    size_t length = strlen(name);
+    while ((at = strstr(at, name)))
+        last = at += length;
+    ck_assert_msg(last != NULL, "%s has no %s", path, name);
+    double value = atof(last + 2);
+    free(text);
+    return value;
+}
+
+static int lines_of(const char *path)
+{
+    char *text  = shell_read(path, NULL);
+    int   lines = 0;
+    for (char *at = text; *at; at++)
+        lines += *at == '\n';
+    free(text);
+    return lines;
+}
+
+/* A run that stopped and went on has the bits of one that never stopped: parameters, moments, schedule, scale, data, dropout. */
+static void resumes_with_the_same_bits(const char *precision, const char *more, int stage)
+{
+    prepare();
+    write_config(precision, more, stage);
+    train(2, "--output whole");
+    train(2, "--output parts --steps 6");
+    ck_assert(says("saved parts/global_step6"));
+    train(2, "--output parts");
+    ck_assert(says("continuing at step 6 of 24"));
+    same_checkpoints("whole", "parts", "global_step24");
+    ck_assert_int_eq(lines_of("whole/metrics.jsonl"), 24);
+    ck_assert_int_eq(lines_of("parts/metrics.jsonl"), 24);
+    ck_assert(last_number("whole/metrics.jsonl", "\"loss\"") == last_number("parts/metrics.jsonl", "\"loss\""));
+    ck_assert(last_number("whole/metrics.jsonl", "\"valid_loss\"") == last_number("parts/metrics.jsonl", "\"valid_loss\""));
+    ck_assert_double_lt(last_number("whole/metrics.jsonl", "\"loss\""), 5);
+    shell_leave();
+}
+
+START_TEST(resumes_fp16_stage_0)
+{
+    resumes_with_the_same_bits("fp16", ", \"initial_scale_power\": 40, \"loss_scale_window\": 5, \"hysteresis\": 1", 0);
+}
+END_TEST
+
+START_TEST(resumes_bf16_stage_2)
+{
+    resumes_with_the_same_bits("bf16", "", 2);
+}
+END_TEST
+
+START_TEST(resumes_bf16_stage_3)
+{
+    resumes_with_the_same_bits("bf16", "", 3);
+}
+END_TEST
+
+START_TEST(finished_fresh_and_alone)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(2, "--steps 4");
+    train(2, "--steps 4");
+    ck_assert(says("is finished: 4 of 4 steps"));
+    ck_assert(says("--steps N"));
+    ck_assert_int_eq(lines_of("out/metrics.jsonl"), 4);
+    train(2, "--steps 2 --fresh");
+    ck_assert(says("out.1"));
+    ck_assert_int_eq(access("out.1/global_step4/manifest.json", F_OK), 0);
+    ck_assert_int_eq(lines_of("out/metrics.jsonl"), 2);
+    expect(0, shell_run("%s/train --deepspeed --deepspeed_config=config.json --steps=3 --output alone", CS_BIN));
+    ck_assert(says("1 rank"));
+    train(2, "--load alone --tag global_step3 --steps 5 --output next");
+    ck_assert(says("continuing at step 3 of 5"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(wrong_things_get_one_sentence_and_a_code)
+{
+    prepare();
+    write_config("bf16", "", 2);
+    expect(66, shell_run("%s/train --config nowhere.json", CS_BIN));
+    expect(64, shell_run("%s/train --config config.json --stepz 3", CS_BIN));
+    expect(64, shell_run("%s/train", CS_BIN));
+    expect(78, shell_run("%s/train --config config.json --set zero_optimization.stagge=2", CS_BIN));
+    ck_assert(says("stage"));
+    expect(78, shell_run("%s/train --config config.json --set train_batch_size=7", CS_BIN));
+    ck_assert(says("7"));
+    expect(66, shell_run("%s/train --config config.json --data nowhere.bin", CS_BIN));
+    shell_write("short.bin", "CSTOKENS");
+    expect(65, shell_run("%s/train --config config.json --data short.bin", CS_BIN));
+    ck_assert(says("short.bin"));
+    expect(78, shell_run("%s/train --config config.json --seq_len 64", CS_BIN));
+    ck_assert(says("n_positions"));
+    expect(66, shell_run("%s/train --config config.json --load nowhere", CS_BIN));
+    train(2, "--steps 2");
+    expect(0, shell_run("printf x | dd of=out/global_step2/weights/shard-00001-of-00002.safetensors bs=1 seek=5000 conv=notrunc"));
+    expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --tag global_step2 --output other",
+                         CS_BIN));
+    ck_assert(says("shard-00001-of-00002"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(config_help_prints_the_table)
+{
+    shell_enter();
+    expect(0, shell_run("%s/train --config_help", CS_BIN));
+    ck_assert(says("zero_optimization.stage"));
+    ck_assert(says("not supported"));
+    ck_assert(says("cspeed.steps"));
+    ck_assert(says("n_embd"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(own_model_trains_sharded)
+{
+    shell_enter();
+    expect(0, shell_run("%s/cspeed --num_gpus 3 --oversubscribe %s/own_model %s/configs/own_model.json", CS_BIN, CS_BIN, CS_SOURCE));
+    char *out  = shell_read("out.txt", NULL);
+    char *last = strstr(out, "step 500");
+    ck_assert_ptr_nonnull(last);
+    ck_assert_double_lt(atof(strstr(last, "loss ") + 5), 0.1);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3, finished_fresh_and_alone,
+           wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table, own_model_trains_sharded)
