@@ -183,6 +183,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
  * cs_data_next once a micro-batch, before its cs_forward; the batch is borrowed until the next call. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch  cs_data_next(cs_data *data);
+int64_t   cs_data_windows(const cs_data *data); /* of one epoch */
 void      cs_data_close(cs_data *data);
 
 /* Runs `run(argument)` in `ranks` processes of this program that form one world, waits for all, and

@@ -66,6 +66,11 @@ void cs_data_close(cs_data *data)
     free(data);
 }
 
+int64_t cs_data_windows(const cs_data *data)
+{
+    return cs_windows_count(data->windows);
+}
+
 static cs_batch batch_of(cs_data *data)
 {
     int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;

@@ -1,5 +1,7 @@
 /* resume.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named pieces and a few numbers. */
 #include "engine.h"
+#include "base/log.h"
+#include "base/rng.h"
 #include "checkpoint/checkpoint.h"
 
 #include <stdio.h>
@@ -103,11 +105,28 @@ static json_t *provenance(const cs_engine *engine)
                      "host", host, "cspeed", CS_VERSION);
 }
 
+/* checkpoint.tag_validation: the tag must be the same on every rank. */
+static cs_status validate_tag(cs_engine *engine, const char *tag)
+{
+    int64_t least = (int64_t)(cs_rng_key(0, tag) >> 1), most = least;
+    if (engine->settings->tag_validation == 0)
+        return CS_OK;
+    cs_comm_all_reduce(engine->comm, &least, 1, CS_I64, CS_MIN);
+    cs_comm_all_reduce(engine->comm, &most, 1, CS_I64, CS_MAX);
+    if (least == most)
+        return CS_OK;
+    if (engine->settings->tag_validation == 2)
+        return cs_fail(CS_BAD_CONFIG, "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)", tag);
+    cs_log(CS_LOG_WARNING, "the checkpoint tag is not the same on all ranks; rank 0's, \"%s\", is taken", tag);
+    return CS_OK;
+}
+
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state)
 {
     char automatic[64];
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_save_checkpoint");
+    CS_TRY(validate_tag(engine, tag ? tag : automatic));
     double                started = cs_report_now();
     piece_list            list    = { 0 };
     cs_checkpoint_content content = {

@@ -482,6 +482,16 @@ static void resume(training *run, const command_line *options)
     free(client);
 }
 
+/* "epochs" instead of "steps": passes over the data. */
+static void count_steps(training *run)
+{
+    int64_t epochs = cs_config_get_int(run->config, "cspeed.epochs"), batch = cs_config_get_int(run->config, "train_batch_size");
+    if (epochs == 0)
+        return;
+    run->steps = (epochs * cs_data_windows(run->train) + batch - 1) / batch;
+    cs_set_total_steps(run->engine, run->steps);
+}
+
 static void introduce(const training *run)
 {
     cs_memory memory = cs_memory_of(run->engine);
@@ -513,6 +523,7 @@ int main(int argc, char **argv)
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
     introduce(&run);
+    count_steps(&run);
     resume(&run, &options);
     if (run.first >= run.steps)
         say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; --steps N goes on, --fresh starts over", run.output,

@@ -1,4 +1,9 @@
-/* config.h - what a run is told: one struct, filled from JSON by the key tables and resolved for this world. */
+/* config.h - what a run is told: one struct, filled from JSON by the key tables and resolved for this world.
+ *
+ * Every key DeepSpeed knows stands in one of the tables (sections.c; optim.c and schedule.c for theirs): supported,
+ * inert with the reason, or refused with the reason. The command line overrides the file, the file the defaults; no
+ * environment variable sets a key. After cs_config_finish, what a reader should be told once is in
+ * cs_json_note_text(config->doc, ...). */
 #ifndef CS_CONFIG_CONFIG_H
 #define CS_CONFIG_CONFIG_H
 
@@ -21,7 +26,7 @@ typedef struct {
     cs_optim_settings    optim;
     cs_schedule_settings schedule;
     double               gradient_clipping; /* 0: off */
-    bool                 prescale_gradients, gradient_sum; /* gradient_allreduce_op "sum" */
+    bool                 gradient_sum;      /* gradient_allreduce_op "sum" */
     int                  stage;             /* zero_optimization.stage */
     int64_t              steps_per_print;   /* 0: never */
     bool                 wall_clock_breakdown;
@@ -33,15 +38,26 @@ typedef struct {
     int         train_count, valid_count;
     int64_t     seq_len;
     bool        shuffle;
-    int64_t     steps, epochs; /* epochs 0: steps rule */
+    int64_t     steps, epochs; /* one of the two is 0 */
+    double      fit_seconds;   /* take fewer steps than `steps` where they would last longer than this; 0: never */
     int64_t     seed;
     const char *output, *load, *tag, *metrics;
     int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches;
-    int         device;     /* 0 auto, 1 cpu, 2 cuda       */
-    int64_t     threads;    /* 0: auto                     */
-    const char *comm;       /* "auto", "self", "shm"       */
-    int         recompute;  /* 0 none, 1 unit              */
+    int         device;    /* 0 auto, 1 cpu, 2 cuda       */
+    int64_t     threads;   /* 0: auto                     */
+    const char *comm;      /* "auto", "self", "shm"       */
+    int         recompute; /* 0 none, 1 unit              */
     int64_t     prefetch;
+
+    int tag_validation; /* checkpoint.tag_validation: 0 ignore, 1 warn, 2 fail */
+
+    /* As the file says it; the fields above are what became of it. */
+    struct {
+        bool    fp16, bf16;
+        int64_t stage;
+        int     allreduce_op, comm;
+        json_t *model, *train, *valid;
+    } written;
 } cs_settings;
 
 struct cs_config {

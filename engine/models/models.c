@@ -43,7 +43,9 @@ cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, 
 void cs_models_help(void)
 {
     for (int i = 0; i < FAMILIES; i++) {
-        printf("\ncspeed.model, model_type \"%s\" (the keys of Hugging Face's config.json)\n", families[i]->type);
-        cs_keys_print("cspeed.model", families[i]->keys, families[i]->key_count);
+        char heading[256];
+        snprintf(heading, sizeof heading, "cspeed.model, model_type \"%s\" (the keys of Hugging Face's config.json)",
+                 families[i]->type);
+        cs_keys_help(heading, families[i]->keys, families[i]->key_count);
     }
 }

@@ -12,13 +12,14 @@
 
 /* Of one parameter group at step t. */
 typedef struct {
-    float rate;           /* learning rate                                              */
-    float beta1, beta2;   /* Adam's; beta1 is SGD's momentum, beta2 its dampening       */
+    float rate;         /* learning rate                                              */
+    float beta1, beta2; /* Adam's; beta1 is SGD's momentum, beta2 its dampening       */
+    float rest1, rest2; /* 1 - beta1, 1 - beta2: rounded once, as PyTorch does        */
     float epsilon, decay;
-    float fix1, fix2;     /* bias corrections 1 / (1 - beta^t), made once a step        */
-    float grad_scale;     /* unscale, average and clip in one factor on the gradient    */
+    float fix1, fix2; /* bias corrections 1 / (1 - beta^t), made once a step        */
+    float grad_scale; /* unscale, average and clip in one factor on the gradient    */
     int   nesterov;
-    int   first;          /* the optimizer's first step                                 */
+    int   first; /* the optimizer's first step                                 */
 } cs_hyper;
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 typedef struct {
-    double  loss_scale;          /* 0: dynamic, else the static scale */
+    double  loss_scale; /* 0: dynamic, else the static scale */
     int64_t initial_scale_power, loss_scale_window, hysteresis;
     bool    consecutive_hysteresis;
     double  min_loss_scale;
@@ -16,15 +16,16 @@ typedef struct {
 typedef struct {
     bool    dynamic;
     double  scale;
-    int64_t hysteresis;      /* overflows still tolerated before lowering */
-    int64_t iteration;       /* steps judged so far                        */
-    int64_t last_overflow;   /* iteration of the last overflow; -1: none   */
+    int64_t hysteresis;    /* overflows still tolerated before lowering */
+    int64_t iteration;     /* steps judged so far                        */
+    int64_t last_overflow; /* iteration of the last overflow; -1: none   */
 } cs_scaler;
 
 /* enabled false (fp32, bf16): a static scale of 1. */
 void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool enabled);
-/* After each step's gradients were judged. CS_UNSUPPORTED with a sentence when the scale overflows at its minimum: training cannot
- * go on. *said, where not NULL, is set to DeepSpeed's line about it, or "" (borrowed, static buffer of the thread). */
+/* After each step's gradients were judged. CS_UNSUPPORTED with a sentence when the scale overflows at its minimum:
+ * training cannot go on. *said, where not NULL, is set to DeepSpeed's line about it, or "" (borrowed, static buffer of
+ * the thread). */
 cs_status cs_scaler_judge(cs_scaler *scaler, const cs_scaler_settings *settings, bool overflow, const char **said);
 
 #endif

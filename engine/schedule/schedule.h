@@ -1,4 +1,5 @@
-/* schedule.h - step to learning rate, as DeepSpeed's lr_schedules.py computes it; a function of applied updates alone. */
+/* schedule.h - step to learning rate, as DeepSpeed's lr_schedules.py computes it; a function of applied updates alone.
+ */
 #ifndef CS_SCHEDULE_SCHEDULE_H
 #define CS_SCHEDULE_SCHEDULE_H
 
@@ -9,12 +10,13 @@ typedef struct cs_schedule cs_schedule;
 /* The settings of every shape in one struct; each shape's key table names those it uses. */
 typedef struct {
     const cs_schedule *shape;     /* NULL: constant at base_rate                       */
-    double  base_rate;            /* the optimizer's lr                                */
-    double  warmup_min_lr, warmup_max_lr;
-    int64_t warmup_num_steps, total_num_steps;
-    int     warmup_type;          /* 0 log, 1 linear                                   */
-    double  warmup_min_ratio, cos_min_ratio;
-    int64_t last_batch_iteration; /* resume index of the file; -1                      */
+    double             base_rate; /* the optimizer's lr                                */
+    double             warmup_min_lr, warmup_max_lr;
+    int64_t            warmup_num_steps, total_num_steps;
+    bool               total_is_auto; /* total_num_steps was "auto": cs_set_total_steps moves it */
+    int                warmup_type;   /* 0 log, 1 linear                                   */
+    double             warmup_min_ratio, cos_min_ratio;
+    int64_t            last_batch_iteration; /* resume index of the file; -1                      */
 } cs_schedule_settings;
 
 struct cs_schedule {
@@ -24,10 +26,13 @@ struct cs_schedule {
     double (*rate)(const cs_schedule_settings *settings, int64_t iteration);
 };
 
-/* The rate that update number `update` uses (from 0): DeepSpeed's iteration i = update - 1, so update 0 uses the construction value. */
+/* The rate that update number `update` uses (from 0): DeepSpeed's iteration i = update - 1, so update 0 uses the
+ * construction value. */
 double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update);
-/* Reads "scheduler" {type, params}. "auto" in warmup_max_lr is base_rate; total_num_steps "auto" is total_steps. Faults go to doc. */
-void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps, cs_schedule_settings *settings);
+/* Reads "scheduler" {type, params}; NULL: constant at base_rate. "auto" in warmup_max_lr is base_rate; in
+ * total_num_steps it is total_steps (0: not known, a fault). Faults go to doc; "auto" is resolved in place. */
+void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps,
+                      cs_schedule_settings *settings);
 void cs_schedule_help(void);
 
 #endif

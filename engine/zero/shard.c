@@ -19,7 +19,9 @@ struct cs_shard {
     int            users; /* of the gathered whole                                */
     cs_row        *value_row, *grad_row;
     cs_event       gathered;
-    cs_micro       micro;
+    float         *reducing; /* the row that reduce_part works on */
+    cs_micro       micro;    /* and of which micro-batch          */
+    cs_event       reduced;
 };
 
 static bool measuring(const cs_shard *shard)
@@ -170,7 +172,7 @@ void cs_shard_grads(cs_shard *shard, cs_micro micro)
 static void reduce_part(void *argument)
 {
     cs_shard *shard = argument;
-    float    *whole = cs_pool_data(shard->grad_row);
+    float    *whole = shard->reducing;
     int64_t   count = cs_range_length(shard->part);
     float    *into  = shard->micro == CS_FIRST_MICRO_BATCH ? shard->sum : whole + shard->part.from;
     cs_comm_reduce_scatter(shard->zero->comm, into, whole, count, CS_F32, CS_SUM);
@@ -183,14 +185,16 @@ void cs_shard_reduce(cs_shard *shard, cs_micro micro)
     cs_unit_attach_grads(shard->unit, NULL);
     if (shard->zero->stage.grads == CS_REPLICATED)
         return;
-    cs_event reduced = { 0 };
     if (!measuring(shard)) {
-        shard->micro = micro;
+        if (shard->reduced.stream) /* the micro-batch before: its job is told by the same fields */
+            cs_stream_wait(stream(shard, CS_COMPUTE), shard->reduced);
+        shard->reducing = cs_pool_data(shard->grad_row);
+        shard->micro    = micro;
         cs_stream_wait(stream(shard, CS_COMM), cs_stream_record(stream(shard, CS_COMPUTE)));
         cs_stream_call(stream(shard, CS_COMM), reduce_part, shard);
-        reduced = cs_stream_record(stream(shard, CS_COMM));
+        shard->reduced = cs_stream_record(stream(shard, CS_COMM));
     }
-    cs_pool_return(shard->grads_pool, shard->grad_row, reduced);
+    cs_pool_return(shard->grads_pool, shard->grad_row, shard->reduced);
     shard->grad_row = NULL;
 }
 

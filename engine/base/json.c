@@ -1,0 +1,412 @@
+/* json.c - documents: a text, its values, their places, the faults and notes found so far. */
+#include "base/json.h"
+#include "base/dialect.h"
+#include "base/must.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_BYTES = 1 << 20, FAULTS = 40, SENTENCE = 400 };
+
+typedef struct {
+    int   line, column; /* line 0: of the command line */
+    char *text;
+} fault;
+
+struct cs_json {
+    char      *name, *original;
+    size_t     length;
+    cs_dialect dialect;
+    json_t    *root;
+    char     **overrides;
+    int        override_count;
+    fault     *faults;
+    int        fault_count, fault_more; /* kept, and only counted */
+    char     **notes;
+    int        note_count;
+    bool       lenient;
+};
+
+static void *must_have(void *memory)
+{
+    CS_ASSERT(memory);
+    return memory;
+}
+
+/* ---- faults and notes ---- */
+
+static bool is_under(const char *path, const char *ancestor)
+{
+    size_t length = strlen(ancestor);
+    return strncmp(path, ancestor, length) == 0 && (path[length] == 0 || path[length] == '.');
+}
+
+static bool is_override(const cs_json *doc, const char *path)
+{
+    for (int i = 0; i < doc->override_count; i++)
+        if (is_under(path, doc->overrides[i]))
+            return true;
+    return false;
+}
+
+/* Names come from the file: nothing in them may steer a terminal. */
+static void make_printable(char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+static __attribute__((format(printf, 4, 5))) void add_fault(cs_json *doc, int line, int column, const char *format, ...)
+{
+    fault   added = {line, column, NULL};
+    va_list arguments;
+    va_start(arguments, format);
+    CS_ASSERT(vasprintf(&added.text, format, arguments) >= 0);
+    va_end(arguments);
+    make_printable(added.text);
+    doc->faults = must_have(realloc(doc->faults, (size_t)(doc->fault_count + 1) * sizeof *doc->faults));
+    doc->faults[doc->fault_count++] = added;
+}
+
+static void report_syntax(void *to, size_t offset, const char *sentence)
+{
+    cs_json *doc = to;
+    int      line, column;
+    cs_dialect_place(doc->original, doc->length, offset, &line, &column);
+    add_fault(doc, line, column, "%s:%d:%d: %s", doc->name, line, column, sentence);
+}
+
+static void fault_at(cs_json *doc, const char *path, bool at_key, const char *format, va_list arguments)
+{
+    char sentence[SENTENCE];
+    int  line = 0, column = 0, exact;
+    if (doc->fault_count == FAULTS) {
+        doc->fault_more++;
+        return;
+    }
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    if (is_override(doc, path)) {
+        add_fault(doc, 0, 0, "command line at %s: %s", path, sentence);
+        return;
+    }
+    int                    node  = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
+    const cs_dialect_node *found = &doc->dialect.nodes[node]; /* a root there is, or it had not been opened */
+    cs_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
+    add_fault(doc, line, column, "%s:%d:%d%s%s: %s", doc->name, line, column, *path ? " at " : "", path, sentence);
+}
+
+void cs_json_fault(cs_json *doc, const char *path, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fault_at(doc, path, false, format, arguments);
+    va_end(arguments);
+}
+
+void cs_json_fault_key(cs_json *doc, const char *path, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fault_at(doc, path, true, format, arguments);
+    va_end(arguments);
+}
+
+void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...)
+{
+    char    sentence[SENTENCE];
+    va_list arguments;
+    va_start(arguments, format);
+    if (doc->lenient) {
+        vsnprintf(sentence, sizeof sentence, format, arguments);
+        cs_json_note(doc, path, "ignored: %s", sentence);
+    } else {
+        fault_at(doc, path, true, format, arguments);
+    }
+    va_end(arguments);
+}
+
+void cs_json_lenient(cs_json *doc)
+{
+    doc->lenient = true;
+}
+
+const char *cs_json_name(const cs_json *doc)
+{
+    return doc->name;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const fault *a = left, *b = right;
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    if (a->column != b->column)
+        return a->column < b->column ? -1 : 1;
+    return strcmp(a->text, b->text);
+}
+
+cs_status cs_json_verdict(cs_json *doc)
+{
+    if (doc->fault_count == 0)
+        return CS_OK;
+    qsort(doc->faults, (size_t)doc->fault_count, sizeof *doc->faults, by_place);
+    size_t room = 64, used = 0;
+    for (int i = 0; i < doc->fault_count; i++)
+        room += strlen(doc->faults[i].text) + 1;
+    char *all = must_have(calloc(room, 1));
+    for (int i = 0; i < doc->fault_count; i++)
+        used += (size_t)snprintf(all + used, room - used, "%s%s", i ? "\n" : "", doc->faults[i].text);
+    if (doc->fault_more > 0)
+        snprintf(all + used, room - used, "\n(and %d more)", doc->fault_more);
+    cs_fail(CS_BAD_CONFIG, "%s", all);
+    free(all);
+    return CS_BAD_CONFIG;
+}
+
+void cs_json_note(cs_json *doc, const char *path, const char *format, ...)
+{
+    char    sentence[2 * SENTENCE], *note = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    CS_ASSERT(asprintf(&note, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
+    make_printable(note);
+    doc->notes                    = must_have(realloc(doc->notes, (size_t)(doc->note_count + 1) * sizeof *doc->notes));
+    doc->notes[doc->note_count++] = note;
+}
+
+int cs_json_note_count(const cs_json *doc)
+{
+    return doc->note_count;
+}
+
+const char *cs_json_note_text(const cs_json *doc, int index)
+{
+    CS_ASSERT(index >= 0 && index < doc->note_count);
+    return doc->notes[index];
+}
+
+const char *cs_json_show(const json_t *value, char *text, size_t room)
+{
+    char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) : NULL;
+    if (value && json_is_object(value) && json_object_size(value) > 0)
+        snprintf(text, room, "an object");
+    else
+        snprintf(text, room, "%s", whole ? whole : "nothing");
+    if (whole && strlen(whole) >= room && room > 4)
+        memcpy(text + room - 4, "...", 4);
+    free(whole);
+    return text;
+}
+
+/* ---- reading ---- */
+
+static cs_status build(cs_json *doc)
+{
+    cs_dialect_scan(&doc->dialect, doc->original, doc->length, report_syntax, doc);
+    CS_TRY(cs_json_verdict(doc));
+    json_error_t error;
+    doc->root     = json_loadb(doc->dialect.text, doc->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    bool encoding = !doc->root && strncmp(error.text, "unable to decode", 16) == 0;
+    if (!doc->root)
+        report_syntax(doc, error.position > 0 ? (size_t)error.position - 1 : 0,
+                      encoding ? "a byte here is not UTF-8" : error.text);
+    else if (!json_is_object(doc->root))
+        report_syntax(doc, doc->dialect.nodes[0].place, "a configuration is one object, { ... }");
+    return cs_json_verdict(doc);
+}
+
+cs_status cs_json_parse(cs_json **doc, const char *text, size_t length, const char *name)
+{
+    cs_json *made  = must_have(calloc(1, sizeof *made));
+    made->name     = must_have(strdup(name));
+    made->original = must_have(malloc(length + 1));
+    made->length   = length;
+    memcpy(made->original, text, length);
+    made->original[length] = 0;
+    *doc                   = NULL;
+    cs_status status       = build(made);
+    if (status == CS_OK)
+        *doc = made;
+    else
+        cs_json_close(made);
+    return status;
+}
+
+static cs_status read_all(FILE *file, const char *path, char **text, size_t *length)
+{
+    struct stat about;
+    if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
+        return cs_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
+    *text   = must_have(malloc(MOST_BYTES + 1));
+    *length = fread(*text, 1, MOST_BYTES + 1, file);
+    if (ferror(file))
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
+    if (*length > MOST_BYTES)
+        return cs_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is no configuration", path, MOST_BYTES >> 20);
+    return CS_OK;
+}
+
+cs_status cs_json_open(cs_json **doc, const char *path)
+{
+    char  *text   = NULL;
+    size_t length = 0;
+    FILE  *file   = fopen(path, "rb");
+    *doc          = NULL;
+    if (!file)
+        return cs_fail_errno(CS_NOT_FOUND, errno, "%s cannot be opened", path);
+    cs_status status = read_all(file, path, &text, &length);
+    fclose(file);
+    if (status == CS_OK)
+        status = cs_json_parse(doc, text, length, path);
+    free(text);
+    return status;
+}
+
+void cs_json_close(cs_json *doc)
+{
+    if (!doc)
+        return;
+    for (int i = 0; i < doc->override_count; i++)
+        free(doc->overrides[i]);
+    for (int i = 0; i < doc->note_count; i++)
+        free(doc->notes[i]);
+    for (int i = 0; i < doc->fault_count; i++)
+        free(doc->faults[i].text);
+    free(doc->overrides);
+    free(doc->notes);
+    free(doc->faults);
+    json_decref(doc->root);
+    cs_dialect_free(&doc->dialect);
+    free(doc->original);
+    free(doc->name);
+    free(doc);
+}
+
+json_t *cs_json_root(cs_json *doc)
+{
+    return doc->root;
+}
+
+/* The next name of a path, malloc'ed; *rest is moved behind it and its dot. */
+static char *next_name(const char **rest)
+{
+    size_t length = strcspn(*rest, ".");
+    char  *name   = must_have(strndup(*rest, length));
+    *rest += length + ((*rest)[length] == '.');
+    return name;
+}
+
+json_t *cs_json_find(cs_json *doc, const char *path)
+{
+    json_t *here = doc->root;
+    while (here && *path) {
+        char *name = next_name(&path);
+        here       = json_object_get(here, name);
+        free(name);
+    }
+    return here;
+}
+
+bool cs_json_is_set(cs_json *doc, const char *path)
+{
+    const json_t *value = cs_json_find(doc, path);
+    return value && !json_is_null(value);
+}
+
+/* ---- overriding ---- */
+
+static void keep_text(void *to, size_t offset, const char *sentence)
+{
+    (void)offset;
+    snprintf(to, SENTENCE, "%s", sentence);
+}
+
+/* JSON in the dialect, or a bare string. NULL: broken JSON or broken UTF-8. */
+static json_t *read_value(const char *text)
+{
+    char         fault_text[SENTENCE] = "";
+    cs_dialect   dialect;
+    json_error_t error;
+    json_t      *value = NULL;
+    cs_dialect_scan(&dialect, text, strlen(text), keep_text, fault_text);
+    if (!*fault_text)
+        value = json_loadb(dialect.text, dialect.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    cs_dialect_free(&dialect);
+    bool meant_as_json = *text == '{' || *text == '[' || *text == '"';
+    return value || meant_as_json ? value : json_string(text);
+}
+
+/* Steps from `here` into the member `name`, an object that is made if it is missing. NULL: it is something else. */
+static json_t *enter(json_t *here, const char *name)
+{
+    json_t *next = json_object_get(here, name);
+    if ((!next || json_is_null(next)) && json_object_set_new(here, name, json_object()) == 0)
+        next = json_object_get(here, name);
+    return json_is_object(next) ? next : NULL;
+}
+
+cs_status cs_json_set(cs_json *doc, const char *path, const char *value_text)
+{
+    json_t     *here = doc->root;
+    const char *rest = path;
+    if (!*path || *path == '.' || path[strlen(path) - 1] == '.' || strstr(path, ".."))
+        return cs_fail(CS_BAD_CONFIG, "command line: \"%s\" is not the path of a key", path);
+    while (strchr(rest, '.')) {
+        char *name = next_name(&rest);
+        here       = enter(here, name);
+        free(name);
+        if (!here)
+            return cs_fail(CS_BAD_CONFIG, "command line at %s: %.*s is a value in the file, not a section", path,
+                           (int)(rest - path - 1), path);
+    }
+    json_t *value = read_value(value_text);
+    if (!value)
+        return cs_fail(CS_BAD_CONFIG, "command line at %s: %.60s is not JSON", path, value_text);
+    if (json_object_set_new(here, rest, value) != 0)
+        return cs_fail(CS_BAD_CONFIG, "command line: the path of a key is not UTF-8");
+    doc->overrides = must_have(realloc(doc->overrides, (size_t)(doc->override_count + 1) * sizeof *doc->overrides));
+    doc->overrides[doc->override_count++] = must_have(strdup(path));
+    return CS_OK;
+}
+
+/* ---- strict ---- */
+
+/* Brackets outside strings: jansson alone would go 2,048 deep. */
+static bool too_deep(const char *text, size_t length)
+{
+    int  depth     = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (in_string && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            in_string = !in_string;
+        else if (!in_string && (text[i] == '{' || text[i] == '['))
+            depth++;
+        else if (!in_string && (text[i] == '}' || text[i] == ']'))
+            depth--;
+        if (depth > CS_DIALECT_DEPTH)
+            return true;
+    }
+    return false;
+}
+
+json_t *cs_json_strict(const char *text, size_t length)
+{
+    json_error_t error;
+    if (too_deep(text, length)) {
+        cs_fail(CS_BAD_FILE, "objects and lists stand more than %d deep", CS_DIALECT_DEPTH);
+        return NULL;
+    }
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (!root)
+        cs_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column, error.text);
+    return root;
+}

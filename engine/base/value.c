@@ -1,0 +1,234 @@
+/* value.c - one JSON value on its way into one field of a settings struct, as its key's row says. */
+#include "base/value.h"
+#include "base/dialect.h"
+#include "base/must.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum { SHOWN = 48 };
+
+bool cs_value_is_auto(const json_t *value)
+{
+    return json_is_string(value) && strcasecmp(json_string_value(value), "auto") == 0;
+}
+
+static void refuse(const cs_value *e, const char *what)
+{
+    char text[SHOWN];
+    CS_ASSERT(e->doc);
+    cs_json_fault(e->doc, e->path, "%s, not %s", what, cs_json_show(e->value, text, sizeof text));
+}
+
+/* ---- one value ---- */
+
+static double number_of(const json_t *value)
+{
+    double number = json_number_value(value);
+    return fabs(number) >= CS_DIALECT_INFINITY ? copysign(INFINITY, number) : number;
+}
+
+static bool is_within(const cs_value *e, double number)
+{
+    char what[96];
+    if ((e->key->least == 0 && e->key->most == 0) || (number >= e->key->least && number <= e->key->most))
+        return true;
+    if (number < e->key->least)
+        snprintf(what, sizeof what, "at least %.10g is needed", e->key->least);
+    else
+        snprintf(what, sizeof what, "at most %.10g is possible", e->key->most);
+    refuse(e, what);
+    return false;
+}
+
+static void read_bool(const cs_value *e)
+{
+    bool truth = json_is_true(e->value) || (json_is_number(e->value) && number_of(e->value) == 1.0);
+    if (!truth && !json_is_false(e->value) && !(json_is_number(e->value) && number_of(e->value) == 0.0))
+        refuse(e, "true or false is needed");
+    else
+        *(bool *)e->field = truth;
+}
+
+static void read_int(const cs_value *e)
+{
+    double number = json_is_number(e->value) ? number_of(e->value) : NAN;
+    if (number == INFINITY && e->key->most == INFINITY)
+        *(int64_t *)e->field = INT64_MAX;
+    else if (!(fabs(number) < 0x1p63) || number != trunc(number))
+        refuse(e, "a whole number is needed");
+    else if (is_within(e, number))
+        *(int64_t *)e->field = json_is_integer(e->value) ? json_integer_value(e->value) : (int64_t)number;
+}
+
+static void read_number(const cs_value *e)
+{
+    double number = json_is_number(e->value) ? number_of(e->value) : NAN;
+    if (isnan(number) || (isinf(number) && e->key->most != INFINITY))
+        refuse(e, "a number is needed");
+    else if (is_within(e, number))
+        *(double *)e->field = number;
+}
+
+static void read_string(const cs_value *e)
+{
+    if (!json_is_string(e->value))
+        refuse(e, "a string in double quotes is needed");
+    else
+        *(const char **)e->field = json_string_value(e->value);
+}
+
+static void read_choice(const cs_value *e)
+{
+    const char *wanted = json_string_value(e->value);
+    int         index  = 0;
+    for (const char *choice = e->key->choices; wanted; index++) {
+        size_t length = strcspn(choice, "|");
+        if (strlen(wanted) == length && strncasecmp(wanted, choice, length) == 0) {
+            *(int *)e->field = index;
+            return;
+        }
+        if (!choice[length])
+            break;
+        choice += length + 1;
+    }
+    char what[160];
+    snprintf(what, sizeof what, "one of %s is needed", e->key->choices);
+    refuse(e, what);
+}
+
+static void read_pair(const cs_value *e)
+{
+    double *pair = (double *)(void *)e->field, both[2] = {NAN, NAN};
+    if (json_is_array(e->value) && json_array_size(e->value) == 2)
+        for (size_t i = 0; i < 2; i++)
+            if (json_is_number(json_array_get(e->value, i)))
+                both[i] = number_of(json_array_get(e->value, i));
+    if (!isfinite(both[0]) || !isfinite(both[1]))
+        refuse(e, "a list of two numbers is needed");
+    else if (is_within(e, both[0]) && is_within(e, both[1]))
+        memcpy(pair, both, sizeof both);
+}
+
+json_t *cs_value_fallback(const cs_key *key)
+{
+    json_t *value = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+    CS_ASSERT(value);
+    return value;
+}
+
+static const char *type_name(const json_t *value)
+{
+    return json_is_boolean(value)  ? "true or false is needed"
+           : json_is_number(value) ? "a number is needed"
+           : json_is_string(value) ? "a string in double quotes is needed"
+           : json_is_object(value) ? "an object is needed"
+                                   : "a list is needed";
+}
+
+bool cs_value_check_inert(const cs_value *e)
+{
+    json_t *usual   = cs_value_fallback(e->key);
+    bool    differs = false, same_type = json_typeof(usual) == json_typeof(e->value) ||
+                                      (json_is_boolean(usual) && json_is_boolean(e->value)) ||
+                                      (json_is_number(usual) && json_is_number(e->value));
+    if (cs_value_is_auto(e->value))
+        ;
+    else if (!same_type && !json_is_null(usual))
+        refuse(e, type_name(usual));
+    else if (!json_is_number(e->value))
+        differs = !json_equal(usual, e->value);
+    else if (is_within(e, number_of(e->value)))
+        differs = json_number_value(usual) != json_number_value(e->value);
+    json_decref(usual);
+    return differs;
+}
+
+/* ---- what is refused ---- */
+
+static bool equals_text(const json_t *value, const char *text, size_t length)
+{
+    json_t *other = json_loadb(text, length, JSON_DECODE_ANY, NULL);
+    bool equal = json_is_number(other) && json_is_number(value) ? json_number_value(other) == json_number_value(value)
+                                                                : json_equal(other, value);
+    json_decref(other);
+    return equal;
+}
+
+static bool is_harmless(const cs_key *key, const json_t *value)
+{
+    const json_t *enabled = json_object_get(value, "enabled");
+    if (json_is_null(value) || cs_value_is_auto(value) || equals_text(value, key->fallback, strlen(key->fallback)))
+        return true;
+    if (json_is_object(value) && (json_object_size(value) == 0 || json_is_false(enabled) ||
+                                  (!enabled && strcmp(key->fallback, "{\"enabled\": false}") == 0)))
+        return true;
+    if (json_is_array(value) && json_array_size(value) == 0)
+        return true;
+    for (const char *choice = key->choices; choice;) {
+        size_t length = strcspn(choice, "|");
+        if (equals_text(value, choice, length))
+            return true;
+        choice = choice[length] ? choice + length + 1 : NULL;
+    }
+    return false;
+}
+
+void cs_value_read(const cs_value *e)
+{
+    switch (e->key->type) {
+    case CS_KEY_BOOL:
+        read_bool(e);
+        break;
+    case CS_KEY_INT:
+        read_int(e);
+        break;
+    case CS_KEY_NUMBER:
+        read_number(e);
+        break;
+    case CS_KEY_STRING:
+        read_string(e);
+        break;
+    case CS_KEY_CHOICE:
+        read_choice(e);
+        break;
+    case CS_KEY_PAIR:
+        read_pair(e);
+        break;
+    case CS_KEY_JSON:
+        *(const json_t **)(void *)e->field = e->value;
+        break;
+    case CS_KEY_REFUSED:
+        if (!is_harmless(e->key, e->value))
+            cs_json_fault_key(e->doc, e->path, "not supported: %s, because %s", e->path, e->key->sentence);
+        break;
+    case CS_KEY_SECTION:
+        if (!json_is_object(e->value))
+            refuse(e, "an object is needed");
+        break;
+    case CS_KEY_INERT:
+        break;
+    }
+}
+
+json_t *cs_value_of(const cs_key *key, const char *field)
+{
+    switch (key->type) {
+    case CS_KEY_BOOL:
+        return json_boolean(*(const bool *)field);
+    case CS_KEY_INT:
+        return json_integer(*(const int64_t *)(const void *)field);
+    case CS_KEY_NUMBER:
+        return json_real(*(const double *)(const void *)field);
+    case CS_KEY_PAIR: {
+        const double *pair = (const double *)(const void *)field;
+        return json_pack("[ff]", pair[0], pair[1]);
+    }
+    case CS_KEY_INERT:
+        return cs_value_fallback(key);
+    default:
+        return NULL;
+    }
+}

@@ -1,0 +1,105 @@
+/* boxes.c - a contiguous range of a row-major tensor as axis-aligned boxes, and back. */
+#include "checkpoint/boxes.h"
+
+bool cs_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale)
+{
+    int64_t bytes = scale;
+    *count        = 1;
+    for (int i = 0; i < dims; i++)
+        if (__builtin_mul_overflow(*count, shape[i], count) || __builtin_mul_overflow(bytes, shape[i], &bytes))
+            return false;
+    return true;
+}
+
+static void strides_of(int64_t *strides, const int64_t *shape, int dims)
+{
+    int64_t stride = 1;
+    for (int i = dims - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= shape[i];
+    }
+}
+
+int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range)
+{
+    int64_t strides[CS_MAX_DIMS];
+    int     count = 0;
+    strides_of(strides, shape, dims);
+    for (int64_t at = range.from; at < range.to; count++) {
+        cs_box *box   = &boxes[count];
+        int     level = 0; /* the outermost dimension of which whole slices begin here and fit */
+        while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
+            level++;
+        box->dims    = dims;
+        int64_t rest = at;
+        for (int i = 0; i < dims; i++) {
+            box->offset[i] = rest / strides[i];
+            box->size[i]   = i < level ? 1 : shape[i];
+            rest %= strides[i];
+        }
+        if (dims == 0)
+            return 1;
+        int64_t room     = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
+        box->size[level] = room < wanted ? room : wanted;
+        at += box->size[level] * strides[level];
+    }
+    return count;
+}
+
+int64_t cs_boxes_volume(const cs_box *box)
+{
+    int64_t volume = 1;
+    for (int i = 0; i < box->dims; i++)
+        volume *= box->size[i];
+    return volume;
+}
+
+int64_t cs_boxes_place(const cs_box *box, const int64_t *shape, int64_t element)
+{
+    int64_t place = 0, stride = 1;
+    for (int i = box->dims - 1; i >= 0; i--) {
+        place += (box->offset[i] + element % box->size[i]) * stride;
+        element /= box->size[i];
+        stride *= shape[i];
+    }
+    return place;
+}
+
+int64_t cs_boxes_run(const cs_box *box, const int64_t *shape)
+{
+    int64_t run = 1;
+    for (int i = box->dims - 1; i >= 0; i--) {
+        run *= box->size[i];
+        if (box->size[i] != shape[i])
+            break;
+    }
+    return run;
+}
+
+/* The first element of the box at or behind `place`. */
+static int64_t first_behind(const cs_box *box, const int64_t *shape, int64_t place)
+{
+    int64_t low = 0, high = cs_boxes_volume(box);
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (cs_boxes_place(box, shape, middle) < place)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+cs_range cs_boxes_cut(const cs_box *box, const int64_t *shape, cs_range range)
+{
+    cs_range cut = { first_behind(box, shape, range.from), first_behind(box, shape, range.to) };
+    return cut.from < cut.to ? cut : (cs_range){ cut.from, cut.from };
+}
+
+bool cs_boxes_overlap(const cs_box *a, const cs_box *b)
+{
+    for (int i = 0; i < a->dims; i++)
+        if (a->offset[i] + a->size[i] <= b->offset[i] || b->offset[i] + b->size[i] <= a->offset[i])
+            return false;
+    return true;
+}

@@ -1,0 +1,91 @@
+/* catalog.c - the whole checkpoints of a directory, newest first. */
+#include "checkpoint/catalog.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/files.h"
+#include "checkpoint/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cs_status look(cs_catalog_item *item, const char *dir, const char *name)
+{
+    cs_manifest manifest;
+    char       *path   = cs_files_join(dir, name);
+    cs_status   status = cs_manifest_load(&manifest, path);
+    if (status == CS_OK)
+        status = cs_manifest_check_files(&manifest, path);
+    if (status == CS_OK)
+        *item = (cs_catalog_item){ strdup(name), strdup(manifest.tag), manifest.step };
+    cs_manifest_close(&manifest);
+    free(path);
+    return status;
+}
+
+static void add(cs_catalog *catalog, const char *dir, const char *name)
+{
+    cs_catalog_item item;
+    cs_status       status = look(&item, dir, name);
+    if (status != CS_OK && status != CS_NOT_FOUND && !catalog->broken)
+        catalog->broken = strdup(cs_error());
+    if (status != CS_OK)
+        return;
+    cs_catalog_item *items = cs_agree_memory((size_t)(catalog->count + 1) * sizeof *items);
+    if (catalog->count > 0)
+        memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
+    free(catalog->items);
+    catalog->items                   = items;
+    catalog->items[catalog->count++] = item;
+}
+
+static int by_step(const void *one, const void *other)
+{
+    const cs_catalog_item *a = one, *b = other;
+    if (a->step != b->step)
+        return a->step > b->step ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
+{
+    *catalog     = (cs_catalog){ 0 };
+    DIR *listing = opendir(dir);
+    if (!listing)
+        return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", dir);
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
+        if (entry->d_name[0] != '.')
+            add(catalog, dir, entry->d_name);
+    closedir(listing);
+    if (catalog->count > 1)
+        qsort(catalog->items, (size_t)catalog->count, sizeof *catalog->items, by_step);
+    return CS_OK;
+}
+
+void cs_catalog_close(cs_catalog *catalog)
+{
+    for (int64_t i = 0; i < catalog->count; i++) {
+        free(catalog->items[i].name);
+        free(catalog->items[i].tag);
+    }
+    free(catalog->items);
+    free(catalog->broken);
+    *catalog = (cs_catalog){ 0 };
+}
+
+cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
+{
+    enum { LIMIT = 4096 };
+    char     *path = cs_files_join(dir, "latest"), *text;
+    size_t    length;
+    cs_status status = cs_files_read(&text, &length, path, LIMIT);
+    if (status == CS_OK) {
+        while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r')) /* somebody's editor */
+            text[--length] = 0;
+        if (length == 0 || strlen(text) != length || cs_tag_escape(name, text) != CS_OK)
+            status = cs_fail(CS_BAD_FILE, "%s holds no tag", path);
+    }
+    free(text);
+    free(path);
+    return status;
+}

@@ -1,0 +1,11 @@
+/* convert.h - elements of one type as elements of another. */
+#ifndef CS_CHECKPOINT_CONVERT_H
+#define CS_CHECKPOINT_CONVERT_H
+
+#include "cspeed.h"
+
+/* The same type, or among fp32, bf16 and fp16. */
+bool cs_convert_can(cs_dtype to, cs_dtype from);
+void cs_convert_elements(void *to, cs_dtype to_dtype, const void *from, cs_dtype from_dtype, int64_t count);
+
+#endif

@@ -1,0 +1,242 @@
+/* fill.c - state in: pieces of any range filled from the chunks they meet.
+ *
+ * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place; each touches whole
+ * blocks of CS_SHARDFILE_BLOCK bytes, which are read and verified one at a time into the one buffer there is. */
+#include "base/crc.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/files.h"
+#include "checkpoint/outline.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shardfile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    const cs_chunk *chunk;
+    const cs_piece *piece;
+    cs_range        cut; /* elements of the chunk */
+} taking;
+
+typedef struct {
+    const cs_checkpoint_reader *reader;
+    taking                     *takings;
+    int64_t                     count;
+    char                       *buffer;
+    const cs_chunk             *held_chunk; /* whose block is in the buffer; NULL: none */
+    int64_t                     held_block;
+    int64_t                     file; /* that is open; -1: none */
+    int                         descriptor;
+    char                       *path;
+} fill;
+
+/* ---- what is wanted ---- */
+
+static bool same_shape(const cs_manifest_tensor *tensor, const cs_piece *piece)
+{
+    return tensor->dims == piece->dims && memcmp(tensor->shape, piece->shape, (size_t)piece->dims * sizeof *piece->shape) == 0;
+}
+
+static void write_shape(char text[128], const int64_t *shape, int dims)
+{
+    int used = snprintf(text, 128, "[");
+    for (int i = 0; i < dims; i++)
+        used += snprintf(text + used, (size_t)(128 - used), "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(text + used, (size_t)(128 - used), "]");
+}
+
+/* Why the piece cannot be read from this checkpoint, as a line; nothing when it can. */
+static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece)
+{
+    const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
+    char                      here[128], there[128];
+    if (!tensor) {
+        fprintf(faults, "%s is missing\n", piece->name);
+    } else if (!same_shape(tensor, piece)) {
+        write_shape(here, piece->shape, piece->dims);
+        write_shape(there, tensor->shape, tensor->dims);
+        fprintf(faults, "%s is %s there and %s here\n", piece->name, there, here);
+    } else if (!cs_convert_can(piece->dtype, tensor->dtype)) {
+        fprintf(faults, "%s is %s there and %s here\n", piece->name, cs_safetensors_name(tensor->dtype),
+                cs_safetensors_name(piece->dtype));
+    }
+}
+
+/* The lines of all ranks, each once. */
+static cs_status report(const char *path, const char *lines)
+{
+    enum { MOST = 12000 }; /* bytes of a sentence */
+    json_t *seen = json_object();
+    char    list[MOST + 128];
+    size_t  used = 0, left_out = 0;
+    for (size_t length; *lines; lines += length + 1) {
+        length = strcspn(lines, "\n");
+        char key[8192];
+        snprintf(key, sizeof key, "%.*s", (int)length, lines);
+        if (json_object_get(seen, key))
+            continue;
+        json_object_set_new(seen, key, json_null());
+        if (used + length + 2 < MOST)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? "; " : "", key);
+        else
+            left_out++;
+    }
+    if (left_out)
+        snprintf(list + used, sizeof list - used, "; and %zu more", left_out);
+    json_decref(seen);
+    return cs_fail(CS_BAD_FILE, "%s does not fit this model: %s", path, list);
+}
+
+static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t count)
+{
+    char     *mine   = NULL;
+    size_t    length = 0;
+    FILE     *faults = open_memstream(&mine, &length);
+    cs_status status = CS_OK;
+    for (int64_t i = 0; i < count; i++)
+        find_fault(faults, &reader->manifest, &pieces[i]);
+    fclose(faults);
+    int64_t *sizes = cs_agree_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
+    char    *all   = cs_agree_gather(comm, sizes, mine, length);
+    if (all && all[0])
+        status = report(reader->path, all);
+    free(all);
+    free(sizes);
+    free(mine);
+    return cs_agree_status(comm, status);
+}
+
+/* ---- what is taken from where ---- */
+
+static int by_file(const void *one, const void *other)
+{
+    const taking *a = one, *b = other;
+    if (a->chunk->file != b->chunk->file)
+        return a->chunk->file < b->chunk->file ? -1 : 1;
+    if (a->chunk->offset != b->chunk->offset)
+        return a->chunk->offset < b->chunk->offset ? -1 : 1;
+    return (a->cut.from > b->cut.from) - (a->cut.from < b->cut.from);
+}
+
+static void add_taking(fill *f, int64_t *room, taking next)
+{
+    if (f->count == *room) {
+        *room         = *room ? 2 * *room : 256;
+        taking *wider = cs_agree_memory((size_t)*room * sizeof *wider);
+        if (f->count > 0)
+            memcpy(wider, f->takings, (size_t)f->count * sizeof *wider);
+        free(f->takings);
+        f->takings = wider;
+    }
+    f->takings[f->count++] = next;
+}
+
+static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
+{
+    const cs_manifest *manifest = &f->reader->manifest;
+    int64_t            room     = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const cs_piece *piece = &pieces[i];
+        if (cs_range_length(piece->range) == 0)
+            continue;
+        cs_range own = cs_chunks_of(&f->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
+        for (int64_t c = own.from; c < own.to; c++) {
+            const cs_chunk *chunk = &f->reader->chunks.chunks[c];
+            cs_range        cut   = cs_boxes_cut(&chunk->box, piece->shape, piece->range);
+            if (cs_range_length(cut) > 0)
+                add_taking(f, &room, (taking){ chunk, piece, cut });
+        }
+    }
+    if (f->count > 1)
+        qsort(f->takings, (size_t)f->count, sizeof *f->takings, by_file);
+}
+
+/* ---- the bytes ---- */
+
+static cs_status open_file(fill *f, int64_t file)
+{
+    if (f->file == file)
+        return CS_OK;
+    if (f->descriptor >= 0)
+        close(f->descriptor);
+    free(f->path);
+    f->file       = file;
+    f->held_chunk = NULL;
+    f->path       = cs_files_join(f->reader->path, f->reader->manifest.files[file].name);
+    return cs_files_open(&f->descriptor, f->path);
+}
+
+/* Puts the chunk's block into the buffer, verified. */
+static cs_status hold_block(fill *f, const cs_chunk *chunk, int64_t index, cs_dtype dtype)
+{
+    int64_t bytes = chunk->count * (int64_t)cs_dtype_bytes(dtype), from = index * CS_SHARDFILE_BLOCK;
+    size_t  now = (size_t)(bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK);
+    if (f->held_chunk == chunk && f->held_block == index)
+        return CS_OK;
+    f->held_chunk = NULL;
+    CS_TRY(cs_files_read_at(f->descriptor, f->buffer, now, chunk->offset + from, f->path));
+    uint32_t crc = cs_crc32c(0, f->buffer, now), wanted = f->reader->chunks.crcs[chunk->crc + index];
+    if (crc != wanted)
+        return cs_fail(CS_BAD_FILE, "%s: block %lld of tensor %s (bytes %lld to %lld of the file) has CRC32C %08x where the header "
+                       "says %08x: the file is damaged", f->path, (long long)index,
+                       f->reader->manifest.tensors[chunk->tensor].name, (long long)(chunk->offset + from),
+                       (long long)(chunk->offset + from) + (long long)now, (unsigned)crc, (unsigned)wanted);
+    f->held_chunk = chunk;
+    f->held_block = index;
+    return CS_OK;
+}
+
+/* Copies the chunk's elements [from, to), which all lie in the block held, run by run. */
+static void copy_out(const fill *f, const taking *t, cs_range elements, cs_dtype stored)
+{
+    const cs_piece *piece      = t->piece;
+    int64_t         run        = cs_boxes_run(&t->chunk->box, piece->shape);
+    size_t          size       = cs_dtype_bytes(stored);
+    int64_t         block_from = f->held_block * CS_SHARDFILE_BLOCK / (int64_t)size;
+    for (int64_t at = elements.from, next; at < elements.to; at = next) {
+        next          = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
+        int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
+        cs_convert_elements((char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
+                            f->buffer + (size_t)(at - block_from) * size, stored, next - at);
+    }
+}
+
+static cs_status take(fill *f, const taking *t)
+{
+    cs_dtype stored    = f->reader->manifest.tensors[t->chunk->tensor].dtype;
+    int64_t  per_block = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(stored);
+    CS_TRY(open_file(f, t->chunk->file));
+    for (int64_t block = t->cut.from / per_block; block * per_block < t->cut.to; block++) {
+        cs_range inside = { block * per_block, (block + 1) * per_block };
+        CS_TRY(hold_block(f, t->chunk, block, stored));
+        copy_out(f, t, cs_range_overlap(t->cut, inside), stored);
+    }
+    return CS_OK;
+}
+
+static cs_status take_all(fill *f)
+{
+    for (int64_t i = 0; i < f->count; i++)
+        CS_TRY(take(f, &f->takings[i]));
+    return CS_OK;
+}
+
+cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count)
+{
+    fill f = { .reader = reader, .file = -1, .descriptor = -1 };
+    CS_TRY(cs_agree_status(comm, cs_outline_check(pieces, piece_count)));
+    CS_TRY(check_names(reader, comm, pieces, piece_count));
+    f.buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    list_takings(&f, pieces, piece_count);
+    cs_status status = take_all(&f);
+    if (f.descriptor >= 0)
+        close(f.descriptor);
+    free(f.path);
+    free(f.takings);
+    free(f.buffer);
+    return cs_agree_status(comm, status);
+}

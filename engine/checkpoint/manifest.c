@@ -1,0 +1,272 @@
+/* manifest.c - manifest.json, the commit record: what a checkpoint consists of, with a checksum of its own text. */
+#include "checkpoint/manifest.h"
+#include "base/crc.h"
+#include "base/must.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/boxes.h"
+#include "checkpoint/files.h"
+#include "checkpoint/outline.h"
+#include "checkpoint/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ZEROS "00000000"
+enum { DIGITS = 8 };
+
+bool cs_manifest_digits(uint32_t *value, const char *digits)
+{
+    if (!digits || strlen(digits) != DIGITS || strspn(digits, "0123456789abcdef") != DIGITS)
+        return false;
+    *value = (uint32_t)strtoul(digits, NULL, 16);
+    return true;
+}
+
+/* Where the text's own digits begin, or 0. Nothing a user names stands before them. */
+static size_t find_digits(const char *text, size_t length)
+{
+    static const char mark[] = "\"crc32c\": \"";
+    const char       *found  = memmem(text, length, mark, sizeof mark - 1);
+    size_t            at     = found ? (size_t)(found - text) + sizeof mark - 1 : 0;
+    return found && length - at >= DIGITS ? at : 0;
+}
+
+static uint32_t text_crc(const char *text, size_t length, size_t digits)
+{
+    uint32_t crc = cs_crc32c(0, text, digits);
+    crc          = cs_crc32c(crc, ZEROS, DIGITS);
+    return cs_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
+}
+
+/* {"file", "bytes", "crc32c"} of a text that lies beside the manifest; null without one. */
+static json_t *describe_text(const char *file, const char *text)
+{
+    char digits[DIGITS + 1];
+    if (!text)
+        return json_null();
+    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, text, strlen(text)));
+    return json_pack("{s:s, s:I, s:s}", "file", file, "bytes", (json_int_t)strlen(text), "crc32c", digits);
+}
+
+static json_t *copy_or_empty(const json_t *value)
+{
+    return value ? json_deep_copy(value) : json_object();
+}
+
+static void stamp(char text[32])
+{
+    time_t    now = time(NULL);
+    struct tm date;
+    gmtime_r(&now, &date);
+    strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &date);
+}
+
+char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files)
+{
+    char created[32], digits[DIGITS + 1];
+    stamp(created);
+    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:o, s:O, s:o, s:O, s:o, s:o, s:o}",
+                             "format", "cspeed-checkpoint", "version", CS_MANIFEST_VERSION, "crc32c", ZEROS,
+                             "save_id", save_id, "tag", content->tag, "step", (json_int_t)content->step, "created", created,
+                             "engine", copy_or_empty(content->engine), "tensors", tensors,
+                             "aliases", copy_or_empty(content->aliases), "files", files,
+                             "client_state", describe_text(CS_CLIENT_STATE_FILE, content->client_state),
+                             "config", describe_text(CS_CONFIG_FILE, content->config_text),
+                             "provenance", copy_or_empty(content->provenance));
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    json_decref(root);
+    if (!text)
+        cs_fatal(CS_NO_MEMORY, "checkpoint: no memory for the manifest");
+    size_t length = strlen(text), at = find_digits(text, length);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)text_crc(text, length, at));
+    memcpy(text + at, digits, DIGITS);
+    return text;
+}
+
+static cs_status check_text(const char *text, size_t length, const char *path)
+{
+    char     digits[DIGITS + 1] = { 0 };
+    uint32_t wanted;
+    size_t   at = find_digits(text, length);
+    if (at)
+        memcpy(digits, text + at, DIGITS);
+    if (!cs_manifest_digits(&wanted, digits))
+        return cs_fail(CS_BAD_FILE, "%s: no \"crc32c\" of eight digits: not the manifest of a checkpoint, or damaged", path);
+    if (text_crc(text, length, at) != wanted)
+        return cs_fail(CS_BAD_FILE, "%s: its text has CRC32C %08x, not the %s it names: the manifest is damaged", path,
+                       (unsigned)text_crc(text, length, at), digits);
+    return CS_OK;
+}
+
+/* "FOLDER/shard-00001-of-00002.safetensors", exactly so. */
+static bool is_shard_name(const char *name)
+{
+    for (int i = 0; i < CS_OUTLINE_FOLDERS; i++) {
+        char   expected[96];
+        int    number, total;
+        size_t folder = strlen(cs_outline_folders[i]);
+        if (strncmp(name, cs_outline_folders[i], folder) != 0 || sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
+            continue;
+        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_outline_folders[i], number, total);
+        if (number >= 1 && number <= total && strcmp(name, expected) == 0)
+            return true;
+    }
+    return false;
+}
+
+static cs_status read_file(cs_manifest_file *file, const json_t *value, const char *path)
+{
+    const json_t *bytes = json_object_get(value, "bytes");
+    file->name          = json_string_value(json_object_get(value, "name"));
+    file->bytes         = json_integer_value(bytes);
+    if (!file->name || !is_shard_name(file->name))
+        return cs_fail(CS_BAD_FILE, "%s: files: \"%.200s\" is not the name of a shard", path, file->name ? file->name : "");
+    if (!json_is_integer(bytes) || file->bytes < 0 ||
+        !cs_manifest_digits(&file->header_crc, json_string_value(json_object_get(value, "header_crc32c"))))
+        return cs_fail(CS_BAD_FILE, "%s: files: %s: \"bytes\" or \"header_crc32c\" is missing or wrong", path, file->name);
+    return CS_OK;
+}
+
+static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const json_t *value, const char *path)
+{
+    const json_t *shape = json_object_get(value, "shape");
+    const char   *dtype = json_string_value(json_object_get(value, "dtype"));
+    int64_t       count;
+    tensor->name = name;
+    tensor->dims = (int32_t)json_array_size(shape);
+    if (!dtype || !cs_safetensors_dtype(&tensor->dtype, dtype))
+        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name, dtype ? dtype : "");
+    if (!json_is_array(shape) || json_array_size(shape) > CS_MAX_DIMS)
+        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" must be a list of at most %d numbers", path, name, CS_MAX_DIMS);
+    for (int i = 0; i < tensor->dims; i++) {
+        const json_t *size = json_array_get(shape, (size_t)i);
+        tensor->shape[i]   = json_integer_value(size);
+        if (!json_is_integer(size) || tensor->shape[i] < 0)
+            return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" holds something else than a whole number of 0 or more", path, name);
+    }
+    if (!cs_boxes_count(&count, tensor->shape, tensor->dims, (int64_t)cs_dtype_bytes(tensor->dtype)))
+        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: more bytes than a file can have", path, name);
+    return CS_OK;
+}
+
+static int by_name(const void *one, const void *other)
+{
+    return strcmp(((const cs_manifest_tensor *)one)->name, ((const cs_manifest_tensor *)other)->name);
+}
+
+static cs_status read_tensors(cs_manifest *manifest, const char *path)
+{
+    json_t     *tensors = json_object_get(manifest->root, "tensors"), *value;
+    const char *name;
+    if (!json_is_object(tensors))
+        return cs_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
+    manifest->tensors = cs_agree_memory(json_object_size(tensors) * sizeof *manifest->tensors);
+    json_object_foreach(tensors, name, value)
+        CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
+    qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
+    return CS_OK;
+}
+
+static cs_status read_files(cs_manifest *manifest, const char *path)
+{
+    const json_t *files = json_object_get(manifest->root, "files");
+    if (!json_is_array(files))
+        return cs_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
+    manifest->files = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
+    for (size_t i = 0; i < json_array_size(files); i++)
+        CS_TRY(read_file(&manifest->files[manifest->file_count++], json_array_get(files, i), path));
+    return CS_OK;
+}
+
+static cs_status read_client_state(cs_manifest *manifest, const char *path)
+{
+    const json_t *about = json_object_get(manifest->root, "client_state"), *bytes = json_object_get(about, "bytes");
+    manifest->client_bytes = -1;
+    if (!about || json_is_null(about))
+        return CS_OK;
+    manifest->client_bytes = json_integer_value(bytes);
+    const char *file       = json_string_value(json_object_get(about, "file"));
+    if (!file || strcmp(file, CS_CLIENT_STATE_FILE) != 0 || !json_is_integer(bytes) || manifest->client_bytes < 0 ||
+        !cs_manifest_digits(&manifest->client_crc, json_string_value(json_object_get(about, "crc32c"))))
+        return cs_fail(CS_BAD_FILE, "%s: \"client_state\" does not describe %s", path, CS_CLIENT_STATE_FILE);
+    return CS_OK;
+}
+
+static cs_status read_head(cs_manifest *manifest, const char *path)
+{
+    const json_t *version = json_object_get(manifest->root, "version"), *step = json_object_get(manifest->root, "step");
+    const char   *format  = json_string_value(json_object_get(manifest->root, "format"));
+    manifest->tag         = json_string_value(json_object_get(manifest->root, "tag"));
+    manifest->save_id     = json_string_value(json_object_get(manifest->root, "save_id"));
+    manifest->step        = json_integer_value(step);
+    if (!format || strcmp(format, "cspeed-checkpoint") != 0 || !json_is_integer(version))
+        return cs_fail(CS_BAD_FILE, "%s: not the manifest of a checkpoint", path);
+    if (json_integer_value(version) > CS_MANIFEST_VERSION)
+        return cs_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one", path,
+                       (long long)json_integer_value(version), CS_MANIFEST_VERSION);
+    if (!manifest->tag || !manifest->save_id || !json_is_integer(step))
+        return cs_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
+    return CS_OK;
+}
+
+cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path)
+{
+    *manifest = (cs_manifest){ 0 };
+    CS_TRY(check_text(text, length, path));
+    manifest->root = cs_json_strict(text, length);
+    if (!manifest->root)
+        return cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
+    CS_TRY(read_head(manifest, path));
+    CS_TRY(read_tensors(manifest, path));
+    CS_TRY(read_files(manifest, path));
+    return read_client_state(manifest, path);
+}
+
+cs_status cs_manifest_load(cs_manifest *manifest, const char *directory)
+{
+    char     *path = cs_files_join(directory, CS_MANIFEST_FILE), *text;
+    size_t    length;
+    *manifest        = (cs_manifest){ 0 };
+    cs_status status = cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
+    if (status == CS_OK)
+        status = cs_manifest_parse(manifest, text, length, path);
+    free(text);
+    free(path);
+    return status;
+}
+
+void cs_manifest_close(cs_manifest *manifest)
+{
+    json_decref(manifest->root);
+    free(manifest->tensors);
+    free(manifest->files);
+    *manifest = (cs_manifest){ 0 };
+}
+
+const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const char *name)
+{
+    cs_manifest_tensor wanted = { .name = name };
+    if (manifest->tensor_count == 0)
+        return NULL;
+    return bsearch(&wanted, manifest->tensors, (size_t)manifest->tensor_count, sizeof wanted, by_name);
+}
+
+cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory)
+{
+    for (int64_t i = 0; i < manifest->file_count; i++) {
+        const cs_manifest_file *file   = &manifest->files[i];
+        char                   *path   = cs_files_join(directory, file->name);
+        int64_t                 bytes  = 0;
+        cs_status               status = cs_files_size(&bytes, path);
+        if (status == CS_NOT_FOUND)
+            status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+        else if (status == CS_OK && bytes != file->bytes)
+            status = cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued", path,
+                             (long long)bytes, (long long)file->bytes);
+        free(path);
+        CS_TRY(status);
+    }
+    return CS_OK;
+}

@@ -1,0 +1,56 @@
+/* manifest.h - manifest.json, the commit record: what a checkpoint consists of, with a checksum of its own text.
+ *
+ * Its eight digits "crc32c" are the CRC32C of the text with these digits as zeros. */
+#ifndef CS_CHECKPOINT_MANIFEST_H
+#define CS_CHECKPOINT_MANIFEST_H
+
+#include "checkpoint/checkpoint.h"
+
+enum { CS_MANIFEST_VERSION = 1, CS_MANIFEST_LIMIT = 1 << 28 }; /* bytes a manifest may have */
+
+#define CS_MANIFEST_FILE "manifest.json"
+#define CS_CLIENT_STATE_FILE "client_state.json"
+#define CS_CONFIG_FILE "ds_config.json"
+
+typedef struct {
+    const char *name;
+    cs_dtype    dtype;
+    int32_t     dims;
+    int64_t     shape[CS_MAX_DIMS];
+} cs_manifest_tensor;
+
+typedef struct {
+    const char *name; /* "weights/shard-00001-of-00002.safetensors" and nothing that leaves the directory */
+    int64_t     bytes;
+    uint32_t    header_crc;
+} cs_manifest_file;
+
+typedef struct {
+    json_t             *root; /* owns all strings */
+    const char         *tag, *save_id;
+    int64_t             step;
+    cs_manifest_tensor *tensors; /* by name */
+    int64_t             tensor_count;
+    cs_manifest_file   *files;
+    int64_t             file_count;
+    int64_t             client_bytes; /* of client_state.json; -1: there is none */
+    uint32_t            client_crc;
+} cs_manifest;
+
+/* The text to write, malloc'ed. `files`: a list of {"name", "bytes", "header_crc32c", "writer"}. */
+char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files);
+
+/* CS_BAD_FILE: not a manifest, or damaged. CS_UNSUPPORTED: of a later version. */
+cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path);
+cs_status cs_manifest_load(cs_manifest *manifest, const char *directory); /* parses directory/manifest.json */
+void      cs_manifest_close(cs_manifest *manifest); /* accepts the half-built */
+
+const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const char *name); /* NULL: not there */
+
+/* Every file is there and as long as the manifest says. */
+cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory);
+
+/* Eight hexadecimal digits. */
+bool cs_manifest_digits(uint32_t *value, const char *digits);
+
+#endif

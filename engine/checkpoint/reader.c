@@ -1,0 +1,139 @@
+/* reader.c - one checkpoint directory opened by all ranks: manifest, headers, client state.
+ *
+ * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast. */
+#include "checkpoint/reader.h"
+#include "base/crc.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/files.h"
+#include "checkpoint/safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rank 0: the manifest's text, and that the files it lists are there. */
+static cs_status read_manifest(char **text, size_t *length, const char *directory)
+{
+    cs_manifest manifest = { 0 };
+    char       *path     = cs_files_join(directory, CS_MANIFEST_FILE);
+    cs_status   status   = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    if (status == CS_NOT_FOUND && cs_files_exists(directory))
+        status = cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory, CS_MANIFEST_FILE);
+    if (status == CS_OK)
+        status = cs_manifest_parse(&manifest, *text, *length, path);
+    if (status == CS_OK)
+        status = cs_manifest_check_files(&manifest, directory);
+    cs_manifest_close(&manifest);
+    free(path);
+    return status;
+}
+
+static cs_status share_manifest(cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    char     *text = NULL;
+    size_t    length = 0;
+    cs_status status = CS_OK;
+    if (cs_comm_rank(comm) == 0)
+        status = read_manifest(&text, &length, reader->path);
+    status = cs_agree_status(comm, status);
+    if (status == CS_OK) {
+        cs_agree_text(comm, &text, &length, 0);
+        status = cs_agree_status(comm, cs_manifest_parse(&reader->manifest, text, length, reader->path));
+    }
+    free(text);
+    return status;
+}
+
+typedef struct {
+    char  *text;
+    size_t bytes;
+} block;
+
+/* The header blocks of this rank's share of the files. */
+static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    for (int64_t i = cs_comm_rank(comm); i < reader->manifest.file_count; i += cs_comm_size(comm)) {
+        const cs_manifest_file *file = &reader->manifest.files[i];
+        char                   *path = cs_files_join(reader->path, file->name);
+        int64_t                 bytes;
+        cs_status               status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
+        if (status == CS_NOT_FOUND)
+            status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+        else if (status == CS_OK && bytes != file->bytes)
+            status = cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued", path,
+                             (long long)bytes, (long long)file->bytes);
+        free(path);
+        CS_TRY(status);
+    }
+    return CS_OK;
+}
+
+static cs_status add_blocks(cs_checkpoint_reader *reader, cs_comm *comm, block *blocks)
+{
+    cs_status status = CS_OK;
+    for (int64_t i = 0; i < reader->manifest.file_count; i++) {
+        cs_agree_text(comm, &blocks[i].text, &blocks[i].bytes, (int)(i % cs_comm_size(comm)));
+        if (status == CS_OK)
+            status = cs_chunks_add(&reader->chunks, &reader->manifest, i, blocks[i].text, blocks[i].bytes, reader->path);
+        free(blocks[i].text);
+        blocks[i].text = NULL;
+    }
+    if (status == CS_OK)
+        status = cs_chunks_check(&reader->chunks, &reader->manifest, reader->path);
+    return cs_agree_status(comm, status);
+}
+
+static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    block    *blocks = cs_agree_memory((size_t)reader->manifest.file_count * sizeof *blocks);
+    cs_status status = cs_agree_status(comm, read_blocks(blocks, reader, comm));
+    if (status == CS_OK)
+        status = add_blocks(reader, comm, blocks);
+    for (int64_t i = 0; i < reader->manifest.file_count; i++)
+        free(blocks[i].text);
+    free(blocks);
+    return status;
+}
+
+static cs_status read_client_state(char **text, size_t *length, const cs_checkpoint_reader *reader)
+{
+    char     *path   = cs_files_join(reader->path, CS_CLIENT_STATE_FILE);
+    int64_t   bytes  = reader->manifest.client_bytes;
+    cs_status status = cs_files_read(text, length, path, (size_t)bytes);
+    if (status == CS_NOT_FOUND)
+        status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+    else if (status == CS_OK && ((int64_t)*length != bytes || cs_crc32c(0, *text, *length) != reader->manifest.client_crc))
+        status = cs_fail(CS_BAD_FILE, "%s is not the text that was saved (%lld bytes, CRC32C %08x): it is damaged", path,
+                         (long long)bytes, (unsigned)reader->manifest.client_crc);
+    free(path);
+    return status;
+}
+
+static cs_status share_client_state(cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    size_t    length = 0;
+    cs_status status = CS_OK;
+    if (reader->manifest.client_bytes < 0)
+        return CS_OK;
+    if (cs_comm_rank(comm) == 0)
+        status = read_client_state(&reader->client_state, &length, reader);
+    CS_TRY(cs_agree_status(comm, status));
+    cs_agree_text(comm, &reader->client_state, &length, 0);
+    return CS_OK;
+}
+
+cs_status cs_reader_open(cs_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name)
+{
+    reader->path = cs_files_join(dir, name);
+    CS_TRY(share_manifest(reader, comm));
+    CS_TRY(share_headers(reader, comm));
+    return share_client_state(reader, comm);
+}
+
+void cs_reader_close(cs_checkpoint_reader *reader)
+{
+    cs_manifest_close(&reader->manifest);
+    cs_chunks_close(&reader->chunks);
+    free(reader->client_state);
+    free(reader->path);
+    *reader = (cs_checkpoint_reader){ 0 };
+}

@@ -1,0 +1,261 @@
+/* save.c - state out: every rank writes its files, rank 0 makes them a checkpoint.
+ *
+ * Agree on what is written -> rank 0 makes the staging directory -> all write and flush their files -> agree -> rank 0 looks at
+ * every file, writes the manifest, renames, replaces latest -> agree. Whatever fails on one rank fails on all, and rank 0 removes
+ * the staging directory. */
+#include "checkpoint/checkpoint.h"
+#include "base/log.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/coverage.h"
+#include "checkpoint/files.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/outline.h"
+#include "checkpoint/prune.h"
+#include "checkpoint/shardfile.h"
+#include "checkpoint/staging.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+typedef struct {
+    int64_t files[CS_OUTLINE_FOLDERS];
+    int64_t bytes;
+} volume;
+
+typedef struct {
+    cs_comm                     *comm;
+    int                          rank, size;
+    const cs_checkpoint_content *content;
+    char                         save_id[CS_SHARDFILE_ID];
+    cs_coverage                  coverage;
+    cs_outline                   outline;
+    volume                      *volumes; /* of every rank */
+    volume                       total;
+    cs_staging                   staging; /* rank 0 */
+    char                        *path;    /* of the staging directory, on every rank */
+    cs_shardfile_record         *records; /* of the own files */
+} save;
+
+static cs_status make_id(char id[CS_SHARDFILE_ID])
+{
+    uint8_t byte[16];
+    if (getrandom(byte, sizeof byte, 0) != sizeof byte)
+        return cs_fail_errno(CS_IO_ERROR, errno, "checkpoint: no random number for the save's name");
+    byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* UUID version 4 */
+    byte[8] = (uint8_t)(0x80 | (byte[8] & 0x3f));
+    for (int i = 0, at = 0; i < 16; i++)
+        at += snprintf(id + at, (size_t)(CS_SHARDFILE_ID - at), "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", byte[i]);
+    return CS_OK;
+}
+
+/* Who writes how much: the volumes of all ranks and their sum. */
+static cs_status count_all(save *s)
+{
+    volume mine = { .bytes = s->outline.data_bytes };
+    memcpy(mine.files, s->outline.files_in, sizeof mine.files);
+    s->volumes = cs_agree_memory((size_t)s->size * sizeof *s->volumes);
+    cs_comm_all_gather(s->comm, s->volumes, &mine, sizeof mine, CS_U8);
+    for (int rank = 0; rank < s->size; rank++) {
+        s->total.bytes += s->volumes[rank].bytes;
+        for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++)
+            s->total.files[folder] += s->volumes[rank].files[folder];
+    }
+    for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++)
+        if (s->total.files[folder] > 99999)
+            return cs_fail(CS_UNSUPPORTED, "checkpoint: %lld files in %s; names have room for 99999",
+                           (long long)s->total.files[folder], cs_outline_folders[folder]);
+    return CS_OK;
+}
+
+static cs_status make_staging(save *s, const char *dir)
+{
+    CS_TRY(make_id(s->save_id));
+    CS_TRY(cs_staging_open(&s->staging, dir, s->content->tag, s->save_id, s->total.bytes));
+    for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
+        if (s->total.files[folder] == 0)
+            continue;
+        char     *path   = cs_files_join(s->staging.path, cs_outline_folders[folder]);
+        cs_status status = cs_files_make_directory(path);
+        free(path);
+        CS_TRY(status);
+    }
+    return cs_files_sync_directory(s->staging.path);
+}
+
+/* Rank 0's staging directory and id, known to all. */
+static void share_staging(save *s)
+{
+    size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
+    s->path       = s->staging.path;
+    cs_agree_text(s->comm, &s->path, &length, 0);
+    cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
+}
+
+/* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank by its outline. */
+static void file_name(char name[96], const save *s, int rank, int folder, int64_t index)
+{
+    int64_t number = index + 1;
+    for (int i = 0; i < rank; i++)
+        number += s->volumes[i].files[folder];
+    snprintf(name, 96, "%s/shard-%05lld-of-%05lld.safetensors", cs_outline_folders[folder], (long long)number,
+             (long long)s->total.files[folder]);
+}
+
+static cs_status write_files(save *s)
+{
+    int64_t index[CS_OUTLINE_FOLDERS] = { 0 };
+    s->records = cs_agree_memory((size_t)s->outline.file_count * sizeof *s->records);
+    for (int64_t i = 0; i < s->outline.file_count; i++) {
+        const cs_outline_file *file = &s->outline.files[i];
+        char                name[96];
+        file_name(name, s, s->rank, file->folder, index[file->folder]++);
+        char     *path   = cs_files_join(s->path, name);
+        cs_status status = cs_shardfile_write(&s->records[i], path, file, s->save_id);
+        free(path);
+        CS_TRY(status);
+    }
+    for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
+        if (index[folder] == 0)
+            continue;
+        char     *path   = cs_files_join(s->path, cs_outline_folders[folder]);
+        cs_status status = cs_files_sync_directory(path);
+        free(path);
+        CS_TRY(status);
+    }
+    return CS_OK;
+}
+
+/* The manifest's entry of one file, which rank 0 must see as its writer left it. */
+static cs_status list_file(const save *s, json_t *files, const cs_shardfile_record *record, const char *name, int writer)
+{
+    char    digits[9];
+    int64_t bytes  = -1;
+    char   *path   = cs_files_join(s->path, name);
+    bool    seen   = cs_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
+    if (!seen)
+        cs_fail(CS_IO_ERROR, "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
+                writer, path);
+    free(path);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)record->header_crc);
+    json_array_append_new(files, json_pack("{s:s, s:I, s:s, s:i}", "name", name, "bytes", (json_int_t)record->bytes,
+                          "header_crc32c", digits, "writer", writer));
+    return seen ? CS_OK : CS_IO_ERROR;
+}
+
+static cs_status list_files(const save *s, json_t *files, const cs_shardfile_record *records)
+{
+    for (int rank = 0; rank < s->size; rank++) {
+        for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
+            for (int64_t i = 0; i < s->volumes[rank].files[folder]; i++) {
+                char name[96];
+                file_name(name, s, rank, folder, i);
+                CS_TRY(list_file(s, files, records++, name, rank));
+            }
+        }
+    }
+    return CS_OK;
+}
+
+static cs_status write_text(const save *s, const char *name, const char *text)
+{
+    if (!text)
+        return CS_OK;
+    char     *path   = cs_files_join(s->path, name);
+    cs_status status = cs_files_write(path, text, strlen(text));
+    free(path);
+    return status;
+}
+
+/* Under another name first: a manifest that exists is complete. */
+static cs_status write_manifest(const save *s, json_t *files)
+{
+    char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
+    char     *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
+    cs_status status = cs_files_write(draft, text, strlen(text));
+    if (status == CS_OK)
+        status = cs_files_rename(draft, path);
+    free(draft);
+    free(path);
+    free(text);
+    return status;
+}
+
+/* Rank 0: from files to a checkpoint. */
+static cs_status commit(save *s, const cs_shardfile_record *records)
+{
+    json_t   *files  = json_array();
+    cs_status status = list_files(s, files, records);
+    if (status == CS_OK)
+        status = write_text(s, CS_CLIENT_STATE_FILE, s->content->client_state);
+    if (status == CS_OK)
+        status = write_text(s, CS_CONFIG_FILE, s->content->config_text);
+    if (status == CS_OK)
+        status = write_manifest(s, files);
+    json_decref(files);
+    if (status == CS_OK)
+        status = cs_staging_commit(&s->staging);
+    return status;
+}
+
+static cs_status gather_and_commit(save *s)
+{
+    int64_t  *sizes  = cs_agree_memory((size_t)s->size * sizeof *sizes);
+    char     *all    = cs_agree_gather(s->comm, sizes, s->records, (size_t)s->outline.file_count * sizeof *s->records);
+    cs_status status = CS_OK;
+    if (s->rank == 0)
+        status = commit(s, (const cs_shardfile_record *)(void *)all);
+    free(all);
+    free(sizes);
+    return cs_agree_status(s->comm, status);
+}
+
+static cs_status check_content(const cs_checkpoint_content *content)
+{
+    if (!content->tag)
+        return cs_fail(CS_BAD_CONFIG, "checkpoint: no tag");
+    json_t *tag = json_string(content->tag);
+    json_decref(tag);
+    if (!tag)
+        return cs_fail(CS_BAD_CONFIG, "checkpoint: the tag is not UTF-8");
+    return cs_outline_check(content->pieces, content->piece_count);
+}
+
+static cs_status run(save *s, const char *dir)
+{
+    const cs_checkpoint_content *content = s->content;
+    cs_status                    status  = CS_OK;
+    CS_TRY(cs_agree_status(s->comm, check_content(content)));
+    CS_TRY(cs_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
+    cs_outline_open(&s->outline, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
+    CS_TRY(count_all(s));
+    if (s->rank == 0)
+        status = make_staging(s, dir);
+    CS_TRY(cs_agree_status(s->comm, status));
+    share_staging(s);
+    CS_TRY(cs_agree_status(s->comm, write_files(s)));
+    return gather_and_commit(s);
+}
+
+cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
+{
+    save s = { .comm = comm, .rank = cs_comm_rank(comm), .size = cs_comm_size(comm), .content = content, .staging.lock = -1 };
+    cs_status status = run(&s, dir);
+    char     *why    = status == CS_OK ? NULL : strdup(cs_error()); /* cleaning up may have sentences of its own */
+    if (s.rank == 0)
+        cs_staging_close(&s.staging);
+    else
+        free(s.path);
+    if (status == CS_OK && s.rank == 0 && cs_prune_directory(dir, content->keep_last, content->keep_every) != CS_OK)
+        cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
+    cs_coverage_close(&s.coverage);
+    cs_outline_close(&s.outline);
+    free(s.volumes);
+    free(s.records);
+    if (status != CS_OK)
+        cs_fail(status, "%s", why ? why : "checkpoint: not saved");
+    free(why);
+    return status;
+}

@@ -1,0 +1,158 @@
+/* shardfile.c - one safetensors shard onto the disk: data first, checksums gathered on the way, the header last.
+ *
+ * The header's length does not depend on the data, because a checksum is eight digits whatever its value. So it is computed once
+ * with zeros, to know where the data begin, and again when the data are written. */
+#include "checkpoint/shardfile.h"
+#include "base/crc.h"
+#include "base/must.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/sink.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t chunk_bytes(const cs_outline_chunk *chunk)
+{
+    return chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
+}
+
+static int64_t chunk_blocks(const cs_outline_chunk *chunk)
+{
+    return (chunk_bytes(chunk) + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
+}
+
+static json_t *number_list(const int64_t *numbers, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(numbers[i]));
+    return list;
+}
+
+/* A JSON object as the string safetensors wants. Takes the object. */
+static json_t *as_string(json_t *object)
+{
+    char   *text   = json_dumps(object, JSON_COMPACT);
+    json_t *string = json_string(text);
+    free(text);
+    json_decref(object);
+    return string;
+}
+
+static json_t *metadata_of(const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
+{
+    json_t *sharding = json_object(), *shapes = json_object(), *checksums = json_object();
+    for (int64_t i = 0; i < file->count; i++) {
+        const cs_outline_chunk *chunk = &file->chunks[i];
+        const char          *name  = chunk->piece->name;
+        json_t              *list  = json_array();
+        for (int64_t block = 0; block < chunk_blocks(chunk); block++) {
+            char digits[9];
+            snprintf(digits, sizeof digits, "%08x", (unsigned)*crcs++);
+            json_array_append_new(list, json_string(digits));
+        }
+        json_object_set_new(checksums, name, list);
+        json_object_set_new(shapes, name, number_list(chunk->piece->shape, chunk->piece->dims));
+        json_object_set_new(sharding, name, json_pack("{s:o, s:s}", "saved_offsets",
+                            number_list(chunk->box.offset, chunk->box.dims), "logical_fqn", name));
+    }
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o}", "format", "pt", "DCP_VERSION", "1.0", "DCP_SHARDING_INFO",
+                     as_string(sharding), "cspeed.version", "1", "cspeed.save_id", save_id, "cspeed.global_shape",
+                     as_string(shapes), "cspeed.crc32c", as_string(checksums));
+}
+
+static char *header_text(const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
+{
+    json_t *header = json_object();
+    int64_t at     = 0;
+    json_object_set_new(header, "__metadata__", metadata_of(file, save_id, crcs));
+    for (int64_t i = 0; i < file->count; i++) {
+        const cs_outline_chunk *chunk = &file->chunks[i];
+        json_t *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
+        at += chunk_bytes(chunk);
+        json_object_set_new(header, chunk->piece->name, json_pack("{s:s, s:o, s:o}", "dtype",
+                            cs_safetensors_name(chunk->piece->dtype), "shape",
+                            number_list(chunk->box.size, chunk->box.dims), "data_offsets", offsets));
+    }
+    char *text = json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    if (!text)
+        cs_fatal(CS_NO_MEMORY, "checkpoint: no memory for the header of a shard");
+    return text;
+}
+
+/* N, the JSON, and spaces up to the next multiple of CS_SINK_ALIGN. */
+static uint8_t *header_block(size_t *bytes, const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
+{
+    char    *text   = header_text(file, save_id, crcs);
+    size_t   length = strlen(text);
+    *bytes          = (8 + length + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
+    uint8_t *block  = cs_agree_memory(*bytes);
+    for (int i = 0; i < 8; i++)
+        block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
+    memset(block + 8, ' ', *bytes - 8);
+    memcpy(block + 8, text, length);
+    free(text);
+    return block;
+}
+
+/* In steps that stay in the cache between the checksum and the copy. */
+static cs_status write_block(cs_sink *sink, uint32_t *crc, const char *data, int64_t bytes)
+{
+    enum { STEP = 1 << 18 };
+    for (int64_t done = 0; done < bytes; done += STEP) {
+        size_t now = (size_t)(bytes - done < STEP ? bytes - done : STEP);
+        *crc       = cs_crc32c(*crc, data + done, now);
+        CS_TRY(cs_sink_write(sink, data + done, now));
+    }
+    return CS_OK;
+}
+
+static cs_status write_data(cs_sink *sink, uint32_t *crcs, const cs_outline_file *file)
+{
+    for (int64_t i = 0; i < file->count; i++) {
+        const cs_outline_chunk *chunk = &file->chunks[i];
+        int64_t              bytes = chunk_bytes(chunk);
+        for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
+            int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
+            CS_TRY(write_block(sink, crcs++, chunk->data + from, now));
+        }
+    }
+    return CS_OK;
+}
+
+static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t *crcs, const char *path,
+                            const cs_outline_file *file, const char *save_id)
+{
+    size_t   head_bytes, again;
+    uint8_t *head = header_block(&head_bytes, file, save_id, crcs);
+    free(head);
+    if (head_bytes > CS_SAFETENSORS_MAX_HEADER)
+        return cs_fail(CS_UNSUPPORTED, "%s: its %lld tensors need a header of %zu bytes, and safetensors allows %d; save from more ranks",
+                       path, (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
+    record->folder = file->folder;
+    record->bytes  = (int64_t)head_bytes + file->data_bytes;
+    CS_TRY(cs_sink_open(sink, path, (int64_t)head_bytes, record->bytes));
+    CS_TRY(write_data(sink, crcs, file));
+    head = header_block(&again, file, save_id, crcs);
+    CS_ASSERT(again == head_bytes);
+    record->header_crc = cs_crc32c(0, head, head_bytes);
+    cs_status status   = cs_sink_finish(sink, head, head_bytes);
+    free(head);
+    return status;
+}
+
+cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file, const char *save_id)
+{
+    int64_t blocks = 0;
+    cs_sink sink   = { .descriptor = -1 };
+    for (int64_t i = 0; i < file->count; i++)
+        blocks += chunk_blocks(&file->chunks[i]);
+    uint32_t *crcs   = cs_agree_memory((size_t)blocks * sizeof *crcs);
+    cs_status status = write_file(record, &sink, crcs, path, file, save_id);
+    cs_sink_close(&sink);
+    free(crcs);
+    return status;
+}

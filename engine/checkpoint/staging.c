@@ -1,0 +1,182 @@
+/* staging.c - where a checkpoint grows, and the moment it becomes one. */
+#include "checkpoint/staging.h"
+#include "base/log.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/files.h"
+#include "checkpoint/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define WORK ".cspeed-tmp-"
+#define TRASH ".cspeed-trash-"
+enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* so that prefix, tag and id fit a file name */
+
+/* Locked by somebody else: a save is at work there. File systems without locks count as unlocked. */
+static bool is_alive(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (descriptor < 0)
+        return false;
+    bool alive = flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(descriptor);
+    return alive;
+}
+
+static void sweep(const char *dir)
+{
+    DIR *listing = opendir(dir);
+    if (!listing)
+        return;
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        bool work = strncmp(entry->d_name, WORK, strlen(WORK)) == 0;
+        if (!work && strncmp(entry->d_name, TRASH, strlen(TRASH)) != 0)
+            continue;
+        char *path = cs_files_join(dir, entry->d_name);
+        if (!(work && is_alive(path)) && cs_files_remove_tree(path) != CS_OK)
+            cs_log(CS_LOG_WARNING, "checkpoint: a leftover of an earlier run stays: %s", cs_error());
+        free(path);
+    }
+    closedir(listing);
+}
+
+/* What is there under the tag's name may be replaced only if it is a checkpoint, or an empty directory. */
+static cs_status check_place(const char *dir, const char *name)
+{
+    char *path = cs_files_join(dir, name), *manifest = cs_files_join(path, CS_MANIFEST_FILE);
+    bool  taken = cs_files_exists(path) && !cs_files_exists(manifest) && rmdir(path) != 0;
+    if (taken)
+        cs_fail(CS_IO_ERROR, "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
+                path);
+    free(manifest);
+    free(path);
+    return taken ? CS_IO_ERROR : CS_OK;
+}
+
+static cs_status check_space(const char *dir, int64_t bytes)
+{
+    struct statvfs about;
+    if (statvfs(dir, &about) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
+    double room = (double)about.f_bavail * (double)about.f_frsize, needed = 1.05 * (double)bytes;
+    if (about.f_blocks > 0 && room < needed)
+        return cs_fail(CS_IO_ERROR, "%s: a checkpoint needs %.1f MB and the file system has %.1f MB free; nothing was written: "
+                       "free some space or save elsewhere", dir, needed / 1e6, room / 1e6);
+    return CS_OK;
+}
+
+static char *hidden_path(const char *dir, const char *prefix, const char *name, const char *id)
+{
+    char hidden[CS_TAG_BYTES];
+    snprintf(hidden, sizeof hidden, "%s%.*s-%.*s", prefix, SHORT_TAG, name, SHORT_ID, id);
+    return cs_files_join(dir, hidden);
+}
+
+cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes)
+{
+    *staging = (cs_staging){ .dir = dir, .tag = tag, .lock = -1 };
+    CS_TRY(cs_tag_escape(staging->name, tag));
+    CS_TRY(cs_files_make_directories(dir));
+    sweep(dir);
+    CS_TRY(check_place(dir, staging->name));
+    CS_TRY(check_space(dir, bytes));
+    char     *path   = hidden_path(dir, WORK, staging->name, save_id);
+    cs_status status = cs_files_make_directory(path);
+    if (status != CS_OK) {
+        free(path);
+        return status;
+    }
+    staging->path = path;
+    CS_TRY(cs_files_open(&staging->lock, path));
+    if (flock(staging->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return cs_fail(CS_IO_ERROR, "%s: locked by another process", path);
+    staging->latest = hidden_path(dir, WORK, "latest", save_id);
+    return cs_files_sync_directory(dir);
+}
+
+/* Gives the staging directory the tag's name. A checkpoint that has it already changes places with it. */
+static cs_status take_name(const cs_staging *staging, const char *target, bool *exchanged)
+{
+    *exchanged = false;
+    if (rename(staging->path, target) == 0)
+        return CS_OK;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return cs_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
+    *exchanged = true;
+    if (renameat2(AT_FDCWD, staging->path, AT_FDCWD, target, RENAME_EXCHANGE) == 0)
+        return CS_OK;
+    if (errno == EINVAL || errno == ENOSYS)
+        return cs_fail(CS_UNSUPPORTED, "%s exists, and this file system cannot exchange two directories; save under another tag",
+                       target);
+    return cs_fail_errno(CS_IO_ERROR, errno, "exchanging %s and %s", staging->path, target);
+}
+
+static void take_back(const cs_staging *staging, const char *target, bool exchanged)
+{
+    if (renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
+        return;
+    cs_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
+}
+
+static cs_status publish(cs_staging *staging, const char *target, const char *latest)
+{
+    bool exchanged;
+    CS_TRY(take_name(staging, target, &exchanged));
+    cs_status status = cs_files_sync_directory(staging->dir);
+    if (status == CS_OK)
+        status = cs_files_rename(staging->latest, latest);
+    if (status != CS_OK) {
+        char why[4096];
+        snprintf(why, sizeof why, "%s", cs_error());
+        take_back(staging, target, exchanged);
+        return cs_fail(status, "%s", why);
+    }
+    return cs_files_sync_directory(staging->dir);
+}
+
+cs_status cs_staging_commit(cs_staging *staging)
+{
+    CS_TRY(cs_files_sync_directory(staging->path));
+    CS_TRY(cs_files_write(staging->latest, staging->tag, strlen(staging->tag)));
+    char     *target = cs_files_join(staging->dir, staging->name), *latest = cs_files_join(staging->dir, "latest");
+    cs_status status = publish(staging, target, latest);
+    free(latest);
+    free(target);
+    return status;
+}
+
+void cs_staging_close(cs_staging *staging)
+{
+    const char *left[] = { staging->path, staging->latest };
+    for (int i = 0; i < 2; i++)
+        if (left[i] && cs_files_remove_tree(left[i]) != CS_OK)
+            cs_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
+    if (staging->lock >= 0)
+        close(staging->lock);
+    free(staging->path);
+    free(staging->latest);
+    *staging = (cs_staging){ .lock = -1 };
+}
+
+cs_status cs_staging_discard(const char *dir, const char *name)
+{
+    char id[SHORT_ID + 1];
+    snprintf(id, sizeof id, "%08x", (unsigned)getpid());
+    char     *path = cs_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
+    cs_status status = cs_files_rename(path, trash);
+    if (status == CS_OK)
+        status = cs_files_sync_directory(dir);
+    if (status == CS_OK)
+        status = cs_files_remove_tree(trash);
+    free(trash);
+    free(path);
+    return status;
+}

@@ -1,0 +1,33 @@
+/* tag.c - a tag's directory name: any string on any file system. */
+#include "checkpoint/tag.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool plain(unsigned char byte)
+{
+    return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') ||
+           (byte != 0 && strchr("._-", byte) != NULL);
+}
+
+cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag)
+{
+    size_t used = 0;
+    if (!tag[0])
+        return cs_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" names no directory; give it at least one character");
+    bool escape_first = tag[0] == '.' || strcmp(tag, "latest") == 0;
+    for (size_t i = 0; tag[i]; i++) {
+        bool   as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
+        size_t bytes = as_is ? 1 : 3;
+        if (used + bytes >= CS_TAG_BYTES)
+            return cs_fail(CS_BAD_CONFIG, "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name "
+                           "(bytes other than letters, digits, '.', '_', '-' count three); shorten it", tag, CS_TAG_BYTES - 1);
+        if (as_is)
+            name[used] = tag[i];
+        else
+            snprintf(name + used, 4, "%%%02X", (unsigned)(unsigned char)tag[i]);
+        used += bytes;
+    }
+    name[used] = 0;
+    return CS_OK;
+}

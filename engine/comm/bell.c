@@ -1,0 +1,137 @@
+/* bell.c - how ranks of one host wait for each other, and notice that one is lost.
+ *
+ * The ring and the sleep are Dekker's pair: the ringer writes the value and then looks for sleepers, a sleeper signs
+ * up and then looks at the value, both in sequentially consistent order, so one of them sees the other. A sleeper
+ * looks up ten times a second whether its peers still live. */
+#include "comm/shm.h"
+#include "base/beat.h"
+#include "base/must.h"
+
+#include <immintrin.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLEEP_NANOSECONDS = 100 * 1000 * 1000 };
+
+void cs_bell_ring(cs_bell *bell, uint32_t value)
+{
+    atomic_store(&bell->value, value);
+    if (atomic_load(&bell->sleepers) > 0)
+        syscall(SYS_futex, &bell->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static inline bool shows(const cs_bell *bell, uint32_t value)
+{
+    return (int32_t)(atomic_load_explicit(&bell->value, memory_order_acquire) - value) >= 0;
+}
+
+static void sleep_for(cs_bell *bell, uint32_t value)
+{
+    struct timespec most = { .tv_nsec = SLEEP_NANOSECONDS };
+    atomic_fetch_add(&bell->sleepers, 1);
+    uint32_t seen = atomic_load(&bell->value);
+    if ((int32_t)(seen - value) < 0)
+        syscall(SYS_futex, &bell->value, FUTEX_WAIT, seen, &most, NULL, 0);
+    atomic_fetch_sub(&bell->sleepers, 1);
+}
+
+static _Noreturn void lose(cs_shm *shm, int peer, const char *what)
+{
+    atomic_store(&cs_shm_header_of(shm, shm->rank)->gave_up, 1);
+    cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, cs_beat_names[shm->comm->doing]);
+}
+
+/* Ends this process if a peer's has ended. A peer that closed is missed only by who waits for it. Of several, the one is
+ * named that did not end on another's account. */
+static void look_for_the_lost(cs_shm *shm, const cs_bell *bell, uint32_t value, int owner)
+{
+    int lost = -1;
+    if (atomic_load(&cs_shm_header_of(shm, owner)->closed) && !shows(bell, value))
+        lose(shm, owner, "has left");
+    poll(shm->lives, (nfds_t)shm->size, 0);
+    for (int i = 0; i < shm->size; i++) {
+        cs_shm_header *header = cs_shm_header_of(shm, i);
+        if (!shm->lives[i].revents || atomic_load(&header->closed))
+            continue;
+        if (lost < 0 || atomic_load(&cs_shm_header_of(shm, lost)->gave_up))
+            lost = i;
+    }
+    if (lost >= 0 && !shows(bell, value))
+        lose(shm, lost, "was lost");
+}
+
+static void wait_long(cs_shm *shm, cs_bell *bell, uint32_t value, int owner)
+{
+    for (int i = 0; i < shm->spins; i++) {
+        _mm_pause();
+        if (shows(bell, value))
+            return;
+    }
+    for (int i = 0; i < shm->yields; i++) {
+        sched_yield();
+        if (shows(bell, value))
+            return;
+    }
+    while (!shows(bell, value)) {
+        sleep_for(bell, value);
+        look_for_the_lost(shm, bell, value, owner);
+    }
+}
+
+void cs_bell_wait(cs_shm *shm, cs_bell *bell, uint32_t value, int owner)
+{
+    if (!shows(bell, value))
+        wait_long(shm, bell, value, owner);
+}
+
+const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank)
+{
+    return &cs_shm_header_of(shm, rank)->arrival[shm->point % 2].call;
+}
+
+static void describe(char *text, size_t bytes, const cs_shm_call *call)
+{
+    static const char *const dtypes[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
+    static const char *const ops[]    = { "sum", "min", "max" };
+    int length = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
+    if (call->what == CS_BEAT_BARRIER)
+        return;
+    length += snprintf(text + length, bytes - (size_t)length, " of %lld %s", (long long)call->count, dtypes[call->dtype]);
+    if (call->what == CS_BEAT_ALL_REDUCE || call->what == CS_BEAT_REDUCE_SCATTER)
+        snprintf(text + length, bytes - (size_t)length, " (%s)", ops[call->op]);
+    if (call->what == CS_BEAT_BROADCAST)
+        snprintf(text + length, bytes - (size_t)length, " from rank %d", call->root);
+}
+
+static void refuse_mismatch(const cs_shm *shm, const cs_shm_call *mine, int peer, const cs_shm_call *its)
+{
+    char own[128], other[128];
+    describe(own, sizeof own, mine);
+    describe(other, sizeof other, its);
+    cs_fatal(CS_UNSUPPORTED, "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "
+             "order", shm->rank, own, peer, other);
+}
+
+void cs_bell_meet(cs_shm *shm, const cs_shm_call *call)
+{
+    uint32_t point = ++shm->point;
+    cs_bell *own   = &cs_shm_header_of(shm, shm->rank)->arrival[point % 2];
+    own->call      = *call;
+    cs_bell_ring(own, point);
+    for (int i = 0; i < shm->size; i++) {
+        cs_bell *bell = &cs_shm_header_of(shm, i)->arrival[point % 2];
+        if (i == shm->rank)
+            continue;
+        cs_bell_wait(shm, bell, point, i);
+        const cs_shm_call *its = &bell->call;
+        if (its->what != call->what || its->count != call->count || its->dtype != call->dtype || its->op != call->op ||
+            its->root != call->root)
+            refuse_mismatch(shm, call, i, its);
+    }
+}

@@ -1,0 +1,194 @@
+/* comm.c - the front door of the collectives: choose a transport, check, count, keep the beat. */
+#include "comm/transport.h"
+#include "base/beat.h"
+#include "base/must.h"
+#include "base/range.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HEAP_ALIGNMENT = 4096 };
+
+static const cs_transport *const transports[] = { &cs_comm_self, &cs_comm_shm };
+enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
+
+static cs_status choose(const cs_transport **chosen, const cs_world *world, const char *kind)
+{
+    bool any = !kind || strcmp(kind, "auto") == 0;
+    for (int i = 0; i < TRANSPORT_COUNT; i++) {
+        bool fits = transports[i]->fits(world);
+        if (any ? !fits : strcmp(kind, transports[i]->name) != 0)
+            continue;
+        *chosen = transports[i];
+        if (fits)
+            return CS_OK;
+        return cs_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host", kind,
+                       world->size, world->local_size);
+    }
+    if (any)
+        return cs_fail(CS_UNSUPPORTED,
+                       "no transport for a world of %d ranks with %d on this host: \"shm\" joins the ranks of one host",
+                       world->size, world->local_size);
+    return cs_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\" or \"shm\", not \"%s\"", kind);
+}
+
+size_t cs_comm_heap_wish(const cs_comm_settings *settings)
+{
+    size_t        wish = settings->heap_bytes;
+    struct rlimit limit;
+    if (!wish)
+        wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    if (!settings->heap_bytes && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < wish)
+        wish = limit.rlim_cur / 2; /* shared memory is a file to the kernel, and its size counts against this limit */
+    return (size_t)cs_round_up((int64_t)wish, HEAP_ALIGNMENT);
+}
+
+cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
+{
+    const cs_transport *transport = NULL;
+    *comm                         = NULL;
+    CS_TRY(choose(&transport, world, settings->kind));
+    cs_comm *made = calloc(1, sizeof *made);
+    if (!made)
+        return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
+    made->transport = transport;
+    made->world     = *world;
+    atomic_flag_clear(&made->busy);
+    cs_status status = transport->open(made, settings);
+    if (status != CS_OK) {
+        cs_comm_close(made);
+        return status;
+    }
+    *comm = made;
+    return CS_OK;
+}
+
+void cs_comm_close(cs_comm *comm)
+{
+    if (!comm)
+        return;
+    comm->transport->close(comm);
+    free(comm);
+}
+
+int cs_comm_rank(const cs_comm *comm)
+{
+    return comm->world.rank;
+}
+
+int cs_comm_size(const cs_comm *comm)
+{
+    return comm->world.size;
+}
+
+const char *cs_comm_kind(const cs_comm *comm)
+{
+    return comm->transport->name;
+}
+
+cs_comm_traffic cs_comm_counters(const cs_comm *comm)
+{
+    return comm->traffic;
+}
+
+void *cs_comm_alloc(cs_comm *comm, size_t bytes)
+{
+    size_t left = comm->heap_bytes - comm->heap_used;
+    if (bytes > left || (size_t)cs_round_up((int64_t)bytes, HEAP_ALIGNMENT) > left)
+        cs_fatal(CS_NO_MEMORY, "the shared heap of %zu bytes is used up: %zu more were wanted, %zu are left",
+                 comm->heap_bytes, bytes, left);
+    char *memory = comm->heap + comm->heap_used;
+    comm->heap_used += (size_t)cs_round_up((int64_t)bytes, HEAP_ALIGNMENT);
+    return memory;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static double begin(cs_comm *comm, int beat)
+{
+    CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* two threads in one comm */
+    comm->doing = beat;
+    cs_beat_enter(beat);
+    return now();
+}
+
+static void end(cs_comm *comm, double begun, uint64_t bytes)
+{
+    cs_beat_leave();
+    comm->traffic.seconds += now() - begun;
+    comm->traffic.bytes += bytes;
+    comm->traffic.calls++;
+    atomic_flag_clear_explicit(&comm->busy, memory_order_release);
+}
+
+/* What a rank must send, at the least, of a vector that every other rank wants `count` elements of. */
+static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
+{
+    return (uint64_t)(comm->world.size - 1) * (uint64_t)count * cs_dtype_bytes(dtype);
+}
+
+void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    CS_ASSERT(count >= 0);
+    double begun = begin(comm, CS_BEAT_ALL_REDUCE);
+    comm->transport->all_reduce(comm, data, count, dtype, op);
+    end(comm, begun, 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
+}
+
+void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    CS_ASSERT(count >= 0);
+    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    comm->transport->reduce_scatter(comm, out, in, count, dtype, op);
+    end(comm, begun, to_others(comm, count, dtype));
+}
+
+void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    CS_ASSERT(count >= 0);
+    double begun = begin(comm, CS_BEAT_ALL_GATHER);
+    comm->transport->all_gather(comm, out, in, count, dtype);
+    end(comm, begun, to_others(comm, count, dtype));
+}
+
+void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
+{
+    CS_ASSERT(count >= 0);
+    CS_ASSERT(root >= 0 && root < comm->world.size);
+    double begun = begin(comm, CS_BEAT_BROADCAST);
+    comm->transport->broadcast(comm, data, count, dtype, root);
+    end(comm, begun, comm->world.rank == root ? to_others(comm, count, dtype) : 0);
+}
+
+void cs_comm_barrier(cs_comm *comm)
+{
+    double begun = begin(comm, CS_BEAT_BARRIER);
+    comm->transport->barrier(comm);
+    end(comm, begun, 0);
+}
+
+void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
+{
+    CS_ASSERT(to >= 0 && to < comm->world.size);
+    CS_ASSERT(to != comm->world.rank);
+    double begun = begin(comm, CS_BEAT_SEND);
+    comm->transport->send(comm, data, bytes, to);
+    end(comm, begun, bytes);
+}
+
+void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
+{
+    CS_ASSERT(from >= 0 && from < comm->world.size);
+    CS_ASSERT(from != comm->world.rank);
+    double begun = begin(comm, CS_BEAT_RECEIVE);
+    comm->transport->receive(comm, data, bytes, from);
+    end(comm, begun, 0);
+}

@@ -1,0 +1,258 @@
+/* meet.c - how the ranks of one host first meet: rank 0's side and the others'. */
+#include "comm/meet.h"
+#include "comm/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- rank 0 ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    int socket, rank; /* rank -1: has not said yet */
+} visitor;
+
+typedef struct {
+    const cs_world *world;
+    cs_guest       *guests;
+    uint64_t       *bytes;
+    int             listener, missing;
+    int             visitor_count, visitor_room;
+    visitor        *visitors;
+    struct pollfd  *polls; /* the listener, then the visitors in their order */
+} party;
+
+static void dismiss(party *host, int index)
+{
+    visitor *leaving = &host->visitors[index];
+    if (leaving->rank >= 0) {
+        cs_wire_drop(&host->guests[leaving->rank]);
+        host->missing++;
+    }
+    close(leaving->socket);
+    *leaving = host->visitors[--host->visitor_count];
+}
+
+static void refuse(int socket, const char *sentence)
+{
+    cs_wire_message message = { .sort = CS_WIRE_REFUSAL };
+    snprintf(message.text, sizeof message.text, "%s", sentence);
+    cs_wire_send(socket, &message, NULL); /* whoever is gone needs no answer */
+}
+
+static void admit(party *host, int index)
+{
+    const cs_world *world = host->world;
+    visitor        *guest = &host->visitors[index];
+    cs_wire_message hello;
+    cs_guest        brought;
+    char            sentence[512] = "";
+    if (guest->rank >= 0 || !cs_wire_receive(guest->socket, &hello, &brought)) {
+        dismiss(host, index); /* its process ended, and another may come in its place */
+        return;
+    }
+    if (hello.size != world->size)
+        snprintf(sentence, sizeof sentence, "rank %d has WORLD_SIZE %d, but rank 0 has %d", hello.rank, hello.size,
+                 world->size);
+    else if (hello.rank <= 0 || hello.rank >= world->size || brought.memory < 0 || brought.life < 0)
+        snprintf(sentence, sizeof sentence, "rank %d has no place in a world of %d", hello.rank, world->size);
+    else if (host->guests[hello.rank].memory >= 0)
+        snprintf(sentence, sizeof sentence, "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own",
+                 hello.rank, world->port, world->job);
+    if (sentence[0]) {
+        refuse(guest->socket, sentence);
+        cs_wire_drop(&brought);
+        dismiss(host, index);
+        return;
+    }
+    guest->rank              = hello.rank;
+    host->guests[hello.rank] = brought;
+    *host->bytes             = hello.bytes < *host->bytes ? hello.bytes : *host->bytes;
+    host->missing--;
+}
+
+static void open_door(party *host)
+{
+    while (host->visitor_count < host->visitor_room) {
+        int came = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (came < 0)
+            return;
+        if (cs_wire_same_user(came))
+            host->visitors[host->visitor_count++] = (visitor){ came, -1 };
+        else
+            close(came);
+    }
+}
+
+static cs_status name_missing(const party *host, double seconds)
+{
+    char   names[256] = "";
+    size_t length     = 0;
+    for (int i = 1; i < host->world->size && length < sizeof names - 16; i++)
+        if (host->guests[i].memory < 0)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
+    return cs_fail(CS_NO_PEER, "%s %s did not come within %g seconds: start all ranks of this host with the same "
+                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")", host->missing > 1 ? "ranks" : "rank", names,
+                   seconds, host->world->port, host->world->job);
+}
+
+static cs_status await_all(party *host, double seconds)
+{
+    double end = cs_wire_now() + seconds;
+    while (host->missing > 0) {
+        double left = end - cs_wire_now();
+        if (left <= 0)
+            return name_missing(host, seconds);
+        int count      = host->visitor_count;
+        host->polls[0] = (struct pollfd){ count < host->visitor_room ? host->listener : -1, POLLIN, 0 };
+        for (int i = 0; i < count; i++)
+            host->polls[i + 1] = (struct pollfd){ host->visitors[i].socket, POLLIN, 0 };
+        poll(host->polls, (nfds_t)(1 + count), left > 1 ? 1000 : (int)(left * 1000) + 1);
+        for (int i = count - 1; i >= 0; i--) /* downwards: dismissing moves the last into the gap */
+            if (host->polls[i + 1].revents)
+                admit(host, i);
+        if (host->polls[0].revents)
+            open_door(host);
+    }
+    return CS_OK;
+}
+
+static void pause_briefly(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* Many descriptors may be in flight, more than the kernel allows at once: then the guests need time to take theirs. */
+static cs_status hand_over(const party *host, const visitor *guest, double end)
+{
+    for (int i = 0; i < host->world->size; i++) {
+        cs_wire_message message = { .sort = CS_WIRE_GUEST, .rank = i, .bytes = *host->bytes };
+        while (i != guest->rank && !cs_wire_send(guest->socket, &message, &host->guests[i])) {
+            if ((errno != EAGAIN && errno != ETOOMANYREFS) || cs_wire_now() > end)
+                return cs_fail_errno(CS_NO_PEER, errno, "rank %d was lost while the ranks met", guest->rank);
+            pause_briefly();
+        }
+    }
+    return CS_OK;
+}
+
+static cs_status host_all(party *host, double seconds)
+{
+    const cs_world *world = host->world;
+    host->listener        = cs_wire_listen(world);
+    if (host->listener < 0 && errno == EADDRINUSE)
+        return cs_fail(CS_NO_PEER, "another job is meeting at MASTER_PORT %d, job \"%s\": wait, or choose another port",
+                       world->port, world->job);
+    if (host->listener < 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "no socket for the ranks to meet");
+    CS_TRY(await_all(host, seconds));
+    close(host->listener); /* before anybody goes on, so that the next meeting of these ranks finds the name free */
+    host->listener = -1;
+    for (int i = 0; i < host->visitor_count; i++)
+        if (host->visitors[i].rank >= 0)
+            CS_TRY(hand_over(host, &host->visitors[i], cs_wire_now() + seconds));
+    return CS_OK;
+}
+
+static cs_status meet_as_host(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
+{
+    int   room = 2 * world->size + 8;
+    party host = { .world = world, .guests = guests, .bytes = bytes, .listener = -1, .missing = world->size - 1 };
+    host.visitor_room = room;
+    host.visitors     = calloc((size_t)room, sizeof *host.visitors);
+    host.polls        = calloc((size_t)room + 1, sizeof *host.polls);
+    cs_status status  = host.visitors && host.polls ? host_all(&host, seconds)
+                                                    : cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+    for (int i = 0; i < host.visitor_count; i++) {
+        if (status != CS_OK)
+            refuse(host.visitors[i].socket, cs_error());
+        close(host.visitors[i].socket);
+    }
+    if (host.listener >= 0)
+        close(host.listener);
+    free(host.visitors);
+    free(host.polls);
+    return status;
+}
+
+/* ---- the others ------------------------------------------------------------------------------- */
+
+typedef enum { MET, AGAIN, FAILED } outcome;
+
+/* Rank 0 speaks last: it names the missing at its own deadline, so it is given a little longer than ours. */
+static outcome listen_to_host(int socket, const cs_world *world, double end, uint64_t *bytes, cs_guest *guests)
+{
+    for (int got = 0; got < world->size - 1;) {
+        double          left = end - cs_wire_now();
+        struct pollfd   wait = { socket, POLLIN, 0 };
+        cs_wire_message message;
+        cs_guest        brought;
+        if (left <= 0) {
+            cs_fail(CS_NO_PEER, "rank 0 does not answer: %d of %d ranks were heard of in time", got, world->size - 1);
+            return FAILED;
+        }
+        if (poll(&wait, 1, left > 1 ? 1000 : (int)(left * 1000) + 1) <= 0)
+            continue;
+        if (!cs_wire_receive(socket, &message, &brought))
+            return AGAIN;
+        if (message.sort == CS_WIRE_REFUSAL) {
+            cs_fail(CS_NO_PEER, "%s", message.text);
+            return FAILED;
+        }
+        if (message.rank < 0 || message.rank >= world->size || guests[message.rank].memory >= 0) {
+            cs_wire_drop(&brought);
+            return AGAIN;
+        }
+        guests[message.rank] = brought;
+        *bytes               = message.bytes;
+        got++;
+    }
+    return MET;
+}
+
+static outcome visit(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
+{
+    int             socket = cs_wire_connect(world);
+    cs_wire_message hello  = { .sort = CS_WIRE_HELLO, .rank = world->rank, .size = world->size, .bytes = *bytes };
+    outcome         result = AGAIN;
+    if (socket < 0)
+        return AGAIN;
+    if (!cs_wire_same_user(socket)) {
+        cs_fail(CS_NO_PEER, "the meeting place of MASTER_PORT %d belongs to another user: choose another port", world->port);
+        result = FAILED;
+    } else if (cs_wire_send(socket, &hello, &guests[world->rank])) {
+        result = listen_to_host(socket, world, cs_wire_now() + seconds + 2, bytes, guests);
+    }
+    for (int i = 0; i < world->size && result == AGAIN; i++)
+        if (i != world->rank)
+            cs_wire_drop(&guests[i]);
+    close(socket);
+    return result;
+}
+
+static cs_status meet_as_guest(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
+{
+    double end = cs_wire_now() + seconds;
+    do {
+        outcome result = visit(world, seconds, bytes, guests);
+        if (result != AGAIN)
+            return result == MET ? CS_OK : CS_NO_PEER;
+        pause_briefly();
+    } while (cs_wire_now() < end);
+    return cs_fail(CS_NO_PEER, "rank 0 did not come within %g seconds: start all ranks of this host with the same "
+                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")", seconds, world->port, world->job);
+}
+
+cs_status cs_meet(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
+{
+    for (int i = 0; i < world->size; i++)
+        if (i != world->rank)
+            guests[i] = (cs_guest){ -1, -1 };
+    return world->rank == 0 ? meet_as_host(world, seconds, bytes, guests)
+                            : meet_as_guest(world, seconds, bytes, guests);
+}

@@ -1,0 +1,166 @@
+/* shm.c - one host: collectives in place, on memory that all ranks see; see shm.h for how it lies.
+ *
+ * In place a collective costs two barriers: one before, when everybody's data is there, and one after, when nobody looks
+ * at it any more. Between them each rank sums its part of all ranks' vectors and writes it to all of them (all_reduce),
+ * sums its part (reduce_scatter), or copies (all_gather, broadcast). Whether a call is in place the ranks see from what
+ * all of them wrote beside their bells, so they always agree. */
+#include "comm/shm.h"
+#include "comm/fold.h"
+#include "comm/segment.h"
+#include "base/beat.h"
+#include "base/range.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_STEP = 64 }; /* elements: parts begin at whole cache lines */
+
+static uint64_t place_of(const cs_shm *shm, const void *data)
+{
+    uintptr_t own = (uintptr_t)cs_shm_segment(shm, shm->rank), at = (uintptr_t)data;
+    return at >= own && at < own + shm->segment_bytes ? at - own : CS_SHM_NOWHERE;
+}
+
+static bool all_have_first(const cs_shm *shm)
+{
+    for (int i = 0; i < shm->size; i++)
+        if (cs_bell_call(shm, i)->first == CS_SHM_NOWHERE)
+            return false;
+    return true;
+}
+
+static bool all_have_second(const cs_shm *shm)
+{
+    for (int i = 0; i < shm->size; i++)
+        if (cs_bell_call(shm, i)->second == CS_SHM_NOWHERE)
+            return false;
+    return true;
+}
+
+static char *first_of(const cs_shm *shm, int rank)
+{
+    return cs_shm_segment(shm, rank) + cs_bell_call(shm, rank)->first;
+}
+
+static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    cs_shm     *shm     = comm->own;
+    size_t      element = cs_dtype_bytes(dtype);
+    cs_shm_call call    = { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, place_of(shm, data), 0 };
+    bool        small   = (size_t)count * element <= CS_SHM_SMALL;
+    if (!small)
+        cs_bell_meet(shm, &call);
+    if (small || !all_have_first(shm)) {
+        cs_staged_all_reduce(shm, &call, data);
+        return;
+    }
+    int64_t  step = cs_round_up((count + shm->size - 1) / shm->size, PART_STEP);
+    cs_range own  = cs_range_overlap((cs_range){ 0, count }, (cs_range){ shm->rank * step, (shm->rank + 1) * step });
+    for (int i = 0; i < shm->size; i++) {
+        shm->outputs[i] = first_of(shm, i) + (size_t)own.from * element;
+        shm->inputs[i]  = shm->outputs[i];
+    }
+    cs_fold(shm->outputs, shm->size, shm->inputs, shm->size, cs_range_length(own), dtype, op);
+    cs_bell_meet(shm, &call);
+}
+
+static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    cs_shm     *shm     = comm->own;
+    size_t      element = cs_dtype_bytes(dtype);
+    cs_shm_call call    = { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, place_of(shm, in), 0 };
+    bool        small   = (size_t)(shm->size * count) * element <= CS_SHM_SMALL;
+    if (!small)
+        cs_bell_meet(shm, &call);
+    if (small || !all_have_first(shm)) {
+        cs_staged_reduce_scatter(shm, &call, out, in);
+        return;
+    }
+    for (int i = 0; i < shm->size; i++)
+        shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * count) * element;
+    cs_fold(&out, 1, shm->inputs, shm->size, count, dtype, op);
+    cs_bell_meet(shm, &call);
+}
+
+/* Each rank writes its part to all. Starting behind itself, no two write to one rank at a time. */
+static void push(const cs_shm *shm, const void *in, size_t bytes)
+{
+    for (int i = 0; i < shm->size; i++) {
+        int   peer = (shm->rank + i) % shm->size;
+        char *to   = first_of(shm, peer) + (size_t)shm->rank * bytes;
+        if (to != in)
+            memcpy(to, in, bytes);
+    }
+}
+
+/* Each rank reads all parts. */
+static void pull(const cs_shm *shm, void *out, const void *in, size_t bytes)
+{
+    for (int i = 0; i < shm->size; i++) {
+        int         peer = (shm->rank + i) % shm->size;
+        const char *from = cs_shm_segment(shm, peer) + cs_bell_call(shm, peer)->second;
+        char       *to   = (char *)out + (size_t)peer * bytes;
+        if (peer != shm->rank || to != in)
+            memcpy(to, peer == shm->rank ? in : from, bytes);
+    }
+}
+
+static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    cs_shm     *shm   = comm->own;
+    size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
+    cs_shm_call call  = { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, place_of(shm, out), place_of(shm, in) };
+    bool        small = (size_t)shm->size * bytes <= CS_SHM_SMALL;
+    if (!small)
+        cs_bell_meet(shm, &call);
+    if (!small && all_have_second(shm)) {
+        pull(shm, out, in, bytes);
+    } else if (!small && all_have_first(shm)) {
+        push(shm, in, bytes);
+    } else {
+        cs_staged_all_gather(shm, &call, out, in);
+        return;
+    }
+    cs_bell_meet(shm, &call);
+}
+
+static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
+{
+    cs_shm     *shm   = comm->own;
+    size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
+    cs_shm_call call  = { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count, place_of(shm, data), 0 };
+    bool        small = bytes <= CS_SHM_SMALL;
+    if (!small)
+        cs_bell_meet(shm, &call);
+    if (small || cs_bell_call(shm, root)->first == CS_SHM_NOWHERE) {
+        cs_staged_broadcast(shm, &call, data);
+        return;
+    }
+    if (comm->world.rank != root)
+        memcpy(data, first_of(shm, root), bytes);
+    cs_bell_meet(shm, &call);
+}
+
+static void barrier(cs_comm *comm)
+{
+    cs_bell_meet(comm->own, &(cs_shm_call){ .what = CS_BEAT_BARRIER });
+}
+
+static bool fits(const cs_world *world)
+{
+    return world->local_size == world->size;
+}
+
+const cs_transport cs_comm_shm = {
+    .name           = "shm",
+    .fits           = fits,
+    .open           = cs_segment_open,
+    .close          = cs_segment_close,
+    .all_reduce     = all_reduce,
+    .reduce_scatter = reduce_scatter,
+    .all_gather     = all_gather,
+    .broadcast      = broadcast,
+    .barrier        = barrier,
+    .send           = cs_mail_send,
+    .receive        = cs_mail_receive,
+};

@@ -1,0 +1,250 @@
+/* resolve.c - from what the file says to what the run does: the batch triangle, "auto", precision, lists of files. */
+#include "config/resolve.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MICRO "train_micro_batch_size_per_gpu"
+#define STEPS "gradient_accumulation_steps"
+#define BATCH "train_batch_size"
+
+/* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
+
+static bool is_given(cs_config *config, const char *path)
+{
+    const char *text = json_string_value(cs_json_find(config->doc, path));
+    return cs_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
+}
+
+/* The product of three positive numbers; -1 when it does not fit. */
+static int64_t product(int64_t a, int64_t b, int64_t c)
+{
+    int64_t all;
+    return __builtin_mul_overflow(a, b, &all) || __builtin_mul_overflow(all, c, &all) ? -1 : all;
+}
+
+static void fault_missing(cs_config *config)
+{
+    bool micro       = cs_keys_is_auto(cs_json_root(config->doc), MICRO),
+         whole       = cs_keys_is_auto(cs_json_root(config->doc), BATCH);
+    const char *path = micro ? MICRO : BATCH;
+    if (micro || whole)
+        cs_json_fault(config->doc, path,
+                      "\"auto\" has nothing to follow from: give " MICRO " or " BATCH " as a number");
+    else
+        cs_json_fault(config->doc, "", MICRO " or " BATCH " is needed");
+}
+
+static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
+{
+    long long whole = (long long)config->settings.train_batch_size;
+    cs_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
+                  other, (long long)size, config->world.size, missing);
+}
+
+static void check_triangle(cs_config *config)
+{
+    cs_settings *s   = &config->settings;
+    int64_t      all = product(s->micro_batch, s->accumulation, config->world.size);
+    if (all < 0)
+        cs_json_fault(config->doc, is_given(config, MICRO) ? MICRO : STEPS,
+                      MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
+                      (long long)s->accumulation, config->world.size);
+    else if (s->train_batch_size == 0)
+        s->train_batch_size = all;
+    else if (s->train_batch_size != all)
+        cs_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld",
+                      (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
+                      config->world.size, (long long)all);
+}
+
+void cs_resolve_batch(cs_config *config)
+{
+    cs_settings *s     = &config->settings;
+    bool         whole = is_given(config, BATCH), micro = is_given(config, MICRO), steps = is_given(config, STEPS);
+    int64_t      world = config->world.size;
+    if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
+        return; /* reported with the value */
+    if (!whole && !micro) {
+        fault_missing(config);
+        return;
+    }
+    if (!steps && !(whole && micro))
+        s->accumulation = 1;
+    if (whole && !micro) {
+        int64_t ranks  = product(s->accumulation, world, 1);
+        s->micro_batch = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
+        if (s->micro_batch < 1)
+            fault_indivisible(config, STEPS, s->accumulation, MICRO);
+    } else if (whole && !steps) {
+        int64_t ranks   = product(s->micro_batch, world, 1);
+        s->accumulation = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
+        if (s->accumulation < 1)
+            fault_indivisible(config, MICRO, s->micro_batch, STEPS);
+    }
+    if (s->micro_batch > 0 && s->accumulation > 0)
+        check_triangle(config);
+}
+
+/* ---- fp32, bf16, fp16 ---- */
+
+/* Whether this CPU multiplies bf16 in tiles (AMX): without them bf16 is slower than fp32. */
+static bool has_amx(void)
+{
+    char  line[8192];
+    bool  found = false;
+    FILE *file  = fopen("/proc/cpuinfo", "r");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = strncmp(line, "flags", 5) == 0 && strstr(line, " amx_bf16") != NULL;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static void settle_enabled(cs_config *config, const char *section, bool enabled)
+{
+    json_object_set_new(cs_json_find(config->doc, section), "enabled", json_boolean(enabled));
+}
+
+static void resolve_auto(cs_config *config)
+{
+    cs_settings *s    = &config->settings;
+    const char  *name = cs_json_is_set(config->doc, "bf16") ? "bf16" : "bfloat16";
+    bool         half = cs_keys_is_auto(cs_json_find(config->doc, "fp16"), "enabled");
+    bool         wide = cs_keys_is_auto(cs_json_find(config->doc, name), "enabled");
+    if (wide) {
+        bool cuda = s->device == 2, able = cuda || has_amx();
+        s->written.bf16 = able && !s->written.fp16;
+        settle_enabled(config, name, s->written.bf16);
+        cs_json_note(config->doc, "bf16.enabled", "\"auto\" became %s, because %s", s->written.bf16 ? "true" : "false",
+                     s->written.fp16 ? "fp16.enabled is true"
+                     : cuda          ? "GPUs compute it"
+                     : able          ? "this CPU has AMX"
+                                     : "this CPU has no AMX: fp32 is faster");
+    }
+    if (half) {
+        settle_enabled(config, "fp16", false);
+        if (!wide)
+            cs_json_note(config->doc, "fp16.enabled", "\"auto\" became false, because nothing asks for fp16");
+    }
+}
+
+static void check_scaler(cs_config *config)
+{
+    const cs_scaler_settings *scaler  = &config->settings.scaler;
+    bool                      dynamic = scaler->loss_scale == 0;
+    if (scaler->min_loss_scale != trunc(scaler->min_loss_scale))
+        cs_json_note(config->doc, "fp16.min_loss_scale", "%g is accepted; DeepSpeed takes whole numbers only",
+                     scaler->min_loss_scale);
+    if (!config->settings.written.fp16 || !dynamic)
+        return;
+    if (scaler->min_loss_scale <= 0)
+        cs_json_fault(config->doc, "fp16.min_loss_scale", "above 0 is needed, not %g", scaler->min_loss_scale);
+    if (scaler->loss_scale_window < 1)
+        cs_json_fault(config->doc, "fp16.loss_scale_window", "at least 1 is needed, not %lld",
+                      (long long)scaler->loss_scale_window);
+    if (scaler->hysteresis < 1)
+        cs_json_fault(config->doc, "fp16.hysteresis",
+                      "at least 1 is needed, not %lld: 1 lowers the scale at every overflow",
+                      (long long)scaler->hysteresis);
+    if (ldexp(1, (int)scaler->initial_scale_power) < scaler->min_loss_scale)
+        cs_json_fault(config->doc, "fp16.initial_scale_power", "the first scale, 2^%lld, is below min_loss_scale, %g",
+                      (long long)scaler->initial_scale_power, scaler->min_loss_scale);
+}
+
+void cs_resolve_precision(cs_config *config)
+{
+    cs_settings *s = &config->settings;
+    if (s->written.fp16 && s->written.bf16)
+        cs_json_fault(config->doc, "fp16.enabled", "fp16 and bf16 are both enabled: choose one");
+    resolve_auto(config);
+    check_scaler(config);
+    s->dtype = s->written.fp16 ? CS_F16 : s->written.bf16 ? CS_BF16 : CS_F32;
+}
+
+/* ---- the "cspeed" section ---- */
+
+static void add_file(cs_config *config, const char *path, const json_t *value, const char **files, int *count)
+{
+    const char *name = json_string_value(value);
+    if (!name || !*name)
+        cs_json_fault(config->doc, path, "a file name or pattern in double quotes is needed, or a list of such");
+    else if (*count == CS_CONFIG_FILES)
+        cs_json_fault(config->doc, path, "at most %d names are possible: use a pattern such as \"train-*.bin\"",
+                      CS_CONFIG_FILES);
+    else
+        files[(*count)++] = name;
+}
+
+static void read_files(cs_config *config, const char *path, const json_t *list, const char **files, int *count)
+{
+    size_t  index;
+    json_t *value;
+    *count = 0;
+    if (!json_is_array(list) && list) {
+        add_file(config, path, list, files, count);
+        return;
+    }
+    json_array_foreach(list, index, value)
+    {
+        if (*count < CS_CONFIG_FILES || index == CS_CONFIG_FILES)
+            add_file(config, path, value, files, count);
+    }
+}
+
+static void resolve_model(cs_config *config)
+{
+    cs_settings  *s     = &config->settings;
+    const json_t *model = s->written.model;
+    if (json_is_object(model))
+        s->model = s->written.model;
+    else if (json_is_string(model) && *json_string_value(model))
+        s->model_path = json_string_value(model);
+    else if (model)
+        cs_json_fault(config->doc, "cspeed.model",
+                      "a folder in double quotes is needed, or an object with the keys of config.json");
+}
+
+/* Each file has an output folder of its own, so that no run continues another's by accident. */
+static void resolve_output(cs_config *config)
+{
+    char        folder[320];
+    json_t     *root = cs_json_root(config->doc);
+    const char *name = cs_json_name(config->doc), *slash = strrchr(name, '/');
+    const char *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
+    size_t      count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
+    if (config->settings.output)
+        return;
+    snprintf(folder, sizeof folder, "runs/%.*s", (int)(count < 255 ? count : 255), stem);
+    json_t *made = json_string(folder);
+    if (!json_is_object(json_object_get(root, "cspeed")))
+        json_object_set_new(root, "cspeed", json_object());
+    if (!made || json_object_set_new(json_object_get(root, "cspeed"), "output", made) != 0)
+        cs_json_fault(config->doc, "cspeed.output", "a folder is needed, as the file's own name is not UTF-8");
+    else
+        config->settings.output = json_string_value(made);
+}
+
+void cs_resolve_run(cs_config *config)
+{
+    static const char *const transports[] = {"auto", "self", "shm", "tcp", "mpi", "nccl"};
+    cs_settings             *s            = &config->settings;
+    resolve_model(config);
+    resolve_output(config);
+    read_files(config, "cspeed.data.train", s->written.train, s->train, &s->train_count);
+    read_files(config, "cspeed.data.valid", s->written.valid, s->valid, &s->valid_count);
+    s->comm         = transports[s->written.comm];
+    s->stage        = (int)s->written.stage;
+    s->gradient_sum = s->written.allreduce_op == 1;
+    if (s->written.comm > 2)
+        cs_json_fault(config->doc, "cspeed.comm",
+                      "not supported: the transport %s, because it is not built; self and shm are there", s->comm);
+    if (s->epochs > 0 && is_given(config, "cspeed.steps"))
+        cs_json_fault(config->doc, "cspeed.epochs",
+                      "steps and epochs are both given: set one of them to 0, or leave it out");
+    if (s->epochs > 0)
+        s->steps = 0;
+    else if (s->steps == 0)
+        cs_json_fault(config->doc, "cspeed.steps", "at least 1 step is needed, or epochs");
+}

@@ -1,0 +1,380 @@
+/* tokens.c - token shards: three formats in, one out. */
+#include "data/tokens.h"
+#include "base/must.h"
+#include "base/range.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char magic[8] = { 'C', 'S', 'T', 'O', 'K', 'E', 'N', 'S' };
+
+typedef struct {
+    char     magic[8];
+    uint32_t version, token_bytes;
+    uint64_t vocab_size, count, documents, index_offset, zero[2];
+} own_header;
+_Static_assert(sizeof(own_header) == 64, "the header is 64 bytes without holes");
+
+enum { LLMC_HEADER_BYTES = 1024, LLMC_MAGIC_GPT2 = 20240520, LLMC_MAGIC_LLAMA3 = 20240801 };
+enum { LARGEST_VOCAB = 0x7fffffff };
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static bool has_magic(const cs_tokens *tokens)
+{
+    return tokens->mapping_bytes >= sizeof magic && memcmp(tokens->mapping, magic, sizeof magic) == 0;
+}
+
+static cs_status check_index(const cs_tokens *tokens, const own_header *header, const char *path)
+{
+    const uint64_t *starts = (const uint64_t *)((const char *)tokens->mapping + header->index_offset);
+    for (uint64_t i = 0; i < header->documents; i++)
+        if (starts[i] > header->count || (i > 0 && starts[i] < starts[i - 1]))
+            return cs_fail(CS_BAD_FILE,
+                           "%s: document %" PRIu64 " starts at token %" PRIu64 ", which is before the document ahead of "
+                           "it or beyond the %" PRIu64 " tokens; pack the text again",
+                           path, i, starts[i], header->count);
+    return CS_OK;
+}
+
+/* The fields that say how to read the others. */
+static cs_status check_form(const own_header *header, const char *path)
+{
+    if (header->version != 1)
+        return cs_fail(CS_BAD_FILE, "%s: version is %" PRIu32 ", and only 1 is known here", path, header->version);
+    if (header->token_bytes != 2 && header->token_bytes != 4)
+        return cs_fail(CS_BAD_FILE, "%s: bytes a token is %" PRIu32 ", not 2 or 4", path, header->token_bytes);
+    if (header->vocab_size == 0 || header->vocab_size > LARGEST_VOCAB)
+        return cs_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
+                       LARGEST_VOCAB);
+    if (header->zero[0] || header->zero[1])
+        return cs_fail(CS_BAD_FILE, "%s: bytes 48 to 63 of the header are not zero", path);
+    return CS_OK;
+}
+
+/* The counts and the offset against the file's size. */
+static cs_status check_extent(const own_header *header, uint64_t bytes, const char *path)
+{
+    uint64_t width = header->token_bytes, offset = header->index_offset;
+    if (header->count > (bytes - sizeof *header) / width)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: token count is %" PRIu64 " of %" PRIu64 " bytes, and the file has %" PRIu64
+                       " bytes after the header; it was cut short",
+                       path, header->count, width, bytes - sizeof *header);
+    uint64_t end = sizeof *header + header->count * width;
+    if (offset < end || offset % 8 || offset > bytes)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: offset of the document index is %" PRIu64 ", not a multiple of 8 from the tokens' end at "
+                       "%" PRIu64 " to the file's at %" PRIu64,
+                       path, offset, end, bytes);
+    if (bytes % 8 || header->documents != (bytes - offset) / 8)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: document count is %" PRIu64 " of 8 bytes, and the file has %" PRIu64
+                       " bytes from its index at %" PRIu64 " on",
+                       path, header->documents, bytes - offset, offset);
+    return CS_OK;
+}
+
+static cs_status read_own(cs_tokens *tokens, const char *path)
+{
+    own_header header;
+    if (tokens->mapping_bytes < sizeof header)
+        return cs_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path, tokens->mapping_bytes);
+    memcpy(&header, tokens->mapping, sizeof header);
+    CS_TRY(check_form(&header, path));
+    CS_TRY(check_extent(&header, tokens->mapping_bytes, path));
+    CS_TRY(check_index(tokens, &header, path));
+    tokens->tokens      = (const char *)tokens->mapping + sizeof header;
+    tokens->token_bytes = (int)header.token_bytes;
+    tokens->count       = (int64_t)header.count;
+    tokens->vocab_size  = (int64_t)header.vocab_size;
+    tokens->documents   = (int64_t)header.documents;
+    return CS_OK;
+}
+
+static bool is_llmc(const cs_tokens *tokens)
+{
+    int32_t first = 0;
+    if (tokens->mapping_bytes >= sizeof first)
+        memcpy(&first, tokens->mapping, sizeof first);
+    return first == LLMC_MAGIC_GPT2 || first == LLMC_MAGIC_LLAMA3;
+}
+
+static cs_status read_llmc(cs_tokens *tokens, const char *path)
+{
+    int32_t  field[3]; /* magic, version, count */
+    uint64_t bytes = tokens->mapping_bytes;
+    if (bytes < LLMC_HEADER_BYTES)
+        return cs_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path, bytes,
+                       LLMC_HEADER_BYTES);
+    memcpy(field, tokens->mapping, sizeof field);
+    if (field[1] != 1 && field[1] != 7)
+        return cs_fail(CS_BAD_FILE, "%s: version (llm.c's) is %" PRId32 ", not 1 or 7", path, field[1]);
+    tokens->token_bytes = field[1] == 1 ? 2 : 4;
+    uint64_t held       = bytes - LLMC_HEADER_BYTES;
+    if (field[2] < 0 || (uint64_t)field[2] * (uint64_t)tokens->token_bytes != held)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: token count (llm.c's) is %" PRId32 " of %d bytes, and the file has %" PRIu64
+                       " bytes after the header",
+                       path, field[2], tokens->token_bytes, held);
+    tokens->tokens = (const char *)tokens->mapping + LLMC_HEADER_BYTES;
+    tokens->count  = field[2];
+    return CS_OK;
+}
+
+static cs_status read_raw(cs_tokens *tokens, const char *path)
+{
+    const char *suffix = strrchr(path, '.');
+    if (!suffix || strcmp(suffix, ".bin") != 0)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: not a token shard: it begins with no known magic, and its name does not end in .bin; make "
+                       "shards of a text with `pack`",
+                       path);
+    if (tokens->mapping_bytes % 2)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: not a token shard: it begins with no known magic, and its size, %zu bytes, is not a multiple "
+                       "of 2 as of raw 16-bit tokens",
+                       path, tokens->mapping_bytes);
+    tokens->tokens      = tokens->mapping;
+    tokens->token_bytes = 2;
+    tokens->count       = (int64_t)(tokens->mapping_bytes / 2);
+    return CS_OK;
+}
+
+static cs_status map_file(cs_tokens *tokens, int file, const char *path)
+{
+    struct stat facts;
+    if (fstat(file, &facts) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+    if (!S_ISREG(facts.st_mode))
+        return cs_fail(CS_BAD_FILE, "%s: %s, not a token shard", path,
+                       S_ISDIR(facts.st_mode) ? "a directory" : "not a regular file");
+    if (facts.st_size == 0)
+        return cs_fail(CS_BAD_FILE, "%s: empty, not a token shard", path);
+    void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, file, 0);
+    if (mapping == MAP_FAILED)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot map %jd bytes", path, (intmax_t)facts.st_size);
+    tokens->mapping       = mapping;
+    tokens->mapping_bytes = (size_t)facts.st_size;
+    return CS_OK;
+}
+
+static cs_status build(cs_tokens *tokens, const char *path)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return cs_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this token shard",
+                             path);
+    cs_status status = map_file(tokens, file, path);
+    close(file);
+    CS_TRY(status);
+    if (has_magic(tokens))
+        return read_own(tokens, path);
+    return is_llmc(tokens) ? read_llmc(tokens, path) : read_raw(tokens, path);
+}
+
+cs_status cs_tokens_open(cs_tokens *tokens, const char *path)
+{
+    *tokens          = (cs_tokens){ 0 };
+    cs_status status = build(tokens, path);
+    if (status != CS_OK)
+        cs_tokens_close(tokens);
+    return status;
+}
+
+void cs_tokens_close(cs_tokens *tokens)
+{
+    if (tokens->mapping)
+        munmap(tokens->mapping, tokens->mapping_bytes);
+    *tokens = (cs_tokens){ 0 };
+}
+
+int64_t cs_tokens_at(const cs_tokens *tokens, int64_t position)
+{
+    return tokens->token_bytes == 2 ? ((const uint16_t *)tokens->tokens)[position]
+                                    : ((const uint32_t *)tokens->tokens)[position];
+}
+
+/* The largest of a block first, which the compiler turns into vector code; then, if ever, the place in the block. */
+int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
+{
+    enum { BLOCK = 4096 };
+    for (int64_t from = 0; from < tokens->count; from += BLOCK) {
+        int64_t  to      = from + BLOCK < tokens->count ? from + BLOCK : tokens->count;
+        uint32_t largest = 0;
+        if (tokens->token_bytes == 2) {
+            const uint16_t *token = tokens->tokens;
+            uint16_t        most  = 0;
+            for (int64_t i = from; i < to; i++)
+                most = token[i] > most ? token[i] : most;
+            largest = most;
+        } else {
+            const uint32_t *token = tokens->tokens;
+            for (int64_t i = from; i < to; i++)
+                largest = token[i] > largest ? token[i] : largest;
+        }
+        if (largest < limit)
+            continue;
+        while (cs_tokens_at(tokens, from) < limit)
+            from++;
+        return from;
+    }
+    return tokens->count;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+struct cs_tokens_writer {
+    FILE      *file;
+    char      *path, *temporary;
+    own_header header;
+    uint64_t  *starts;
+    size_t     start_room;
+};
+
+static cs_status put(cs_tokens_writer *writer, const void *bytes, size_t size)
+{
+    if (size > 0 && fwrite(bytes, 1, size, writer->file) != size)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
+    return CS_OK;
+}
+
+static void free_writer(cs_tokens_writer *writer)
+{
+    if (writer->file)
+        fclose(writer->file);
+    free(writer->path);
+    free(writer->temporary);
+    free(writer->starts);
+    free(writer);
+}
+
+static cs_status build_writer(cs_tokens_writer *writer, const char *path, int64_t vocab_size)
+{
+    writer->path = strdup(path);
+    if (!writer->path || asprintf(&writer->temporary, "%s.tmp-%d", path, (int)getpid()) < 0) {
+        writer->temporary = NULL;
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for a name", path);
+    }
+    writer->file = fopen(writer->temporary, "we");
+    if (!writer->file)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot create this file", writer->temporary);
+    memcpy(writer->header.magic, magic, sizeof magic);
+    writer->header.version     = 1;
+    writer->header.token_bytes = vocab_size <= 65536 ? 2 : 4;
+    writer->header.vocab_size  = (uint64_t)vocab_size;
+    return put(writer, &writer->header, sizeof writer->header);
+}
+
+cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t vocab_size)
+{
+    *writer = NULL;
+    if (vocab_size < 1 || vocab_size > LARGEST_VOCAB)
+        return cs_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size, LARGEST_VOCAB);
+    cs_tokens_writer *made = calloc(1, sizeof *made);
+    if (!made)
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);
+    cs_status status = build_writer(made, path, vocab_size);
+    if (status == CS_OK)
+        *writer = made;
+    else
+        cs_tokens_abandon(made);
+    return status;
+}
+
+/* Up to CHUNK tokens, all of them checked, as the file has them. */
+enum { CHUNK = 4096 };
+
+static cs_status put_chunk(cs_tokens_writer *writer, const int32_t *tokens, int64_t count)
+{
+    uint16_t narrow[CHUNK];
+    if (writer->header.token_bytes == 4)
+        return put(writer, tokens, (size_t)count * sizeof *tokens);
+    for (int64_t i = 0; i < count; i++)
+        narrow[i] = (uint16_t)tokens[i];
+    return put(writer, narrow, (size_t)count * sizeof *narrow);
+}
+
+cs_status cs_tokens_append(cs_tokens_writer *writer, const int32_t *tokens, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->header.vocab_size)
+            return cs_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
+                           tokens[i], writer->header.vocab_size);
+    for (int64_t from = 0; from < count; from += CHUNK)
+        CS_TRY(put_chunk(writer, tokens + from, count - from < CHUNK ? count - from : CHUNK));
+    writer->header.count += (uint64_t)count;
+    return CS_OK;
+}
+
+cs_status cs_tokens_document(cs_tokens_writer *writer)
+{
+    if (writer->header.documents == writer->start_room) {
+        size_t    room   = writer->start_room ? 2 * writer->start_room : 1024;
+        uint64_t *starts = realloc(writer->starts, room * sizeof *starts);
+        if (!starts)
+            return cs_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, room);
+        writer->starts     = starts;
+        writer->start_room = room;
+    }
+    writer->starts[writer->header.documents++] = writer->header.count;
+    return CS_OK;
+}
+
+/* A rename alone survives a crash of the process; the two syncs make it survive one of the machine. */
+static void sync_folder(const char *path)
+{
+    const char *slash  = strrchr(path, '/');
+    char       *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int         file   = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        fsync(file);
+        close(file);
+    }
+    free(folder);
+}
+
+static cs_status complete(cs_tokens_writer *writer)
+{
+    static const char zeros[8];
+    own_header       *header = &writer->header;
+    uint64_t          end    = sizeof *header + header->count * header->token_bytes;
+    header->index_offset     = (uint64_t)cs_round_up((int64_t)end, 8);
+    CS_TRY(put(writer, zeros, header->index_offset - end));
+    CS_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
+    if (fseeko(writer->file, 0, SEEK_SET) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
+    CS_TRY(put(writer, header, sizeof *header));
+    if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
+    if (rename(writer->temporary, writer->path) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be put in place", writer->path);
+    sync_folder(writer->path);
+    return CS_OK;
+}
+
+cs_status cs_tokens_finish(cs_tokens_writer *writer)
+{
+    cs_status status = complete(writer);
+    if (status == CS_OK)
+        free_writer(writer);
+    else
+        cs_tokens_abandon(writer);
+    return status;
+}
+
+void cs_tokens_abandon(cs_tokens_writer *writer)
+{
+    if (!writer)
+        return;
+    if (writer->file)
+        unlink(writer->temporary);
+    free_writer(writer);
+}

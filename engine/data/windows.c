@@ -1,0 +1,213 @@
+/* windows.c - which window of the mapped shards a position reads.
+ *
+ * The order of an epoch is computed, not stored: a Feistel network over a grid a little larger than the number of
+ * windows, walked again while it lands outside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002,
+ * their generalized Feistel network). So a window costs some fifty multiplications and no memory, at any data size. */
+#include "data/data.h"
+#include "base/must.h"
+#include "base/rng.h"
+#include "data/tokens.h"
+
+#include <glob.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    cs_tokens tokens;
+    int64_t   first; /* number of its first window */
+} shard;
+
+struct cs_windows {
+    shard   *shards;
+    int64_t  shard_count, count, seq_len;
+    bool     shuffle;
+    uint64_t seed;
+};
+
+/* ---- the permutation -------------------------------------------------------------------------- */
+
+enum { ROUNDS = 8 };
+
+static uint64_t ceil_root(uint64_t number)
+{
+    uint64_t low = 1, high = (uint64_t)1 << 32; /* the least root with root^2 >= number is in (low - 1, high] */
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        if (middle * middle >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* One to one on [0, rows * columns): each round adds to one coordinate a random number keyed by the other. */
+static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t place)
+{
+    uint64_t row = place / columns, column = place % columns;
+    for (uint64_t round = 0; round < ROUNDS; round += 2) {
+        row    = (row + cs_rng_mix(cs_rng_mix(key, round), column) % rows) % rows;
+        column = (column + cs_rng_mix(cs_rng_mix(key, round + 1), row) % columns) % columns;
+    }
+    return row * columns + column;
+}
+
+int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index)
+{
+    CS_ASSERT(index >= 0);
+    CS_ASSERT(index < count);
+    uint64_t key   = cs_rng_mix(cs_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
+    uint64_t total = (uint64_t)count, rows = ceil_root(total), columns = (total + rows - 1) / rows;
+    uint64_t place = (uint64_t)index;
+    do
+        place = scatter(key, rows, columns, place);
+    while (place >= total);
+    return (int64_t)place;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+/* A token that no row of the embedding belongs to is found now, with its place, not at step 40,000. */
+static cs_status check_tokens(const cs_tokens *tokens, const cs_data_settings *settings, const char *path)
+{
+    int64_t limit = settings->vocab_size > 0 ? settings->vocab_size : INT32_MAX;
+    bool    own   = tokens->vocab_size > 0 && tokens->vocab_size < limit;
+    if (own)
+        limit = tokens->vocab_size;
+    if (tokens->token_bytes == 2 && limit > UINT16_MAX)
+        return CS_OK;
+    int64_t place = cs_tokens_find_above(tokens, limit);
+    if (place == tokens->count)
+        return CS_OK;
+    return cs_fail(CS_BAD_FILE, "%s: token %" PRId64 " at position %" PRId64 " is not below %" PRId64 ", the %s", path,
+                   cs_tokens_at(tokens, place), place, limit,
+                   own                        ? "vocabulary size that the shard itself states; pack the text again"
+                   : settings->vocab_size > 0 ? "model's vocab_size; the text was made into tokens for another model"
+                                              : "largest token there can be");
+}
+
+static cs_status add_shard(cs_windows *windows, const cs_data_settings *settings, const char *path)
+{
+    shard *more = realloc(windows->shards, (size_t)(windows->shard_count + 1) * sizeof *more);
+    if (!more)
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
+    windows->shards = more;
+    shard *added    = &more[windows->shard_count];
+    CS_TRY(cs_tokens_open(&added->tokens, path));
+    windows->shard_count++;
+    added->first = windows->count;
+    if (added->tokens.count > windows->seq_len)
+        windows->count += (added->tokens.count - 1) / windows->seq_len;
+    return check_tokens(&added->tokens, settings, path);
+}
+
+static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settings, const char *pattern)
+{
+    glob_t found;
+    int    outcome = glob(pattern, 0, NULL, &found);
+    if (outcome == GLOB_NOMATCH)
+        return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)", pattern);
+    if (outcome != 0)
+        return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
+    cs_status status = CS_OK;
+    for (size_t i = 0; status == CS_OK && i < found.gl_pathc; i++)
+        status = add_shard(windows, settings, found.gl_pathv[i]);
+    globfree(&found);
+    return status;
+}
+
+static cs_status build(cs_windows *windows, const cs_data_settings *settings)
+{
+    if (settings->seq_len < 1)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len: 1 or more, not %" PRId64, settings->seq_len);
+    if (settings->pattern_count < 1)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data: no token shards are named");
+    for (int i = 0; i < settings->pattern_count; i++)
+        CS_TRY(add_pattern(windows, settings, settings->patterns[i]));
+    if (windows->count > 0)
+        return CS_OK;
+    int64_t most = 0;
+    for (int64_t i = 0; i < windows->shard_count; i++)
+        most = windows->shards[i].tokens.count > most ? windows->shards[i].tokens.count : most;
+    return cs_fail(CS_BAD_FILE,
+                   "%s: too short: one sequence is %" PRId64 " tokens (seq_len + 1), and the largest shard has %" PRId64
+                   "; take a longer text or a smaller seq_len",
+                   settings->patterns[0], settings->seq_len + 1, most);
+}
+
+cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings)
+{
+    *windows           = NULL;
+    cs_windows *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return cs_fail(CS_NO_MEMORY, "no memory for the list of token shards");
+    opened->seq_len  = settings->seq_len;
+    opened->shuffle  = settings->shuffle;
+    opened->seed     = settings->seed;
+    cs_status status = build(opened, settings);
+    if (status == CS_OK)
+        *windows = opened;
+    else
+        cs_windows_close(opened);
+    return status;
+}
+
+void cs_windows_close(cs_windows *windows)
+{
+    if (!windows)
+        return;
+    for (int64_t i = 0; i < windows->shard_count; i++)
+        cs_tokens_close(&windows->shards[i].tokens);
+    free(windows->shards);
+    free(windows);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+int64_t cs_windows_count(const cs_windows *windows)
+{
+    return windows->count;
+}
+
+/* The last shard that begins at or before the window; ones too short for any window begin where the next does. */
+static const shard *holder(const cs_windows *windows, int64_t index)
+{
+    int64_t low = 0, high = windows->shard_count;
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (windows->shards[middle].first <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &windows->shards[low];
+}
+
+void cs_windows_read_plain(const cs_windows *windows, int64_t index, int32_t *inputs, int32_t *targets)
+{
+    CS_ASSERT(index >= 0);
+    CS_ASSERT(index < windows->count);
+    const shard *from  = holder(windows, index);
+    int64_t      start = (index - from->first) * windows->seq_len, length = windows->seq_len;
+    if (from->tokens.token_bytes == 2) {
+        const uint16_t *token = (const uint16_t *)from->tokens.tokens + start;
+        for (int64_t t = 0; t < length; t++) {
+            inputs[t]  = token[t];
+            targets[t] = token[t + 1];
+        }
+    } else {
+        const int32_t *token = (const int32_t *)from->tokens.tokens + start; /* checked to fit when opened */
+        memcpy(inputs, token, (size_t)length * sizeof *inputs);
+        memcpy(targets, token + 1, (size_t)length * sizeof *targets);
+    }
+}
+
+void cs_windows_read(const cs_windows *windows, int64_t position, int32_t *inputs, int32_t *targets)
+{
+    CS_ASSERT(position >= 0);
+    int64_t epoch = position / windows->count, index = position % windows->count;
+    if (windows->shuffle)
+        index = cs_windows_permute(windows->seed, epoch, windows->count, index);
+    cs_windows_read_plain(windows, index, inputs, targets);
+}

@@ -1,0 +1,67 @@
+/* activation.c - GELU in its tanh form, which is x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a x^3). */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+enum { LEAST = 8192 };
+
+#define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
+#define CUBIC      0.044715f           /* a */
+
+typedef struct {
+    cs_tensor y, x, dy;
+} gelu_job;
+
+static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]);
+        y[i]          = x[i] / (1 + cs_elements_exp_one(-twice_u));
+    }
+}
+
+/* d/dx x s(2u) = s + x s (1 - s) 2 u' */
+static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float square  = x[i] * x[i];
+        float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * square);
+        float slope   = TWICE_ROOT * (1 + 3 * CUBIC * square);
+        float s       = 1 / (1 + cs_elements_exp_one(-twice_u));
+        dx[i]         = dy[i] * (s + x[i] * slope * (s * (1 - s)));
+    }
+}
+
+static void gelu_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const gelu_job *all = argument;
+    float           wide[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        gelu_chunk(out, cs_elements_read(all->x, at, count, wide), count);
+        cs_elements_write(all->y, at, count, out);
+    }
+}
+
+static void gelu_grad_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const gelu_job *all = argument;
+    float           wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t      count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        const float *x     = cs_elements_read(all->x, at, count, wide);
+        gelu_grad_chunk(out, cs_elements_read(all->dy, at, count, wide_dy), x, count);
+        cs_elements_write(all->y, at, count, out);
+    }
+}
+
+void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x)
+{
+    cs_cpu_walk(device, cs_count(x), LEAST, gelu_part, &(gelu_job){ .y = y, .x = x });
+}
+
+void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    cs_cpu_walk(device, cs_count(x), LEAST, gelu_grad_part, &(gelu_job){ .y = dx, .x = x, .dy = dy });
+}

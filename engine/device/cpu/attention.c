@@ -1,0 +1,249 @@
+/* attention.c - causal attention, one task a head of a sample, BLOCK rows of queries at a time against the keys up to them.
+ *
+ * Forward keeps the log of each softmax's denominator, from which backward makes the probabilities P again. With
+ * dP = dy v^T (dropped like P) and delta = the row's dy . y:  dv += P^T dy,  dS = P (dP - delta) / sqrt(D),
+ * dq = dS k,  dk += dS^T q. Where a type is 16-bit, a task works on fp32 copies of its head. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/dropout.h"
+#include "device/cpu/elements.h"
+
+#include <math.h>
+
+enum { BLOCK = 64, COPIES_FORWARD = 4, COPIES_BACKWARD = 7 };
+
+typedef struct {
+    const cs_attention *given;
+    int64_t             length, width, columns; /* T, D, C */
+    float               scale;
+    bool                narrow;  /* 16-bit tensors */
+    float              *scratch; /* of each thread */
+    int64_t             stride;  /* floats of one */
+} job;
+
+/* One task: a head's (T, D) matrices in fp32. */
+typedef struct {
+    const float *q, *k, *v, *dy;
+    float       *y, *dq, *dk, *dv;
+    int64_t      wide, slim; /* leading dimensions: of q k v and their gradients, of y and dy */
+    float       *lse;
+    uint64_t     key, place; /* of dropout: the sample's, and where the head begins in it */
+    float       *score, *dscore;
+    uint16_t    *bits;
+} head;
+
+/* ---- a head's matrices ---- */
+
+static int64_t scratch_floats(const job *all, bool backward)
+{
+    int64_t scores = BLOCK * all->length * (backward ? 2 : 1);
+    int64_t copies = all->narrow ? all->length * all->width * (backward ? COPIES_BACKWARD : COPIES_FORWARD) : 0;
+    return cs_round_up(scores + copies + all->length / 2 + 16, 16);
+}
+
+static float *copy_in(const job *all, float *to, cs_tensor from, int64_t row, int64_t column)
+{
+    for (int64_t t = 0; to && t < all->length; t++)
+        cs_elements_widen(to + t * all->width, cs_elements_at(from, (row + t) * cs_columns(from) + column), from.dtype,
+                          all->width);
+    return to;
+}
+
+static void copy_out(const job *all, cs_tensor to, int64_t row, int64_t column, const float *from)
+{
+    for (int64_t t = 0; t < all->length; t++)
+        cs_elements_narrow(cs_elements_at(to, (row + t) * cs_columns(to) + column), to.dtype, from + t * all->width,
+                           all->width);
+}
+
+static void view_in_place(const job *all, head *view, int64_t row, int64_t column)
+{
+    const cs_attention *given = all->given;
+    int64_t             C     = all->columns;
+    const float        *qkv   = (const float *)given->qkv.data + row * 3 * C + column;
+    view->wide = 3 * C;
+    view->slim = C;
+    view->q    = qkv;
+    view->k    = qkv + C;
+    view->v    = qkv + 2 * C;
+    view->y    = (float *)given->y.data + row * C + column;
+    if (given->dqkv.data) {
+        view->dy = (const float *)given->dy.data + row * C + column;
+        view->dq = (float *)given->dqkv.data + row * 3 * C + column;
+        view->dk = view->dq + C;
+        view->dv = view->dq + 2 * C;
+    }
+}
+
+static void view_copies(const job *all, head *view, int64_t row, int64_t column, float *room)
+{
+    const cs_attention *given = all->given;
+    int64_t             C = all->columns, size = all->length * all->width;
+    view->wide = view->slim = all->width;
+    view->q                 = copy_in(all, room, given->qkv, row, column);
+    view->k                 = copy_in(all, room + size, given->qkv, row, column + C);
+    view->v                 = copy_in(all, room + 2 * size, given->qkv, row, column + 2 * C);
+    if (given->dqkv.data) {
+        view->dy = copy_in(all, room + 3 * size, given->dy, row, column);
+        view->dq = room + 4 * size;
+        view->dk = room + 5 * size;
+        view->dv = room + 6 * size;
+        view->y  = copy_in(all, view->dq, given->y, row, column); /* read for a block's delta before its dq is written */
+    } else {
+        view->y = room + 3 * size;
+    }
+}
+
+static head view_of(const job *all, int index, int thread)
+{
+    const cs_attention *given  = all->given;
+    int64_t             sample = index / given->heads, which = index % given->heads;
+    int64_t             row = sample * all->length, column = which * all->width;
+    float              *room = all->scratch + thread * all->stride;
+    head                view = { .lse = (float *)given->lse.data + index * all->length };
+    if (given->dropout.rate > 0) {
+        view.key   = cs_dropout_key(given->dropout, sample);
+        view.place = (uint64_t)(which * all->length * all->length);
+    }
+    view.score  = room;
+    view.dscore = room + BLOCK * all->length;
+    room += BLOCK * all->length * (given->dqkv.data ? 2 : 1);
+    view.bits = (uint16_t *)(void *)room;
+    room += all->length / 2 + 16;
+    if (all->narrow)
+        view_copies(all, &view, row, column, room);
+    else
+        view_in_place(all, &view, row, column);
+    return view;
+}
+
+/* ---- one block of rows [from, to) against keys [0, to) ---- */
+
+static void softmax_row(float *row, int64_t seen, int64_t whole, float scale, float *lse)
+{
+    float max  = cs_elements_max(row, seen) * scale;
+    max        = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
+    float sum  = cs_elements_exp(row, seen, scale, max);
+    float part = 1 / sum;
+    *lse       = max + logf(sum);
+    for (int64_t j = 0; j < seen; j++)
+        row[j] *= part;
+    memset(row + seen, 0, (size_t)(whole - seen) * sizeof *row);
+}
+
+/* Zeroes what dropout drops of row i, and scales the rest. */
+static void drop_row(const job *all, const head *view, float *row, int64_t i, int64_t seen)
+{
+    cs_dropout      dropout   = all->given->dropout;
+    uint32_t        threshold = cs_dropout_threshold(dropout);
+    float           scale     = 1 / (1 - dropout.rate);
+    const uint16_t *bits      = cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length), seen);
+    for (int64_t j = 0; j < seen; j++)
+        row[j] = bits[j] >= threshold ? row[j] * scale : 0.0f;
+}
+
+static void forward_block(const job *all, const head *view, int64_t from, int64_t to)
+{
+    int64_t  rows   = to - from, D = all->width;
+    cs_panel scores = { .transpose_b = true, .m = rows, .n = to, .k = D, .lda = view->wide, .ldb = view->wide,
+                        .ldc = to };
+    cs_panel values = { .m = rows, .n = D, .k = to, .lda = to, .ldb = view->wide, .ldc = view->slim };
+    cs_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
+    for (int64_t i = from; i < to; i++) {
+        float *row = view->score + (i - from) * to;
+        softmax_row(row, i + 1, to, all->scale, &view->lse[i]);
+        if (all->given->dropout.rate > 0)
+            drop_row(all, view, row, i, i + 1);
+    }
+    cs_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
+}
+
+static void forward_head(void *argument, int index, int thread)
+{
+    const job          *all   = argument;
+    const cs_attention *given = all->given;
+    head                view  = view_of(all, index, thread);
+    for (int64_t from = 0; from < all->length; from += BLOCK)
+        forward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
+    if (all->narrow)
+        copy_out(all, given->y, index / given->heads * all->length, index % given->heads * all->width, view.y);
+}
+
+/* score: P again, then dropped P; dscore: dP, then dS. */
+static void softmax_grad_row(const job *all, const head *view, int64_t i, int64_t whole, float *score, float *dscore)
+{
+    int64_t seen  = i + 1;
+    float   scale = all->scale, lse = view->lse[i], keep = 1 / (1 - all->given->dropout.rate);
+    float   delta = cs_elements_dot(view->dy + i * view->slim, view->y + i * view->slim, all->width);
+    for (int64_t j = 0; j < seen; j++)
+        score[j] = cs_elements_exp_one(score[j] * scale - lse);
+    if (all->given->dropout.rate > 0) {
+        uint32_t        threshold = cs_dropout_threshold(all->given->dropout);
+        const uint16_t *bits = cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length), seen);
+        for (int64_t j = 0; j < seen; j++) {
+            float kept = bits[j] >= threshold ? keep : 0.0f;
+            dscore[j]  = score[j] * (dscore[j] * kept - delta) * scale;
+            score[j] *= kept;
+        }
+    } else {
+        for (int64_t j = 0; j < seen; j++)
+            dscore[j] = score[j] * (dscore[j] - delta) * scale;
+    }
+    memset(score + seen, 0, (size_t)(whole - seen) * sizeof *score);
+    memset(dscore + seen, 0, (size_t)(whole - seen) * sizeof *dscore);
+}
+
+static void backward_block(const job *all, const head *view, int64_t from, int64_t to)
+{
+    int64_t      rows = to - from, D = all->width, wide = view->wide, slim = view->slim;
+    const float *q = view->q + from * wide, *dy = view->dy + from * slim;
+    cs_panel     scores  = { .transpose_b = true, .m = rows, .n = to, .k = D, .lda = wide, .ldb = wide, .ldc = to };
+    cs_panel     dscores = { .transpose_b = true, .m = rows, .n = to, .k = D, .lda = slim, .ldb = wide, .ldc = to };
+    cs_panel     queries = { .m = rows, .n = D, .k = to, .lda = to, .ldb = wide, .ldc = wide };
+    cs_panel     keys    = { .transpose_a = true, .m = to, .n = D, .k = rows, .lda = to, .ldb = wide, .ldc = wide };
+    cs_panel     values  = { .transpose_a = true, .m = to, .n = D, .k = rows, .lda = to, .ldb = slim, .ldc = wide };
+    keys.beta = values.beta = to == all->length ? 0.0f : 1.0f; /* the last block comes first and sees every key */
+    cs_matmul_sgemm(&scores, q, view->k, view->score);
+    cs_matmul_sgemm(&dscores, dy, view->v, view->dscore);
+    for (int64_t i = from; i < to; i++)
+        softmax_grad_row(all, view, i, to, view->score + (i - from) * to, view->dscore + (i - from) * to);
+    cs_matmul_sgemm(&values, view->score, dy, view->dv);
+    cs_matmul_sgemm(&queries, view->dscore, view->k, view->dq + from * wide);
+    cs_matmul_sgemm(&keys, view->dscore, q, view->dk);
+}
+
+static void backward_head(void *argument, int index, int thread)
+{
+    const job          *all   = argument;
+    const cs_attention *given = all->given;
+    head                view  = view_of(all, index, thread);
+    for (int64_t from = (all->length - 1) / BLOCK * BLOCK; from >= 0; from -= BLOCK)
+        backward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
+    if (all->narrow) {
+        int64_t row = index / given->heads * all->length, column = index % given->heads * all->width;
+        copy_out(all, given->dqkv, row, column, view.dq);
+        copy_out(all, given->dqkv, row, column + all->columns, view.dk);
+        copy_out(all, given->dqkv, row, column + 2 * all->columns, view.dv);
+    }
+}
+
+static void run(cs_device *device, const cs_attention *given, cs_team_task *task)
+{
+    job all     = { .given = given, .length = cs_columns(given->lse), .columns = cs_columns(given->y) };
+    all.width   = all.columns / given->heads;
+    all.scale   = 1 / sqrtf((float)all.width);
+    all.narrow  = given->y.dtype != CS_F32;
+    all.stride  = scratch_floats(&all, given->dqkv.data);
+    all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH,
+                                   (size_t)(all.stride * device->threads) * sizeof(float));
+    cs_team_run(cs_cpu_of(device)->team, (int)cs_rows(given->lse), task, &all);
+}
+
+void cs_cpu_attention(cs_device *device, const cs_attention *attention)
+{
+    run(device, attention, forward_head);
+}
+
+void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention)
+{
+    run(device, attention, backward_head);
+}

@@ -1,0 +1,232 @@
+/* cpu.c - the CPU device: its threads, its memory, its row. */
+#include "device/cpu/cpu.h"
+#include "base/must.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE = 2 << 20 };
+
+/* ---- opening ---- */
+
+static int wanted_threads(const cs_device_settings *settings, int cores)
+{
+    if (settings->threads > 0)
+        return settings->threads;
+    const char *variable = getenv("OMP_NUM_THREADS");
+    long        given    = variable ? strtol(variable, NULL, 10) : 0;
+    if (given > 0 && given < 4096)
+        return (int)given;
+    int share = settings->local_ranks > 1 ? cores / settings->local_ranks : cores;
+    return share > 1 ? share : 1;
+}
+
+static void describe(cs_device *device)
+{
+    bool native = cs_matmul_native(cs_cpu_of(device)->matmul, CS_BF16);
+    snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
+             device->threads > 1 ? "s" : "", cs_matmul_isa(),
+             native ? "bf16 products on AMX; fp16 is stored, fp32 computed"
+                    : "bf16 and fp16 are stored, fp32 computed");
+}
+
+static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
+{
+    cs_cpu *cpu = device->own = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return cs_fail(CS_NO_MEMORY, "no memory for the CPU device");
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) { /* more cores than a cpu_set_t holds: do not pin */
+        CPU_ZERO(&allowed);
+        CPU_SET(0, &allowed);
+    }
+    int cores       = CPU_COUNT(&allowed);
+    int ranks       = settings->local_ranks > 1 ? settings->local_ranks : 1;
+    device->threads = wanted_threads(settings, cores);
+    cs_matmul_quiet();
+    CS_TRY(cs_matmul_open(&cpu->matmul, device));
+    if (cores / ranks > 1) /* before the team, so that the worker may run on any of the cores */
+        CS_TRY(cs_worker_open(&cpu->worker));
+    bool          own   = device->threads * ranks <= cores;
+    cs_team_shape shape = { .threads = device->threads, .cores = own && ranks == 1 ? &allowed : NULL, .spin = own };
+    CS_TRY(cs_team_open(&cpu->team, &shape));
+    describe(device);
+    return CS_OK;
+}
+
+static void cpu_close(cs_device *device)
+{
+    cs_cpu *cpu = device->own;
+    if (!cpu)
+        return;
+    cs_worker_close(cpu->worker);
+    cs_team_close(cpu->team);
+    cs_matmul_close(cpu->matmul);
+    free(cpu);
+    device->own = NULL;
+}
+
+/* ---- memory ---- */
+
+/* Large blocks begin on a huge page, and the system is asked for huge ones: page faults cost a step dearly. */
+static void *map_huge(size_t bytes)
+{
+    size_t whole  = (size_t)cs_round_up((int64_t)bytes, HUGE);
+    char  *mapped = mmap(NULL, whole + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    char  *start = (char *)(((uintptr_t)mapped + HUGE - 1) / HUGE * HUGE);
+    size_t front = (size_t)(start - mapped);
+    if (front)
+        munmap(mapped, front);
+    if (HUGE - front)
+        munmap(start + whole, HUGE - front);
+    madvise(start, whole, MADV_HUGEPAGE);
+    return start;
+}
+
+static void *cpu_alloc(cs_device *device, size_t bytes)
+{
+    (void)device;
+    if (bytes >= HUGE)
+        return map_huge(bytes);
+    size_t whole  = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
+    void  *memory = aligned_alloc(64, whole);
+    return memory ? memset(memory, 0, whole) : NULL;
+}
+
+static void cpu_free(cs_device *device, void *memory, size_t bytes)
+{
+    (void)device;
+    if (bytes >= HUGE)
+        munmap(memory, (size_t)cs_round_up((int64_t)bytes, HUGE));
+    else
+        free(memory);
+}
+
+void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes)
+{
+    cs_cpu *cpu = cs_cpu_of(device);
+    if (cpu->bytes[use] < bytes) {
+        cs_device_free(device, cpu->memory[use]);
+        device->workspace += bytes - cpu->bytes[use];
+        cpu->memory[use] = cs_device_alloc(device, bytes);
+        cpu->bytes[use]  = bytes;
+    }
+    return cpu->memory[use];
+}
+
+/* ---- threads ---- */
+
+typedef struct {
+    void (*task)(void *argument, int index);
+    void *argument;
+} plain_task;
+
+static void run_plain(void *argument, int index, int thread)
+{
+    (void)thread;
+    const plain_task *plain = argument;
+    plain->task(plain->argument, index);
+}
+
+static void cpu_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)
+{
+    cs_team_run(cs_cpu_of(device)->team, tasks, run_plain, &(plain_task){ task, argument });
+}
+
+typedef struct {
+    int64_t      count, unit;
+    int          parts;
+    cs_cpu_part *part;
+    void        *argument;
+} walk;
+
+int cs_cpu_parts(const cs_device *device, int64_t count, int64_t least)
+{
+    int64_t parts = count / least;
+    return parts < 1 ? 1 : parts > device->threads ? device->threads : (int)parts;
+}
+
+static void run_part(void *argument, int index, int thread)
+{
+    (void)thread;
+    const walk *all   = argument;
+    int64_t     units = (all->count + all->unit - 1) / all->unit;
+    cs_range    range = cs_range_part(units, index, all->parts);
+    range             = (cs_range){ range.from * all->unit, range.to * all->unit };
+    if (range.to > all->count)
+        range.to = all->count;
+    all->part(all->argument, range, index);
+}
+
+void cs_cpu_walk(cs_device *device, int64_t count, int64_t least, cs_cpu_part *part, void *argument)
+{
+    walk all = { count, least % 64 ? 1 : 64, cs_cpu_parts(device, count, least), part, argument };
+    if (count > 0)
+        cs_team_run(cs_cpu_of(device)->team, all.parts, run_part, &all);
+}
+
+/* ---- streams ---- */
+
+static cs_worker *worker_of(cs_stream *stream)
+{
+    return stream->role == CS_COMM ? cs_cpu_of(stream->device)->worker : NULL;
+}
+
+static void cpu_call(cs_stream *stream, void (*call)(void *argument), void *argument)
+{
+    if (worker_of(stream))
+        cs_worker_give(worker_of(stream), call, argument);
+    else
+        call(argument);
+}
+
+static uint64_t cpu_record(cs_stream *stream)
+{
+    return worker_of(stream) ? cs_worker_given(worker_of(stream)) : 0;
+}
+
+static void cpu_wait(cs_stream *stream, uint64_t sequence)
+{
+    if (worker_of(stream))
+        cs_worker_await(worker_of(stream), sequence);
+}
+
+const cs_device_table cs_device_cpu = {
+    .kind               = "cpu",
+    .open               = cpu_open,
+    .close              = cpu_close,
+    .alloc              = cpu_alloc,
+    .free               = cpu_free,
+    .roof               = cs_cpu_roof,
+    .parallel           = cpu_parallel,
+    .call               = cpu_call,
+    .record             = cpu_record,
+    .wait               = cpu_wait,
+    .product            = cs_cpu_product,
+    .column_sums        = cs_cpu_column_sums,
+    .norm               = cs_cpu_norm,
+    .norm_grad          = cs_cpu_norm_grad,
+    .gelu               = cs_cpu_gelu,
+    .gelu_grad          = cs_cpu_gelu_grad,
+    .add                = cs_cpu_add,
+    .add_dropout        = cs_cpu_add_dropout,
+    .attention          = cs_cpu_attention,
+    .attention_grad     = cs_cpu_attention_grad,
+    .embed              = cs_cpu_embed,
+    .embed_grad         = cs_cpu_embed_grad,
+    .cross_entropy      = cs_cpu_cross_entropy,
+    .cross_entropy_grad = cs_cpu_cross_entropy_grad,
+    .squared_error      = cs_cpu_squared_error,
+    .squared_error_grad = cs_cpu_squared_error_grad,
+    .cast               = cs_cpu_cast,
+    .fill               = cs_cpu_fill,
+    .sum_squares        = cs_cpu_sum_squares,
+    .sum                = cs_cpu_sum,
+    .sum_into           = cs_cpu_sum_into,
+    .update             = cs_cpu_update,
+    .init               = cs_cpu_init,
+};

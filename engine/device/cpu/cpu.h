@@ -1,0 +1,113 @@
+/* cpu.h - inside the CPU device: threads, workspace, oneDNN's door, and the kernels of the row.
+ *
+ * Kernels split their work into parts that shapes and the number of threads decide, so that the bits of a result do not depend on
+ * which thread came first. Workspace grows to what the largest call needs and stays. */
+#ifndef CS_DEVICE_CPU_CPU_H
+#define CS_DEVICE_CPU_CPU_H
+
+#include <sched.h>
+
+#include "base/range.h"
+#include "device/table.h"
+
+/* ---- team.c: the pinned threads; the caller is thread 0 ---- */
+typedef struct cs_team cs_team;
+typedef struct {
+    int              threads;
+    const cpu_set_t *cores; /* one a thread, in order; NULL: not pinned   */
+    bool             spin;  /* before sleeping; only where each thread has a core */
+} cs_team_shape;
+typedef void cs_team_task(void *argument, int index, int thread);
+
+cs_status cs_team_open(cs_team **team, const cs_team_shape *shape);
+void      cs_team_close(cs_team *team); /* accepts NULL */
+/* Runs all tasks, each once. The thread that opened the team has it; any other, and a task of a round, runs its tasks itself,
+ * as thread 0. */
+void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument);
+
+/* ---- stream.c: the comm stream's worker ---- */
+typedef struct cs_worker cs_worker;
+cs_status cs_worker_open(cs_worker **worker);
+void      cs_worker_close(cs_worker *worker); /* accepts NULL; what was given is done first */
+void      cs_worker_give(cs_worker *worker, void (*call)(void *argument), void *argument);
+uint64_t  cs_worker_given(cs_worker *worker);
+void      cs_worker_await(cs_worker *worker, uint64_t sequence);
+
+/* ---- matmul.c: oneDNN's one door ---- */
+typedef struct cs_matmul cs_matmul;
+
+/* c (m, n) = beta c + op(a) op(b), row-major with leading dimensions. */
+typedef struct {
+    bool    transpose_a, transpose_b;
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc;
+    float   beta;
+} cs_panel;
+
+cs_status   cs_matmul_open(cs_matmul **matmul, cs_device *device);
+void        cs_matmul_close(cs_matmul *matmul); /* accepts NULL */
+void        cs_matmul_quiet(void);              /* this thread's OpenMP regions have one thread from now on */
+const char *cs_matmul_isa(void);
+bool        cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype); /* products of this type without widening */
+void        cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c);
+/* a, b in `dtype`, c in `to`, bias (n, in `dtype`) or NULL; beta 0 or 1. For all tasks of one product the panels are prepared first,
+ * by one thread. */
+void cs_matmul_prepare(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias);
+void cs_matmul_run(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, const void *a, const void *b,
+                   const void *bias, void *c, int thread);
+
+/* ---- cpu.c ---- */
+typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_PRIMITIVE, CS_CPU_WORKSPACES } cs_cpu_use;
+
+typedef struct {
+    cs_team   *team;
+    cs_worker *worker; /* NULL: the comm stream runs in the caller */
+    cs_matmul *matmul;
+    void      *memory[CS_CPU_WORKSPACES];
+    size_t     bytes[CS_CPU_WORKSPACES];
+} cs_cpu;
+
+static inline cs_cpu *cs_cpu_of(cs_device *device)
+{
+    return device->own;
+}
+
+/* At least `bytes`, 64-aligned, undefined content; valid until the next request for the same use. */
+void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
+
+/* Cuts [0, count) into at most `threads` parts of at least `least` and walks them in parallel; part borders are multiples of 64
+ * when least is. */
+typedef void cs_cpu_part(void *argument, cs_range range, int part);
+int  cs_cpu_parts(const cs_device *device, int64_t count, int64_t least);
+void cs_cpu_walk(cs_device *device, int64_t count, int64_t least, cs_cpu_part *part, void *argument);
+
+/* ---- the kernels: the row's signatures ---- */
+void cs_cpu_product(cs_device *device, const cs_product *product);
+void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x);
+double cs_cpu_roof(cs_device *device, cs_dtype dtype);
+void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
+                 float epsilon);
+void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                      cs_tensor stats, cs_tensor weight);
+void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x);
+void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
+void cs_cpu_add(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b);
+void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
+void cs_cpu_attention(cs_device *device, const cs_attention *attention);
+void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention);
+void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
+void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
+void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
+void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
+                               cs_tensor targets);
+void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
+void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
+void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
+void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, const float *g, int64_t count, double unscale);
+void cs_cpu_sum(cs_device *device, cs_exact *sum, const float *values, int64_t count);
+void cs_cpu_sum_into(cs_device *device, float *into, const float *from, int64_t count);
+void cs_cpu_update(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+void cs_cpu_init(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+
+#endif

@@ -1,0 +1,97 @@
+/* dropout.c - dropout from counter-based bits: Philox, a vector of counters at a time. */
+#include "device/cpu/dropout.h"
+#include "base/rng.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+#include <math.h>
+
+enum { LEAST = 8192, TOGETHER = 16, BLOCK = 8 /* elements a counter */ };
+
+uint64_t cs_dropout_key(cs_dropout dropout, int64_t sample)
+{
+    return cs_rng_mix(dropout.keys[sample], dropout.place);
+}
+
+uint32_t cs_dropout_threshold(cs_dropout dropout)
+{
+    return (uint32_t)lrintf(dropout.rate * 65536.0f);
+}
+
+/* TOGETHER counters from `counter` on; words of one counter lie together. */
+static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter)
+{
+    uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER], d[TOGETHER];
+    for (int i = 0; i < TOGETHER; i++) {
+        cs_rng_block block = cs_rng_philox(key, counter + (uint64_t)i);
+        a[i]               = block.word[0];
+        b[i]               = block.word[1];
+        c[i]               = block.word[2];
+        d[i]               = block.word[3];
+    }
+    for (int i = 0; i < TOGETHER; i++) {
+        words[4 * i]     = a[i];
+        words[4 * i + 1] = b[i];
+        words[4 * i + 2] = c[i];
+        words[4 * i + 3] = d[i];
+    }
+}
+
+const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, int64_t count)
+{
+    uint64_t first = from / BLOCK, ahead = from % BLOCK;
+    uint32_t words[4 * TOGETHER];
+    int64_t  needed = count + (int64_t)ahead;
+    for (int64_t done = 0; done < needed; done += TOGETHER * BLOCK, first += TOGETHER) {
+        draw(words, key, first);
+        int64_t left = needed - done < TOGETHER * BLOCK ? needed - done : TOGETHER * BLOCK;
+        memcpy(scratch + done, words, (size_t)left * sizeof *scratch);
+    }
+    return scratch + ahead;
+}
+
+typedef struct {
+    cs_tensor  y, a, b; /* a absent: 0 */
+    cs_dropout dropout;
+    int64_t    sample; /* elements of one */
+} dropout_job;
+
+static void drop_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,
+                       uint32_t threshold, float scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = bits[i] >= threshold ? b[i] * scale : 0.0f;
+}
+
+static void add_chunk(float *restrict y, const float *restrict a, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] += a[i];
+}
+
+static void drop_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const dropout_job *all       = argument;
+    uint32_t           threshold = cs_dropout_threshold(all->dropout);
+    float              scale     = 1 / (1 - all->dropout.rate);
+    float              wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
+    uint16_t           scratch[CS_CHUNK + 16];
+    for (int64_t at = range.from, count; at < range.to; at += count) {
+        int64_t sample = at / all->sample, end = (sample + 1) * all->sample;
+        end            = end < range.to ? end : range.to;
+        count          = end - at < CS_CHUNK ? end - at : CS_CHUNK;
+        uint64_t        key  = cs_dropout_key(all->dropout, sample);
+        const uint16_t *bits = cs_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
+        drop_chunk(out, cs_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
+        if (all->a.data)
+            add_chunk(out, cs_elements_read(all->a, at, count, wide_a), count);
+        cs_elements_write(all->y, at, count, out);
+    }
+}
+
+void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
+{
+    dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch };
+    cs_cpu_walk(device, cs_count(y), LEAST, drop_part, &all);
+}

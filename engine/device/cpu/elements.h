@@ -1,0 +1,65 @@
+/* elements.h - runs of elements: widened to fp32 to compute with, rounded once to store, and the functions of one element.
+ *
+ * Kernels work on CHUNKs that stay in the first-level cache: read (a pointer into the tensor where it is fp32 already),
+ * compute in a plain loop the compiler vectorises, write. */
+#ifndef CS_DEVICE_CPU_ELEMENTS_H
+#define CS_DEVICE_CPU_ELEMENTS_H
+
+#include "base/half.h"
+#include "cspeed.h"
+
+enum { CS_CHUNK = 1024 };
+
+void cs_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count);
+void cs_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count);
+
+static inline void *cs_elements_at(cs_tensor x, int64_t index)
+{
+    return (char *)x.data + (size_t)index * (x.dtype == CS_F32 ? 4 : 2);
+}
+
+/* Elements [from, from + count) of x as fp32: in place, or widened into `buffer`. */
+static inline const float *cs_elements_read(cs_tensor x, int64_t from, int64_t count, float *buffer)
+{
+    if (x.dtype == CS_F32)
+        return (const float *)x.data + from;
+    cs_elements_widen(buffer, cs_elements_at(x, from), x.dtype, count);
+    return buffer;
+}
+
+static inline void cs_elements_write(cs_tensor y, int64_t from, int64_t count, const float *values)
+{
+    cs_elements_narrow(cs_elements_at(y, from), y.dtype, values, count);
+}
+
+/* Sums in a fixed order, in lanes that fit vector registers. */
+float cs_elements_sum(const float *x, int64_t count);
+float cs_elements_dot(const float *x, const float *y, int64_t count);
+float cs_elements_max(const float *x, int64_t count);
+float cs_elements_spread(const float *x, int64_t count, float mean); /* sum of (x - mean)^2 */
+/* x[i] becomes e^(x[i] scale - shift); returns their sum. */
+float cs_elements_exp(float *x, int64_t count, float scale, float shift);
+
+/* e^x within 1 ulp or so, for every float: 0 and infinity beyond the range, NaN of NaN. No branches, so loops of it vectorise.
+ * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial; 2^n in two factors, so that the ends come out gradually. */
+static inline float cs_elements_exp_one(float x)
+{
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    x                 = x < -104.0f ? -104.0f : x;
+    x                 = x > 89.0f ? 89.0f : x;
+    float   shifted = x * 1.44269504f + round;
+    float   n       = shifted - round;
+    int32_t whole   = (int32_t)(cs_float_bits(shifted) - cs_float_bits(round));
+    float   r       = x - n * 0.693359375f;
+    r               = r + n * 2.12194440e-4f;
+    float p         = 1.0f / 720;
+    p               = p * r + 1.0f / 120;
+    p               = p * r + 1.0f / 24;
+    p               = p * r + 1.0f / 6;
+    p               = p * r + 0.5f;
+    p               = p * (r * r) + r + 1.0f;
+    int32_t half    = whole >> 1;
+    return p * cs_bits_float((uint32_t)(half + 127) << 23) * cs_bits_float((uint32_t)(whole - half + 127) << 23);
+}
+
+#endif

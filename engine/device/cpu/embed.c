@@ -1,0 +1,73 @@
+/* embed.c - token and position tables. The gradient is cut by columns, so that rows of one token are added in order. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+#include "base/must.h"
+
+typedef struct {
+    cs_tensor table, positions, y; /* y: forward's output, backward's gradient */
+    cs_tensor tokens;
+} embed_job;
+
+enum { LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
+
+static int64_t token_at(const embed_job *all, int64_t row)
+{
+    int64_t token = ((const int32_t *)all->tokens.data)[row];
+    CS_ASSERT(token >= 0 && token < cs_rows(all->table));
+    return token;
+}
+
+static void add_to(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] += x[i];
+}
+
+static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t count)
+{
+    int64_t width = cs_columns(all->y), length = cs_columns(all->tokens);
+    float   sum[CS_CHUNK], wide[CS_CHUNK];
+    cs_elements_widen(sum, cs_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
+    if (all->positions.data)
+        add_to(sum, cs_elements_read(all->positions, row % length * width + from, count, wide), count);
+    cs_elements_write(all->y, row * width + from, count, sum);
+}
+
+static void embed_rows(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const embed_job *all   = argument;
+    int64_t          width = cs_columns(all->y);
+    for (int64_t row = range.from; row < range.to; row++)
+        for (int64_t from = 0; from < width; from += CS_CHUNK)
+            embed_row(all, row, from, width - from < CS_CHUNK ? width - from : CS_CHUNK);
+}
+
+void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions)
+{
+    embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens };
+    cs_cpu_walk(device, cs_rows(y), LEAST_ROWS, embed_rows, &all);
+}
+
+static void embed_grad_columns(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const embed_job *all   = argument;
+    int64_t          width = cs_columns(all->y), length = cs_columns(all->tokens);
+    float           *table = all->table.data, *positions = all->positions.data, wide[CS_CHUNK];
+    for (int64_t from = range.from; from < range.to; from += CS_CHUNK) {
+        int64_t count = range.to - from < CS_CHUNK ? range.to - from : CS_CHUNK;
+        for (int64_t row = 0; row < cs_rows(all->y); row++) {
+            const float *dy = cs_elements_read(all->y, row * width + from, count, wide);
+            add_to(table + token_at(all, row) * width + from, dy, count);
+            if (positions)
+                add_to(positions + row % length * width + from, dy, count);
+        }
+    }
+}
+
+void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens)
+{
+    embed_job all = { .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens };
+    cs_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
+}

@@ -1,0 +1,153 @@
+/* loss.c - cross entropy over a large vocabulary, and the squared error. Rows are independent. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+#include "base/must.h"
+
+#include <math.h>
+
+typedef struct {
+    cs_tensor out, loss, lse, x; /* out: the gradient */
+    cs_tensor targets;
+} loss_job;
+
+static int64_t chunk_at(int64_t from, int64_t end)
+{
+    return end - from < CS_CHUNK ? end - from : CS_CHUNK;
+}
+
+static int64_t target_of(const loss_job *all, int64_t row)
+{
+    int64_t target = ((const int32_t *)all->targets.data)[row];
+    CS_ASSERT(target < cs_columns(all->x));
+    return target;
+}
+
+static void softmax_chunk(float *restrict out, const float *restrict x, int64_t count, float lse, float scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = cs_elements_exp_one(x[i] - lse) * scale;
+}
+
+/* log of the sum of e^x over a row: the largest is taken out, chunks are added in double. */
+static float row_lse(const loss_job *all, int64_t row)
+{
+    int64_t width = cs_columns(all->x), first = row * width;
+    float   wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
+    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+        int64_t count = chunk_at(from, width);
+        max           = fmaxf(max, cs_elements_max(cs_elements_read(all->x, first + from, count, wide), count));
+    }
+    max        = isfinite(max) ? max : 0; /* all -inf, or inf: shown by the sum */
+    double sum = 0;
+    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+        int64_t count = chunk_at(from, width);
+        softmax_chunk(power, cs_elements_read(all->x, first + from, count, wide), count, max, 1);
+        sum += (double)cs_elements_sum(power, count);
+    }
+    return max + (float)log(sum);
+}
+
+static void cross_entropy_rows(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const loss_job *all  = argument;
+    float          *loss = all->loss.data, *lse = all->lse.data, one;
+    for (int64_t row = range.from; row < range.to; row++) {
+        int64_t target = target_of(all, row);
+        lse[row]       = target < 0 ? 0 : row_lse(all, row);
+        loss[row]      = target < 0 ? 0
+                                    : lse[row] - *cs_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
+    }
+}
+
+void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets)
+{
+    loss_job all = { .loss = loss, .lse = lse, .x = logits, .targets = targets };
+    cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
+}
+
+static void grad_row(const loss_job *all, int64_t row, int64_t target)
+{
+    int64_t width = cs_columns(all->x), first = row * width;
+    float   lse = ((const float *)all->lse.data)[row], scale = ((const float *)all->loss.data)[row];
+    float   wide[CS_CHUNK], out[CS_CHUNK] = { 0 };
+    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+        int64_t count = chunk_at(from, width);
+        if (target >= 0)
+            softmax_chunk(out, cs_elements_read(all->x, first + from, count, wide), count, lse, scale);
+        if (target >= from && target < from + count)
+            out[target - from] -= scale;
+        cs_elements_write(all->out, first + from, count, out);
+    }
+}
+
+static void cross_entropy_grad_rows(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const loss_job *all = argument;
+    for (int64_t row = range.from; row < range.to; row++)
+        grad_row(all, row, target_of(all, row));
+}
+
+void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
+                               cs_tensor targets)
+{
+    loss_job all = { .out = dlogits, .loss = dloss, .lse = lse, .x = logits, .targets = targets };
+    cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_grad_rows, &all);
+}
+
+/* ---- squared error ---- */
+
+static void subtract(float *restrict out, const float *restrict y, const float *restrict target, int64_t count,
+                     float scale)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (y[i] - target[i]) * scale;
+}
+
+static void squared_error_rows(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const loss_job *all   = argument;
+    int64_t         width = cs_columns(all->x);
+    float           wide[CS_CHUNK], apart[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        double sum = 0;
+        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+            int64_t      count  = chunk_at(from, width), at = row * width + from;
+            const float *target = (const float *)all->targets.data + at;
+            subtract(apart, cs_elements_read(all->x, at, count, wide), target, count, 1);
+            sum += (double)cs_elements_dot(apart, apart, count);
+        }
+        ((float *)all->loss.data)[row] = (float)(sum / (double)width);
+    }
+}
+
+void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    loss_job all = { .loss = loss, .x = y, .targets = target };
+    cs_cpu_walk(device, cs_rows(y), 16, squared_error_rows, &all);
+}
+
+static void squared_error_grad_rows(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const loss_job *all   = argument;
+    int64_t         width = cs_columns(all->x);
+    float           wide[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t row = range.from; row < range.to; row++) {
+        float scale = 2 * ((const float *)all->loss.data)[row] / (float)width;
+        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+            int64_t      count  = chunk_at(from, width), at = row * width + from;
+            const float *target = (const float *)all->targets.data + at;
+            subtract(out, cs_elements_read(all->x, at, count, wide), target, count, scale);
+            cs_elements_write(all->out, at, count, out);
+        }
+    }
+}
+
+void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    loss_job all = { .out = dy, .loss = dloss, .x = y, .targets = target };
+    cs_cpu_walk(device, cs_rows(y), 16, squared_error_grad_rows, &all);
+}

@@ -1,0 +1,310 @@
+/* matmul.c - oneDNN's one door: fp32 panels through its sgemm, 16-bit ones through its matmul primitives.
+ *
+ * Each of our threads computes panels by itself, so OpenMP, which oneDNN would use, is held at one thread. Primitives are
+ * kept by shape and their scratchpads are ours: after the first step nothing is allocated. oneDNN 2 and 3 differ in how
+ * descriptors are made; the section "descriptors" knows both. */
+#include "device/cpu/cpu.h"
+#include "base/must.h"
+
+#include <dlfcn.h>
+#include <dnnl.h>
+#include <stdlib.h>
+
+enum { SHAPES = 512 };
+
+typedef struct {
+    cs_panel         panel;
+    cs_dtype         dtype, to;
+    bool             bias;
+    dnnl_primitive_t primitive; /* NULL: a free place */
+    size_t           scratch;   /* bytes a thread */
+    dnnl_memory_t   *memory;    /* ARGUMENTS a thread */
+} entry;
+
+static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
+                                      DNNL_ARG_BIAS };
+enum { SOURCE, WEIGHTS, TARGET, SCRATCH, BIAS, ARGUMENTS };
+
+struct cs_matmul {
+    cs_device     *device;
+    bool           native_bf16;
+    dnnl_engine_t  engine;
+    dnnl_stream_t *streams; /* one a thread */
+    entry          entries[SHAPES];
+};
+
+static void must(dnnl_status_t status, const char *what)
+{
+    if (status != dnnl_success)
+        cs_fatal(CS_UNSUPPORTED, "oneDNN: %s failed with status %d", what, (int)status);
+}
+
+/* ---- descriptors: oneDNN 2 has them as structs, 3 behind pointers ---- */
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t owned_desc;
+typedef const_dnnl_memory_desc_t borrowed_desc;
+
+static borrowed_desc borrow(const owned_desc *desc)
+{
+    return *desc;
+}
+
+static void make_desc(owned_desc *desc, const dnnl_dim_t *dims, dnnl_data_type_t type, const dnnl_dim_t *strides)
+{
+    must(dnnl_memory_desc_create_with_strides(desc, 2, dims, type, strides), "a memory descriptor");
+}
+
+static void drop_desc(owned_desc *desc)
+{
+    dnnl_memory_desc_destroy(*desc);
+}
+
+static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const owned_desc *desc,
+                                         bool bias, dnnl_primitive_attr_t attributes)
+{
+    return dnnl_matmul_primitive_desc_create(made, engine, desc[SOURCE], desc[WEIGHTS], bias ? desc[BIAS] : NULL,
+                                             desc[TARGET], attributes);
+}
+
+static void append_sum(dnnl_post_ops_t operations)
+{
+    must(dnnl_post_ops_append_sum(operations, 1, 0, dnnl_data_type_undef), "a sum");
+}
+#else
+typedef dnnl_memory_desc_t        owned_desc;
+typedef const dnnl_memory_desc_t *borrowed_desc;
+
+static borrowed_desc borrow(const owned_desc *desc)
+{
+    return desc;
+}
+
+static void make_desc(owned_desc *desc, const dnnl_dim_t *dims, dnnl_data_type_t type, const dnnl_dim_t *strides)
+{
+    must(dnnl_memory_desc_init_by_strides(desc, 2, dims, type, strides), "a memory descriptor");
+}
+
+static void drop_desc(owned_desc *desc)
+{
+    (void)desc;
+}
+
+static dnnl_status_t make_primitive_desc(dnnl_primitive_desc_t *made, dnnl_engine_t engine, const owned_desc *desc,
+                                         bool bias, dnnl_primitive_attr_t attributes)
+{
+    dnnl_matmul_desc_t matmul;
+    must(dnnl_matmul_desc_init(&matmul, &desc[SOURCE], &desc[WEIGHTS], bias ? &desc[BIAS] : NULL, &desc[TARGET]),
+         "a matmul descriptor");
+    return dnnl_primitive_desc_create(made, &matmul, attributes, engine, NULL);
+}
+
+static void append_sum(dnnl_post_ops_t operations)
+{
+    must(dnnl_post_ops_append_sum(operations, 1), "a sum");
+}
+#endif
+
+/* ---- opening ---- */
+
+void cs_matmul_quiet(void)
+{
+    union {
+        void *address;
+        void (*call)(int threads);
+    } set = { .address = dlsym(RTLD_DEFAULT, "omp_set_num_threads") };
+    if (set.address)
+        set.call(1);
+}
+
+static bool has(dnnl_cpu_isa_t isa)
+{
+    return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
+}
+
+const char *cs_matmul_isa(void)
+{
+    return has(dnnl_cpu_isa_avx512_core_amx)    ? "AMX"
+           : has(dnnl_cpu_isa_avx512_core_bf16) ? "AVX-512 BF16"
+           : has(dnnl_cpu_isa_avx512_core)      ? "AVX-512"
+           : has(dnnl_cpu_isa_avx2)             ? "AVX2"
+                                                : "no AVX2";
+}
+
+cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)
+{
+    cs_matmul *new = *matmul = calloc(1, sizeof *new);
+    if (!new || !(new->streams = calloc((size_t)device->threads, sizeof(dnnl_stream_t))))
+        return cs_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
+    new->device      = device;
+    new->native_bf16 = has(dnnl_cpu_isa_avx512_core_amx); /* without AMX bf16 products are slower than fp32 ones */
+    if (dnnl_engine_create(&new->engine, dnnl_cpu, 0) != dnnl_success)
+        return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a CPU engine");
+    for (int thread = 0; thread < device->threads; thread++)
+        if (dnnl_stream_create(&new->streams[thread], new->engine, dnnl_stream_default_flags) != dnnl_success)
+            return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a stream");
+    return CS_OK;
+}
+
+static void drop_entry(entry *old, int threads)
+{
+    for (int i = 0; i < threads * ARGUMENTS; i++)
+        if (old->memory[i])
+            dnnl_memory_destroy(old->memory[i]);
+    free(old->memory);
+    dnnl_primitive_destroy(old->primitive);
+}
+
+void cs_matmul_close(cs_matmul *matmul)
+{
+    if (!matmul)
+        return;
+    for (int i = 0; i < SHAPES; i++)
+        if (matmul->entries[i].primitive)
+            drop_entry(&matmul->entries[i], matmul->device->threads);
+    for (int thread = 0; matmul->streams && thread < matmul->device->threads; thread++)
+        if (matmul->streams[thread])
+            dnnl_stream_destroy(matmul->streams[thread]);
+    if (matmul->engine)
+        dnnl_engine_destroy(matmul->engine);
+    free(matmul->streams);
+    free(matmul);
+}
+
+bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype)
+{
+    return dtype == CS_BF16 && matmul->native_bf16;
+}
+
+/* ---- fp32 ---- */
+
+void cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c)
+{
+    must(dnnl_sgemm(panel->transpose_a ? 'T' : 'N', panel->transpose_b ? 'T' : 'N', panel->m, panel->n, panel->k, 1, a,
+                    panel->lda, b, panel->ldb, panel->beta, c, panel->ldc),
+         "sgemm");
+}
+
+/* ---- primitives ---- */
+
+static dnnl_data_type_t type_of(cs_dtype dtype)
+{
+    return dtype == CS_F32 ? dnnl_f32 : dtype == CS_BF16 ? dnnl_bf16 : dnnl_f16;
+}
+
+static void make_matrix(owned_desc *desc, int64_t rows, int64_t columns, int64_t leading, bool transposed,
+                        cs_dtype dtype)
+{
+    dnnl_dims_t dims    = { rows, columns };
+    dnnl_dims_t strides = { transposed ? 1 : leading, transposed ? leading : 1 };
+    make_desc(desc, dims, type_of(dtype), strides);
+}
+
+/* A hash finds the place; different panels that meet take the next one. */
+static entry *place_of(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias)
+{
+    uint64_t hash = (uint64_t)(panel->m * 31 + panel->n) * 31 + (uint64_t)panel->k;
+    for (uint64_t step = 0; step < SHAPES; step++) {
+        entry          *place = &matmul->entries[(hash + step) % SHAPES];
+        const cs_panel *known = &place->panel;
+        if (!place->primitive)
+            return place;
+        if (known->m == panel->m && known->n == panel->n && known->k == panel->k && known->lda == panel->lda &&
+            known->ldb == panel->ldb && known->ldc == panel->ldc && known->transpose_a == panel->transpose_a &&
+            known->transpose_b == panel->transpose_b && (known->beta != 0) == (panel->beta != 0) &&
+            place->dtype == dtype && place->to == to && place->bias == bias)
+            return place;
+    }
+    cs_fatal(CS_UNSUPPORTED, "over %d different shapes of matrix products in one training", SHAPES);
+}
+
+static dnnl_primitive_attr_t make_attributes(bool add)
+{
+    dnnl_primitive_attr_t attributes;
+    must(dnnl_primitive_attr_create(&attributes), "attributes");
+    must(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "a scratchpad");
+    if (add) {
+        dnnl_post_ops_t operations;
+        must(dnnl_post_ops_create(&operations), "operations");
+        append_sum(operations);
+        must(dnnl_primitive_attr_set_post_ops(attributes, operations), "operations");
+        dnnl_post_ops_destroy(operations);
+    }
+    return attributes;
+}
+
+static void make_memories(cs_matmul *matmul, entry *new, borrowed_desc const *descs)
+{
+    int threads = matmul->device->threads;
+    new->memory = calloc((size_t)(threads * ARGUMENTS), sizeof *new->memory);
+    if (!new->memory)
+        cs_fatal(CS_NO_MEMORY, "no memory for a matrix product");
+    for (int i = 0; i < threads * ARGUMENTS; i++)
+        if (i % ARGUMENTS != BIAS || new->bias)
+            must(dnnl_memory_create(&new->memory[i], descs[i % ARGUMENTS], matmul->engine, DNNL_MEMORY_NONE),
+                 "a memory");
+}
+
+static void make_entry(cs_matmul *matmul, entry *new, const cs_panel *panel)
+{
+    owned_desc desc[ARGUMENTS];
+    make_matrix(&desc[SOURCE], panel->m, panel->k, panel->lda, panel->transpose_a, new->dtype);
+    make_matrix(&desc[WEIGHTS], panel->k, panel->n, panel->ldb, panel->transpose_b, new->dtype);
+    make_matrix(&desc[TARGET], panel->m, panel->n, panel->ldc, false, new->to);
+    if (new->bias)
+        make_matrix(&desc[BIAS], 1, panel->n, panel->n, false, new->dtype);
+    dnnl_primitive_attr_t attributes = make_attributes(panel->beta != 0);
+    dnnl_primitive_desc_t made;
+    must(make_primitive_desc(&made, matmul->engine, desc, new->bias, attributes), "a matrix product");
+    must(dnnl_primitive_create(&new->primitive, made), "a primitive");
+    borrowed_desc scratch = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
+    new->panel            = *panel;
+    new->scratch          = (size_t)cs_round_up((int64_t)dnnl_memory_desc_get_size(scratch), 64);
+    borrowed_desc descs[ARGUMENTS] = { borrow(&desc[SOURCE]), borrow(&desc[WEIGHTS]), borrow(&desc[TARGET]), scratch,
+                                       new->bias ? borrow(&desc[BIAS]) : NULL };
+    make_memories(matmul, new, descs);
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (i != SCRATCH && (i != BIAS || new->bias))
+            drop_desc(&desc[i]);
+    dnnl_primitive_desc_destroy(made);
+    dnnl_primitive_attr_destroy(attributes);
+}
+
+void cs_matmul_prepare(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias)
+{
+    entry *place = place_of(matmul, panel, dtype, to, bias);
+    if (!place->primitive) {
+        *place = (entry){ .dtype = dtype, .to = to, .bias = bias };
+        make_entry(matmul, place, panel);
+    }
+    cs_cpu_workspace(matmul->device, CS_CPU_PRIMITIVE, place->scratch * (size_t)matmul->device->threads);
+}
+
+/* oneDNN reads through pointers that are not const. */
+static void *unlocked(const void *pointer)
+{
+    union {
+        const void *from;
+        void       *to;
+    } same = { .from = pointer };
+    return same.to;
+}
+
+void cs_matmul_run(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, const void *a, const void *b,
+                   const void *bias, void *c, int thread)
+{
+    entry *place   = place_of(matmul, panel, dtype, to, bias != NULL);
+    char  *scratch = cs_cpu_of(matmul->device)->memory[CS_CPU_PRIMITIVE];
+    CS_ASSERT(place->primitive);
+    void           *handles[ARGUMENTS] = { unlocked(a), unlocked(b), c,
+                                           scratch ? scratch + (size_t)thread * place->scratch : NULL, unlocked(bias) };
+    dnnl_exec_arg_t arguments[ARGUMENTS];
+    int             count = bias ? ARGUMENTS : ARGUMENTS - 1;
+    for (int i = 0; i < count; i++) {
+        dnnl_memory_t memory = place->memory[thread * ARGUMENTS + i];
+        must(dnnl_memory_set_data_handle(memory, handles[i]), "a pointer");
+        arguments[i] = (dnnl_exec_arg_t){ argument_names[i], memory };
+    }
+    must(dnnl_primitive_execute(place->primitive, matmul->streams[thread], count, arguments), "a matrix product");
+    must(dnnl_stream_wait(matmul->streams[thread]), "waiting");
+}

@@ -1,0 +1,98 @@
+/* stream.c - the comm stream's worker: a thread that takes calls in order from a short queue, and sleeps when there are none. */
+#include "device/cpu/cpu.h"
+
+#include <stdlib.h>
+
+enum { WAITING = 64 }; /* calls that may wait */
+
+typedef struct {
+    void (*call)(void *argument);
+    void *argument;
+} job;
+
+struct cs_worker {
+    pthread_t       thread;
+    pthread_mutex_t lock;
+    pthread_cond_t  given_more, done_more;
+    job             queue[WAITING];
+    uint64_t        given, done; /* call i, from 1, lies at queue[(i - 1) % WAITING] until done */
+    bool            closing;
+};
+
+static void *serve(void *argument)
+{
+    cs_worker *worker = argument;
+    pthread_mutex_lock(&worker->lock);
+    for (;;) {
+        while (worker->done == worker->given && !worker->closing)
+            pthread_cond_wait(&worker->given_more, &worker->lock);
+        if (worker->done == worker->given)
+            break;
+        job next = worker->queue[worker->done % WAITING];
+        pthread_mutex_unlock(&worker->lock);
+        next.call(next.argument);
+        pthread_mutex_lock(&worker->lock);
+        worker->done++;
+        pthread_cond_broadcast(&worker->done_more);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+cs_status cs_worker_open(cs_worker **worker)
+{
+    *worker = calloc(1, sizeof **worker);
+    if (!*worker)
+        return cs_fail(CS_NO_MEMORY, "no memory for the comm stream");
+    pthread_mutex_init(&(*worker)->lock, NULL);
+    pthread_cond_init(&(*worker)->given_more, NULL);
+    pthread_cond_init(&(*worker)->done_more, NULL);
+    int error = pthread_create(&(*worker)->thread, NULL, serve, *worker);
+    if (error) {
+        free(*worker);
+        *worker = NULL;
+        return cs_fail_errno(CS_NO_MEMORY, error, "cannot start the comm stream's thread");
+    }
+    return CS_OK;
+}
+
+void cs_worker_close(cs_worker *worker)
+{
+    if (!worker)
+        return;
+    pthread_mutex_lock(&worker->lock);
+    worker->closing = true;
+    pthread_cond_signal(&worker->given_more);
+    pthread_mutex_unlock(&worker->lock);
+    pthread_join(worker->thread, NULL);
+    pthread_cond_destroy(&worker->given_more);
+    pthread_cond_destroy(&worker->done_more);
+    pthread_mutex_destroy(&worker->lock);
+    free(worker);
+}
+
+void cs_worker_give(cs_worker *worker, void (*call)(void *argument), void *argument)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (worker->given - worker->done == WAITING)
+        pthread_cond_wait(&worker->done_more, &worker->lock);
+    worker->queue[worker->given++ % WAITING] = (job){ call, argument };
+    pthread_cond_signal(&worker->given_more);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+uint64_t cs_worker_given(cs_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    uint64_t given = worker->given;
+    pthread_mutex_unlock(&worker->lock);
+    return given;
+}
+
+void cs_worker_await(cs_worker *worker, uint64_t sequence)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (worker->done < sequence)
+        pthread_cond_wait(&worker->done_more, &worker->lock);
+    pthread_mutex_unlock(&worker->lock);
+}

@@ -1,0 +1,182 @@
+/* team.c - the rank's own threads: pinned, one a core, woken for each kernel and asleep between.
+ *
+ * A round is: the caller writes the work, bumps `round`, and everyone, the caller too, draws task numbers until none are
+ * left. A thread that waits looks at the word for some microseconds, then sleeps on it (futex). */
+#include "device/cpu/cpu.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LOOKS = 60000 }; /* before sleeping: longer than the caller takes from one kernel to the next */
+
+typedef struct {
+    cs_team  *team;
+    pthread_t thread;
+    int       index;
+} member;
+
+struct cs_team {
+    int       threads, looks;
+    bool      pinned;
+    cpu_set_t before; /* the caller's cores, to give back */
+
+    cs_team_task *task;
+    void         *argument;
+    int           tasks;
+    bool          closing;
+    _Atomic int   next; /* task to draw */
+
+    _Alignas(64) _Atomic uint32_t round;
+    _Atomic uint32_t sleepers; /* members asleep on round */
+    _Alignas(64) _Atomic uint32_t busy;
+    _Atomic uint32_t caller_sleeps; /* on busy */
+    pthread_t owner;   /* the caller who may start rounds */
+    bool      running; /* a round, so that tasks of tasks run in place */
+    int       started; /* members that run */
+    member    members[];
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Returns when *word differs from value. */
+static void await_change(_Atomic uint32_t *word, uint32_t value, int looks, _Atomic uint32_t *sleepers)
+{
+    for (int look = 0; look < looks; look++)
+        if (atomic_load_explicit(word, memory_order_acquire) != value)
+            return;
+    atomic_fetch_add(sleepers, 1);
+    while (atomic_load(word) == value)
+        futex_wait(word, value);
+    atomic_fetch_sub(sleepers, 1);
+}
+
+static void draw(cs_team *team, int thread)
+{
+    for (;;) {
+        int index = atomic_fetch_add_explicit(&team->next, 1, memory_order_relaxed);
+        if (index >= team->tasks)
+            return;
+        team->task(team->argument, index, thread);
+    }
+}
+
+static void *run_member(void *argument)
+{
+    member  *self = argument;
+    cs_team *team = self->team;
+    cs_matmul_quiet();
+    for (uint32_t round = 0;; round++) {
+        await_change(&team->round, round, team->looks, &team->sleepers);
+        if (team->closing)
+            return NULL;
+        draw(team, self->index);
+        if (atomic_fetch_sub(&team->busy, 1) == 1 && atomic_load(&team->caller_sleeps))
+            futex_wake(&team->busy);
+    }
+}
+
+static void start_round(cs_team *team)
+{
+    atomic_store(&team->busy, (uint32_t)team->started);
+    atomic_fetch_add(&team->round, 1);
+    if (atomic_load(&team->sleepers))
+        futex_wake(&team->round);
+}
+
+static void end_round(cs_team *team)
+{
+    uint32_t left;
+    while ((left = atomic_load_explicit(&team->busy, memory_order_acquire)))
+        await_change(&team->busy, left, team->looks, &team->caller_sleeps);
+}
+
+void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument)
+{
+    bool team_mine = pthread_equal(pthread_self(), team->owner) && !team->running;
+    if (tasks == 1 || team->started == 0 || !team_mine) {
+        for (int index = 0; index < tasks; index++)
+            task(argument, index, 0);
+        return;
+    }
+    team->running  = true;
+    team->task     = task;
+    team->argument = argument;
+    team->tasks    = tasks;
+    atomic_store_explicit(&team->next, 0, memory_order_relaxed);
+    start_round(team);
+    draw(team, 0);
+    end_round(team);
+    team->running = false;
+}
+
+/* The index-th core of the set. */
+static void pin(pthread_t thread, const cpu_set_t *cores, int index)
+{
+    size_t core = 0;
+    for (int seen = -1; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, cores) && ++seen == index)
+            break;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    pthread_setaffinity_np(thread, sizeof one, &one); /* unpinned threads compute the same */
+}
+
+static cs_status build(cs_team *team, const cs_team_shape *shape)
+{
+    for (int i = 0; i < shape->threads - 1; i++) {
+        team->members[i] = (member){ .team = team, .index = i + 1 };
+        int error        = pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]);
+        if (error)
+            return cs_fail_errno(CS_NO_MEMORY, error, "cannot start thread %d of %d", i + 2, shape->threads);
+        team->started++;
+        if (shape->cores)
+            pin(team->members[i].thread, shape->cores, i + 1);
+    }
+    if (shape->cores && pthread_getaffinity_np(pthread_self(), sizeof team->before, &team->before) == 0) {
+        team->pinned = true;
+        pin(pthread_self(), shape->cores, 0);
+    }
+    return CS_OK;
+}
+
+cs_status cs_team_open(cs_team **team, const cs_team_shape *shape)
+{
+    size_t bytes = sizeof **team + (size_t)shape->threads * sizeof(member);
+    *team        = aligned_alloc(64, (size_t)cs_round_up((int64_t)bytes, 64));
+    if (!*team)
+        return cs_fail(CS_NO_MEMORY, "no memory for %d threads", shape->threads);
+    **team           = (cs_team){ .threads = shape->threads, .looks = shape->spin ? LOOKS : 0,
+                               .owner = pthread_self() };
+    cs_status status = build(*team, shape);
+    if (status != CS_OK) {
+        cs_team_close(*team);
+        *team = NULL;
+    }
+    return status;
+}
+
+void cs_team_close(cs_team *team)
+{
+    if (!team)
+        return;
+    team->closing = true;
+    start_round(team);
+    for (int i = 0; i < team->started; i++)
+        pthread_join(team->members[i].thread, NULL);
+    if (team->pinned)
+        pthread_setaffinity_np(pthread_self(), sizeof team->before, &team->before);
+    free(team);
+}

@@ -1,0 +1,174 @@
+/* vector.c - element by element: add, cast, fill; and the exact sums of flat state. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+#include <math.h>
+
+enum { LEAST = 16384, BLOCK = 64 };
+
+typedef struct {
+    cs_tensor y, a, b;
+    float     value;
+} vector_job;
+
+static void add_chunk(float *restrict y, const float *restrict a, const float *restrict b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = a[i] + b[i];
+}
+
+static void add_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const vector_job *all = argument;
+    float             wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t      count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        const float *a     = cs_elements_read(all->a, at, count, wide_a);
+        add_chunk(out, a, cs_elements_read(all->b, at, count, wide_b), count);
+        cs_elements_write(all->y, at, count, out);
+    }
+}
+
+void cs_cpu_add(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b)
+{
+    cs_cpu_walk(device, cs_count(y), LEAST, add_part, &(vector_job){ .y = y, .a = a, .b = b });
+}
+
+static void copy_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const vector_job *all   = argument;
+    size_t            bytes = cs_dtype_bytes(all->y.dtype);
+    memcpy((char *)all->y.data + (size_t)range.from * bytes, (const char *)all->a.data + (size_t)range.from * bytes,
+           (size_t)cs_range_length(range) * bytes);
+}
+
+static void cast_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const vector_job *all = argument;
+    float             wide[CS_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        cs_elements_write(all->y, at, count, cs_elements_read(all->a, at, count, wide));
+    }
+}
+
+void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x)
+{
+    cs_cpu_walk(device, cs_count(y), LEAST, y.dtype == x.dtype ? copy_part : cast_part,
+                &(vector_job){ .y = y, .a = x });
+}
+
+static void fill_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const vector_job *all = argument;
+    float             same[CS_CHUNK];
+    for (int64_t i = 0; i < CS_CHUNK; i++)
+        same[i] = all->value;
+    for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
+        cs_elements_write(all->y, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK, same);
+}
+
+void cs_cpu_fill(cs_device *device, cs_tensor y, float value)
+{
+    cs_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
+}
+
+static void sum_into_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const vector_job *all           = argument;
+    float *restrict into            = (float *)all->y.data + range.from;
+    const float *restrict from      = (const float *)all->a.data + range.from;
+    for (int64_t i = 0; i < cs_range_length(range); i++)
+        into[i] += from[i];
+}
+
+/* A tensor may not be const; kernels only read through `a`. */
+static cs_tensor flat(const float *values, int64_t count)
+{
+    union {
+        const float *from;
+        void        *to;
+    } same = { .from = values };
+    return cs_vector(same.to, CS_F32, count);
+}
+
+void cs_cpu_sum_into(cs_device *device, float *into, const float *from, int64_t count)
+{
+    cs_cpu_walk(device, count, LEAST, sum_into_part, &(vector_job){ .y = flat(into, count), .a = flat(from, count) });
+}
+
+/* ---- exact sums: each part its own, merged; adding integers commutes ---- */
+
+typedef struct {
+    cs_exact       *sum;
+    const float    *values;
+    double          unscale;
+    pthread_mutex_t lock;
+} sum_job;
+
+static void merge(sum_job *all, const cs_exact *own)
+{
+    pthread_mutex_lock(&all->lock);
+    cs_exact_merge(all->sum, own);
+    pthread_mutex_unlock(&all->lock);
+}
+
+static int64_t count_nonfinite(const float *values, int64_t count)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++)
+        found += !isfinite(values[i]);
+    return found;
+}
+
+/* Eight sums of eight squares, then those in order. */
+static double sum_block(const float *g)
+{
+    double lane[8] = { 0 };
+    for (int row = 0; row < BLOCK; row += 8)
+        for (int i = 0; i < 8; i++)
+            lane[i] += (double)g[row + i] * (double)g[row + i];
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+static void sum_squares_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    sum_job *all = argument;
+    cs_exact own = { 0 };
+    for (int64_t at = range.from; at < range.to; at += BLOCK) {
+        double sum = sum_block(all->values + at);
+        if (isfinite(sum))
+            cs_exact_add(&own, sum * all->unscale * all->unscale);
+        else
+            own.nonfinite += count_nonfinite(all->values + at, BLOCK);
+    }
+    merge(all, &own);
+}
+
+void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, const float *g, int64_t count, double unscale)
+{
+    sum_job all = { sum, g, unscale, PTHREAD_MUTEX_INITIALIZER };
+    cs_cpu_walk(device, count, LEAST, sum_squares_part, &all);
+}
+
+static void sum_part(void *argument, cs_range range, int part)
+{
+    (void)part;
+    sum_job *all = argument;
+    cs_exact own = { 0 };
+    for (int64_t i = range.from; i < range.to; i++)
+        cs_exact_add(&own, (double)all->values[i]);
+    merge(all, &own);
+}
+
+void cs_cpu_sum(cs_device *device, cs_exact *sum, const float *values, int64_t count)
+{
+    sum_job all = { sum, values, 1, PTHREAD_MUTEX_INITIALIZER };
+    cs_cpu_walk(device, count, LEAST, sum_part, &all);
+}

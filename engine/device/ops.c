@@ -1,0 +1,243 @@
+/* ops.c - shapes and types checked once, here; then the device's row. */
+#include "device/table.h"
+#include "base/must.h"
+
+#define RUN(stream, operation, ...)                                                                                    \
+    do {                                                                                                               \
+        if ((stream)->device->table->operation)                                                                        \
+            (stream)->device->table->operation((stream)->device, __VA_ARGS__);                                         \
+    } while (0)
+
+static bool is_compute(cs_tensor x)
+{
+    return x.data && x.dtype <= CS_F16;
+}
+
+static bool is_f32(cs_tensor x)
+{
+    return x.data && x.dtype == CS_F32;
+}
+
+static bool is_matrix(cs_tensor x, int64_t rows, int64_t columns)
+{
+    return cs_rows(x) == rows && cs_columns(x) == columns;
+}
+
+/* Same type, same rows, same columns. */
+static bool is_like(cs_tensor a, cs_tensor b)
+{
+    return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
+}
+
+static bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
+{
+    return x.data && x.dtype == dtype && cs_count(x) == count;
+}
+
+static void run_product(cs_stream *stream, const cs_product *product)
+{
+    int64_t inner = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
+    stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
+    RUN(stream, product, product);
+}
+
+void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
+{
+    CS_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
+    CS_ASSERT(is_f32(y) || (is_compute(y) && y.dtype == x.dtype));
+    int64_t inner = cs_columns(x), outer = cs_columns(y);
+    CS_ASSERT(cs_rows(y) == cs_rows(x));
+    CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
+    CS_ASSERT(!bias.data || is_vector(bias, x.dtype, outer));
+    run_product(stream, &(cs_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN });
+}
+
+void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
+{
+    CS_ASSERT(is_compute(dx) && is_compute(dy) && is_compute(w));
+    CS_ASSERT(dx.dtype == dy.dtype && w.dtype == dy.dtype);
+    int64_t inner = cs_columns(dx), outer = cs_columns(dy);
+    CS_ASSERT(cs_rows(dx) == cs_rows(dy));
+    CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
+    run_product(stream, &(cs_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT });
+}
+
+void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
+                              cs_layout layout)
+{
+    CS_ASSERT(is_f32(dw) && is_compute(x) && is_compute(dy) && x.dtype == dy.dtype);
+    int64_t inner = cs_columns(x), outer = cs_columns(dy);
+    CS_ASSERT(cs_rows(x) == cs_rows(dy));
+    CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
+    CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
+    bool in_out = layout == CS_IN_OUT;
+    run_product(stream, &(cs_product){ .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true,
+                                       .add = true });
+    if (dbias.data)
+        RUN(stream, column_sums, dbias, dy);
+}
+
+void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
+                float epsilon)
+{
+    CS_ASSERT(is_compute(x) && is_like(x, y));
+    CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
+    CS_ASSERT(is_vector(weight, x.dtype, cs_columns(x)) && is_vector(bias, x.dtype, cs_columns(x)));
+    RUN(stream, norm, y, stats, x, weight, bias, epsilon);
+}
+
+void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                     cs_tensor stats, cs_tensor weight)
+{
+    CS_ASSERT(is_compute(x) && is_like(x, dx) && is_like(x, dy));
+    CS_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)) && is_vector(dbias, CS_F32, cs_columns(x)));
+    CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
+    CS_ASSERT(is_vector(weight, x.dtype, cs_columns(x)));
+    RUN(stream, norm_grad, dx, dweight, dbias, dy, x, stats, weight);
+}
+
+void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x)
+{
+    CS_ASSERT(is_compute(x) && is_like(x, y));
+    RUN(stream, gelu, y, x);
+}
+
+void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    CS_ASSERT(is_compute(x) && is_like(x, dx) && is_like(x, dy));
+    RUN(stream, gelu_grad, dx, dy, x);
+}
+
+void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
+{
+    CS_ASSERT(is_compute(y) && is_like(y, a) && is_like(y, b));
+    RUN(stream, add, y, a, b);
+}
+
+static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
+{
+    CS_ASSERT(dropout.rate >= 0 && dropout.rate <= 1);
+    if (dropout.rate == 0)
+        return;
+    CS_ASSERT(dropout.keys && dropout.batch == batch);
+    CS_ASSERT(count % batch == 0);
+}
+
+void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout)
+{
+    CS_ASSERT(is_compute(x) && is_like(x, y));
+    check_dropout(dropout, dropout.batch, cs_count(x));
+    if (dropout.rate > 0)
+        RUN(stream, add_dropout, y, (cs_tensor){ 0 }, x, dropout);
+    else if (y.data != x.data)
+        RUN(stream, cast, y, x);
+}
+
+void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
+{
+    CS_ASSERT(is_compute(y) && is_like(y, a) && is_like(y, b));
+    check_dropout(dropout, dropout.batch, cs_count(y));
+    if (dropout.rate > 0)
+        RUN(stream, add_dropout, y, a, b, dropout);
+    else
+        RUN(stream, add, y, a, b);
+}
+
+static void check_attention(cs_stream *stream, const cs_attention *attention, int products)
+{
+    int64_t heads = attention->heads, rows = cs_rows(attention->y), width = cs_columns(attention->y);
+    CS_ASSERT(is_compute(attention->y) && attention->qkv.data && attention->qkv.dtype == attention->y.dtype);
+    CS_ASSERT(heads > 0 && width % heads == 0);
+    CS_ASSERT(is_matrix(attention->qkv, rows, 3 * width));
+    int64_t length = cs_columns(attention->lse), samples = rows / length;
+    CS_ASSERT(is_f32(attention->lse) && rows % length == 0);
+    CS_ASSERT(cs_rows(attention->lse) == samples * heads);
+    check_dropout(attention->dropout, samples, rows * width);
+    /* each product multiplies, for each pair j <= i of a head, the D numbers of a row */
+    double pairs = 0.5 * (double)length * (double)(length + 1) * (double)samples;
+    stream->device->flops += 2.0 * products * pairs * (double)width;
+}
+
+void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, int64_t heads, cs_dropout dropout)
+{
+    cs_attention attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
+    check_attention(stream, &attention, 2);
+    RUN(stream, attention, &attention);
+}
+
+void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
+                          int64_t heads, cs_dropout dropout)
+{
+    cs_attention attention = { .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads,
+                               .dropout = dropout };
+    check_attention(stream, &attention, 5);
+    CS_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
+    RUN(stream, attention_grad, &attention);
+}
+
+void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions)
+{
+    int64_t width = cs_columns(y);
+    CS_ASSERT(is_compute(y) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(y));
+    CS_ASSERT(table.data && table.dtype == y.dtype && cs_columns(table) == width);
+    CS_ASSERT(!positions.data || (positions.dtype == y.dtype && cs_columns(positions) == width &&
+                                  cs_rows(positions) >= cs_columns(tokens)));
+    RUN(stream, embed, y, tokens, table, positions);
+}
+
+void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens)
+{
+    int64_t width = cs_columns(dy);
+    CS_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
+    CS_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
+    CS_ASSERT(!dpositions.data || (is_f32(dpositions) && cs_columns(dpositions) == width &&
+                                   cs_rows(dpositions) >= cs_columns(tokens)));
+    RUN(stream, embed_grad, dtable, dpositions, dy, tokens);
+}
+
+static bool is_targets(cs_tensor targets, cs_tensor logits)
+{
+    return targets.data && targets.dtype == CS_I32 && cs_count(targets) == cs_rows(logits);
+}
+
+void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets)
+{
+    CS_ASSERT(is_compute(logits) && is_targets(targets, logits));
+    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
+    RUN(stream, cross_entropy, loss, lse, logits, targets);
+}
+
+void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
+                              cs_tensor targets)
+{
+    CS_ASSERT(is_compute(logits) && is_like(logits, dlogits) && is_targets(targets, logits));
+    CS_ASSERT(is_vector(dloss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
+    RUN(stream, cross_entropy_grad, dlogits, dloss, logits, lse, targets);
+}
+
+void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    CS_ASSERT(is_compute(y) && is_f32(target) && is_matrix(target, cs_rows(y), cs_columns(y)));
+    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(y)));
+    RUN(stream, squared_error, loss, y, target);
+}
+
+void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
+{
+    CS_ASSERT(is_compute(y) && is_like(y, dy) && is_f32(target) && is_matrix(target, cs_rows(y), cs_columns(y)));
+    CS_ASSERT(is_vector(dloss, CS_F32, cs_rows(y)));
+    RUN(stream, squared_error_grad, dy, dloss, y, target);
+}
+
+void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x)
+{
+    CS_ASSERT(cs_count(y) == cs_count(x));
+    CS_ASSERT(y.dtype == x.dtype || (y.dtype <= CS_F16 && x.dtype <= CS_F16));
+    RUN(stream, cast, y, x);
+}
+
+void cs_op_fill(cs_stream *stream, cs_tensor y, float value)
+{
+    CS_ASSERT(y.dtype <= CS_F16);
+    RUN(stream, fill, y, value);
+}

@@ -1,0 +1,41 @@
+/* state.c - operations on flat state: checked here, then the device's row. */
+#include "device/table.h"
+#include "base/must.h"
+
+void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, const float *g, int64_t count, double unscale)
+{
+    CS_ASSERT(count >= 0 && count % 64 == 0);
+    if (stream->device->table->sum_squares)
+        stream->device->table->sum_squares(stream->device, sum, g, count, unscale);
+}
+
+void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
+{
+    CS_ASSERT(count >= 0);
+    if (stream->device->table->sum)
+        stream->device->table->sum(stream->device, sum, values, count);
+}
+
+void cs_state_add(cs_stream *stream, float *into, const float *from, int64_t count)
+{
+    CS_ASSERT(count >= 0);
+    if (stream->device->table->sum_into)
+        stream->device->table->sum_into(stream->device, into, from, count);
+}
+
+void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span)
+{
+    CS_ASSERT(span.count >= 0);
+    CS_ASSERT(!span.publish || span.dtype <= CS_F16);
+    for (int slot = 0; slot < optimizer->slots; slot++)
+        CS_ASSERT(span.slots[slot] || span.count == 0);
+    if (stream->device->table->update)
+        stream->device->table->update(stream->device, optimizer, hyper, &span);
+}
+
+void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+{
+    CS_ASSERT(count >= 0 && from >= 0);
+    if (stream->device->table->init)
+        stream->device->table->init(stream->device, out, init, key, from, count);
+}

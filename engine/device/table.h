@@ -1,0 +1,98 @@
+/* table.h - one device's row of functions, and what an open device is made of; for the files of this room only.
+ *
+ * device.c and ops.c check and count, then call the row. A function that is NULL does nothing: the dry
+ * device has a row of little else. Shapes and types are right when a row is called. */
+#ifndef CS_DEVICE_TABLE_H
+#define CS_DEVICE_TABLE_H
+
+#include <pthread.h>
+
+#include "device/device.h"
+#include "device/ops.h"
+#include "device/state.h"
+
+/* c (+)= op(a) op(b) + bias, where op transposes or not. c is 16-bit like a and b, or fp32. */
+typedef struct {
+    cs_tensor c, a, b, bias;
+    bool      transpose_a, transpose_b;
+    bool      add; /* to what c holds; c is fp32 then */
+} cs_product;
+
+/* Heads of an attention; the tensors are ops.h's. */
+typedef struct {
+    cs_tensor  y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
+    int64_t    heads;
+    cs_dropout dropout;
+} cs_attention;
+
+typedef struct {
+    const char *kind;
+    cs_status (*open)(cs_device *device, const cs_device_settings *settings);
+    void (*close)(cs_device *device);
+    void *(*alloc)(cs_device *device, size_t bytes); /* NULL when there is none left */
+    void (*free)(cs_device *device, void *memory, size_t bytes);
+    double (*roof)(cs_device *device, cs_dtype dtype);
+    void (*parallel)(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
+
+    void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
+    uint64_t (*record)(cs_stream *stream);
+    void (*wait)(cs_stream *stream, uint64_t sequence); /* the caller goes on when `sequence` calls are done */
+
+    void (*product)(cs_device *device, const cs_product *product);
+    void (*column_sums)(cs_device *device, cs_tensor sums, cs_tensor x); /* sums f32 += */
+    void (*norm)(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
+                 float epsilon);
+    void (*norm_grad)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                      cs_tensor stats, cs_tensor weight);
+    void (*gelu)(cs_device *device, cs_tensor y, cs_tensor x);
+    void (*gelu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
+    void (*add)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b);
+    void (*add_dropout)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout); /* a absent: 0 */
+    void (*attention)(cs_device *device, const cs_attention *attention);
+    void (*attention_grad)(cs_device *device, const cs_attention *attention);
+    void (*embed)(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
+    void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
+    void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
+    void (*cross_entropy_grad)(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
+                               cs_tensor targets);
+    void (*squared_error)(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
+    void (*squared_error_grad)(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+    void (*cast)(cs_device *device, cs_tensor y, cs_tensor x);
+    void (*fill)(cs_device *device, cs_tensor y, float value);
+
+    void (*sum_squares)(cs_device *device, cs_exact *sum, const float *g, int64_t count, double unscale);
+    void (*sum)(cs_device *device, cs_exact *sum, const float *values, int64_t count);
+    void (*sum_into)(cs_device *device, float *into, const float *from, int64_t count);
+    void (*update)(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+    void (*init)(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+} cs_device_table;
+
+extern const cs_device_table cs_device_cpu, cs_device_dry;
+
+struct cs_stream {
+    cs_device     *device;
+    cs_stream_role role;
+    void          *own; /* the device's */
+};
+
+typedef struct {
+    void  *memory;
+    size_t bytes;
+} cs_device_block;
+
+struct cs_device {
+    const cs_device_table *table;
+    cs_stream              streams[2]; /* by role */
+    void                  *own;        /* the device's */
+    int                    threads;
+    char                   description[160];
+    double                 flops;
+    double                 roofs[CS_F16 + 1];
+
+    pthread_mutex_t  lock; /* over what follows: ranks' comm threads allocate too */
+    cs_device_block *blocks;
+    size_t           block_count, block_room;
+    size_t           allocated, workspace;
+};
+
+#endif

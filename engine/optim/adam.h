@@ -1,0 +1,15 @@
+/* adam.h - Adam (Kingma & Ba 2015), weight decay added to the gradient: "Adam" with "adam_w_mode": false. */
+#ifndef CS_OPTIM_ADAM_H
+#define CS_OPTIM_ADAM_H
+
+#include "optim/rule.h"
+
+CS_RULE float adam(float p, float g, float *m, float *v, cs_hyper h)
+{
+    g += h.decay * p;
+    *m = h.beta1 * *m + h.rest1 * g;
+    *v = h.beta2 * *v + h.rest2 * g * g;
+    return p - h.rate * ((*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon));
+}
+
+#endif

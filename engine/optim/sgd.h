@@ -1,0 +1,20 @@
+/* sgd.h - stochastic gradient descent as torch.optim.SGD: beta1 is the momentum, beta2 the dampening.
+ *
+ * The buffer starts as the first gradient, undampened. Without momentum there is no buffer, and it may be NULL. */
+#ifndef CS_OPTIM_SGD_H
+#define CS_OPTIM_SGD_H
+
+#include "optim/rule.h"
+
+CS_RULE float sgd(float p, float g, float *buffer, float *unused, cs_hyper h)
+{
+    (void)unused;
+    g += h.decay * p;
+    if (h.beta1 != 0) {
+        *buffer = h.first ? g : h.beta1 * *buffer + h.rest2 * g;
+        g       = h.nesterov ? g + h.beta1 * *buffer : *buffer;
+    }
+    return p - h.rate * g;
+}
+
+#endif

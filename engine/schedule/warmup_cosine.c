@@ -1,0 +1,34 @@
+/* warmup_cosine.c - WarmupCosineLR: up to the optimizer's lr, then down a half cosine; everything is a ratio of that
+ * lr.
+ *
+ * As in DeepSpeed, the first update runs at 0, a linear warm-up ends one step below 1, and the cosine starts one step
+ * in. */
+#include "schedule/warmup.h"
+
+#include <math.h>
+
+static const cs_key keys[] = {
+    CS_WARMUP_TOTAL,
+    {"warmup_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
+     "of lr, where the warm-up begins"},
+    {"cos_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(cos_min_ratio), "0.0001", 0, 1e30, "auto",
+     "of lr, where the cosine ends"},
+    CS_WARMUP_COMMON,
+};
+
+static double rate(const cs_schedule_settings *settings, int64_t iteration)
+{
+    double  low = settings->warmup_min_ratio, end = settings->cos_min_ratio, ratio;
+    int64_t steps = cs_warmup_steps(settings), total = settings->total_num_steps;
+    if (iteration < 0)
+        return 0;
+    if (iteration < steps) {
+        ratio = low + (1 - low) * cs_warmup_share(settings, iteration);
+    } else {
+        double progress = fmin(1, (double)(iteration - steps + 1) / fmax(1, (double)(total - steps)));
+        ratio           = fmax(0, end + (1 - end) * (1 + cos(M_PI * progress)) / 2);
+    }
+    return settings->base_rate * ratio;
+}
+
+const cs_schedule cs_schedule_warmup_cosine = {"WarmupCosineLR", CS_KEYS(keys), rate};

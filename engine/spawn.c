@@ -1,0 +1,169 @@
+/* spawn.c - cs_spawn: ranks as children of this process, one world, all waited for.
+ *
+ * A rank that fails leaves its sentence in a page it shares with the parent. The children die with the parent, and with
+ * the first of them that fails. */
+#include "cspeed.h"
+#include "base/log.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SENTENCE_BYTES = 2048 };
+
+typedef struct {
+    pid_t pid;    /* 0: not running */
+    int   status; /* as waitpid gives it */
+    char  sentence[SENTENCE_BYTES]; /* written by the child */
+} child;
+
+/* A port that nobody has at this moment; it only serves as a name unless ranks meet over TCP. */
+static cs_status find_port(int *port)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET };
+    socklen_t          length  = sizeof address;
+    int                probe   = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool               found   = probe >= 0 && bind(probe, (struct sockaddr *)&address, length) == 0 &&
+                 getsockname(probe, (struct sockaddr *)&address, &length) == 0;
+    int error = errno;
+    if (probe >= 0)
+        close(probe);
+    *port = ntohs(address.sin_port);
+    return found ? CS_OK : cs_fail_errno(CS_IO_ERROR, error, "no free port for the ranks to meet at");
+}
+
+static void set_number(const char *name, long long value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", value);
+    setenv(name, text, 1);
+}
+
+static void set_world(int rank, int ranks, int port, const char *job)
+{
+    set_number("RANK", rank);
+    set_number("WORLD_SIZE", ranks);
+    set_number("LOCAL_RANK", rank);
+    set_number("LOCAL_WORLD_SIZE", ranks);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    set_number("MASTER_PORT", port);
+    setenv("CSPEED_JOB_ID", job, 1);
+    unsetenv("CSPEED_BEAT_FD"); /* the parent's own record */
+}
+
+static _Noreturn void be_rank(child *self, int (*run)(void *), void *argument)
+{
+    int code = run(argument);
+    if (code)
+        snprintf(self->sentence, sizeof self->sentence, "%s", cs_error());
+    fflush(NULL);
+    _exit(code == 0 ? 0 : code & 0xff ? code & 0xff : 1);
+}
+
+static cs_status start(child *children, int ranks, int (*run)(void *), void *argument)
+{
+    struct timespec now;
+    char            job[64];
+    int             port = 0;
+    pid_t           parent = getpid();
+    CS_TRY(find_port(&port));
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    snprintf(job, sizeof job, "spawn-%d-%lld", (int)parent, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
+    fflush(NULL); /* or each child would write it again */
+    for (int i = 0; i < ranks; i++) {
+        pid_t pid = fork();
+        if (pid < 0)
+            return cs_fail_errno(CS_IO_ERROR, errno, "rank %d of %d could not be started", i, ranks);
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent)
+                _exit(1); /* the parent died before we asked to be told */
+            cs_fail(CS_OK, "%s", "");
+            cs_log_open(CS_LOG_INFO, i);
+            set_world(i, ranks, port, job);
+            be_rank(&children[i], run, argument);
+        }
+        children[i].pid = pid;
+    }
+    return CS_OK;
+}
+
+static void end_all(child *children, int ranks)
+{
+    for (int i = 0; i < ranks; i++)
+        if (children[i].pid)
+            kill(children[i].pid, SIGKILL);
+    for (int i = 0; i < ranks; i++) {
+        while (children[i].pid && waitpid(children[i].pid, &children[i].status, 0) < 0 && errno == EINTR)
+            ;
+        children[i].pid = 0;
+    }
+}
+
+/* Takes those that have ended. Of several failures since the last look, one that is not "a peer was lost" came first. */
+static int reap(child *children, int ranks, int *running)
+{
+    int first = -1;
+    for (int i = 0; i < ranks; i++) {
+        if (!children[i].pid || waitpid(children[i].pid, &children[i].status, WNOHANG) == 0)
+            continue;
+        children[i].pid = 0;
+        (*running)--;
+        bool lost = WIFEXITED(children[i].status) && WEXITSTATUS(children[i].status) == cs_exit_code(CS_NO_PEER);
+        if (children[i].status != 0 && (first < 0 || !lost))
+            first = i;
+    }
+    return first;
+}
+
+static cs_status blame(const child *guilty, int rank)
+{
+    static const cs_status known[] = { CS_BAD_CONFIG, CS_BAD_FILE, CS_NOT_FOUND, CS_NO_DEVICE, CS_NO_PEER };
+    if (WIFSIGNALED(guilty->status))
+        return cs_fail(CS_NO_PEER, "rank %d was ended by signal %d (%s)", rank, WTERMSIG(guilty->status),
+                       strsignal(WTERMSIG(guilty->status)));
+    int       code   = WEXITSTATUS(guilty->status);
+    cs_status status = CS_NO_PEER;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (cs_exit_code(known[i]) == code)
+            status = known[i];
+    return cs_fail(status, "rank %d ended with code %d%s%s", rank, code, guilty->sentence[0] ? ": " : "", guilty->sentence);
+}
+
+static cs_status wait_for_all(child *children, int ranks)
+{
+    for (int running = ranks; running > 0;) {
+        int guilty = reap(children, ranks, &running);
+        if (guilty >= 0)
+            return blame(&children[guilty], guilty);
+        if (running > 0)
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    return CS_OK;
+}
+
+cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument)
+{
+    if (ranks < 1)
+        return cs_fail(CS_BAD_CONFIG, "spawn: 1 rank or more, not %d", ranks);
+    size_t bytes    = (size_t)ranks * sizeof(child);
+    child *children = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (children == MAP_FAILED)
+        return cs_fail_errno(CS_NO_MEMORY, errno, "no memory for %d ranks", ranks);
+    cs_status status = start(children, ranks, run, argument);
+    if (status == CS_OK)
+        status = wait_for_all(children, ranks);
+    end_all(children, ranks);
+    munmap(children, bytes);
+    return status;
+}

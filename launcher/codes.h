@@ -1,0 +1,38 @@
+/* codes.h - exit codes: those of the launcher itself, and what a rank's may mean.
+ *
+ * A rank's own code passes through unchanged, a signal as 128 + its number. The launcher's are sysexits(3)
+ * and those of timeout(1). A launcher function that returns int returns one of these, 0 when all went well,
+ * and on failure cs_error() is the sentence. */
+#ifndef CS_LAUNCHER_CODES_H
+#define CS_LAUNCHER_CODES_H
+
+enum {
+    CS_CODE_USAGE          = 64,  /* the command line is wrong                        */
+    CS_CODE_SLOTS          = 69,  /* fewer slots or cores than asked for              */
+    CS_CODE_SYSTEM         = 71,  /* the system refused a process, memory, a port ... */
+    CS_CODE_LOG            = 73,  /* log files cannot be written                      */
+    CS_CODE_PEER           = 75,  /* a rank lost another                              */
+    CS_CODE_TIMEOUT        = 124, /* --timeout                                        */
+    CS_CODE_NOT_EXECUTABLE = 126,
+    CS_CODE_NOT_FOUND      = 127,
+    CS_CODE_SIGNAL         = 128  /* plus the signal's number                         */
+};
+
+/* Records the sentence for cs_error() and returns `code`. */
+int cs_codes_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The exit code a shell would see for a wait status. */
+int cs_codes_of_status(int wait_status);
+
+/* What an exit code says of why, as half a sentence; "" when it says nothing. */
+const char *cs_codes_meaning(int code);
+
+/* Whether a program that exits with `code` has said why in a sentence of its own (a wrong configuration, a
+ * missing file ...), on every rank alike. */
+int cs_codes_explained(int code);
+
+/* "SIGKILL" for 9; and back from "SIGKILL", "KILL", "kill" or "9": 0 when there is no such signal. */
+const char *cs_codes_signal_name(int number);
+int         cs_codes_signal_number(const char *name);
+
+#endif

@@ -1,0 +1,52 @@
+/* console.h - where output is shown: a terminal, a pipe or a file, behind a bounded queue.
+ *
+ * Lines enter the queue whole and leave in order. A slow reader slows the ranks as a pipe would; one that
+ * takes nothing for five seconds does not: lines are then dropped, counted, and the count is said once it
+ * moves. On a terminal the last state of a progress line stands below all lines and is redrawn in place. */
+#ifndef CS_LAUNCHER_CONSOLE_H
+#define CS_LAUNCHER_CONSOLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CS_CONSOLE_STATE_BYTES = 1024 };
+
+typedef enum {
+    CS_CONSOLE_WHOLE,  /* ends its line                                       */
+    CS_CONSOLE_BROKEN, /* ends it with a '\': the rest follows in a new line  */
+    CS_CONSOLE_OPEN    /* leaves it open for more of the same owner           */
+} cs_console_end;
+
+typedef struct {
+    int         fd;
+    bool        blocks;   /* has no non-blocking description: ask before each write */
+    bool        terminal; /* that can redraw */
+    bool        gone;     /* its reader has closed it */
+    char       *queue;    /* [from, to) waits */
+    size_t      from, to;
+    int64_t     moved;   /* when it last took something, or had nothing to take */
+    bool        stalled;
+    int64_t     dropped; /* lines, since it stalled */
+    const void *open_owner;
+    const void *state_owner;
+    char        state[CS_CONSOLE_STATE_BYTES];
+    size_t      state_length;
+    bool        state_drawn, state_changed;
+} cs_console;
+
+/* 0, or CS_CODE_SYSTEM. */
+int cs_console_open(cs_console *console, int fd, int64_t now);
+
+void cs_console_close(cs_console *console);
+
+bool cs_console_has_room(const cs_console *console); /* for all that one read can make of it */
+bool cs_console_waits(const cs_console *console);
+
+void cs_console_print(cs_console *console, const void *owner, const char *prefix, const char *text, size_t length,
+                      cs_console_end end);
+void cs_console_redraw(cs_console *console, const void *owner, const char *prefix, const char *text, size_t length);
+void cs_console_flush(cs_console *console, int64_t now);
+void cs_console_settle(cs_console *console); /* ends an open line; a drawn state stays as a line */
+
+#endif

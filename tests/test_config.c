@@ -1,0 +1,491 @@
+/* test_config.c - the batch triangle, precision, the tables, overrides, getters, and the files under configs/. */
+#include "config/config.h"
+#include "config/sections.h"
+#include "suite.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of a world of this size, without one. */
+static void set_world(int size)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", size);
+    setenv("RANK", "0", 1);
+    setenv("WORLD_SIZE", text, 1);
+    setenv("LOCAL_RANK", "0", 1);
+    setenv("LOCAL_WORLD_SIZE", text, 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", "29500", 1);
+}
+
+static cs_config *open_text(const char *text)
+{
+    char        path[512];
+    const char *folder = getenv("TMPDIR");
+    cs_config  *config;
+    snprintf(path, sizeof path, "%s/test_config.XXXXXX", folder ? folder : "/tmp");
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
+    close(file);
+    cs_status status = cs_config_open(&config, path);
+    unlink(path);
+    ck_assert_msg(status == CS_OK, "%s", cs_error());
+    return config;
+}
+
+static cs_config *must_finish(const char *text)
+{
+    cs_config *config = open_text(text);
+    ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
+    return config;
+}
+
+static void must_refuse(const char *text, const char *sentence)
+{
+    cs_config *config = open_text(text);
+    ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
+    ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
+    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* and again, not twice as long */
+    cs_config_close(config);
+}
+
+/* A file with a batch and this. */
+static const char *with(const char *more)
+{
+    static char text[1024];
+    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 1, %s}", more);
+    return text;
+}
+
+static bool has_note(const cs_config *config, const char *text)
+{
+    for (int i = 0; i < cs_json_note_count(config->doc); i++)
+        if (strstr(cs_json_note_text(config->doc, i), text))
+            return true;
+    return false;
+}
+
+/* ---- train_batch_size = micro batch x accumulation x world size ---- */
+
+START_TEST(test_triangle)
+{
+    /* 0: absent. DeepSpeed's own cases, for two ranks. */
+    static const int good[][6] = {
+        {32, 16, 1, 32, 16, 1}, {32, 8, 0, 32, 8, 2},  {32, 0, 2, 32, 8, 2},
+        {0, 8, 2, 32, 8, 2},    {32, 0, 0, 32, 16, 1}, {0, 8, 0, 16, 8, 1},
+    };
+    static const struct {
+        int         given[3];
+        const char *sentence;
+    } bad[] = {
+        {{33, 17, 2},
+         "train_batch_size 33 is not train_micro_batch_size_per_gpu 17 x gradient_accumulation_steps 2 x world size 2 "
+         "= 68"},
+        {{32, 18, 1},
+         "train_batch_size 32 is not train_micro_batch_size_per_gpu 18 x gradient_accumulation_steps 1 x world size 2 "
+         "= 36"},
+        {{10, 4, 0},
+         "train_batch_size 10 is not a multiple of train_micro_batch_size_per_gpu 4 x world size 2, so no "
+         "gradient_accum"},
+        {{33, 0, 0},
+         "train_batch_size 33 is not a multiple of gradient_accumulation_steps 1 x world size 2, so no "
+         "train_micro_batch"},
+        {{33, 0, 2},
+         "train_batch_size 33 is not a multiple of gradient_accumulation_steps 2 x world size 2, so no "
+         "train_micro_batch"},
+        {{4, 4, 0}, "train_batch_size 4 is not a multiple of train_micro_batch_size_per_gpu 4 x world size 2"},
+        {{0, 0, 4}, "train_micro_batch_size_per_gpu or train_batch_size is needed"},
+        {{0, 0, 0}, "train_micro_batch_size_per_gpu or train_batch_size is needed"},
+    };
+    set_world(2);
+    for (size_t i = 0; i < sizeof good / sizeof *good + sizeof bad / sizeof *bad; i++) {
+        bool       fine = i < sizeof good / sizeof *good;
+        const int *g    = fine ? good[i] : bad[i - sizeof good / sizeof *good].given;
+        char       text[256], numbers[3][16];
+        for (int k = 0; k < 3; k++)
+            snprintf(numbers[k], sizeof numbers[k], g[k] ? "%d" : i % 2 ? "null" : "\"auto\"", g[k]);
+        snprintf(
+            text, sizeof text,
+            "{\"train_batch_size\": %s, \"train_micro_batch_size_per_gpu\": %s, \"gradient_accumulation_steps\": %s}",
+            numbers[0], numbers[1], numbers[2]);
+        if (!fine && strstr(bad[i - sizeof good / sizeof *good].sentence, "is needed") && i % 2 == 0) {
+            must_refuse(text, "\"auto\" has nothing to follow from");
+            continue;
+        }
+        if (!fine) {
+            must_refuse(text, bad[i - sizeof good / sizeof *good].sentence);
+            continue;
+        }
+        cs_config *config = must_finish(text);
+        ck_assert_int_eq(config->settings.train_batch_size, g[3]);
+        ck_assert_int_eq(config->settings.micro_batch, g[4]);
+        ck_assert_int_eq(config->settings.accumulation, g[5]);
+        cs_config_close(config);
+    }
+    set_world(1);
+    must_refuse("{\"train_micro_batch_size_per_gpu\": 9e15, \"gradient_accumulation_steps\": 9e15}", "is too large");
+    must_refuse("{\"train_batch_size\": 0}", "at least 1 is needed, not 0");
+    must_refuse("{\"train_batch_size\": 8.5}", "a whole number is needed, not 8.5");
+}
+END_TEST
+
+/* ---- precision ---- */
+
+static void check_precision(const char *sections, cs_dtype dtype)
+{
+    cs_config *config = must_finish(with(sections));
+    ck_assert_msg(config->settings.dtype == dtype, "%s", sections);
+    cs_config_close(config);
+}
+
+START_TEST(test_precision)
+{
+    check_precision("\"_\": 1", CS_F32);
+    check_precision("\"fp16\": {\"enabled\": true}", CS_F16);
+    check_precision("\"bf16\": {\"enabled\": true}, \"fp16\": {\"enabled\": false}", CS_BF16);
+    check_precision("\"bfloat16\": {\"enabled\": true}", CS_BF16);
+    check_precision("\"bf16\": null, \"bfloat16\": {\"enabled\": true}", CS_BF16);
+    check_precision("\"bf16\": {\"enabled\": false}, \"bfloat16\": {\"enabled\": true}", CS_F32);
+    check_precision("\"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": true}", CS_F16);
+    check_precision("\"fp16\": {\"enabled\": \"auto\"}", CS_F32);
+    check_precision(
+        "\"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"}, \"cspeed\": {\"device\": \"cuda\"}",
+        CS_BF16);
+    must_refuse(with("\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}"), "both enabled");
+    must_refuse(with("\"fp16\": {\"enabled\": true, \"hysteresis\": 0}"),
+                "fp16.hysteresis: at least 1 is needed, not 0");
+    must_refuse(with("\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0}"), "above 0 is needed");
+    must_refuse(with("\"fp16\": {\"enabled\": true, \"initial_scale_power\": 4, \"min_loss_scale\": 1024}"),
+                "2^4, is below min_loss_scale, 1024");
+    must_refuse(with("\"fp16\": null, \"bf16\": true"), "an object is needed, not true");
+}
+END_TEST
+
+START_TEST(test_precision_notes)
+{
+    cs_config *config =
+        must_finish(with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
+    ck_assert(has_note(config, "bf16.enabled: \"auto\" became"));
+    ck_assert(has_note(config, "fp16.min_loss_scale: 0.5"));
+    ck_assert(has_note(config, "bf16: accepted, and without effect here (--config_help says why): hysteresis"));
+    ck_assert(config->settings.scaler.min_loss_scale == 0.5);
+    ck_assert_ptr_null(strstr(config->text, "auto"));
+    cs_config_close(config);
+}
+END_TEST
+
+/* ---- what is there, what is inert, what is refused ---- */
+
+START_TEST(test_defaults)
+{
+    cs_config         *config = must_finish("{\"train_batch_size\": 8}");
+    const cs_settings *s      = &config->settings;
+    ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow &&
+              !s->gradient_sum);
+    ck_assert(s->scaler.hysteresis == 2 && s->scaler.loss_scale_window == 1000 && s->scaler.initial_scale_power == 16);
+    ck_assert(s->optim.kind == CS_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
+              s->schedule.base_rate == 1e-3);
+    ck_assert(s->steps == 2000 && s->epochs == 0 && s->seed == 1234 && s->seq_len == 256 && s->shuffle &&
+              s->prefetch == 1);
+    ck_assert(s->tag_validation == 1 && s->threads == 0 && s->device == 0 && s->recompute == 0 && !s->load &&
+              !s->model);
+    ck_assert_str_eq(s->comm, "auto");
+    ck_assert_str_eq(s->metrics, "metrics.jsonl");
+    ck_assert_int_eq(strncmp(s->output, "runs/test_config", 16), 0);
+    cs_config_close(config);
+}
+END_TEST
+
+START_TEST(test_real_file)
+{
+    cs_config *config =
+        must_finish("{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": 4, "
+                    "\"gradient_accumulation_steps\": \"auto\","
+                    "\"gradient_clipping\": \"auto\", \"steps_per_print\": 1e5, \"wall_clock_breakdown\": false,"
+                    "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": \"auto\", \"betas\": \"auto\", \"eps\": "
+                    "\"auto\", \"weight_decay\": \"auto\"}},"
+                    "\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_min_lr\": \"auto\", "
+                    "\"warmup_max_lr\": \"auto\","
+                    "  \"warmup_num_steps\": 10, \"total_num_steps\": \"auto\"}},"
+                    "\"fp16\": {\"enabled\": \"auto\", \"loss_scale\": 0, \"loss_scale_window\": 1000, "
+                    "\"initial_scale_power\": 16, \"hysteresis\": 2},"
+                    "\"bf16\": {\"enabled\": \"auto\"},"
+                    "\"zero_optimization\": {\"stage\": 3, \"offload_optimizer\": {\"device\": \"none\", "
+                    "\"pin_memory\": true}, \"overlap_comm\": true,"
+                    "  \"offload_param\": {\"device\": \"none\"}, \"contiguous_gradients\": true, \"sub_group_size\": "
+                    "1e9, \"reduce_bucket_size\": \"auto\","
+                    "  \"stage3_prefetch_bucket_size\": \"auto\", \"stage3_param_persistence_threshold\": \"auto\", "
+                    "\"stage3_max_live_parameters\": 2e10,"
+                    "  \"stage3_max_reuse_distance\": 1e9, \"stage3_gather_16bit_weights_on_model_save\": true},"
+                    "\"tensorboard\": {\"enabled\": false, \"job_name\": \"x\"}, \"flops_profiler\": {\"enabled\": "
+                    "false, \"profile_step\": 3},"
+                    "\"amp\": {\"enabled\": false, \"opt_level\": \"O1\"}, \"_comment\": \"kept\"}");
+    ck_assert(config->settings.stage == 3 && config->settings.steps_per_print == 100000 &&
+              config->settings.gradient_clipping == 1.0);
+    ck_assert(config->settings.schedule.total_num_steps == 2000 && config->settings.schedule.warmup_max_lr == 1e-3);
+    ck_assert(has_note(config, "overlap_comm, stage3_max_live_parameters, stage3_gather_16bit_weights_on_model_save"));
+    ck_assert(has_note(config, "optimizer.params: \"auto\" became lr = 0.001, betas = [0.9, 0.999]"));
+    ck_assert_ptr_null(strstr(config->text, "\"auto\""));
+    cs_config_close(config);
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+    static const char *const bad[][2] = {
+        {"\"zero_optimization\": {\"stage\": 4}", "zero_optimization.stage: at most 3 is possible, not 4"},
+        {"\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\"}}",
+         "not supported: zero_optimization.offload_optimizer.device, because"},
+        {"\"zero_optimization\": {\"offload_optimizer\": false}", "an object is needed"},
+        {"\"zero_optimization\": {\"offload_optimizer\": {\"max_in_cpu\": 1}}", "unknown key"},
+        {"\"zero_optimization\": {\"cpu_offload\": true}", "not supported: zero_optimization.cpu_offload"},
+        {"\"zero_optimization\": {\"zero_quantized_weights\": true}", "not supported"},
+        {"\"zero_optimization\": {\"grad_hooks\": true}", "unknown key"},
+        {"\"zero_optimization\": {\"overlap_com\": true}", "the nearest known one is \"overlap_comm\""},
+        {"\"zero_optimization\": {\"reduce_bucket_size\": -1}", "at least 0 is needed"},
+        {"\"zero_optimisation\": {}", "the nearest known one is \"zero_optimization\""},
+        {"\"fp16\": {\"fp16_master_weights_and_grads\": true}", "not supported"},
+        {"\"amp\": {\"enabled\": true}", "not supported: amp, because"},
+        {"\"tensorboard\": {\"enabled\": true}", "not supported: tensorboard.enabled, because"},
+        {"\"wandb\": {\"enabled\": true}", "not supported: wandb.enabled"},
+        {"\"csv_monitor\": {\"enabled\": true}", "not supported: csv_monitor.enabled"},
+        {"\"flops_profiler\": {\"enabled\": true}", "not supported: flops_profiler.enabled"},
+        {"\"comms_logger\": {\"enabled\": true}", "not supported: comms_logger.enabled"},
+        {"\"elasticity\": {\"enabled\": true}", "not supported: elasticity"},
+        {"\"autotuning\": {\"enabled\": true}", "not supported: autotuning"},
+        {"\"pipeline\": {\"stages\": 2}", "not supported: pipeline"},
+        {"\"communication_data_type\": \"fp16\"", "not supported: communication_data_type"},
+        {"\"data_types\": {\"grad_accum_dtype\": \"bf16\"}", "not supported: data_types.grad_accum_dtype"},
+        {"\"gradient_predivide_factor\": 2", "not supported: gradient_predivide_factor"},
+        {"\"gradient_allreduce_op\": \"max\"", "one of mean|sum is needed"},
+        {"\"gradient_clipping\": -1", "at least 0 is needed"},
+        {"\"checkpoint\": {\"tag_validation\": \"Maybe\"}", "one of Ignore|Warn|Fail is needed"},
+        {"\"cspeed\": {\"mode\": \"ps\"}", "not supported: cspeed.mode, because it is not built yet"},
+        {"\"cspeed\": {\"strict\": true}", "not supported: cspeed.strict"},
+        {"\"cspeed\": {\"async_save\": true}", "not supported: cspeed.async_save"},
+        {"\"cspeed\": {\"comm\": \"nccl\"}", "not supported: the transport nccl"},
+        {"\"cspeed\": {\"data\": {\"weights\": [1, 2]}}", "not supported: cspeed.data.weights"},
+        {"\"cspeed\": {\"data\": {\"train\": [1]}}", "a file name or pattern in double quotes is needed"},
+        {"\"cspeed\": {\"checkpoint\": {\"direct\": false}}", "not supported: cspeed.checkpoint.direct"},
+        {"\"cspeed\": {\"model\": 5}", "a folder in double quotes is needed"},
+        {"\"cspeed\": {\"steps\": 5, \"epochs\": 1}", "steps and epochs are both given"},
+        {"\"cspeed\": {\"steps\": 0}", "at least 1 step is needed"},
+        {"\"cspeed\": {\"stepz\": 5}", "the nearest known one is \"steps\""},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        must_refuse(with(bad[i][0]), bad[i][1]);
+}
+END_TEST
+
+START_TEST(test_harmless)
+{
+    static const char *const good[] = {
+        "\"zero_optimization\": true",
+        "\"zero_optimization\": {\"offload_optimizer\": null, \"offload_param\": {}, \"cpu_offload\": false, "
+        "\"zero_hpz_partition_size\": 1.0}",
+        "\"elasticity\": {\"enabled\": false, \"anything\": 1}, \"nebula\": {}, \"pipeline\": {}, \"compile\": "
+        "{\"deepcompile\": false}",
+        "\"gradient_predivide_factor\": 1, \"communication_data_type\": \"fp32\", \"data_types\": "
+        "{\"grad_accum_dtype\": \"fp32\"}",
+        "\"steps_per_print\": Infinity, \"checkpoint\": {\"tag_validation\": \"FAIL\", \"load_universal\": false}",
+        "\"activation_checkpointing\": {\"partition_activations\": true, \"cpu_checkpointing\": true, "
+        "\"number_checkpoints\": 4}",
+        "\"cspeed\": {\"comm\": \"shm\", \"device\": \"CUDA\", \"threads\": \"auto\", \"data\": {\"weights\": [1]}, "
+        "\"mode\": \"zero\"}",
+        "\"zero_allow_untested_optimizer\": true, \"optimizer\": {\"type\": \"sgd\"}, \"dump_state\": true",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cs_config_close(must_finish(with(good[i])));
+    cs_config *config = must_finish(with("\"zero_optimization\": true"));
+    ck_assert_int_eq(config->settings.stage, 1);
+    ck_assert(has_note(config, "old spelling"));
+    cs_config_close(config);
+}
+END_TEST
+
+START_TEST(test_all_faults_at_once)
+{
+    cs_config *config = open_text("{\n  \"train_batch_size\": 3,\n  \"zero_optimization\": {\"stage\": 9},\n  "
+                                  "\"tensorboard\": {\"enabled\": true},\n"
+                                  "  \"fp61\": {}\n}");
+    ck_assert_int_eq(cs_config_set(config, "cspeed.prefetch=-2"), CS_OK);
+    set_world(2);
+    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG);
+    const char *at = cs_error();
+    for (const char *const *part =
+             (const char *const[]){"command line at cspeed.prefetch: at least 0", ":2:23 at train_batch_size: ",
+                                   ":3:34 at zero_optimization.stage: ", ":4:19 at tensorboard.enabled: ",
+                                   ":5:3 at fp61: unknown key; the nearest known one is \"fp16\"", NULL};
+         *part; part++) {
+        at = strstr(at, *part);
+        ck_assert_msg(at != NULL, "%s: %s", *part, cs_error());
+    }
+    set_world(1);
+    cs_config_close(config);
+}
+END_TEST
+
+/* ---- overriding and asking ---- */
+
+START_TEST(test_getters)
+{
+    cs_config *config = open_text("{\"train_batch_size\": 8, \"cspeed\": {\"data\": {\"train\": [\"a\", \"b\"], "
+                                  "\"valid\": \"v\"}, \"steps\": 5}}");
+    ck_assert_int_eq(cs_config_set(config, "cspeed.steps=70"), CS_OK);
+    ck_assert_int_eq(cs_config_set(config, "cspeed.output=runs/a=b"), CS_OK);
+    ck_assert_int_eq(cs_config_set(config, "zero_optimization.stage=2"), CS_OK);
+    ck_assert_int_eq(cs_config_set(config, "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.5}}"), CS_OK);
+    ck_assert_int_eq(cs_config_set(config, "cspeed.steps"), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_config_set(config, "=5"), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_config_finish(config), CS_OK);
+    ck_assert_int_eq(cs_config_get_int(config, "cspeed.steps"), 70);
+    ck_assert_int_eq(cs_config_get_int(config, "zero_optimization.stage"), 2);
+    ck_assert_int_eq(cs_config_get_int(config, "train_micro_batch_size_per_gpu"), 8);
+    ck_assert_int_eq(cs_config_get_int(config, "cspeed.device"), 0);
+    ck_assert(cs_config_get_number(config, "optimizer.params.lr") == 0.5);
+    ck_assert(cs_config_get_number(config, "gradient_clipping") == 1.0);
+    ck_assert(cs_config_get_bool(config, "cspeed.data.shuffle"));
+    ck_assert_str_eq(cs_config_get_string(config, "cspeed.output"), "runs/a=b");
+    ck_assert_str_eq(cs_config_get_string(config, "cspeed.data.train"), "a");
+    ck_assert_str_eq(cs_config_get_string(config, "cspeed.data.valid"), "v");
+    ck_assert_str_eq(cs_config_get_string(config, "precision"), "fp32");
+    ck_assert_ptr_null(cs_config_get_string(config, "cspeed.load"));
+    ck_assert_int_eq(config->settings.train_count, 2);
+    ck_assert_int_eq(cs_config_finish(config), CS_OK); /* once is enough */
+    cs_config_close(config);
+}
+END_TEST
+
+START_TEST(test_epochs)
+{
+    cs_config *config = must_finish(with("\"cspeed\": {\"epochs\": 3}"));
+    ck_assert(config->settings.epochs == 3 && config->settings.steps == 0);
+    cs_config_close(config);
+    must_refuse(with("\"cspeed\": {\"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
+                     "{\"total_num_steps\": \"auto\"}}"),
+                "the length is given in epochs");
+}
+END_TEST
+
+START_TEST(test_lenient)
+{
+    cs_config *config = open_text(with("\"zero_optimisation\": {}"));
+    cs_config_lenient(config);
+    ck_assert_int_eq(cs_config_finish(config), CS_OK);
+    ck_assert(has_note(config, "zero_optimisation: ignored: unknown key"));
+    cs_config_close(config);
+}
+END_TEST
+
+/* What a checkpoint keeps can be read again and means the same. */
+START_TEST(test_text)
+{
+    cs_config *config =
+        must_finish(with("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1, \"eps\": \"auto\"}}, // gone\n"
+                         "\"cspeed\": {\"fit_seconds\": 1.0000000000000002}"));
+    ck_assert_ptr_nonnull(strstr(config->text, "\"train_batch_size\": 1"));
+    ck_assert_ptr_nonnull(strstr(config->text, "1.0000000000000002"));
+    json_t *strict = cs_json_strict(config->text, strlen(config->text));
+    ck_assert_ptr_nonnull(strict);
+    json_decref(strict);
+    cs_config *again = must_finish(config->text);
+    ck_assert_str_eq(again->text, config->text);
+    cs_config_close(again);
+    cs_config_close(config);
+}
+END_TEST
+
+/* ---- the files under configs/ ---- */
+
+static cs_config *open_file(const char *name)
+{
+    char       path[512];
+    cs_config *config;
+    snprintf(path, sizeof path, CS_SOURCE "/configs/%s", name);
+    ck_assert_msg(cs_config_open(&config, path) == CS_OK, "%s", cs_error());
+    return config;
+}
+
+START_TEST(test_files)
+{
+    static const struct {
+        const char *name;
+        int         ranks, stage;
+    } files[] = {
+        {"quickstart.json", 2, 2}, {"tiny_cpu.json", 2, 1}, {"gpt2_124m_zero1.json", 3, 1}, {"own_model.json", 1, 3}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        set_world(files[i].ranks);
+        cs_config *config = open_file(files[i].name);
+        ck_assert_msg(cs_config_finish(config) == CS_OK, "%s", cs_error());
+        ck_assert_int_eq(config->settings.stage, files[i].stage);
+        cs_config_close(config);
+    }
+    set_world(1);
+}
+END_TEST
+
+static bool same_default(const cs_key *key, const json_t *value)
+{
+    bool    bare  = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
+    json_t *usual = bare ? json_string(key->fallback) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+    bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
+    json_decref(usual);
+    return same;
+}
+
+static void check_table(cs_json *doc, const char *path, const cs_key *keys, int count)
+{
+    const char   *name;
+    json_t       *value;
+    const json_t *object = cs_json_find(doc, path);
+    ck_assert_msg(json_is_object(object), "reference.json lacks the section %s", path);
+    for (int i = 0; i < count; i++) {
+        value = json_object_get(object, keys[i].name);
+        ck_assert_msg(value != NULL, "reference.json lacks %s.%s", path, keys[i].name);
+        if (keys[i].type != CS_KEY_SECTION)
+            ck_assert_msg(same_default(&keys[i], value), "reference.json: %s.%s is not the default, %s", path,
+                          keys[i].name, keys[i].fallback);
+    }
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+        ck_assert_msg(cs_keys_find(keys, count, name) != NULL, "reference.json: %s.%s is in no table", path, name);
+}
+
+START_TEST(test_reference)
+{
+    int               count;
+    cs_optim_settings adamw  = {0};
+    cs_config        *config = open_file("reference.json");
+    for (int i = 0; i < cs_section_count; i++)
+        check_table(config->doc, cs_sections[i].path, cs_sections[i].keys, cs_sections[i].count);
+    const cs_key *keys = cs_optim_keys(&adamw, &count);
+    check_table(config->doc, "optimizer.params", keys, count);
+    ck_assert_int_eq(cs_config_set(config, "train_batch_size=1"), CS_OK); /* the one thing a file must say */
+    ck_assert_msg(cs_config_finish(config) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(cs_json_note_count(config->doc), 0);
+    cs_config_close(config);
+}
+END_TEST
+
+/* A name twice in a table would hide the second row; each default must be readable; each row needs its sentence. */
+START_TEST(test_tables)
+{
+    for (int i = 0; i < cs_section_count; i++)
+        for (int k = 0; k < cs_sections[i].count; k++) {
+            const cs_key *key = &cs_sections[i].keys[k];
+            ck_assert_msg(cs_keys_find(cs_sections[i].keys, cs_sections[i].count, key->name) == key, "%s twice",
+                          key->name);
+            ck_assert_msg(*key->sentence, "%s has no sentence", key->name);
+            json_t *usual = key->type == CS_KEY_STRING ? json_null() : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+            ck_assert_msg(usual != NULL, "%s: default %s", key->name, key->fallback);
+            json_decref(usual);
+        }
+}
+END_TEST
+
+SUITE_MAIN("config", test_triangle, test_precision, test_precision_notes, test_defaults, test_real_file, test_refused,
+           test_harmless, test_all_faults_at_once, test_getters, test_epochs, test_lenient, test_text, test_files,
+           test_reference, test_tables)

@@ -1,0 +1,769 @@
+/* test_launch.c - the cspeed command with real processes and real kills.
+ *
+ * Every job runs in a folder of its own and carries a mark in its environment, by which processes that should
+ * be gone are looked for in /proc. Ranks say by files how far they are, so that nothing depends on time; the
+ * waits are limits alone. This program is also one of the ranks: with CSPEED_TEST_ROLE set it plays that part. */
+#include "suite.h"
+
+#include "base/beat.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 4 << 20, LIMIT = 30, GONE_LIMIT = 5 };
+
+typedef struct {
+    pid_t pid;
+    int   code;
+    char *out, *err; /* what it printed, once ended */
+} job;
+
+static char folder[256], self[512], mark[64];
+
+/* ---- the folder, files, time ---- */
+
+static void pause_briefly(void)
+{
+    nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void remove_folder(void)
+{
+    char command[400];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(chdir("/"), 0);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A new folder, which is the current one, and a new mark. */
+static void begin(void)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/test_launch.XXXXXX", base ? base : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(chdir(folder), 0);
+    snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=%s", strrchr(folder, '.'));
+    putenv(mark);
+    unsetenv("OMP_NUM_THREADS");
+    unsetenv("CSPEED_TERMINAL");
+}
+
+static char *slurp(const char *path)
+{
+    char *text   = malloc(TEXT_BYTES + 1);
+    int   fd     = open(path, O_RDONLY);
+    ssize_t part = 0, length = 0;
+    while (fd >= 0 && length < TEXT_BYTES && (part = read(fd, text + length, (size_t)(TEXT_BYTES - length))) > 0)
+        length += part;
+    if (fd >= 0)
+        close(fd);
+    text[length] = '\0';
+    return text;
+}
+
+static void await_file(const char *name)
+{
+    for (double until = seconds() + LIMIT; access(name, F_OK) < 0; pause_briefly())
+        ck_assert_msg(seconds() < until, "no file %s after %d s", name, LIMIT);
+}
+
+/* ---- processes that carry the mark ---- */
+
+static bool carries_mark(const char *pid)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%s/environ", pid);
+    int     fd     = open(path, O_RDONLY);
+    char   *text   = malloc(TEXT_BYTES);
+    ssize_t length = fd < 0 ? 0 : read(fd, text, TEXT_BYTES - 1);
+    bool    found  = length > 0 && memmem(text, (size_t)length, mark, strlen(mark));
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    return found;
+}
+
+static int count_marked(void)
+{
+    int  count = 0;
+    DIR *all   = opendir("/proc");
+    for (struct dirent *entry; (entry = readdir(all));)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && atoi(entry->d_name) != getpid())
+            count += carries_mark(entry->d_name);
+    closedir(all);
+    return count;
+}
+
+static void check_gone(void)
+{
+    for (double until = seconds() + GONE_LIMIT; count_marked() > 0; pause_briefly())
+        ck_assert_msg(seconds() < until, "%d processes are left after %d s", count_marked(), GONE_LIMIT);
+}
+
+static pid_t child_of(pid_t parent)
+{
+    pid_t found = 0;
+    DIR  *all   = opendir("/proc");
+    for (struct dirent *entry; (entry = readdir(all));) {
+        char path[300], state;
+        int  above = 0;
+        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fscanf(file, "%*d (%*[^)]) %c %d", &state, &above) == 2 && above == parent)
+            found = atoi(entry->d_name);
+        if (file)
+            fclose(file);
+    }
+    closedir(all);
+    return found;
+}
+
+/* ---- jobs ---- */
+
+/* Starts cspeed with the arguments; its output goes to files out and err, or to `terminal` when that is a file. */
+static job start_on(int terminal, const char *const *arguments)
+{
+    const char *argv[64] = { CS_BIN "/cspeed" };
+    for (int i = 0; arguments[i]; i++)
+        argv[i + 1] = arguments[i];
+    job here = { .pid = fork() };
+    ck_assert_int_ge(here.pid, 0);
+    if (here.pid == 0) {
+        int out = terminal >= 0 ? terminal : open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        int err = terminal >= 0 ? terminal : open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(out, 1);
+        dup2(err, 2);
+        execv(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(99);
+    }
+    return here;
+}
+
+#define START(...) start_on(-1, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void finish(job *here)
+{
+    int status;
+    for (double until = seconds() + LIMIT; waitpid(here->pid, &status, WNOHANG) == 0; pause_briefly())
+        if (seconds() > until) {
+            kill(here->pid, SIGKILL);
+            waitpid(here->pid, &status, 0);
+            ck_abort_msg("cspeed did not end in %d s: %s", LIMIT, slurp("err"));
+        }
+    here->code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+    here->out  = slurp("out");
+    here->err  = slurp("err");
+}
+
+static void end(job *here)
+{
+    check_gone();
+    free(here->out);
+    free(here->err);
+    remove_folder();
+}
+
+#define RUN(here, ...) job here = START(__VA_ARGS__); finish(&here)
+
+static void check_has(const char *text, const char *part)
+{
+    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in: %s", part, text);
+}
+
+static void check_code(const job *here, int code)
+{
+    ck_assert_msg(here->code == code, "exit code %d, not %d: %s", here->code, code, here->err);
+}
+
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        count++;
+    return count;
+}
+
+/* ---- this program as a rank ---- */
+
+static int play(const char *role, int count, char **arguments)
+{
+    if (strcmp(role, "arguments") == 0) { /* rank 0 writes them down, each behind its length */
+        FILE *file = fopen("arguments", "w");
+        for (int i = 1; strcmp(getenv("RANK"), "0") == 0 && i < count; i++)
+            fprintf(file, "%zu:%s;", strlen(arguments[i]), arguments[i]);
+        fclose(file);
+    } else if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7, rank 0 waits for it */
+        bool dies = strcmp(getenv("RANK"), "1") == 0;
+        cs_beat_step(7);
+        cs_beat_enter(dies ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER);
+        fclose(fopen(dies ? "one" : "zero", "w"));
+        while (access("zero", F_OK) < 0)
+            pause_briefly();
+        if (dies)
+            raise(SIGKILL);
+        pause();
+    } else if (strcmp(role, "port") == 0) { /* rank 0 may listen where the launcher holds the port */
+        struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(getenv("MASTER_PORT"))) };
+        int                on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        return bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 4) < 0 ? 5 : 0;
+    } else if (strcmp(role, "cores") == 0) {
+        cpu_set_t set;
+        sched_getaffinity(0, sizeof set, &set);
+        for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &set))
+                printf("core %zu\n", cpu);
+    }
+    return 0;
+}
+
+static job run_role(const char *role, const char *const *arguments)
+{
+    setenv("CSPEED_TEST_ROLE", role, 1);
+    job here = start_on(-1, arguments);
+    finish(&here);
+    unsetenv("CSPEED_TEST_ROLE");
+    return here;
+}
+
+#define ROLE(role, ...) run_role(role, (const char *const[]){ __VA_ARGS__, NULL })
+#define TWO "--oversubscribe", "--num_gpus", "2"
+#define SHELL "/bin/sh", "-c"
+
+/* ---- the tests ---- */
+
+START_TEST(exit_codes)
+{
+    static const struct {
+        const char *script;
+        int         code;
+    } cases[] = {
+        { "exit 0", 0 },
+        { "test $RANK = 1 || exit 0; exit 3", 3 },
+        { "test $RANK = 0 && exit 41; sleep 1000", 41 },
+        { "test $RANK = 1 && kill -SEGV $$; sleep 1000", 139 },
+        { "test $RANK = 0 && kill -KILL $$; sleep 1000", 137 },
+        { "test $RANK = 1 && kill -TERM $$; sleep 1000", 143 },
+        { "test $RANK = 0 && exit 0; sleep 0.3; exit 0", 0 },
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        begin();
+        RUN(here, TWO, SHELL, cases[i].script);
+        check_code(&here, cases[i].code);
+        end(&here);
+    }
+}
+END_TEST
+
+START_TEST(environment_of_ranks)
+{
+    begin();
+    RUN(here, "--num_gpus=3", "--oversubscribe", "--prefix", "{rank}:{local_rank}:{node}:{stream}| ", SHELL,
+        "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $LOCAL_SIZE $NODE_RANK $GROUP_RANK $MASTER_ADDR "
+        "$CSPEED_ATTEMPT t$CSPEED_TERMINAL; echo $MASTER_PORT $CSPEED_JOB_ID; test -e /proc/self/fd/$CSPEED_BEAT_FD");
+    check_code(&here, 0);
+    check_has(here.out, "0:0:0:out| 0 0 3 3 3 0 0 127.0.0.1 0 t\n");
+    check_has(here.out, "1:1:0:out| 1 1 3 3 3 0 0 127.0.0.1 0 t\n");
+    check_has(here.out, "2:2:0:out| 2 2 3 3 3 0 0 127.0.0.1 0 t\n");
+    char id[9] = "", port[16], wanted[64];
+    sscanf(strstr(here.err, "job ") + 4, "%8[0-9a-f]", id);
+    sscanf(strstr(here.err, "127.0.0.1:") + 10, "%15[0-9]", port);
+    ck_assert_uint_eq(strlen(id), 8);
+    snprintf(wanted, sizeof wanted, "| %s %s\n", port, id);
+    ck_assert_int_eq(count_of(here.out, wanted), 3);
+    end(&here);
+}
+END_TEST
+
+START_TEST(arguments_are_bytes)
+{
+    begin();
+    job here = ROLE("arguments", TWO, self, "a b", "", "'\"", "$HOME `id`", "two\nlines", "--num_gpus", "\\n", "*", "\xff\x01");
+    check_code(&here, 0);
+    char *text = slurp("arguments");
+    ck_assert_str_eq(text, "3:a b;0:;2:'\";10:$HOME `id`;9:two\nlines;10:--num_gpus;2:\\n;1:*;2:\xff\x01;");
+    free(text);
+    end(&here);
+}
+END_TEST
+
+START_TEST(lines_are_whole)
+{
+    begin();
+    RUN(here, "--oversubscribe", "--num_gpus", "4", SHELL,
+        "i=0; while [ $i -lt 2000 ]; do echo \"line $i of rank $RANK ends here\"; i=$((i+1)); done");
+    check_code(&here, 0);
+    int next[4] = { 0 };
+    for (char *rest = here.out, *line; (line = strsep(&rest, "\n")) && *line;) {
+        int  rank = 0, number, end_at = 0;
+        bool named = line[1] == '|';
+        if (named)
+            rank = line[0] - '0';
+        ck_assert_int_eq(named, rank != 0);
+        int said = -1;
+        ck_assert_int_eq(sscanf(line + (named ? 3 : 0), "line %d of rank %d ends here%n", &number, &said, &end_at), 2);
+        ck_assert_msg(end_at > 0 && line[(named ? 3 : 0) + end_at] == '\0', "torn: %s", line);
+        ck_assert_int_eq(said, rank);
+        ck_assert_int_eq(number, next[rank]++);
+    }
+    for (int rank = 0; rank < 4; rank++)
+        ck_assert_int_eq(next[rank], 2000);
+    end(&here);
+}
+END_TEST
+
+START_TEST(odd_lines)
+{
+    static const struct {
+        const char *script, *out;
+    } cases[] = {
+        { "printf 'no end'", "no end\n" },
+        { "printf '\\n\\na\\n'", "\n\na\n" },
+        { "printf 'a\\r\\nb\\r\\n'", "a\nb\n" },
+        { "printf '10%%\\r20%%\\r30%%\\ndone\\n'", "30%\ndone\n" },
+        { "printf '\\r10%%\\r20%%\\r30%%\\ndone\\n'", "30%\ndone\n" },
+        { "printf half; sleep 0.5; echo whole", "halfwhole\n" },
+        { "printf 'x\\ry\\r'", "y\n" },
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        begin();
+        RUN(here, "-q", "--num_gpus", "1", SHELL, cases[i].script);
+        check_code(&here, 0);
+        ck_assert_str_eq(here.out, cases[i].out);
+        ck_assert_str_eq(here.err, "");
+        end(&here);
+    }
+}
+END_TEST
+
+START_TEST(long_lines_are_broken)
+{
+    begin();
+    RUN(here, "-q", "--num_gpus", "1", "--prefix", "{rank}> ", SHELL,
+        "head -c 100000 /dev/zero | tr '\\0' x; echo; echo end");
+    check_code(&here, 0);
+    ck_assert_int_eq(count_of(here.out, "x"), 100000);
+    ck_assert_int_eq(count_of(here.out, "x\\\n0> x"), 1);
+    check_has(here.out, "x\n0> end\n");
+    end(&here);
+}
+END_TEST
+
+START_TEST(programs_are_found)
+{
+    begin();
+    ck_assert_int_eq(system("mkdir bin; printf '#!/bin/sh\\necho from path' >bin/cs-test-tool; chmod +x bin/cs-test-tool;"
+                            "printf 'echo x' >plain; printf 'echo x' >headless; chmod +x headless"), 0);
+    char path[600], *before = strdup(getenv("PATH"));
+    snprintf(path, sizeof path, "%s/bin:%s", folder, before);
+    setenv("PATH", path, 1);
+    static const struct {
+        const char *program;
+        int         code;
+        const char *says;
+    } cases[] = {
+        { "cs-test-tool", 0, "from path" }, { "./bin/cs-test-tool", 0, "from path" },
+        { "nosuchtool", 127, "nosuchtool" }, { "./nosuch", 127, "./nosuch" },
+        { "./plain", 126, "./plain" },       { "./bin", 126, "directory" },
+        { "./headless", 126, "#!/bin/sh" },  { "version", 0, "cspeed " },
+        { "help", 0, "--num_gpus" },         { "--", 64, "no PROGRAM" },
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        RUN(here, "-q", "--num_gpus", "1", cases[i].program);
+        check_code(&here, cases[i].code);
+        check_has(here.code ? here.err : here.out, cases[i].says);
+        free(here.out);
+        free(here.err);
+    }
+    RUN(nested, "-q", "--num_gpus", "1", "cspeed", "version"); /* beside the binary */
+    check_code(&nested, 0);
+    setenv("PATH", before, 1);
+    free(before);
+    end(&nested);
+}
+END_TEST
+
+START_TEST(flags)
+{
+    static const struct {
+        const char *flags[4];
+        int         code;
+        const char *says;
+    } cases[] = {
+        { { "--num-gpus=1", "true" }, 0, "" },
+        { { "--nproc-per-node", "1", "true" }, 0, "" },
+        { { "--num_accelerators", "auto", "true" }, 0, "" },
+        { { "--nnodes=1", "--standalone", "true" }, 0, "" },
+        { { "--grace", "1m", "true" }, 0, "" },
+        { { "--num_gpu", "1", "true" }, 64, "--num_gpus" },
+        { { "--quite", "true" }, 64, "--quiet" },
+        { { "--nonsense", "true" }, 64, "--nonsense" },
+        { { "-x", "true" }, 64, "-x" },
+        { { "-quiet", "true" }, 64, "-quiet" },
+        { { "--num_gpus" }, 64, "needs a value" },
+        { { "--num_gpus", "0", "true" }, 64, "from 1" },
+        { { "--num_gpus", "2x", "true" }, 64, "2x" },
+        { { "--bind", "numa", "true" }, 64, "auto|none|core" },
+        { { "--stop_signal", "FOO", "true" }, 64, "FOO" },
+        { { "--quiet=1", "true" }, 64, "no value" },
+        { { "--hostfile=hf", "true" }, 64, "not supported: --hostfile, because" },
+        { { "-H", "hf", "true" }, 64, "not supported: -H, because" },
+        { { "--include", "a", "true" }, 64, "not supported: --include, because" },
+        { { "--no_ssh", "true" }, 64, "not supported: --no_ssh, because" },
+        { { "--num_nodes", "2", "true" }, 64, "not supported: --num_nodes 2, because" },
+        { { "--master_addr", "10.0.0.1", "true" }, 64, "not supported: --master_addr 10.0.0.1, because" },
+        { { "--master_addr", "127.0.0.1", "true" }, 0, "" },
+        { { "--num_gpus", "9999", "true" }, 69, "--oversubscribe" },
+        { { "--log_dir", "/proc/nowhere", "true" }, 73, "--log_dir" },
+        { { "--dry_run", "false" }, 0, "" },
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        begin();
+        job here = start_on(-1, cases[i].flags);
+        finish(&here);
+        check_code(&here, cases[i].code);
+        check_has(here.err, cases[i].says);
+        end(&here);
+    }
+}
+END_TEST
+
+START_TEST(ranks_have_cores_of_their_own)
+{
+    begin();
+    cpu_set_t allowed;
+    sched_getaffinity(0, sizeof allowed, &allowed);
+    if (CPU_COUNT(&allowed) < 2) {
+        printf("ranks_have_cores_of_their_own: skipped, this process may use one core\n");
+        remove_folder();
+        return;
+    }
+    job here = ROLE("cores", "--bind", "core", "--num_gpus", "2", "--prefix", "", self);
+    check_code(&here, 0);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        char line[32];
+        snprintf(line, sizeof line, "core %zu\n", cpu);
+        ck_assert_int_eq(count_of(here.out, line), CPU_ISSET(cpu, &allowed) != 0);
+    }
+    end(&here);
+    begin();
+    RUN(told, "-q", "--bind", "core", "--num_gpus", "2", "--no_prefix", SHELL, "echo threads=$OMP_NUM_THREADS");
+    ck_assert_int_eq(count_of(told.out, "threads="), 2);
+    ck_assert_ptr_null(strstr(told.out, "threads=\n"));
+    end(&told);
+    begin();
+    setenv("OMP_NUM_THREADS", "77", 1);
+    RUN(kept, "-q", "--num_gpus", "1", SHELL, "echo threads=$OMP_NUM_THREADS");
+    ck_assert_str_eq(kept.out, "threads=77\n");
+    end(&kept);
+}
+END_TEST
+
+START_TEST(ports_do_not_clash)
+{
+    begin();
+    job here = ROLE("port", TWO, "--prefix", "", "/bin/sh", "-c", "test $RANK = 1 || exec $0", self);
+    check_code(&here, 0);
+    char port[16];
+    sscanf(strstr(here.err, "127.0.0.1:") + 10, "%15[0-9]", port);
+    end(&here);
+    begin();
+    job first = START("--num_gpus", "1", "--master_port", port, SHELL, "touch up; sleep 1000");
+    await_file("up");
+    setenv("CSPEED_TEST_PORT", port, 1);
+    int fd = fork(); /* the second has its own out and err */
+    if (fd == 0) {
+        int null = open("/dev/null", O_WRONLY);
+        dup2(null, 1);
+        dup2(null, 2);
+        execl(CS_BIN "/cspeed", "cspeed", "--num_gpus", "1", "--master_port", port, "true", (char *)NULL);
+        _exit(99);
+    }
+    int status;
+    waitpid(fd, &status, 0);
+    ck_assert_int_eq(WEXITSTATUS(status), 69);
+    kill(first.pid, SIGTERM);
+    finish(&first);
+    check_code(&first, 143);
+    end(&first);
+}
+END_TEST
+
+START_TEST(log_files_have_every_byte)
+{
+    begin();
+    RUN(here, TWO, "--log_dir", "logs/deep", SHELL, "printf 'a\\rb\\n\\001'; echo err $RANK >&2");
+    check_code(&here, 0);
+    char *out = slurp("logs/deep/attempt_0/1.out"), *err = slurp("logs/deep/attempt_0/0.err");
+    ck_assert_str_eq(out, "a\rb\n\001");
+    ck_assert_str_eq(err, "err 0\n");
+    free(out);
+    free(err);
+    end(&here);
+}
+END_TEST
+
+START_TEST(failure_block)
+{
+    begin();
+    job here = ROLE("beat", TWO, "--log_dir", "logs", self);
+    check_code(&here, 137);
+    check_has(here.err, "FAILED (exit 137)");
+    check_has(here.err, "first failure   rank 1 (pid ");
+    check_has(here.err, "SIGKILL (signal 9), not sent by cspeed");
+    check_has(here.err, "rank 1: step 7\n");
+    check_has(here.err, "rank 0: step 7, waiting in reduce_scatter\n");
+    check_has(here.err, "logs/attempt_0/1.err");
+    check_has(here.err, "left behind     nothing");
+    end(&here);
+    begin();
+    RUN(tail, TWO, SHELL, "test $RANK = 1 && { seq 1 50 >&2; exit 9; }; sleep 1000");
+    check_code(&tail, 9);
+    check_has(tail.err, "stderr tail\n  | 31\n");
+    check_has(tail.err, "  | 50\nalso failed");
+    end(&tail);
+}
+END_TEST
+
+START_TEST(cause_is_not_the_consequence)
+{
+    begin(); /* a lost peer is named after the one that was lost */
+    RUN(peer, TWO, SHELL, "test $RANK = 1 && { touch lost; exit 75; }; while ! test -e lost; do :; done; kill -9 $$");
+    check_code(&peer, 137);
+    check_has(peer.err, "first failure   rank 0");
+    check_has(peer.err, "also failed     rank 1 (75)");
+    end(&peer);
+    begin(); /* what all ranks know, rank 0 says, though it may be the last */
+    RUN(known, TWO, SHELL, "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; "
+                           "echo 'stage: 0 to 3, not 9' >&2; exit 78");
+    check_code(&known, 78);
+    check_has(known.err, "stage: 0 to 3, not 9");
+    check_has(known.err, "rank 0 exited with code 78 (the configuration is wrong)");
+    ck_assert_ptr_null(strstr(known.err, "======"));
+    end(&known);
+}
+END_TEST
+
+/* Both ranks start a child that is in no session of theirs and hears nothing but SIGKILL. */
+static const char stubborn[] = "(setsid sh -c 'trap \"\" TERM INT HUP; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
+                               "while ! test -e child.$RANK; do sleep 0.01; done; touch ready.$RANK; sleep 1000";
+
+static job start_stubborn(void)
+{
+    begin();
+    job here = START(TWO, SHELL, stubborn);
+    await_file("ready.0");
+    await_file("ready.1");
+    ck_assert_int_ge(count_marked(), 6);
+    return here;
+}
+
+START_TEST(signals_end_everything)
+{
+    static const struct {
+        int number, code;
+    } cases[] = { { SIGTERM, 143 }, { SIGINT, 130 }, { SIGHUP, 129 }, { SIGKILL, -SIGKILL } };
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        job here = start_stubborn();
+        kill(here.pid, cases[i].number);
+        finish(&here);
+        check_code(&here, cases[i].code);
+        end(&here);
+    }
+}
+END_TEST
+
+START_TEST(the_watcher_may_be_killed)
+{
+    job here = start_stubborn();
+    kill(child_of(here.pid), SIGKILL);
+    finish(&here);
+    check_code(&here, 137);
+    end(&here);
+}
+END_TEST
+
+START_TEST(a_dead_rank_leaves_nothing)
+{
+    begin();
+    RUN(here, TWO, SHELL, "(setsid sh -c 'trap \"\" TERM; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
+                          "while ! test -e child.1; do :; done; test $RANK = 1 && kill -9 $$; sleep 1000");
+    check_code(&here, 137);
+    check_has(here.err, "left behind     nothing");
+    end(&here);
+}
+END_TEST
+
+START_TEST(grace_and_stop_signal)
+{
+    begin(); /* deaf to the stop signal: killed after the grace */
+    RUN(deaf, TWO, "--grace", "0.3", SHELL, "trap '' TERM; test $RANK = 1 && exit 5; while :; do sleep 0.05; done");
+    check_code(&deaf, 5);
+    check_has(deaf.err, "1 of them by SIGKILL");
+    end(&deaf);
+    begin(); /* heard: time to save */
+    RUN(heard, TWO, "--stop_signal", "usr1", SHELL,
+        "trap 'touch saved; exit 0' USR1; touch up.$RANK; while ! test -e up.0; do :; done; "
+        "test $RANK = 1 && exit 6; while :; do sleep 0.05; done");
+    check_code(&heard, 6);
+    ck_assert_int_eq(access("saved", F_OK), 0);
+    end(&heard);
+    begin();
+    RUN(late, TWO, "--timeout", "0.3s", SHELL, "sleep 1000");
+    check_code(&late, 124);
+    check_has(late.err, "--timeout");
+    end(&late);
+}
+END_TEST
+
+START_TEST(second_interrupt_kills)
+{
+    begin();
+    job here = START(TWO, "--grace", "1000", SHELL,
+                     "trap 'touch told.$RANK' TERM; touch up.$RANK; while :; do sleep 0.05; done");
+    await_file("up.0");
+    await_file("up.1");
+    kill(here.pid, SIGINT);
+    await_file("told.0");
+    await_file("told.1");
+    ck_assert_int_eq(waitpid(here.pid, NULL, WNOHANG), 0);
+    kill(here.pid, SIGINT);
+    finish(&here);
+    check_code(&here, 130);
+    end(&here);
+}
+END_TEST
+
+START_TEST(a_frozen_rank_ends)
+{
+    begin();
+    job here = START(TWO, SHELL, "touch up.$RANK; test $RANK = 1 && kill -STOP $$; sleep 1000");
+    await_file("up.0");
+    await_file("up.1");
+    kill(here.pid, SIGTERM);
+    finish(&here);
+    check_code(&here, 143);
+    end(&here);
+}
+END_TEST
+
+START_TEST(input_is_empty)
+{
+    begin();
+    RUN(here, "-q", TWO, SHELL, "wc -c");
+    check_code(&here, 0);
+    ck_assert_str_eq(strchr(here.out, '|') ? "prefixed" : here.out, "prefixed");
+    end(&here);
+    begin(); /* and cspeed itself may have none of the three */
+    job closed = { .pid = fork() };
+    if (closed.pid == 0) {
+        for (int fd = 0; fd < 3; fd++)
+            close(fd);
+        execl(CS_BIN "/cspeed", "cspeed", TWO, SHELL, "echo $RANK >said.$RANK; echo x; exit 4", (char *)NULL);
+        _exit(99);
+    }
+    finish(&closed);
+    check_code(&closed, 4);
+    ck_assert_int_eq(access("said.0", F_OK) | access("said.1", F_OK), 0);
+    end(&closed);
+}
+END_TEST
+
+START_TEST(a_reader_that_stands_still)
+{
+    begin();
+    int pipes[2];
+    ck_assert_int_eq(pipe2(pipes, O_CLOEXEC), 0);
+    job here = start_on(pipes[1], (const char *const[]){ "--num_gpus", "1", "--log_dir", "logs", SHELL,
+                                                         "seq 1 2000000; touch finished", NULL });
+    close(pipes[1]);
+    await_file("finished"); /* though nobody reads */
+    char   *text = malloc(64 << 20);
+    size_t  length = 0;
+    ssize_t part;
+    while ((part = read(pipes[0], text + length, (64 << 20) - length - 1)) > 0)
+        length += (size_t)part;
+    text[length] = '\0';
+    close(pipes[0]);
+    finish(&here);
+    check_code(&here, 0);
+    check_has(text, "lines dropped here while nothing was read\n");
+    free(text);
+    struct stat log;
+    ck_assert_int_eq(stat("logs/attempt_0/0.out", &log), 0);
+    ck_assert_int_eq(log.st_size, 14888896); /* all numbers and their line ends */
+    end(&here);
+}
+END_TEST
+
+START_TEST(progress_on_a_terminal)
+{
+    begin();
+    int            host = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    struct winsize size = { .ws_row = 24, .ws_col = 40 };
+    ck_assert_int_ge(host, 0);
+    ck_assert_int_eq(grantpt(host) | unlockpt(host), 0);
+    int terminal = open(ptsname(host), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert_int_ge(terminal, 0);
+    ck_assert_int_eq(ioctl(terminal, TIOCSWINSZ, &size), 0);
+    setenv("TERM", "xterm", 1);
+    job here = start_on(terminal, (const char *const[]){ "-q", TWO, SHELL,
+                        "echo window $CSPEED_TERMINAL $COLUMNS; if test $RANK = 0; then printf '\\rstep 1'; touch drawn; "
+                        "while ! test -e said; do sleep 0.01; done; printf '\\rstep 2\\n'; else "
+                        "while ! test -e drawn; do :; done; sleep 0.5; echo between; touch said; fi", NULL });
+    close(terminal);
+    char    text[16384] = "";
+    size_t  length      = 0;
+    ssize_t part;
+    while ((part = read(host, text + length, sizeof text - length - 1)) > 0)
+        length += (size_t)part; /* ends with EIO when the last writer has gone */
+    text[length] = '\0';
+    close(host);
+    finish(&here);
+    check_code(&here, 0);
+    check_has(text, "window 1 40\r\n");
+    check_has(text, "1| window 1 40\r\n");
+    check_has(text, "\rstep 1\033[K");
+    check_has(text, "step 1\033[K\r\033[K1| between\r\n"); /* the line goes above the state */
+    check_has(text, "step 2\r\n");
+    end(&here);
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    const char *role = getenv("CSPEED_TEST_ROLE");
+    if (role)
+        return play(role, count, arguments);
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    const TTest *const tests[] = { exit_codes, environment_of_ranks, arguments_are_bytes, lines_are_whole, odd_lines,
+                                   long_lines_are_broken, programs_are_found, flags, ranks_have_cores_of_their_own,
+                                   ports_do_not_clash, log_files_have_every_byte, failure_block,
+                                   cause_is_not_the_consequence, signals_end_everything, the_watcher_may_be_killed,
+                                   a_dead_rank_leaves_nothing, grace_and_stop_signal, second_interrupt_kills,
+                                   a_frozen_rank_ends, input_is_empty, a_reader_that_stands_still, progress_on_a_terminal };
+    return suite_run("launch", tests, (int)(sizeof tests / sizeof *tests));
+}

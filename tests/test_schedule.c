@@ -1,0 +1,158 @@
+/* test_schedule.c - learning rates against DeepSpeed's lr_schedules.py, and the "scheduler" section. */
+#include "schedule/schedule.h"
+#include "suite.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { UPDATES = 13 };
+
+static cs_json *open_text(const char *text)
+{
+    cs_json *doc;
+    ck_assert_int_eq(cs_json_parse(&doc, text, strlen(text), "file"), CS_OK);
+    return doc;
+}
+
+static cs_status read_text(const char *scheduler, double base, int64_t steps, cs_schedule_settings *settings)
+{
+    char text[512];
+    snprintf(text, sizeof text, "{\"scheduler\": %s}", scheduler);
+    cs_json *doc     = open_text(text);
+    json_t  *section = json_object_get(cs_json_root(doc), "scheduler");
+    cs_schedule_read(doc, json_is_object(section) ? section : NULL, base, steps, settings);
+    cs_status status = cs_json_verdict(doc);
+    cs_json_close(doc);
+    return status;
+}
+
+/* Rates of updates 1, 2, ... as DeepSpeed 0.19.6 gives them. */
+static const struct {
+    const char *scheduler;
+    double      base;
+    int         count;
+    double      rates[UPDATES];
+} golden[] = {
+    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0, \"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 4}}",
+     1,
+     6,
+     {0, 0, 5e-4, 7.9248125e-4, 1e-3, 1e-3}},
+    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 4, \"warmup_type\": "
+     "\"linear\"}}",
+     1,
+     6,
+     {0, 0, 2.5e-4, 5e-4, 7.5e-4, 1e-3}},
+    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 1}}", 0.01, 4, {0, 0, 0.01, 0.01}},
+    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 1, \"warmup_max_lr\": \"auto\", \"warmup_min_lr\": "
+     "\"auto\"}}",
+     0.01,
+     4,
+     {0, 0, 0.01, 0.01}},
+    {"{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_min_lr\": 1e-4, \"warmup_max_lr\": 1e-3, "
+     "\"warmup_num_steps\": 4, "
+     "\"total_num_steps\": 10, \"warmup_type\": \"linear\"}}",
+     1,
+     13,
+     {1e-4, 1e-4, 3.25e-4, 5.5e-4, 7.75e-4, 1e-3, 8.5e-4, 7e-4, 5.5e-4, 4e-4, 2.5e-4, 1e-4, 1e-4}},
+    {"{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 2}}",
+     1,
+     7,
+     {0, 0, 5e-4, 7.9248125e-4, 1e-3, 0, 0}},
+    {"{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 10, "
+     "\"warmup_min_ratio\": 0.1, "
+     "\"cos_min_ratio\": 0.01, \"warmup_type\": \"linear\"}}",
+     0.01,
+     12,
+     {0, .001, .00325, .0055, .00775, .00933682575, .007525, .00505, .002575, .000763174251, .0001, .0001}},
+    {"{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 3}}",
+     0.01,
+     7,
+     {0, 0, .005, .0079248125, .01, 1e-6, 1e-6}},
+    {"null", 0.25, 3, {0.25, 0.25, 0.25}},
+};
+
+START_TEST(test_golden)
+{
+    for (size_t g = 0; g < sizeof golden / sizeof *golden; g++) {
+        cs_schedule_settings s;
+        ck_assert_int_eq(read_text(golden[g].scheduler, golden[g].base, 0, &s), CS_OK);
+        for (int k = 0; k < golden[g].count; k++) {
+            double rate = cs_schedule_rate(&s, k), expected = golden[g].rates[k];
+            ck_assert_msg(fabs(rate - expected) <= 2e-8 * fabs(expected) + 1e-18, "%s, update %d: %.10g, not %.10g",
+                          golden[g].scheduler, k, rate, expected);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_shape)
+{
+    static const char *const all[] = {
+        "{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 30}}",
+        "{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 30, \"total_num_steps\": 90}}",
+        "{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 30, \"total_num_steps\": 90}}",
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        cs_schedule_settings s;
+        ck_assert_int_eq(read_text(all[i], 1e-3, 0, &s), CS_OK);
+        for (int64_t k = 1; k < 200; k++) {
+            ck_assert(cs_schedule_rate(&s, k) >= 0);
+            ck_assert(cs_schedule_rate(&s, k) <= 1e-3 * (1 + 1e-12));
+            ck_assert_msg(k < 32 || fabs(cs_schedule_rate(&s, k + 1) - cs_schedule_rate(&s, k)) < 4e-5,
+                          "%s jumps at %d", all[i], (int)k);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_start_midway)
+{
+    cs_schedule_settings s, midway;
+    ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 50}}", 0.1, 0, &s), CS_OK);
+    ck_assert_int_eq(
+        read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 50, \"last_batch_iteration\": 9}}", 0.1,
+                  0, &midway),
+        CS_OK);
+    ck_assert(cs_schedule_rate(&midway, 0) == 0.1);
+    for (int64_t k = 1; k < 60; k++)
+        ck_assert(cs_schedule_rate(&midway, k) == cs_schedule_rate(&s, k + 10));
+}
+END_TEST
+
+START_TEST(test_auto)
+{
+    cs_schedule_settings s;
+    const char *text = "{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": "
+                       "\"auto\", \"warmup_max_lr\": \"auto\"}}";
+    ck_assert_int_eq(read_text(text, 0.5, 700, &s), CS_OK);
+    ck_assert(s.total_num_steps == 700 && s.total_is_auto && s.warmup_max_lr == 0.5);
+    ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "total_num_steps"));
+}
+END_TEST
+
+START_TEST(test_refused)
+{
+    static const struct {
+        const char *scheduler, *sentence;
+    } bad[] = {
+        {"{\"type\": \"OneCycle\"}", "not supported: the schedule OneCycle, because"},
+        {"{\"type\": \"WarmupCosine\"}", "no schedule is named \"WarmupCosine\""},
+        {"{\"params\": {}}", "\"type\" is missing"},
+        {"{\"type\": \"WarmupDecayLR\", \"params\": {}}", "needs \"total_num_steps\""},
+        {"{\"type\": \"WarmupCosineLR\"}", "needs \"total_num_steps\""},
+        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 0}}", "at least 1 is needed, not 0"},
+        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": \"auto\"}}", "\"auto\" cannot be resolved"},
+        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_type\": \"cubic\"}}", "one of log|linear is needed"},
+        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_step\": 3}}",
+         "the nearest known one is \"warmup_num_steps\""},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cs_schedule_settings s;
+        ck_assert_int_eq(read_text(bad[i].scheduler, 1, 10, &s), CS_BAD_CONFIG);
+        ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", bad[i].scheduler, cs_error());
+    }
+}
+END_TEST
+
+SUITE_MAIN("schedule", test_golden, test_shape, test_start_midway, test_auto, test_refused)

@@ -1,0 +1,274 @@
+/* test_windows.c - which window a position reads: a permutation an epoch, whole shards, nothing across their edges. */
+#include "data/data.h"
+#include "data/tokens.h"
+
+#include <check.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[256], path[512];
+
+static int remove_one(const char *name, const struct stat *facts, int type, struct FTW *place)
+{
+    (void)facts, (void)type, (void)place;
+    return remove(name);
+}
+
+static void make_folder(void)
+{
+    const char *root = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/test_windows.XXXXXX", root ? root : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Tokens first, first + 1, ... : a window's content tells where it came from. */
+static void write_shard(const char *name, int64_t vocab_size, int32_t first, int32_t count)
+{
+    cs_tokens_writer *writer;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_int_eq(cs_tokens_create(&writer, path, vocab_size), CS_OK);
+    for (int32_t token = first; token < first + count; token++)
+        ck_assert_int_eq(cs_tokens_append(writer, &token, 1), CS_OK);
+    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+}
+
+static cs_status open_pattern(cs_windows **windows, const char *pattern, int64_t seq_len, int64_t vocab_size)
+{
+    snprintf(path, sizeof path, "%s/%s", folder, pattern);
+    const char      *patterns[] = { path };
+    cs_data_settings settings   = { patterns, 1, seq_len, true, 42, vocab_size };
+    return cs_windows_open(windows, &settings);
+}
+
+static void check_permutation(uint64_t seed, int64_t epoch, int64_t count)
+{
+    char *seen = calloc((size_t)count, 1);
+    ck_assert_ptr_nonnull(seen);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t place = cs_windows_permute(seed, epoch, count, i);
+        ck_assert_msg(place >= 0 && place < count && !seen[place], "count %jd index %jd", (intmax_t)count, (intmax_t)i);
+        seen[place] = 1;
+    }
+    free(seen);
+}
+
+START_TEST(every_count_is_permuted)
+{
+    static const int64_t large[] = { 1000, 4095, 4096, 4097, 65535, 65536, 65537, 999983, 1048576 };
+    for (int64_t count = 1; count <= 300; count++)
+        for (int64_t epoch = 0; epoch < 5; epoch++)
+            check_permutation(7, epoch, count);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        check_permutation(large[i] == 65536 ? 0 : UINT64_MAX, 3, large[i]);
+}
+END_TEST
+
+START_TEST(huge_counts_stay_inside)
+{
+    static const int64_t counts[] = { INT64_C(1) << 40, (INT64_C(1) << 40) + 1, INT64_MAX / 2, INT64_MAX };
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (int64_t i = 0; i < 1000; i++) {
+            int64_t low  = cs_windows_permute(1, 0, counts[c], i);
+            int64_t high = cs_windows_permute(1, 0, counts[c], counts[c] - 1 - i);
+            ck_assert(low >= 0 && low < counts[c]);
+            ck_assert(high >= 0 && high < counts[c]);
+            ck_assert_int_ne(low, high);
+        }
+}
+END_TEST
+
+/* Over many epochs an index meets every place about equally often: chi-square far below what a skewed order gives. */
+START_TEST(places_are_spread_evenly)
+{
+    static const int64_t counts[] = { 2, 3, 5, 8, 30 };
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+        enum { EPOCHS = 30000 };
+        int64_t count = counts[c];
+        for (int64_t index = 0; index < count; index += count - 1) {
+            double hits[30] = { 0 }, chi = 0, expected = (double)EPOCHS / (double)count;
+            for (int64_t epoch = 0; epoch < EPOCHS; epoch++)
+                hits[cs_windows_permute(11, epoch, count, index)]++;
+            for (int64_t place = 0; place < count; place++)
+                chi += (hits[place] - expected) * (hits[place] - expected) / expected;
+            ck_assert_msg(chi < 4.0 * (double)count + 20, "count %jd: chi-square %g", (intmax_t)count, chi);
+        }
+    }
+}
+END_TEST
+
+/* A random order leaves about one element in place, and about half of the neighbours in order. */
+START_TEST(orders_are_thorough_and_differ)
+{
+    enum { COUNT = 10000 };
+    int fixed = 0, rising = 0, near = 0, same_epoch = 0, same_seed = 0;
+    for (int64_t i = 0; i < COUNT; i++) {
+        int64_t place = cs_windows_permute(3, 0, COUNT, i), next = cs_windows_permute(3, 0, COUNT, (i + 1) % COUNT);
+        fixed      += place == i;
+        rising     += place < next;
+        near       += labs(place - next) <= 100; /* expected: about 2 % */
+        same_epoch += place == cs_windows_permute(3, 1, COUNT, i);
+        same_seed  += place == cs_windows_permute(4, 0, COUNT, i);
+    }
+    ck_assert_int_lt(fixed, 15);
+    ck_assert_int_lt(same_epoch, 15);
+    ck_assert_int_lt(same_seed, 15);
+    ck_assert_int_gt(rising, COUNT / 2 - 300);
+    ck_assert_int_lt(rising, COUNT / 2 + 300);
+    ck_assert_int_gt(near, 120);
+    ck_assert_int_lt(near, 290);
+}
+END_TEST
+
+/* The order is part of what a checkpoint means: these places were written down once and must not move. */
+START_TEST(the_order_never_changes)
+{
+    static const int64_t places[] = { 524, 167, 904, 826, 532, 775, 53, 99 };
+    for (int64_t i = 0; i < 8; i++)
+        ck_assert_int_eq(cs_windows_permute(1234, i / 4, 1000, i % 4), places[i]);
+}
+END_TEST
+
+/* Shards of 10, 4, 0, 5, 1 and 9 tokens, windows of 4 + 1: 2, 0, 0, 1, 0 and 2 of them. */
+START_TEST(windows_stay_inside_shards)
+{
+    static const int32_t sizes[] = { 10, 4, 0, 5, 1, 9 }, first[] = { 0, 4, 300, 500, 504 };
+    for (int wide = 0; wide < 2; wide++) {
+        cs_windows *windows;
+        int32_t     inputs[4], targets[4];
+        for (int32_t s = 0; s < 6; s++) {
+            char name[32];
+            snprintf(name, sizeof name, "train-%05d.bin", s);
+            write_shard(name, wide ? 100000 : 1000, 100 * s, sizes[s]);
+        }
+        ck_assert_msg(open_pattern(&windows, "train-*.bin", 4, 1000) == CS_OK, "%s", cs_error());
+        ck_assert_int_eq(cs_windows_count(windows), 5);
+        for (int64_t index = 0; index < 5; index++) {
+            cs_windows_read_plain(windows, index, inputs, targets);
+            for (int t = 0; t < 4; t++) {
+                ck_assert_int_eq(inputs[t], first[index] + t);
+                ck_assert_int_eq(targets[t], first[index] + t + 1);
+            }
+        }
+        for (int64_t epoch = 0; epoch < 20; epoch++) {
+            int seen = 0;
+            for (int64_t index = 0; index < 5; index++) {
+                cs_windows_read(windows, 5 * epoch + index, inputs, targets);
+                ck_assert_int_eq(inputs[0], first[cs_windows_permute(42, epoch, 5, index)]);
+                for (int w = 0; w < 5; w++)
+                    seen |= (inputs[0] == first[w]) << w;
+            }
+            ck_assert_int_eq(seen, 31);
+        }
+        cs_windows_close(windows);
+    }
+}
+END_TEST
+
+START_TEST(unshuffled_is_file_order)
+{
+    cs_windows *windows;
+    int32_t     inputs[3], targets[3];
+    write_shard("b.bin", 100, 20, 10);
+    char second[512];
+    strcpy(second, path);
+    write_shard("a.bin", 100, 50, 10);
+    const char      *patterns[] = { second, path }; /* the order of the list wins over the alphabet */
+    cs_data_settings settings   = { patterns, 2, 3, false, 0, 0 };
+    ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_OK);
+    for (int64_t position = 0; position < 12; position++) {
+        static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
+        cs_windows_read(windows, position, inputs, targets);
+        ck_assert_int_eq(inputs[0], first[position % 6]);
+        ck_assert_int_eq(targets[2], first[position % 6] + 3);
+    }
+    cs_windows_close(windows);
+}
+END_TEST
+
+START_TEST(faults_are_named)
+{
+    cs_windows      *windows;
+    cs_data_settings empty = { .seq_len = 4 };
+    ck_assert_int_eq(cs_windows_open(&windows, &empty), CS_BAD_CONFIG);
+    ck_assert_int_eq(open_pattern(&windows, "none-*.bin", 4, 0), CS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "none-*.bin"));
+    ck_assert_ptr_null(windows);
+    write_shard("short.bin", 100, 0, 4);
+    ck_assert_int_eq(open_pattern(&windows, "short.bin", 4, 0), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "short.bin") && strstr(cs_error(), "5 tokens"), "%s", cs_error());
+    ck_assert_int_eq(open_pattern(&windows, "short.bin", 0, 0), CS_BAD_CONFIG);
+    ck_assert_int_eq(open_pattern(&windows, "short.bin", 3, 0), CS_OK);
+    cs_windows_close(windows);
+    cs_windows_close(NULL);
+}
+END_TEST
+
+START_TEST(tokens_beyond_the_vocabulary_are_named)
+{
+    cs_windows *windows;
+    write_shard("t-0.bin", 60000, 0, 5000);
+    write_shard("t-1.bin", 70000, 40000, 6000);
+    ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 45000), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "t-1.bin") && strstr(cs_error(), "token 45000 at position 5000"), "%s", cs_error());
+    ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 46000), CS_OK);
+    cs_windows_close(windows);
+    ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 0), CS_OK);
+    cs_windows_close(windows);
+}
+END_TEST
+
+/* The shard's own vocabulary size binds too, and a 32-bit token must not turn into a masked target. */
+START_TEST(tokens_beyond_the_shard_are_named)
+{
+    cs_windows *windows;
+    uint16_t    broken = 256;
+    int32_t     llmc[256 + 10] = { 20240801, 7, 10 };
+    write_shard("own.bin", 256, 0, 200);
+    FILE *file = fopen(path, "r+");
+    ck_assert_int_eq(fseek(file, 64 + 2 * 77, SEEK_SET), 0);
+    ck_assert_uint_eq(fwrite(&broken, sizeof broken, 1, file), 1);
+    fclose(file);
+    ck_assert_int_eq(open_pattern(&windows, "own.bin", 8, 50257), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "token 256 at position 77"), "%s", cs_error());
+    llmc[256 + 6] = -1;
+    snprintf(path, sizeof path, "%s/llmc.bin", folder);
+    file = fopen(path, "w");
+    ck_assert_uint_eq(fwrite(llmc, sizeof llmc, 1, file), 1);
+    fclose(file);
+    ck_assert_int_eq(open_pattern(&windows, "llmc.bin", 4, 0), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "token 4294967295 at position 6"), "%s", cs_error());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("windows");
+    TCase *cases = tcase_create("windows");
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, make_folder, remove_folder);
+    tcase_add_test(cases, every_count_is_permuted);
+    tcase_add_test(cases, huge_counts_stay_inside);
+    tcase_add_test(cases, places_are_spread_evenly);
+    tcase_add_test(cases, orders_are_thorough_and_differ);
+    tcase_add_test(cases, the_order_never_changes);
+    tcase_add_test(cases, windows_stay_inside_shards);
+    tcase_add_test(cases, unshuffled_is_file_order);
+    tcase_add_test(cases, faults_are_named);
+    tcase_add_test(cases, tokens_beyond_the_vocabulary_are_named);
+    tcase_add_test(cases, tokens_beyond_the_shard_are_named);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
