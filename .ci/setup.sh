@@ -35,7 +35,7 @@ missing_to_build()
     if ! have_command cc || ! have_command make || ! have_library stdio.h; then echo build-essential; fi
     have_command cmake || echo cmake
     have_command pkg-config || echo pkg-config
-    if ! have_library jansson.h -ljansson; then echo libjansson-dev; fi
+    pkg-config --exists jansson 2>/dev/null || echo libjansson-dev
     if ! have_library dnnl.h -ldnnl; then echo libdnnl-dev; fi
 }
 

@@ -41,14 +41,13 @@ cs_memory cs_memory_of(const cs_engine *engine)
     return memory;
 }
 
-/* A step lasts from the end of the one before, so that the program's own time counts. The first report measures no
- * roof: it should come soon. */
+/* A step lasts from the end of the one before, so that the program's own time counts. */
 void cs_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double      now = cs_report_now(), flops = cs_device_flops(engine->device);
     double      rows           = (double)(engine->settings->train_batch_size * engine->length);
-    double      roof           = metrics->step > 1 ? cs_device_roof(engine->device, engine->zero.dtype) : 0;
+    double      roof           = cs_device_roof(engine->device, engine->zero.dtype); /* measured now, the first time */
     metrics->step_seconds      = now - engine->started;
     metrics->tokens_per_second = rows / metrics->step_seconds;
     metrics->peak_share        = roof > 0 ? (flops - engine->flops_before) / (roof * metrics->step_seconds) : 0;

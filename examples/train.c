@@ -382,8 +382,9 @@ typedef struct {
     progress_line progress;
     const char *output;
     int64_t    steps;
+    bool       fitted; /* steps follow from this machine's speed */
     double     best, started;
-    int64_t    first; /* the step this run began at */
+    int64_t    first;  /* the step this run began at */
 } training;
 
 static double validate(training *run)
@@ -401,13 +402,14 @@ static double validate(training *run)
 static void save(training *run)
 {
     cs_metrics m = cs_last_step(run->engine);
-    char       client[512], best[40] = "null";
+    char       client[512], best[40] = "null", fitted[64] = "";
     if (!isnan(run->best))
         snprintf(best, sizeof best, "%.17g", run->best);
+    if (run->fitted)
+        snprintf(fitted, sizeof fitted, ", \"fitted_steps\": %" PRId64, run->steps);
     snprintf(client, sizeof client,
              "{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
-             ", \"best_valid_loss\": %s, \"steps\": %" PRId64 "}",
-             m.step, m.epoch, m.samples, m.tokens, best, run->steps);
+             ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
     CS_MUST(cs_save_checkpoint(run->engine, run->output, NULL, client));
     end_line(&run->progress);
     say("saved %s/global_step%" PRId64, run->output, m.step);
@@ -425,7 +427,8 @@ static void fit_steps(training *run, double seconds)
     end_line(&run->progress);
     say("%.2f s a step on this machine: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; --steps N decides "
         "otherwise)", seconds, fitting, run->steps, wanted);
-    run->steps = fitting;
+    run->steps  = fitting;
+    run->fitted = true;
     cs_set_total_steps(run->engine, run->steps);
 }
 
@@ -468,9 +471,10 @@ static void resume(training *run, const command_line *options)
     else if (status == CS_NOT_FOUND)
         return;
     CS_MUST(status);
-    const char *steps = client ? strstr(client, "\"steps\": ") : NULL;
-    if (steps && !options->steps_given) {
-        run->steps = atoll(steps + 9);
+    const char *fitted = client ? strstr(client, "\"fitted_steps\": ") : NULL;
+    if (fitted && !options->steps_given) {
+        run->steps  = atoll(fitted + 16);
+        run->fitted = true;
         cs_set_total_steps(run->engine, run->steps);
     }
     const char *best = client ? strstr(client, "\"best_valid_loss\": ") : NULL;

@@ -128,7 +128,8 @@ void cs_console_redraw(cs_console *console, const void *owner, const char *prefi
 static size_t state_fitting(const cs_console *console)
 {
     struct winsize size;
-    if (ioctl(console->fd, TIOCGWINSZ, &size) < 0 || size.ws_col < 2 || memchr(console->state, '\033', console->state_length))
+    if (ioctl(console->fd, TIOCGWINSZ, &size) < 0 || size.ws_col < 2 ||
+        memchr(console->state, '\033', console->state_length))
         return console->state_length;
     size_t characters = 0;
     for (size_t i = 0; i < console->state_length; i++) {

@@ -51,7 +51,8 @@ static void print_cause(const cs_watch *watch, int status, char text[TEXT_BYTES]
     }
     int     number = WTERMSIG(status);
     int64_t before = watch->oom_kills, after = number == SIGKILL ? cs_cgroup_oom_kills() : -1;
-    int     used   = snprintf(text, TEXT_BYTES, "%s (signal %d), not sent by cspeed", cs_codes_signal_name(number), number);
+    int     used   = snprintf(text, TEXT_BYTES, "%s (signal %d), not sent by cspeed", cs_codes_signal_name(number),
+                              number);
     if (before >= 0 && after > before)
         snprintf(text + used, TEXT_BYTES - (size_t)used,
                  "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", before, after);
@@ -59,9 +60,9 @@ static void print_cause(const cs_watch *watch, int status, char text[TEXT_BYTES]
         snprintf(text + used, TEXT_BYTES - (size_t)used, "; core dumped");
 }
 
-static const char *collective_name(const cs_beat *beat)
+static const char *collective_name(cs_beat *beat)
 {
-    int index = atomic_load(&((cs_beat *)(uintptr_t)beat)->collective);
+    int index = atomic_load(&beat->collective);
     return index > CS_BEAT_NONE && index <= CS_BEAT_RECEIVE ? cs_beat_names[index] : "";
 }
 
@@ -128,7 +129,8 @@ static void say_others(const cs_watch *watch)
         }
     }
     cs_output_say(watch->output, "also failed     %s", failed ? also : "none");
-    cs_output_say(watch->output, "ended by cspeed %d rank%s, %d of them by SIGKILL", stopped, stopped == 1 ? "" : "s", killed);
+    cs_output_say(watch->output, "ended by cspeed %d rank%s, %d of them by SIGKILL", stopped, stopped == 1 ? "" : "s",
+                  killed);
 }
 
 static void print_left(const cs_watch *watch, char text[TEXT_BYTES])
@@ -142,7 +144,8 @@ static void say_block(const cs_watch *watch, const char *elapsed)
 {
     const cs_process *first = &watch->processes[watch->first];
     char              text[TEXT_BYTES];
-    cs_output_say(watch->output, "%s job %s FAILED (exit %d) after %s", rule, watch->job->id, cs_watch_code(watch), elapsed);
+    cs_output_say(watch->output, "%s job %s FAILED (exit %d) after %s", rule, watch->job->id, cs_watch_code(watch),
+                  elapsed);
     print_moment(first->ended, text);
     cs_output_say(watch->output, "first failure   rank %d (pid %d) at %s", watch->first, first->pid, text);
     print_cause(watch, first->status, text);

@@ -18,7 +18,7 @@ typedef struct {
     const char *names; /* separated by spaces; a single letter is a short flag */
     kind        kind;
     size_t      offset;
-    const char *value; /* how help calls it; of a CHOICE its values; of INERT and REFUSED the harmless values, "" for any */
+    const char *value; /* how help calls it; of a CHOICE its values; of REFUSED the harmless ones, NULL: none is */
     const char *text;  /* what it does, or why it is refused */
 } option;
 
@@ -30,14 +30,17 @@ static const option options_table[] = {
     { "num_gpus num_accelerators nproc_per_node", COUNT, FIELD(ranks), "N|auto",
       "ranks to start. Off CUDA a \"gpu\" slot is a CPU rank. Default: one a NUMA node; at most one a core" },
     { "oversubscribe", SWITCH, FIELD(oversubscribe), NULL, "allow more ranks than cores; ranks are then not pinned" },
-    { "bind", CHOICE, FIELD(bind), "auto|none|core", "pin each rank to cores of its own (auto: if there are enough)" },
-    { "master_port", PORT, FIELD(master_port), "P", "MASTER_PORT for the ranks. Default: a free one, held for the job" },
+    { "bind", CHOICE, FIELD(bind), "auto|none|core",
+      "pin each rank to cores of its own (auto: if there are enough)" },
+    { "master_port", PORT, FIELD(master_port), "P",
+      "MASTER_PORT for the ranks. Default: a free one, held for the job" },
     { "log_dir", TEXT, FIELD(log_dir), "DIR", "also write DIR/attempt_0/RANK.out and RANK.err, every byte as it came" },
     { "prefix", TEXT, FIELD(prefix), "TEXT",
       "begin every line of every rank so; {rank} {local_rank} {node} {host} {stream} are replaced. "
       "Default: \"1| \" for rank 1 and so on, nothing for rank 0" },
     { "no_prefix", SWITCH, FIELD(no_prefix), NULL, "no prefix for any rank" },
-    { "grace", SECONDS, FIELD(grace_seconds), "S", "from the stop signal to SIGKILL, for all ranks at once. Default: 30" },
+    { "grace", SECONDS, FIELD(grace_seconds), "S",
+      "from the stop signal to SIGKILL, for all ranks at once. Default: 30" },
     { "stop_signal", SIGNAL, FIELD(stop_signal), "SIG", "what asks ranks to end. Default: TERM" },
     { "timeout", SECONDS, FIELD(timeout_seconds), "T", "end the job after T (90, 15m, 2h, 1d) with exit code 124" },
     { "quiet q", SWITCH, FIELD(quiet), NULL, "no banner" },
@@ -61,8 +64,10 @@ static const option options_table[] = {
     { "no_ssh no_ssh_check force_multi", REFUSED_SWITCH, 0, NULL, REMOTE },
     { "min_elastic_nodes max_elastic_nodes restart_delay restart_on spare", REFUSED, 0, NULL, RESTART },
     { "elastic_training restart_dead_node", REFUSED_SWITCH, 0, NULL, RESTART },
-    { "module m", REFUSED_SWITCH, 0, NULL, "programs are executed directly; name the interpreter: python3 -m MODULE" },
-    { "bind_core_list numa_binding", REFUSED, 0, NULL, "a list of cores comes from outside: taskset -c LIST cspeed ..." },
+    { "module m", REFUSED_SWITCH, 0, NULL,
+      "programs are executed directly; name the interpreter: python3 -m MODULE" },
+    { "bind_core_list numa_binding", REFUSED, 0, NULL,
+      "a list of cores comes from outside: taskset -c LIST cspeed ..." },
     { "enable_each_rank_log redirects r tee t", REFUSED, 0, NULL, "files for each rank are what --log_dir writes" },
     { "autotuning", REFUSED, 0, NULL, "there is no tuner in this build" },
     { "save_pid", REFUSED_SWITCH, 0, NULL, "the banner's job id finds every process: CSPEED_JOB_ID" },
@@ -71,7 +76,7 @@ static const option options_table[] = {
 
 enum { OPTION_COUNT = (int)(sizeof options_table / sizeof *options_table), NAME_BYTES = 64 };
 
-/* The names of an option, one a call; `place` begins as option->names. Copies into `name` and says whether there was one. */
+/* The names of an option, one a call; `place` begins as option->names. False after the last. */
 static bool next_name(const char **place, char name[NAME_BYTES])
 {
     size_t length = strcspn(*place, " ");
@@ -150,7 +155,8 @@ static int read_whole(const char *flag, const char *value, long from, long to, i
     char *end;
     long  number = strtol(value, &end, 10);
     if (end == value || *end || number < from || number > to)
-        return cs_codes_fail(CS_CODE_USAGE, "%s takes a whole number from %ld to %ld, not \"%s\"", flag, from, to, value);
+        return cs_codes_fail(CS_CODE_USAGE, "%s takes a whole number from %ld to %ld, not \"%s\"", flag, from, to,
+                             value);
     *field = (int)number;
     return 0;
 }

@@ -36,9 +36,11 @@ int cs_output_poll(const cs_output *output, struct pollfd *polled);
 /* Reads what is there, shows what is due, writes what goes. Returns whether anything was read. */
 bool cs_output_serve(cs_output *output, int64_t now);
 
-int64_t cs_output_due(const cs_output *output); /* when cs_output_serve has something to do without input; INT64_MAX: never */
-bool    cs_output_waits(const cs_output *output); /* for a console to take what is queued */
-void    cs_output_finish(cs_output *output);      /* the ranks have ended: unfinished lines are lines now */
+/* When cs_output_serve has something to do without input; INT64_MAX: never. */
+int64_t cs_output_due(const cs_output *output);
+
+bool cs_output_waits(const cs_output *output); /* for a console to take what is queued */
+void cs_output_finish(cs_output *output);      /* the ranks have ended: unfinished lines are lines now */
 
 /* Says the last lines of a rank's stderr, each behind `prefix`. Returns how many. */
 int cs_output_say_tail(cs_output *output, int rank, const char *prefix, int most);

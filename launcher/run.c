@@ -20,7 +20,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { BANNER_RANKS = 16, CORES_BYTES = 128 };
+enum { BANNER_RANKS = 8, CORES_BYTES = 128, BANNER_BYTES = 2048, THREADS_BYTES = 96 };
 
 /* How wide the terminal is that stdout is; 0 when it is none that can redraw a line. */
 static int terminal_columns(void)
@@ -32,35 +32,44 @@ static int terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
-static void say_ranks(cs_output *output, const cs_job *job)
+/* "rank 0 on core 0, rank 1 on core 1" */
+static void print_places(const cs_job *job, char text[BANNER_BYTES])
 {
     char cores[CORES_BYTES];
+    int  used = 0;
     for (int rank = 0; rank < job->rank_count && rank < BANNER_RANKS; rank++) {
         cs_cores_print(&job->seats[rank].cpus, cores, sizeof cores);
-        cs_output_say(output, "  rank %-4d core%s %s", rank, CPU_COUNT(&job->seats[rank].cpus) == 1 ? " " : "s", cores);
+        used += snprintf(text + used, BANNER_BYTES - (size_t)used, "%srank %d on core%s %s", rank ? ", " : "", rank,
+                         CPU_COUNT(&job->seats[rank].cpus) == 1 ? "" : "s", cores);
     }
     if (job->rank_count > BANNER_RANKS)
-        cs_output_say(output, "  and %d more (--dry_run lists all)", job->rank_count - BANNER_RANKS);
+        snprintf(text + used, BANNER_BYTES - (size_t)used, " ... (--dry_run lists all)");
+}
+
+static void print_threads(const cs_job *job, char text[THREADS_BYTES])
+{
+    const char *told = getenv("OMP_NUM_THREADS");
+    int         most = job->seats[0].threads, least = job->seats[job->rank_count - 1].threads;
+    if (told)
+        snprintf(text, THREADS_BYTES, "OMP_NUM_THREADS=%s", told);
+    else if (!job->tell_threads)
+        snprintf(text, THREADS_BYTES, "threads as the program chooses");
+    else if (least < most)
+        snprintf(text, THREADS_BYTES, "%d or %d threads each", least, most);
+    else
+        snprintf(text, THREADS_BYTES, "%d thread%s each", most, most == 1 ? "" : "s");
 }
 
 static void say_banner(cs_output *output, const cs_job *job)
 {
-    const char *told    = getenv("OMP_NUM_THREADS");
-    int         threads = job->seats[job->rank_count - 1].threads;
-    char        each[64];
-    if (told)
-        snprintf(each, sizeof each, "OMP_NUM_THREADS=%s", told);
-    else if (job->tell_threads)
-        snprintf(each, sizeof each, "%d thread%s each", threads, threads == 1 ? "" : "s");
-    else
-        snprintf(each, sizeof each, "threads as the program chooses");
-    cs_output_say(output, "cspeed %s  job %s  1 node x %d = %d rank%s  master 127.0.0.1:%d%s%s", CS_VERSION, job->id,
-                  job->rank_count, job->rank_count, job->rank_count == 1 ? "" : "s", job->port,
-                  *output->log_dir ? "  logs " : "", output->log_dir);
-    cs_output_say(output, "  off CUDA a \"gpu\" slot is a CPU rank: %d, %s, %s", job->rank_count,
-                  job->bound ? "each on cores of its own" : "not pinned to cores", each);
+    char places[BANNER_BYTES] = "not pinned to cores", threads[THREADS_BYTES];
     if (job->bound)
-        say_ranks(output, job);
+        print_places(job, places);
+    print_threads(job, threads);
+    cs_output_say(output, "cspeed %s  job %s  %d rank%s on this machine  master 127.0.0.1:%d%s%s", CS_VERSION, job->id,
+                  job->rank_count, job->rank_count == 1 ? "" : "s", job->port, *output->log_dir ? "  logs " : "",
+                  output->log_dir);
+    cs_output_say(output, "  off CUDA a \"gpu\" slot is a CPU rank: %s; %s", places, threads);
     if (job->options->verbose)
         cs_output_say(output, "  program %s", job->program);
 }

@@ -15,9 +15,11 @@ void cs_stream_open(cs_stream *stream, cs_console *console)
 
 static void end_line(cs_stream *stream, cs_console_end end)
 {
-    cs_console_print(stream->console, stream, stream->prefix, stream->line, stream->length, end);
-    stream->length  = 0;
-    stream->show_at = INT64_MAX;
+    if (!stream->line_printed)
+        cs_console_print(stream->console, stream, stream->prefix, stream->line, stream->length, end);
+    stream->length       = 0;
+    stream->line_printed = false;
+    stream->show_at      = INT64_MAX;
     if (end == CS_CONSOLE_WHOLE) {
         stream->returned = stream->redraws = false;
         stream->state_at = INT64_MAX; /* the line has taken its place */
@@ -45,6 +47,7 @@ static void print_state(cs_stream *stream, int64_t now)
     cs_console_print(stream->console, stream, stream->prefix, stream->state, stream->state_length, CS_CONSOLE_WHOLE);
     stream->state_at      = INT64_MAX;
     stream->state_printed = now;
+    stream->line_printed  = stream->length <= sizeof stream->state && stream->show_at == INT64_MAX;
 }
 
 static void show_unfinished(cs_stream *stream, int64_t now)
@@ -71,7 +74,7 @@ static void take_text(cs_stream *stream, const char *text, size_t count, int64_t
 {
     if (stream->returned)
         stream->length = 0;
-    stream->returned = false;
+    stream->returned = stream->line_printed = false;
     for (size_t part; count; text += part, count -= part) {
         part = count < CS_STREAM_LINE_BYTES - stream->length ? count : CS_STREAM_LINE_BYTES - stream->length;
         memcpy(stream->line + stream->length, text, part);

@@ -22,6 +22,7 @@ typedef struct cs_stream {
     size_t      state_length;
     int64_t     state_at;      /* off a terminal: when the state becomes a line; INT64_MAX: there is none */
     int64_t     state_printed; /* when one last did */
+    bool        line_printed;  /* and the line holds nothing newer */
     char        tail[CS_STREAM_TAIL_BYTES];
     uint64_t    tail_count; /* bytes so far; the ring keeps the last */
 } cs_stream;

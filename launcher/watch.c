@@ -100,7 +100,10 @@ bool cs_watch_failed(const cs_watch *watch, int rank)
     if (process->alive || process->status == 0)
         return false;
     if (!process->stopped)
-        return true; /* else: a signal that was not ours struck before ours did */
+        return true;
+    if (cs_codes_of_status(process->status) == CS_CODE_PEER)
+        return true;
+    /* a signal that was not ours may have struck before ours did */
     int number = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
     return number && number != SIGKILL && number != watch->job->options->stop_signal;
 }
@@ -108,7 +111,8 @@ bool cs_watch_failed(const cs_watch *watch, int rank)
 /* Whether rank `a` is rather the cause than rank `b`. */
 static bool is_rather(const cs_watch *watch, int a, int b)
 {
-    int code_a = cs_codes_of_status(watch->processes[a].status), code_b = cs_codes_of_status(watch->processes[b].status);
+    int code_a = cs_codes_of_status(watch->processes[a].status);
+    int code_b = cs_codes_of_status(watch->processes[b].status);
     if ((code_a == CS_CODE_PEER) != (code_b == CS_CODE_PEER))
         return code_b == CS_CODE_PEER;
     if (code_a == code_b && cs_codes_explained(code_a))
@@ -248,8 +252,9 @@ static bool sleep_on(cs_watch *watch, int64_t now)
     if (cs_output_waits(watch->output) && due > now + SECOND)
         due = now + SECOND; /* a console that stands still is noticed by the clock */
     int64_t wait      = due == INT64_MAX ? -1 : due <= now ? 0 : (due - now) / 1000000 + 1;
+    int     guard_fd  = watch->abandoned ? -1 : watch->guard->alive_fd;
     watch->polled[count]     = (struct pollfd){ .fd = watch->signal_fd, .events = POLLIN };
-    watch->polled[count + 1] = (struct pollfd){ .fd = watch->abandoned ? -1 : watch->guard->alive_fd, .events = POLLIN };
+    watch->polled[count + 1] = (struct pollfd){ .fd = guard_fd, .events = POLLIN };
     if (poll(watch->polled, (nfds_t)count + 2, wait > 60000 ? 60000 : (int)wait) < 0)
         return false;
     return watch->polled[count + 1].revents != 0;

@@ -14,7 +14,14 @@
 #include "local.h"
 #include "output.h"
 
-typedef enum { CS_WATCH_RUNNING, CS_WATCH_SETTLING, CS_WATCH_STOPPING, CS_WATCH_KILLING, CS_WATCH_SWEEPING, CS_WATCH_DONE } cs_phase;
+typedef enum {
+    CS_WATCH_RUNNING,
+    CS_WATCH_SETTLING,
+    CS_WATCH_STOPPING,
+    CS_WATCH_KILLING,
+    CS_WATCH_SWEEPING,
+    CS_WATCH_DONE
+} cs_phase;
 
 enum { CS_WATCH_LEFT = 16 };
 

@@ -55,26 +55,31 @@ static bool is_real(cs_dtype dtype)
 
 static void put(void *data, int64_t at, cs_dtype dtype, number value)
 {
-    switch (dtype) {
-    case CS_F32:  ((float *)data)[at] = value.real; break;
-    case CS_BF16: ((uint16_t *)data)[at] = cs_float_to_bf16(value.real); break;
-    case CS_F16:  ((uint16_t *)data)[at] = cs_float_to_f16(value.real); break;
-    case CS_I32:  ((uint32_t *)data)[at] = (uint32_t)value.whole; break;
-    case CS_I64:  ((int64_t *)data)[at] = value.whole; break;
-    case CS_U8:   ((uint8_t *)data)[at] = (uint8_t)value.whole; break;
-    }
+    size_t   bytes = cs_dtype_bytes(dtype);
+    uint16_t half  = dtype == CS_BF16 ? cs_float_to_bf16(value.real) : cs_float_to_f16(value.real);
+    void    *from  = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
+    memcpy((char *)data + (size_t)at * bytes, from, bytes);
 }
 
 static number get(const void *data, int64_t at, cs_dtype dtype)
 {
+    const char *from = (const char *)data + (size_t)at * cs_dtype_bytes(dtype);
+    number      value = { 0 };
+    uint16_t    half  = 0;
+    int32_t     word  = 0;
     switch (dtype) {
-    case CS_F32:  return (number){ .real = ((const float *)data)[at] };
-    case CS_BF16: return (number){ .real = cs_bf16_to_float(((const uint16_t *)data)[at]) };
-    case CS_F16:  return (number){ .real = cs_f16_to_float(((const uint16_t *)data)[at]) };
-    case CS_I32:  return (number){ .whole = ((const int32_t *)data)[at] };
-    case CS_I64:  return (number){ .whole = ((const int64_t *)data)[at] };
-    default:      return (number){ .whole = ((const uint8_t *)data)[at] };
+    case CS_F32: memcpy(&value.real, from, sizeof value.real); break;
+    case CS_I32:
+        memcpy(&word, from, sizeof word);
+        value.whole = word;
+        break;
+    case CS_I64: memcpy(&value.whole, from, sizeof value.whole); break;
+    case CS_U8:  value.whole = *(const uint8_t *)from; break;
+    default:
+        memcpy(&half, from, sizeof half);
+        value.real = dtype == CS_BF16 ? cs_bf16_to_float(half) : cs_f16_to_float(half);
     }
+    return value;
 }
 
 /* Element `at` of a rank's vector: bits that look random, as this dtype can hold them. */
@@ -309,13 +314,12 @@ START_TEST(halves_round_as_everywhere)
             uint16_t a[8], b[8], out[8];
             for (int i = 0; i < 8; i++) {
                 a[i] = (uint16_t)(low + i);
-                b[i] = (uint16_t)((low + i) * 40503 >> 3);
+                b[i] = (uint16_t)((unsigned)(low + i) * 40503u >> 3);
             }
             cs_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
             for (int i = 0; i < 8; i++) {
                 float    sum    = get(a, i, dtypes[d]).real + get(b, i, dtypes[d]).real;
-                uint16_t should = 0;
-                put(&should, 0, dtypes[d], (number){ .real = sum });
+                uint16_t should = dtypes[d] == CS_BF16 ? cs_float_to_bf16(sum) : cs_float_to_f16(sum);
                 ck_assert_msg(isnan(sum) ? isnan(get(out, i, dtypes[d]).real) : out[i] == should, "%s: %04x + %04x is %04x",
                               dtype_names[dtypes[d]], a[i], b[i], out[i]);
             }

@@ -1,7 +1,8 @@
 /* test_crc.c - CRC32C against published vectors, and its two ways against each other. */
+#include "suite.h"
+
 #include "base/crc.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,17 +67,4 @@ START_TEST(continues)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("crc");
-    TCase *all   = tcase_create("all");
-    tcase_add_test(all, vectors);
-    tcase_add_test(all, both_ways_agree);
-    tcase_add_test(all, continues);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE_MAIN("crc", vectors, both_ways_agree, continues)

@@ -1,8 +1,8 @@
 /* test_safetensors.c - what the header reader takes, and what it refuses with which words. */
+#include "suite.h"
+
 #include "checkpoint/safetensors.h"
 
-#include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define A16 "{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
@@ -105,11 +105,10 @@ static const header_case cases[] = {
     { "{}", 1, "1 bytes of data" },
 };
 
-START_TEST(headers)
+static void try_case(const header_case *c)
 {
-    const header_case *c = &cases[_i];
-    cs_safetensors     header;
-    cs_status          status = cs_safetensors_parse(&header, c->text, strlen(c->text), c->data, "FILE");
+    cs_safetensors header;
+    cs_status      status = cs_safetensors_parse(&header, c->text, strlen(c->text), c->data, "FILE");
     if (!c->fault) {
         ck_assert_msg(status == CS_OK, "%s: %s", c->text, cs_error());
     } else {
@@ -117,6 +116,12 @@ START_TEST(headers)
         ck_assert_msg(strncmp(cs_error(), "FILE: ", 6) == 0 && strstr(cs_error(), c->fault), "%s: %s", c->text, cs_error());
     }
     cs_safetensors_close(&header);
+}
+
+START_TEST(headers)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        try_case(&cases[i]);
 }
 END_TEST
 
@@ -182,18 +187,4 @@ START_TEST(lengths)
 }
 END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("safetensors");
-    TCase *all   = tcase_create("all");
-    tcase_add_loop_test(all, headers, 0, (int)(sizeof cases / sizeof *cases));
-    tcase_add_test(all, depth_and_length);
-    tcase_add_test(all, what_is_read);
-    tcase_add_test(all, lengths);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
+SUITE_MAIN("safetensors", headers, depth_and_length, what_is_read, lengths)

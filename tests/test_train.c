@@ -129,7 +129,7 @@ static void resumes_with_the_same_bits(const char *precision, const char *more, 
     ck_assert_int_eq(lines_of("parts/metrics.jsonl"), 24);
     ck_assert(last_number("whole/metrics.jsonl", "\"loss\"") == last_number("parts/metrics.jsonl", "\"loss\""));
     ck_assert(last_number("whole/metrics.jsonl", "\"valid_loss\"") == last_number("parts/metrics.jsonl", "\"valid_loss\""));
-    ck_assert_double_lt(last_number("whole/metrics.jsonl", "\"loss\""), 5);
+    ck_assert_double_lt(last_number("whole/metrics.jsonl", "\"loss\""), 5.5); /* fp16 skips the first steps until its scale fits */
     shell_leave();
 }
 
@@ -203,9 +203,9 @@ START_TEST(config_help_prints_the_table)
 {
     shell_enter();
     expect(0, shell_run("%s/train --config_help", CS_BIN));
-    ck_assert(says("zero_optimization.stage"));
-    ck_assert(says("not supported"));
-    ck_assert(says("cspeed.steps"));
+    ck_assert(says("zero_optimization"));
+    ck_assert(says("not supported, because"));
+    ck_assert(says("fit_seconds"));
     ck_assert(says("n_embd"));
     shell_leave();
 }

@@ -3,6 +3,7 @@
 #include "base/must.h"
 #include "config/resolve.h"
 #include "config/sections.h"
+#include "models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,4 +218,5 @@ void cs_config_help(void)
             cs_schedule_help();
         }
     }
+    cs_models_help();
 }

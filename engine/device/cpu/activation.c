@@ -19,15 +19,16 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
     }
 }
 
-/* d/dx x s(2u) = s + x s (1 - s) 2 u' */
+/* d/dx x s(2u) = s + x s (1 - s) 2 u', where 1 - s is e s, exact for large u; e stays finite, so that 0 times it is 0. */
 static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         float square  = x[i] * x[i];
         float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * square);
         float slope   = TWICE_ROOT * (1 + 3 * CUBIC * square);
-        float s       = 1 / (1 + cs_elements_exp_one(-twice_u));
-        dx[i]         = dy[i] * (s + x[i] * slope * (s * (1 - s)));
+        float e       = cs_elements_exp_one(twice_u < -88 ? 88 : -twice_u);
+        float s       = 1 / (1 + e);
+        dx[i]         = dy[i] * (s + x[i] * slope * (e * s * s));
     }
 }
 

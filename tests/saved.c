@@ -1,0 +1,201 @@
+/* saved.c - a small state to save and load: tensors of every kind, whose values tell where and when they come from. */
+#include "saved.h"
+
+#include "base/log.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const cs_piece tensors[SAVED_TENSORS] = {
+    { "wte.weight", "weights", CS_F32, 2, { 37, 12 }, { 0 }, NULL },
+    { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0 }, NULL },
+    { "h.0.qkv", "weights", CS_F32, 2, { 12, 36 }, { 0 }, NULL },
+    { "conv", "weights", CS_F32, 3, { 3, 5, 7 }, { 0 }, NULL },
+    { "scalar", "weights", CS_F32, 0, { 0 }, { 0 }, NULL },
+    { "nothing", "weights", CS_F32, 2, { 3, 0 }, { 0 }, NULL },
+    { "half \"\xc3\xa9\"/..", "weights", CS_BF16, 2, { 13, 1 }, { 0 }, NULL },
+    { "deep", "weights", CS_F16, 4, { 2, 3, 2, 5 }, { 0 }, NULL },
+    { "state.wte.weight.exp_avg", "optim", CS_F32, 2, { 37, 12 }, { 0 }, NULL },
+    { "state.scalar.exp_avg", "optim", CS_F32, 0, { 0 }, { 0 }, NULL },
+    { "state.steps", "optim", CS_I64, 1, { 3 }, { 0 }, NULL },
+    { "state.flags", "optim", CS_U8, 1, { 11 }, { 0 }, NULL },
+};
+
+static int64_t count_of(const cs_piece *tensor)
+{
+    int64_t count = 1;
+    for (int i = 0; i < tensor->dims; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
+/* The element's bytes: small enough to be finite and different as any of the types. */
+static void value_of(char *bytes, int tensor, int64_t element, int64_t step)
+{
+    int64_t value = (tensor * 131 + element * 7 + step * 29) % 15000;
+    float   real  = (float)value;
+    if (tensors[tensor].dtype == CS_F32)
+        memcpy(bytes, &real, sizeof real);
+    else
+        memcpy(bytes, &value, cs_dtype_bytes(tensors[tensor].dtype));
+}
+
+static cs_range range_of(int tensor, int rank, int size, saved_deal deal)
+{
+    int64_t total = 0, before = 0, count = count_of(&tensors[tensor]);
+    for (int i = 0; i < SAVED_TENSORS; i++) {
+        before += i < tensor ? count_of(&tensors[i]) : 0;
+        total += count_of(&tensors[i]);
+    }
+    if (deal == SAVED_EACH)
+        return cs_range_part(count, rank, size);
+    cs_range flat = cs_range_part(total, rank, size);
+    flat          = cs_range_overlap(flat, (cs_range){ before, before + count });
+    return flat.from < flat.to ? (cs_range){ flat.from - before, flat.to - before } : (cs_range){ 0, 0 };
+}
+
+void saved_open(saved_pieces *pieces, int rank, int size, saved_deal deal, int64_t step)
+{
+    pieces->count = 0;
+    for (int i = 0; i < SAVED_TENSORS; i++) {
+        cs_piece piece = tensors[i];
+        size_t   bytes = cs_dtype_bytes(piece.dtype);
+        piece.range    = range_of(i, rank, size, deal);
+        if (cs_range_length(piece.range) == 0 && count_of(&piece) > 0)
+            continue;
+        piece.data = calloc((size_t)cs_range_length(piece.range) + 1, bytes);
+        for (int64_t at = piece.range.from; at < piece.range.to && step >= 0; at++)
+            value_of((char *)piece.data + (size_t)(at - piece.range.from) * bytes, i, at, step);
+        pieces->piece[pieces->count++] = piece;
+    }
+}
+
+void saved_close(saved_pieces *pieces)
+{
+    for (int i = 0; i < pieces->count; i++)
+        free(pieces->piece[i].data);
+}
+
+static int index_of(const char *name)
+{
+    int index = 0;
+    while (strcmp(tensors[index].name, name) != 0)
+        index++;
+    return index;
+}
+
+bool saved_holds(const saved_pieces *pieces, int64_t step)
+{
+    for (int i = 0; i < pieces->count; i++) {
+        const cs_piece *piece = &pieces->piece[i];
+        size_t          bytes = cs_dtype_bytes(piece->dtype);
+        for (int64_t at = piece->range.from; at < piece->range.to; at++) {
+            char wanted[8];
+            value_of(wanted, index_of(piece->name), at, step);
+            if (memcmp((char *)piece->data + (size_t)(at - piece->range.from) * bytes, wanted, bytes) != 0) {
+                fprintf(stderr, "%s: element %lld is not that of step %lld\n", piece->name, (long long)at, (long long)step);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+cs_comm *saved_world(void)
+{
+    cs_world         world;
+    cs_comm         *comm     = NULL;
+    cs_comm_settings settings = { .kind = "auto", .heap_bytes = 1 << 20 };
+    ck_assert_msg(cs_world_read(&world) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_comm_open(&comm, &world, &settings) == CS_OK, "%s", cs_error());
+    return comm;
+}
+
+static cs_status save_in(cs_comm *comm, saved_deal deal, const char *dir, const char *tag, int64_t step)
+{
+    saved_pieces          pieces;
+    json_t               *engine  = json_pack("{s:I}", "global_step", (json_int_t)step);
+    cs_checkpoint_content content = { .tag = tag, .step = step, .engine = engine, .config_text = "{}", .client_state = "{\"a\": 1}" };
+    saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, step);
+    content.pieces      = pieces.piece;
+    content.piece_count = pieces.count;
+    cs_status status    = cs_checkpoint_save(comm, dir, &content);
+    saved_close(&pieces);
+    json_decref(engine);
+    return status;
+}
+
+static cs_status load_in(cs_comm *comm, saved_deal deal, const char *dir, const char *tag, int64_t *step)
+{
+    cs_checkpoint_reader *reader;
+    saved_pieces          pieces;
+    CS_TRY(cs_checkpoint_open(&reader, comm, dir, tag));
+    *step = json_integer_value(json_object_get(cs_checkpoint_engine(reader), "global_step"));
+    saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, -1);
+    cs_status status = cs_checkpoint_read(reader, comm, pieces.piece, pieces.count);
+    if (status == CS_OK && !saved_holds(&pieces, *step))
+        status = cs_fail(CS_BAD_FILE, "wrong values were loaded");
+    if (status == CS_OK && strcmp(cs_checkpoint_client_state(reader), "{\"a\": 1}") != 0)
+        status = cs_fail(CS_BAD_FILE, "another client state was loaded");
+    saved_close(&pieces);
+    cs_checkpoint_close(reader);
+    return status;
+}
+
+cs_status saved_save(const char *dir, const char *tag, int64_t step)
+{
+    cs_comm  *comm   = saved_world();
+    cs_status status = save_in(comm, SAVED_FLAT, dir, tag, step);
+    cs_comm_close(comm);
+    return status;
+}
+
+cs_status saved_load(const char *dir, const char *tag, int64_t *step)
+{
+    int64_t   found;
+    cs_comm  *comm   = saved_world();
+    cs_status status = load_in(comm, SAVED_FLAT, dir, tag, step ? step : &found);
+    cs_comm_close(comm);
+    return status;
+}
+
+typedef struct {
+    saved_deal  deal;
+    const char *dir, *tag;
+    int64_t     step;
+} job;
+
+static int run_save(void *argument)
+{
+    const job *j      = argument;
+    cs_comm   *comm   = saved_world();
+    cs_status  status = save_in(comm, j->deal, j->dir, j->tag, j->step);
+    cs_comm_close(comm);
+    return status != CS_OK;
+}
+
+static int run_load(void *argument)
+{
+    const job *j      = argument;
+    cs_comm   *comm   = saved_world();
+    int64_t    step   = -1;
+    cs_status  status = load_in(comm, j->deal, j->dir, j->tag, &step);
+    if (status == CS_OK && step != j->step)
+        status = cs_fail(CS_BAD_FILE, "loaded step %lld, not %lld", (long long)step, (long long)j->step);
+    cs_comm_close(comm);
+    return status != CS_OK;
+}
+
+void saved_save_ranks(int ranks, saved_deal deal, const char *dir, const char *tag, int64_t step)
+{
+    job j = { deal, dir, tag, step };
+    ck_assert_msg(cs_spawn(ranks, run_save, &j) == CS_OK, "%s", cs_error());
+}
+
+void saved_load_ranks(int ranks, saved_deal deal, const char *dir, const char *tag, int64_t step)
+{
+    job j = { deal, dir, tag, step };
+    ck_assert_msg(cs_spawn(ranks, run_load, &j) == CS_OK, "%s", cs_error());
+}

@@ -1,0 +1,316 @@
+/* test_checkpoint.c - what is saved comes back: at other world sizes and types, under any tag; old ones go as told. */
+#include "saved.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/log.h"
+#include "checkpoint/tag.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool exists(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0;
+}
+
+static void expect_latest(const char *tag)
+{
+    size_t bytes;
+    char  *text = shell_read("out/latest", &bytes);
+    ck_assert_str_eq(text, tag);
+    free(text);
+}
+
+#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
+#define SHOULD_SAY(call, status, words)                                                                                \
+    do {                                                                                                               \
+        ck_assert_int_eq(call, status);                                                                                \
+        ck_assert_msg(strstr(cs_error(), words) != NULL, "%s", cs_error());                                            \
+    } while (0)
+
+START_TEST(any_world_to_any_world)
+{
+    shell_enter();
+    for (int deal = SAVED_FLAT; deal <= SAVED_EACH; deal++) {
+        for (int ranks = 1; ranks <= 4; ranks++) {
+            saved_save_ranks(ranks, (saved_deal)deal, "out", "x", ranks + 10 * deal);
+            for (int others = 1; others <= 4; others++)
+                saved_load_ranks(others, (saved_deal)((deal + others) % 2), "out", NULL, ranks + 10 * deal);
+        }
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Ranks without elements, and files numbered without a hole. */
+START_TEST(more_ranks_than_elements)
+{
+    shell_enter();
+    saved_save_ranks(7, SAVED_EACH, "out", "x", 3);
+    saved_load_ranks(5, SAVED_FLAT, "out", NULL, 3);
+    ck_assert_int_eq(shell_run("cd out/x/weights && n=$(ls | wc -l) && for i in $(seq $n); do "
+                               "[ -f $(printf shard-%%05d-of-%%05d.safetensors $i $n) ] || exit 1; done"), 0);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(types_convert)
+{
+    static const cs_dtype dtypes[] = { CS_F32, CS_BF16, CS_F16 };
+    float                 wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
+    cs_comm              *comm    = saved_world();
+    cs_piece              piece   = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
+    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
+    shell_enter();
+    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    for (int from = 0; from < 3; from++) {
+        uint16_t              stored[6], got[12];
+        cs_checkpoint_reader *reader;
+        piece.dtype = dtypes[from];
+        piece.data  = from ? (void *)stored : (void *)wide;
+        if (from) { /* as the reader converts it; then saved as that type */
+            SHOULD(cs_checkpoint_open(&reader, comm, "out", "t"));
+            SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+            cs_checkpoint_close(reader);
+            content.tag = "u";
+            SHOULD(cs_checkpoint_save(comm, "out", &content));
+        }
+        for (int to = 0; to < 3; to++) {
+            float back[6];
+            SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
+            piece.dtype = dtypes[to];
+            piece.data  = to ? (void *)got : (void *)back;
+            SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+            cs_checkpoint_close(reader);
+            if (to == 0)
+                ck_assert_mem_eq(back, wide, sizeof wide);
+            else if (to == from)
+                ck_assert_mem_eq(got, stored, sizeof stored);
+        }
+        SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
+        piece.dtype = CS_I32;
+        SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "there and I32 here");
+        cs_checkpoint_close(reader);
+    }
+    shell_leave();
+    cs_comm_close(comm);
+}
+END_TEST
+
+START_TEST(texts_come_back)
+{
+    cs_comm              *comm       = saved_world();
+    json_t               *engine     = json_pack("{s:I, s:f}", "samples", (json_int_t)1 << 60, "scale", 0.5);
+    json_t               *aliases    = json_pack("{s:s}", "lm_head.weight", "wte");
+    json_t               *provenance = json_pack("{s:i}", "world_size", 1);
+    const char           *state      = " {\"b\":1,\n\"a\": \"\xc3\xa9\"}\n\n";
+    cs_checkpoint_reader *reader;
+    cs_checkpoint_content content = { .tag = "a", .client_state = state, .config_text = "// as it was\n{}", .engine = engine,
+                                      .aliases = aliases, .provenance = provenance, .step = 5 };
+    shell_enter();
+    SHOULD(cs_checkpoint_save(comm, "deep/down/out/", &content));
+    SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
+    ck_assert_str_eq(cs_checkpoint_client_state(reader), state);
+    ck_assert_str_eq(cs_checkpoint_tag(reader), "a");
+    ck_assert(json_equal(cs_checkpoint_engine(reader), engine));
+    ck_assert(json_equal(cs_checkpoint_provenance(reader), provenance));
+    cs_checkpoint_close(reader);
+    content.client_state = NULL;
+    SHOULD(cs_checkpoint_save(comm, "deep/down/out", &content));
+    SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
+    ck_assert_ptr_null(cs_checkpoint_client_state(reader));
+    cs_checkpoint_close(reader);
+    ck_assert(!exists("deep/down/out/a/client_state.json"));
+    size_t bytes;
+    char  *text = shell_read("deep/down/out/a/ds_config.json", &bytes);
+    ck_assert_str_eq(text, content.config_text);
+    free(text);
+    shell_leave();
+    json_decref(engine);
+    json_decref(aliases);
+    json_decref(provenance);
+    cs_comm_close(comm);
+}
+END_TEST
+
+START_TEST(tags)
+{
+    static const struct {
+        const char *tag, *name;
+    } rows[] = {
+        { "global_step10", "global_step10" }, { "a b/c", "a%20b%2Fc" },   { "..", "%2E." },    { ".hidden", "%2Ehidden" },
+        { "latest", "%6Catest" },             { "\xc3\xa9%", "%C3%A9%25" }, { "a\nb", "a%0Ab" }, { "/etc", "%2Fetc" },
+    };
+    char name[CS_TAG_BYTES], path[300], longest[300];
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        SHOULD(cs_tag_escape(name, rows[i].tag));
+        ck_assert_str_eq(name, rows[i].name);
+        SHOULD(saved_save("out", rows[i].tag, (int64_t)i));
+        expect_latest(rows[i].tag);
+        snprintf(path, sizeof path, "out/%s/manifest.json", rows[i].name);
+        ck_assert(exists(path));
+        SHOULD(saved_load("out", NULL, NULL));
+        SHOULD(saved_load("out", rows[i].tag, NULL));
+    }
+    memset(longest, 'x', sizeof longest);
+    longest[255] = 0;
+    SHOULD(saved_save("out", longest, 1));
+    SHOULD(saved_load("out", NULL, NULL));
+    longest[254] = '/';
+    SHOULD_SAY(saved_save("out", longest, 1), CS_BAD_CONFIG, "255 bytes");
+    SHOULD_SAY(saved_save("out", "", 1), CS_BAD_CONFIG, "names no directory");
+    SHOULD_SAY(saved_save("out", "\xff", 1), CS_BAD_CONFIG, "UTF-8");
+    SHOULD_SAY(saved_load("out", "nope", NULL), CS_NOT_FOUND, "global_step10");
+    SHOULD_SAY(saved_load("nowhere", NULL, NULL), CS_NOT_FOUND, "nowhere");
+    ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1); /* nothing hidden is left */
+    shell_leave();
+}
+END_TEST
+
+START_TEST(saving_a_tag_again)
+{
+    int64_t step;
+    shell_enter();
+    for (int64_t i = 0; i < 4; i++) {
+        SHOULD(saved_save("out", "same", i));
+        SHOULD(saved_load("out", "same", &step));
+        ck_assert_int_eq(step, i);
+    }
+    ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'latest same ' ]"), 0);
+    shell_leave();
+}
+END_TEST
+
+/* keep_last 2, keep_every 4: of steps 1 to 9, then step 3 again under another name. */
+START_TEST(pruning)
+{
+    cs_comm              *comm    = saved_world();
+    cs_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4 };
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir -p out/notes out/broken && echo keep > out/notes/x && echo '{}' > out/broken/manifest.json"), 0);
+    for (int step = 1; step <= 9; step++) {
+        char tag[32];
+        snprintf(tag, sizeof tag, "step/%d", step);
+        content.tag  = tag;
+        content.step = step;
+        SHOULD(cs_checkpoint_save(comm, "out", &content));
+        if (step == 2)
+            ck_assert_int_eq(shell_run("cp -r out/step%%2F1 out/mine"), 0);
+    }
+    ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ] || ls -A out"), 0);
+    content.tag  = "old";
+    content.step = 3; /* not among the last two by step, but it is what latest names */
+    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    ck_assert(exists("out/old/manifest.json"));
+    ck_assert(exists("out/step%2F8/manifest.json"));
+    ck_assert(exists("out/step%2F9/manifest.json"));
+    shell_leave();
+    cs_comm_close(comm);
+}
+END_TEST
+
+START_TEST(pieces_must_fit_together)
+{
+    float                 data[64] = { 0 };
+    cs_comm              *comm     = saved_world();
+    cs_piece              piece[2] = { { "w", "weights", CS_F32, 2, { 8, 8 }, { 0, 32 }, data },
+                                       { "w", "weights", CS_F32, 2, { 8, 8 }, { 32, 64 }, data } };
+    cs_checkpoint_content content  = { .tag = "t", .config_text = "{}", .pieces = piece, .piece_count = 2 };
+    shell_enter();
+    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    piece[1].range.from = 31;
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 31 to 32 of tensor w are written twice");
+    piece[1].range.from = 34;
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 34 of tensor w are written by no rank");
+    piece[1].range = (cs_range){ 32, 60 };
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 60 to 64 of tensor w are written by no rank");
+    piece[1].range = (cs_range){ 32, 65 };
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 65 of 64");
+    piece[1].range  = (cs_range){ 32, 64 };
+    piece[1].folder = "optim";
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "disagree about the type, shape or folder of tensor w");
+    piece[1].folder = "elsewhere";
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "no folder of a checkpoint");
+    piece[1].name = "__metadata__";
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "cannot name a tensor");
+    ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'latest t ' ]"), 0);
+    shell_leave();
+    cs_comm_close(comm);
+}
+END_TEST
+
+/* Every rank misses something else; every rank hears of all. */
+static int want_too_much(void *argument)
+{
+    static float          data[8];
+    cs_comm              *comm = saved_world();
+    cs_checkpoint_reader *reader;
+    cs_piece              piece[3] = { { "absent", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data },
+                                       { "h.0.ln.weight", "weights", CS_F32, 2, { 2, 4 }, { 0, 4 }, data },
+                                       { "nowhere", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data } };
+    (void)argument;
+    cs_status status = cs_checkpoint_open(&reader, comm, "out", NULL);
+    if (status == CS_OK)
+        status = cs_checkpoint_read(reader, comm, piece + cs_comm_rank(comm), 2);
+    bool heard = status == CS_BAD_FILE && strstr(cs_error(), "absent is missing; h.0.ln.weight is [12] there and [2, 4] here; "
+                                                             "nowhere is missing");
+    if (status == CS_OK)
+        cs_fail(CS_BAD_FILE, "it was read");
+    cs_checkpoint_close(reader);
+    cs_comm_close(comm);
+    return heard ? 0 : 1;
+}
+
+START_TEST(what_is_missing_is_told_together)
+{
+    shell_enter();
+    SHOULD(saved_save("out", "t", 1));
+    SHOULD(cs_spawn(2, want_too_much, NULL));
+    shell_leave();
+}
+END_TEST
+
+/* Many blocks of 16 MiB, ranges that begin inside of them, and a file that is damaged beyond what is read. */
+START_TEST(large_tensors)
+{
+    enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */
+    float                *data    = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
+    cs_comm              *comm    = saved_world();
+    cs_piece              piece   = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
+    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
+    cs_checkpoint_reader *reader;
+    shell_enter();
+    for (int i = 0; i < COUNT + TAIL; i++)
+        data[i] = (float)(i * 3 % 1000003);
+    SHOULD(cs_checkpoint_save(comm, "out", &content));
+    SHOULD(cs_checkpoint_open(&reader, comm, "out", NULL));
+    piece.data = back;
+    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+    ck_assert(memcmp(back, data, (COUNT + TAIL) * sizeof *data) == 0);
+    piece.range = (cs_range){ (4 << 20) - 3, (8 << 20) + 5 };
+    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+    ck_assert(memcmp(back, data + piece.range.from, (size_t)cs_range_length(piece.range) * sizeof *data) == 0);
+    FILE *file = fopen("out/t/weights/shard-00001-of-00001.safetensors", "r+b");
+    fseek(file, 40 << 20, SEEK_SET);
+    fputc(~fgetc(file), file);
+    fclose(file);
+    piece.range = (cs_range){ 0, 8 << 20 };
+    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+    piece.range.to++;
+    SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "shard-00001-of-00001.safetensors: block 2 of tensor w");
+    cs_checkpoint_close(reader);
+    shell_leave();
+    cs_comm_close(comm);
+    free(data);
+    free(back);
+}
+END_TEST
+
+SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert, texts_come_back, tags, saving_a_tag_again,
+           pruning, pieces_must_fit_together, what_is_missing_is_told_together, large_tensors)

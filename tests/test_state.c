@@ -1,0 +1,183 @@
+/* test_state.c - operations on flat state: sums with the same bits however they are cut, the optimizer's walk, first values. */
+#include "near.h"
+#include "suite.h"
+
+#include "base/rng.h"
+#include "device/device.h"
+#include "device/state.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "optim/rules.h"
+
+static cs_device *device;
+static cs_stream *stream;
+
+static void open_device(int threads)
+{
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
+    stream = cs_device_stream(device, CS_COMPUTE);
+}
+
+START_TEST(sums_do_not_depend_on_cuts_or_threads)
+{
+    enum { COUNT = 64 * 3000 };
+    cs_tensor g    = near_random(CS_F32, 1, COUNT, 1, 1e-3);
+    double    want = 0, first[2] = { 0 }, plain = 0;
+    float    *values = g.data;
+    for (int i = 0; i < COUNT; i++) {
+        want += (double)values[i] * (double)values[i] * 0.25;
+        plain += (double)values[i];
+    }
+    for (int threads = 1; threads <= 3; threads++) {
+        open_device(threads);
+        for (int cut = 0; cut <= COUNT; cut += 64 * 750) {
+            cs_exact squares = { 0 }, sum = { 0 };
+            cs_state_sum_squares(stream, &squares, values + cut, COUNT - cut, 0.5);
+            cs_state_sum_squares(stream, &squares, values, cut, 0.5);
+            cs_state_sum(stream, &sum, values, cut);
+            cs_state_sum(stream, &sum, values + cut, COUNT - cut);
+            double got[2] = { cs_exact_value(&squares), cs_exact_value(&sum) };
+            ck_assert_double_eq_tol(got[0], want, 1e-12 * want);
+            ck_assert_double_eq_tol(got[1], plain, 1e-12);
+            if (threads == 1 && cut == 0)
+                memcpy(first, got, sizeof first);
+            ck_assert(memcmp(first, got, sizeof first) == 0);
+        }
+        cs_device_close(device);
+    }
+    near_free(g);
+}
+END_TEST
+
+START_TEST(sums_take_every_finite_float)
+{
+    open_device(1);
+    float    g[64] = { 3e38f, 1e-38f, 1e-45f };
+    cs_exact sum   = { 0 };
+    cs_state_sum_squares(stream, &sum, g, 64, 1);
+    ck_assert_double_eq_tol(cs_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
+    memset(g, 0, sizeof g);
+    g[1] = 1e-45f;
+    sum  = (cs_exact){ 0 };
+    cs_state_sum_squares(stream, &sum, g, 64, 1);
+    ck_assert(cs_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
+    cs_device_close(device);
+}
+END_TEST
+
+START_TEST(sums_count_what_is_not_finite)
+{
+    open_device(2);
+    float   *g   = calloc(64 * 1000, sizeof *g);
+    cs_exact sum = { 0 };
+    g[5] = INFINITY, g[6] = NAN, g[64 * 999] = -INFINITY;
+    cs_state_sum_squares(stream, &sum, g, 64 * 1000, 1);
+    ck_assert_int_eq(sum.nonfinite, 3);
+    cs_state_sum(stream, &sum, g, 64 * 1000);
+    ck_assert_int_eq(sum.nonfinite, 6);
+    free(g);
+    cs_device_close(device);
+}
+END_TEST
+
+START_TEST(add_adds)
+{
+    enum { COUNT = 40001 };
+    open_device(2);
+    cs_tensor a = near_random(CS_F32, 1, COUNT, 1, 1), b = near_random(CS_F32, 1, COUNT, 2, 1);
+    double   *want = near_doubles(a);
+    for (int i = 0; i < COUNT; i++)
+        want[i] += near_element(b, i);
+    cs_state_add(stream, a.data, b.data, COUNT);
+    ck_assert(near_all("state_add", a, want, 0));
+    free(want);
+    near_free(a), near_free(b);
+    cs_device_close(device);
+}
+END_TEST
+
+typedef float rule_function(float p, float g, float *s0, float *s1, cs_hyper h);
+
+static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper hyper, cs_dtype publish)
+{
+    enum { COUNT = 40003 };
+    cs_tensor p = near_random(CS_F32, 1, COUNT, 1, 1), g = near_random(CS_F32, 1, COUNT, 2, 1);
+    cs_tensor s[2]  = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
+    cs_tensor out   = near_new(publish, 1, COUNT), want = near_copy(p), want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
+    for (int i = 0; i < COUNT; i++) {
+        ((float *)s[1].data)[i] = ((float *)want_s[1].data)[i] = fabsf(((float *)s[0].data)[i]);
+        float none[2] = { 0 }, *slot[2];
+        for (int k = 0; k < 2; k++)
+            slot[k] = k < optimizer.slots ? (float *)want_s[k].data + i : &none[k];
+        ((float *)want.data)[i] = rule(((float *)p.data)[i], ((float *)g.data)[i] * hyper.grad_scale, slot[0], slot[1], hyper);
+    }
+    cs_state_span span = { .master = p.data, .gradient = g.data, .publish = out.data, .dtype = publish, .count = COUNT };
+    for (int k = 0; k < optimizer.slots; k++)
+        span.slots[k] = s[k].data;
+    cs_state_update(stream, &optimizer, hyper, span);
+    ck_assert(near_tensors("update", p, want, 1e-6));
+    ck_assert(near_tensors("first slot", s[0], want_s[0], 1e-6));
+    ck_assert(near_tensors("second slot", s[1], want_s[1], 1e-6));
+    cs_tensor rounded = near_new(publish, 1, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        near_set(rounded, i, near_element(p, i));
+    ck_assert(near_same_bits("published", out, rounded));
+    near_free(p), near_free(g), near_free(s[0]), near_free(s[1]), near_free(out), near_free(want);
+    near_free(want_s[0]), near_free(want_s[1]), near_free(rounded);
+}
+
+START_TEST(update_walks_every_rule)
+{
+    cs_optim_settings settings = { .rate = 0.01, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1,
+                                   .momentum = 0.9, .bias_correction = true };
+    static rule_function *const rules[] = { [CS_OPTIM_ADAMW] = adamw, [CS_OPTIM_ADAM] = adam, [CS_OPTIM_SGD] = sgd };
+    for (int threads = 1; threads <= 2; threads++) {
+        open_device(threads);
+        for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_SGD; kind++) {
+            for (int momentum = 0; momentum < 2; momentum++) {
+                settings.kind      = kind;
+                settings.momentum  = momentum ? 0.9 : 0;
+                cs_hyper     hyper = cs_optim_hyper(&settings, 0.01, 3, 0.5);
+                cs_optimizer found = cs_optim_find(&settings);
+                for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
+                    check_update(found, rules[kind], hyper, (cs_dtype)dtype);
+            }
+        }
+        cs_device_close(device);
+    }
+}
+END_TEST
+
+START_TEST(first_values_depend_on_key_and_element_alone)
+{
+    enum { COUNT = 20000 };
+    static const cs_init inits[] = { { CS_ZEROS, 0 }, { CS_ONES, 0 }, { CS_NORMAL, 0.02f }, { CS_UNIFORM, 0.5f } };
+    cs_tensor            all = near_new(CS_F32, 1, COUNT), part = near_new(CS_F32, 1, COUNT);
+    for (int i = 0; i < 4; i++) {
+        double sum = 0, squares = 0;
+        open_device(1);
+        cs_state_init(stream, all.data, inits[i], 9, 0, COUNT);
+        cs_device_close(device);
+        open_device(3);
+        for (int from = 0; from < COUNT; from += 6667)
+            cs_state_init(stream, (float *)part.data + from, inits[i], 9, from, COUNT - from < 6667 ? COUNT - from : 6667);
+        cs_device_close(device);
+        ck_assert(near_same_bits("init", part, all));
+        for (int e = 0; e < COUNT; e++) {
+            sum += near_element(all, e) / COUNT;
+            squares += near_element(all, e) * near_element(all, e) / COUNT;
+        }
+        double deviation[] = { 0, 0, 0.02, 0.5 / sqrt(3) };
+        ck_assert_double_eq_tol(sum, inits[i].how == CS_ONES, 0.01);
+        ck_assert_double_eq_tol(sqrt(fabs(squares - sum * sum)), deviation[i], 0.02 * deviation[i] + 1e-6);
+    }
+    ck_assert(near_element(all, 0) != near_element(all, 1));
+    near_free(all), near_free(part);
+}
+END_TEST
+
+SUITE_MAIN("state", sums_do_not_depend_on_cuts_or_threads, sums_take_every_finite_float, sums_count_what_is_not_finite,
+           add_adds, update_walks_every_rule, first_values_depend_on_key_and_element_alone)
