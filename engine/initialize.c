@@ -103,7 +103,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     engine->settings = &engine->config->settings;
     cs_log_open(CS_LOG_INFO, engine->config->world.rank);
     for (int i = 0; i < cs_json_note_count(engine->config->doc); i++)
-        cs_log(CS_LOG_WARNING, "%s", cs_json_note_text(engine->config->doc, i));
+        cs_log(CS_LOG_INFO, "note: %s", cs_json_note_text(engine->config->doc, i));
     cs_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->dtype == CS_F16);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));

@@ -113,15 +113,18 @@ static void end_all(child *children, int ranks)
 /* Takes those that have ended. Of several failures since the last look, one that is not "a peer was lost" came first. */
 static int reap(child *children, int ranks, int *running)
 {
-    int first = -1;
+    int  first      = -1;
+    bool first_lost = false;
     for (int i = 0; i < ranks; i++) {
         if (!children[i].pid || waitpid(children[i].pid, &children[i].status, WNOHANG) == 0)
             continue;
         children[i].pid = 0;
         (*running)--;
         bool lost = WIFEXITED(children[i].status) && WEXITSTATUS(children[i].status) == cs_exit_code(CS_NO_PEER);
-        if (children[i].status != 0 && (first < 0 || !lost))
-            first = i;
+        if (children[i].status != 0 && (first < 0 || (first_lost && !lost))) {
+            first      = i;
+            first_lost = lost;
+        }
     }
     return first;
 }

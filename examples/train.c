@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SAMPLE_WINDOW = 128, SAMPLE_TOKENS = 240, FIT_STEPS = 4 };
+enum { SAMPLE_WINDOW = 128, SAMPLE_TOKENS = 240, FIT_STEPS = 6 };
 
 /* ---- the command line ---- */
 
@@ -266,6 +266,16 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
+/* Every folder above the file; a failure shows when the file is opened. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777);
+        *slash = '/';
+    }
+}
+
 /* Continued, not repeated: lines of steps beyond the checkpoint resumed from go. */
 static void keep_lines(const char *path, const char *kept, int64_t step)
 {
@@ -289,7 +299,7 @@ static FILE *open_metrics(const char *output, const char *name, int64_t step)
     if (!is_rank_zero() || !name)
         return NULL;
     char *path = join(output, name), *kept = join(output, ".metrics.part");
-    mkdir(output, 0777); /* its parents exist once a checkpoint was saved; a failure shows when the file is opened */
+    make_folders(path);
     keep_lines(path, kept, step);
     FILE *file = fopen(path, "a");
     if (!file)
@@ -365,7 +375,7 @@ static void sample(cs_engine *engine, cs_config *config)
         CS_MUST(cs_predict(engine, &batch, &logits));
         tokens[count] = draw_token(logits, count - 1 - from);
         if (is_rank_zero()) {
-            putchar(isprint(tokens[count]) || tokens[count] == '\n' || tokens[count] >= 128 ? tokens[count] : ' ');
+            putchar(isprint(tokens[count]) || tokens[count] == '\n' ? tokens[count] : '?');
             fflush(stdout);
         }
     }
@@ -383,7 +393,7 @@ typedef struct {
     const char *output;
     int64_t    steps;
     bool       fitted; /* steps follow from this machine's speed */
-    double     best, started;
+    double     best, started, warm;
     int64_t    first;  /* the step this run began at */
 } training;
 
@@ -415,13 +425,19 @@ static void save(training *run)
     say("saved %s/global_step%" PRId64, run->output, m.step);
 }
 
-/* After a few steps the speed is known; rank 0's clock decides for all. */
-static void fit_steps(training *run, double seconds)
+/* After a few steps the speed is known, the first aside, which warms up; rank 0's clock decides for all. */
+static void fit_steps(training *run, const command_line *options)
 {
-    double wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
-    if (cs_last_step(run->engine).step != FIT_STEPS || run->first != 0 || wanted <= 0)
+    double     wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
+    cs_metrics m      = cs_last_step(run->engine);
+    if (m.step == 1)
+        run->warm = now();
+    if (m.step != FIT_STEPS || run->first != 0 || wanted <= 0 || options->steps_given)
         return;
-    int64_t fitting = cs_agree(run->engine, (int64_t)(wanted / seconds) / 10 * 10);
+    double  seconds = (now() - run->warm) / (FIT_STEPS - 1);
+    int64_t fitting = cs_agree(run->engine, (int64_t)(wanted / seconds));
+    if (fitting < FIT_STEPS)
+        fitting = FIT_STEPS;
     if (fitting >= run->steps)
         return;
     end_line(&run->progress);
@@ -437,7 +453,7 @@ static bool due(int64_t step, int64_t interval, int64_t steps)
     return step == steps || (interval > 0 && step % interval == 0);
 }
 
-static void train(training *run)
+static void train(training *run, const command_line *options)
 {
     while (cs_last_step(run->engine).step < run->steps) {
         cs_batch batch = cs_data_next(run->train);
@@ -448,7 +464,7 @@ static void train(training *run)
         cs_metrics m       = cs_last_step(run->engine);
         double     seconds = (now() - run->started) / (double)(m.step - run->first);
         draw(&run->progress, &m, run->steps, seconds);
-        fit_steps(run, m.step_seconds);
+        fit_steps(run, options);
         bool   check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
         double valid = check ? validate(run) : (double)NAN;
         write_metrics(run->metrics, &m, valid);
@@ -534,7 +550,7 @@ int main(int argc, char **argv)
             run.first, run.steps);
     run.metrics = open_metrics(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
     run.started = now();
-    train(&run);
+    train(&run, &options);
     sample(run.engine, run.config);
     if (run.metrics)
         fclose(run.metrics);

@@ -1,8 +1,6 @@
 /* saved.c - a small state to save and load: tensors of every kind, whose values tell where and when they come from. */
 #include "saved.h"
 
-#include "base/log.h"
-
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -66,6 +66,14 @@ START_TEST(threads_follow_settings_variable_and_cores)
 }
 END_TEST
 
+static bool all_zero(const char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (memory[i])
+            return false;
+    return true;
+}
+
 START_TEST(memory_is_zeroed_aligned_and_counted)
 {
     static const size_t sizes[] = { 0, 1, 63, 4096, 2 << 20, (5 << 20) + 1 };
@@ -77,8 +85,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
         sum += sizes[i];
         ck_assert_uint_eq((uintptr_t)memory[i] % 64, 0);
         ck_assert_uint_eq(cs_device_allocated(device), sum);
-        for (size_t at = 0; at < sizes[i]; at++)
-            ck_assert_int_eq(((char *)memory[i])[at], 0);
+        ck_assert(all_zero(memory[i], sizes[i]));
         memset(memory[i], 1, sizes[i]);
     }
     for (int i = 0; i < 5; i++) { /* the last goes with the device */
@@ -144,7 +151,7 @@ START_TEST(dry_plans_what_no_machine_holds)
     cs_device *device = open_device("dry", 8);
     ck_assert(cs_device_is_dry(device));
     ck_assert_int_eq(cs_device_threads(device), 8);
-    size_t     large  = (size_t)1 << 40;
+    size_t     large  = (size_t)1 << 36;
     char      *memory = cs_device_alloc(device, large), *more = cs_device_alloc(device, large);
     ck_assert(memory + large <= more || more + large <= memory);
     ck_assert_uint_eq(cs_device_allocated(device), 2 * large);

@@ -72,8 +72,10 @@ START_TEST(large_scores_do_not_overflow)
     open_device(1);
     cs_tensor qkv = near_random(CS_F32, 70, 3 * 64, 1, 40), y = near_new(CS_F32, 70, 64), lse = near_new(CS_F32, 1, 70);
     cs_op_attention(stream, y, lse, qkv, 1, dropout_of(0, 1));
+    int finite = 0;
     for (int i = 0; i < 70 * 64; i++)
-        ck_assert(isfinite(near_element(y, i)));
+        finite += isfinite(near_element(y, i)) != 0;
+    ck_assert_int_eq(finite, 70 * 64);
     near_set(qkv, 3 * 64 * 10, NAN); /* of row 10: seen by the rows from there on */
     cs_op_attention(stream, y, lse, qkv, 1, dropout_of(0, 1));
     ck_assert(isfinite(near_element(y, 64 * 9)));

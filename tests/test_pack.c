@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACK CS_BIN "/pack"
+#define PACK "'" CS_BIN "/pack'"
 
 /* The bytes of shards NAME-00000.bin, NAME-00001.bin, ... (or of NAME.bin) one after another. */
 static char *read_tokens(const char *folder, const char *name, size_t *size, int64_t *documents, int *shards)

@@ -3,9 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static cs_log_level least_level = CS_LOG_INFO;
-static int          own_rank;
+static int          own_rank    = -1; /* until opened, what the launcher says */
 
 void cs_log_open(cs_log_level least, int rank)
 {
@@ -15,12 +16,16 @@ void cs_log_open(cs_log_level least, int rank)
 
 int cs_log_rank(void)
 {
+    if (own_rank < 0) {
+        const char *rank = getenv("RANK");
+        own_rank         = rank ? atoi(rank) : 0;
+    }
     return own_rank;
 }
 
 void cs_log(cs_log_level level, const char *format, ...)
 {
-    if (level < least_level || (own_rank != 0 && level < CS_LOG_ERROR))
+    if (level < least_level || (cs_log_rank() != 0 && level < CS_LOG_ERROR))
         return;
     char    line[4096];
     va_list arguments;

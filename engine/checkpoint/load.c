@@ -17,16 +17,17 @@ typedef struct {
     char        first[CS_TAG_BYTES]; /* what was asked for, or latest's; "": latest names nothing */
     cs_catalog  catalog;
     int64_t     next;   /* -1: first; then into the catalog */
-    cs_status   status; /* why the first was not it */
-    char       *reason;
+    cs_status   status; /* why it was none of those before */
+    char        reason[4096];
 } search;
 
+/* Damage weighs more than absence. */
 static void keep_reason(search *s, cs_status status)
 {
-    if (s->reason)
-        return;
-    s->status = status;
-    s->reason = strdup(cs_error());
+    size_t used = strlen(s->reason);
+    snprintf(s->reason + used, sizeof s->reason - used, "%s%s", used ? "; " : "", cs_error());
+    if (s->status == CS_OK || s->status == CS_NOT_FOUND)
+        s->status = status;
 }
 
 /* The tags of the catalog in one line. */
@@ -100,7 +101,7 @@ static cs_status try_all(cs_checkpoint_reader *reader, cs_comm *comm, search *s,
         if (!name[0])
             return cs_agree_status(comm, leads ? give_up(s, tag) : CS_OK);
         cs_status status = cs_reader_open(reader, comm, s->dir, name);
-        if (status == CS_OK && leads && s->reason)
+        if (status == CS_OK && leads && s->reason[0])
             cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint (step %lld)", s->reason, reader->path,
                    (long long)reader->manifest.step);
         if (status == CS_OK)
@@ -125,7 +126,6 @@ cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const
     *reader  = cs_agree_memory(sizeof **reader);
     cs_status status = find_and_open(*reader, comm, &s, tag);
     cs_catalog_close(&s.catalog);
-    free(s.reason);
     if (status != CS_OK) {
         cs_checkpoint_close(*reader);
         *reader = NULL;

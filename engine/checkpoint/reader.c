@@ -16,7 +16,9 @@ static cs_status read_manifest(char **text, size_t *length, const char *director
     cs_manifest manifest = { 0 };
     char       *path     = cs_files_join(directory, CS_MANIFEST_FILE);
     cs_status   status   = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
-    if (status == CS_NOT_FOUND && cs_files_exists(directory))
+    if (status == CS_NOT_FOUND && !cs_files_exists(directory))
+        status = cs_fail(CS_NOT_FOUND, "%s is not there", directory);
+    else if (status == CS_NOT_FOUND)
         status = cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory, CS_MANIFEST_FILE);
     if (status == CS_OK)
         status = cs_manifest_parse(&manifest, *text, *length, path);

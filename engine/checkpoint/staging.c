@@ -18,6 +18,7 @@
 
 #define WORK ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
+#define DRAFT "latest.tmp" /* the new text of dir/latest; it travels in the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* so that prefix, tag and id fit a file name */
 
 /* Locked by somebody else: a save is at work there. File systems without locks count as unlocked. */
@@ -98,7 +99,6 @@ cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag,
     CS_TRY(cs_files_open(&staging->lock, path));
     if (flock(staging->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return cs_fail(CS_IO_ERROR, "%s: locked by another process", path);
-    staging->latest = hidden_path(dir, WORK, "latest", save_id);
     return cs_files_sync_directory(dir);
 }
 
@@ -126,13 +126,22 @@ static void take_back(const cs_staging *staging, const char *target, bool exchan
     cs_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
 }
 
-static cs_status publish(cs_staging *staging, const char *target, const char *latest)
+static cs_status name_latest(const cs_staging *staging, const char *target)
+{
+    char     *draft  = cs_files_join(target, DRAFT), *latest = cs_files_join(staging->dir, "latest");
+    cs_status status = cs_files_rename(draft, latest);
+    free(latest);
+    free(draft);
+    return status;
+}
+
+static cs_status publish(const cs_staging *staging, const char *target)
 {
     bool exchanged;
     CS_TRY(take_name(staging, target, &exchanged));
     cs_status status = cs_files_sync_directory(staging->dir);
     if (status == CS_OK)
-        status = cs_files_rename(staging->latest, latest);
+        status = name_latest(staging, target);
     if (status != CS_OK) {
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
@@ -144,25 +153,24 @@ static cs_status publish(cs_staging *staging, const char *target, const char *la
 
 cs_status cs_staging_commit(cs_staging *staging)
 {
-    CS_TRY(cs_files_sync_directory(staging->path));
-    CS_TRY(cs_files_write(staging->latest, staging->tag, strlen(staging->tag)));
-    char     *target = cs_files_join(staging->dir, staging->name), *latest = cs_files_join(staging->dir, "latest");
-    cs_status status = publish(staging, target, latest);
-    free(latest);
+    char     *draft  = cs_files_join(staging->path, DRAFT), *target = cs_files_join(staging->dir, staging->name);
+    cs_status status = cs_files_write(draft, staging->tag, strlen(staging->tag));
+    if (status == CS_OK)
+        status = cs_files_sync_directory(staging->path);
+    if (status == CS_OK)
+        status = publish(staging, target);
     free(target);
+    free(draft);
     return status;
 }
 
 void cs_staging_close(cs_staging *staging)
 {
-    const char *left[] = { staging->path, staging->latest };
-    for (int i = 0; i < 2; i++)
-        if (left[i] && cs_files_remove_tree(left[i]) != CS_OK)
-            cs_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
+    if (staging->path && cs_files_remove_tree(staging->path) != CS_OK)
+        cs_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
     if (staging->lock >= 0)
         close(staging->lock);
     free(staging->path);
-    free(staging->latest);
     *staging = (cs_staging){ .lock = -1 };
 }
 

@@ -12,7 +12,6 @@ typedef struct {
     const char *tag;                 /* borrowed */
     char        name[CS_TAG_BYTES];  /* the tag's directory */
     char       *path;                /* dir/.cspeed-tmp-... ; NULL: not made */
-    char       *latest;              /* the new text of dir/latest, under a name of its own */
     int         lock;
 } cs_staging;
 

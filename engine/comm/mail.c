@@ -2,9 +2,8 @@
  *
  * An empty message is one empty chunk, so that it too is matched in order. */
 #include "comm/shm.h"
+#include "comm/copy.h"
 #include "base/must.h"
-
-#include <string.h>
 
 static size_t chunk_count(size_t bytes)
 {
@@ -27,7 +26,7 @@ void cs_mail_send(cs_comm *comm, const void *data, size_t bytes, int to)
         cs_bell_wait(shm, &channel->emptied, number - 1, to); /* the chunk two before this one has been taken */
         channel->bytes[side] = bytes;
         if (part)
-            memcpy(channel->chunk[side], (const char *)data + i * CS_SHM_CHUNK, part);
+            cs_copy_near(channel->chunk[side], (const char *)data + i * CS_SHM_CHUNK, part);
         cs_bell_ring(&channel->filled, number + 1);
     }
 }
@@ -44,7 +43,7 @@ void cs_mail_receive(cs_comm *comm, void *data, size_t bytes, int from)
             cs_fatal(CS_UNSUPPORTED, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
                      from, (unsigned long long)channel->bytes[side], shm->rank, bytes);
         if (part)
-            memcpy((char *)data + i * CS_SHM_CHUNK, channel->chunk[side], part);
+            cs_copy_near((char *)data + i * CS_SHM_CHUNK, channel->chunk[side], part);
         cs_bell_ring(&channel->emptied, number + 1);
     }
 }

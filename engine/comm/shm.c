@@ -5,6 +5,7 @@
  * sums its part (reduce_scatter), or copies (all_gather, broadcast). Whether a call is in place the ranks see from what
  * all of them wrote beside their bells, so they always agree. */
 #include "comm/shm.h"
+#include "comm/copy.h"
 #include "comm/fold.h"
 #include "comm/segment.h"
 #include "base/beat.h"
@@ -89,7 +90,7 @@ static void push(const cs_shm *shm, const void *in, size_t bytes)
         int   peer = (shm->rank + i) % shm->size;
         char *to   = first_of(shm, peer) + (size_t)shm->rank * bytes;
         if (to != in)
-            memcpy(to, in, bytes);
+            cs_copy_far(to, in, bytes);
     }
 }
 
@@ -101,7 +102,7 @@ static void pull(const cs_shm *shm, void *out, const void *in, size_t bytes)
         const char *from = cs_shm_segment(shm, peer) + cs_bell_call(shm, peer)->second;
         char       *to   = (char *)out + (size_t)peer * bytes;
         if (peer != shm->rank || to != in)
-            memcpy(to, peer == shm->rank ? in : from, bytes);
+            cs_copy_far(to, peer == shm->rank ? in : from, bytes);
     }
 }
 
@@ -137,7 +138,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
         return;
     }
     if (comm->world.rank != root)
-        memcpy(data, first_of(shm, root), bytes);
+        cs_copy_far(data, first_of(shm, root), bytes);
     cs_bell_meet(shm, &call);
 }
 

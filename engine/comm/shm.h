@@ -22,7 +22,7 @@ enum {
     CS_SHM_LINE  = 64,
     CS_SHM_PAGE  = 4096,
     CS_SHM_SLOT  = 256 << 10, /* bytes of a staging slot                                                       */
-    CS_SHM_SMALL = 8 << 10,   /* vectors up to this many bytes go through the slots with one barrier           */
+    CS_SHM_SMALL = 2 << 10,   /* vectors up to this many bytes go through the slots with one barrier           */
     CS_SHM_CHUNK = 64 << 10,  /* bytes of a chunk of a message                                                 */
     CS_SHM_HUGE  = 2 << 20
 };

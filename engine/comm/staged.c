@@ -4,6 +4,7 @@
  * slots take turns over all calls: a rank that fills a slot again has met the others since they last read it, because
  * they met once more for the other slot. So nobody waits at the end. */
 #include "comm/shm.h"
+#include "comm/copy.h"
 #include "comm/fold.h"
 #include "base/range.h"
 
@@ -17,7 +18,7 @@ static char *slot_of(const cs_shm *shm, int rank)
 static void copy(void *to, const void *from, size_t bytes)
 {
     if (bytes && to != from)
-        memcpy(to, from, bytes);
+        cs_copy_near(to, from, bytes);
 }
 
 /* Every rank sums the whole piece. */

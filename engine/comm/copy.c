@@ -1,0 +1,47 @@
+/* copy.c - moving bytes between ranks' memories, a cache line at a time. */
+#include "comm/copy.h"
+
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { STREAM_LEAST = 4 << 20, LINE = 64 };
+
+__attribute__((target("avx2"))) static void copy_lines(char *to, const char *from, size_t lines)
+{
+    for (size_t i = 0; i < lines; i++, to += LINE, from += LINE) {
+        __m256i low = _mm256_loadu_si256((const void *)from), high = _mm256_loadu_si256((const void *)(from + 32));
+        _mm256_storeu_si256((void *)to, low);
+        _mm256_storeu_si256((void *)(to + 32), high);
+    }
+}
+
+__attribute__((target("avx2"))) static void stream_lines(char *to, const char *from, size_t lines)
+{
+    for (size_t i = 0; i < lines; i++, to += LINE, from += LINE) {
+        __m256i low = _mm256_loadu_si256((const void *)from), high = _mm256_loadu_si256((const void *)(from + 32));
+        _mm256_stream_si256((void *)to, low);
+        _mm256_stream_si256((void *)(to + 32), high);
+    }
+    _mm_sfence();
+}
+
+void cs_copy_near(void *to, const void *from, size_t bytes)
+{
+    size_t lines = __builtin_cpu_supports("avx2") ? bytes / LINE : 0;
+    copy_lines(to, from, lines);
+    memcpy((char *)to + lines * LINE, (const char *)from + lines * LINE, bytes - lines * LINE);
+}
+
+void cs_copy_far(void *to, const void *from, size_t bytes)
+{
+    size_t first = -(uintptr_t)to % LINE; /* bytes until a line of the target begins */
+    if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2")) {
+        cs_copy_near(to, from, bytes);
+        return;
+    }
+    size_t lines = (bytes - first) / LINE, end = first + lines * LINE;
+    memcpy(to, from, first);
+    stream_lines((char *)to + first, (const char *)from + first, lines);
+    memcpy((char *)to + end, (const char *)from + end, bytes - end);
+}

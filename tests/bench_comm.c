@@ -1,0 +1,272 @@
+/* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and peers.
+ *
+ *     bench_comm [--ranks 2|4] [--rounds N] [--largest BYTES] [--peers]
+ *
+ * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes over
+ * time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector of that size, over the time in place. Ranks are pinned,
+ * round robin, to the cores this process may use. --peers also runs, in turn, tests/peers/comm_mpi.c (where mpicc and
+ * mpirun are) and tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. */
+#include "base/log.h"
+#include "comm/comm.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, OPERATION_COUNT, COPY = OPERATION_COUNT, ROW_COUNT };
+enum { IN_PLACE, STAGED, MPI, GLOO, WAY_COUNT };
+enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 16 };
+
+static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
+
+typedef struct {
+    size_t largest;
+    double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
+} results;
+
+static size_t size_at(int index)
+{
+    return (size_t)1024 << (2 * index);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+static int repetitions(size_t bytes)
+{
+    size_t wanted = ((size_t)256 << 20) / bytes;
+    return wanted < 5 ? 5 : wanted > MOST_REPETITIONS ? MOST_REPETITIONS : (int)wanted;
+}
+
+static void run_once(cs_comm *comm, int row, float *a, float *b, size_t bytes)
+{
+    int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
+    switch (row) {
+    case ALL_REDUCE:     cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM); break;
+    case REDUCE_SCATTER: cs_comm_reduce_scatter(comm, b, a, part, CS_F32, CS_SUM); break;
+    case ALL_GATHER:     cs_comm_all_gather(comm, b, a, part, CS_F32); break;
+    default:             memcpy(b, a, bytes);
+    }
+}
+
+static double measure(cs_comm *comm, int row, float *a, float *b, size_t bytes)
+{
+    double times[MOST_REPETITIONS], all[MOST_RANKS];
+    int    count = repetitions(bytes);
+    for (int i = -2; i < count; i++) {
+        memset(a, 0, bytes); /* as in a training, each rank has just written its own vector */
+        cs_comm_barrier(comm);
+        double begun = now();
+        run_once(comm, row, a, b, bytes);
+        double took = now() - begun;
+        cs_comm_all_gather(comm, all, &took, 1, CS_I64); /* eight bytes, whatever they mean */
+        for (int r = 0; r < cs_comm_size(comm); r++)
+            took = all[r] > took ? all[r] : took;
+        if (i >= 0)
+            times[i] = took;
+    }
+    return median(times, count);
+}
+
+static void pin(int rank)
+{
+    cpu_set_t allowed, own;
+    CPU_ZERO(&own);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+        return;
+    int turn = rank % CPU_COUNT(&allowed);
+    for (size_t core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &allowed) && turn-- == 0)
+            CPU_SET(core, &own);
+    sched_setaffinity(0, sizeof own, &own);
+}
+
+static void measure_all(results *into, cs_comm *comm)
+{
+    size_t most  = into->largest;
+    float *ways[2][2] = { { cs_comm_alloc(comm, most), cs_comm_alloc(comm, most) }, { malloc(most), malloc(most) } };
+    for (int way = IN_PLACE; way <= STAGED; way++) {
+        memset(ways[way][0], 0, most);
+        memset(ways[way][1], 0, most);
+    }
+    for (int i = 0; i < SIZE_COUNT && size_at(i) <= most; i++)
+        for (int row = 0; row < ROW_COUNT; row++)
+            for (int way = IN_PLACE; way <= STAGED; way++) {
+                double seconds = measure(comm, row, ways[way][0], ways[way][1], size_at(i));
+                if (cs_comm_rank(comm) == 0)
+                    into->seconds[way][row][i] = seconds;
+            }
+    free(ways[STAGED][0]);
+    free(ways[STAGED][1]);
+}
+
+static int run(void *argument)
+{
+    cs_world world;
+    cs_comm *comm = NULL;
+    if (cs_world_read(&world) != CS_OK)
+        return 1;
+    pin(world.rank);
+    if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = "shm" }) != CS_OK)
+        return 1;
+    measure_all(argument, comm);
+    cs_comm_close(comm);
+    return 0;
+}
+
+/* A peer prints lines "OPERATION BYTES SECONDS"; others are passed over. */
+static void read_peer(results *into, int way, const char *command)
+{
+    FILE *pipe = popen(command, "r");
+    char  line[256], name[32];
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        size_t bytes;
+        double seconds;
+        if (sscanf(line, "%31s %zu %lf", name, &bytes, &seconds) != 3)
+            continue;
+        for (int row = 0; row < OPERATION_COUNT; row++)
+            for (int i = 0; i < SIZE_COUNT; i++)
+                if (size_at(i) == bytes && strcmp(row_names[row], name) == 0)
+                    into->seconds[way][row][i] = seconds;
+    }
+    if (pipe)
+        pclose(pipe);
+}
+
+static bool build_mpi(char *program)
+{
+    char command[1024];
+    if (system("command -v mpicc mpirun >/dev/null 2>&1") != 0 || !mkdtemp(program))
+        return false;
+    snprintf(command, sizeof command, "mpicc -O3 -o %s/comm_mpi %s/peers/comm_mpi.c", program, CS_TESTS);
+    return system(command) == 0;
+}
+
+static void run_peers(results *into, int ranks, const char *mpi_folder, int round)
+{
+    char        command[1024];
+    const char *python = getenv("CSPEED_PEER_PYTHON");
+    if (mpi_folder) {
+        snprintf(command, sizeof command, "mpirun --allow-run-as-root --oversubscribe --bind-to none -np %d %s/comm_mpi %zu",
+                 ranks, mpi_folder, into->largest);
+        read_peer(into, MPI, command);
+    }
+    if (python) {
+        snprintf(command, sizeof command,
+                 "for r in $(seq 0 %d); do RANK=$r WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1 "
+                 "%s %s/peers/comm_gloo.py %zu & done; wait", ranks - 1, ranks, 29600 + (getpid() + round) % 1000, python,
+                 CS_TESTS, into->largest);
+        read_peer(into, GLOO, command);
+    }
+}
+
+static void cell(double seconds, size_t bytes)
+{
+    if (seconds > 0)
+        printf(" %10.1f %7.2f", seconds * 1e6, (double)bytes / seconds * 1e-9);
+    else
+        printf(" %10s %7s", "-", "-");
+}
+
+static void print(const results *all, int ranks)
+{
+    printf("\n%d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", ranks, "", "bytes",
+           "in place", "staged", "of copy", "OpenMPI", "Gloo", "best peer");
+    for (int row = 0; row < ROW_COUNT; row++)
+        for (int i = 0; i < SIZE_COUNT && size_at(i) <= all->largest; i++) {
+            double own = all->seconds[IN_PLACE][row][i], best = 0;
+            printf("%-14s %10zu", row_names[row], size_at(i));
+            cell(own, size_at(i));
+            cell(all->seconds[STAGED][row][i], size_at(i));
+            printf(" %7.0f%%", 100 * all->seconds[IN_PLACE][COPY][i] / own);
+            for (int way = MPI; way <= GLOO; way++) {
+                double seconds = all->seconds[way][row][i];
+                cell(seconds, size_at(i));
+                best = seconds > 0 && (best == 0 || seconds < best) ? seconds : best;
+            }
+            if (best > 0)
+                printf(" %8.2fx", best / own);
+            printf("\n");
+        }
+}
+
+static void bench(results *page, int ranks, int rounds, bool peers, const char *mpi_folder)
+{
+    results *kept = calloc((size_t)rounds, sizeof *kept);
+    double  *cells = (double *)page->seconds;
+    size_t   count = sizeof page->seconds / sizeof(double);
+    for (int round = 0; kept && round < rounds; round++) {
+        memset(page->seconds, 0, sizeof page->seconds);
+        CS_MUST(cs_spawn(ranks, run, page));
+        if (peers)
+            run_peers(page, ranks, mpi_folder, round);
+        kept[round] = *page;
+    }
+    for (size_t i = 0; kept && i < count; i++) {
+        double values[MOST_ROUNDS];
+        for (int round = 0; round < rounds; round++)
+            values[round] = ((double *)kept[round].seconds)[i];
+        cells[i] = median(values, rounds);
+    }
+    free(kept);
+    print(page, ranks);
+}
+
+static void remove_mpi(const char *folder)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/comm_mpi", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(int count, char **words)
+{
+    int     ranks = 0, rounds = 3;
+    bool    peers   = false;
+    char    folder[] = "/tmp/cspeed-bench-XXXXXX";
+    results *page   = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return 1;
+    page->largest = size_at(SIZE_COUNT - 1);
+    for (int i = 1; i < count; i++) {
+        if (strcmp(words[i], "--peers") == 0)
+            peers = true;
+        else if (strcmp(words[i], "--ranks") == 0 && i + 1 < count)
+            ranks = atoi(words[++i]);
+        else if (strcmp(words[i], "--rounds") == 0 && i + 1 < count)
+            rounds = atoi(words[++i]);
+        else if (strcmp(words[i], "--largest") == 0 && i + 1 < count)
+            page->largest = (size_t)atoll(words[++i]);
+        else
+            return fprintf(stderr, "bench_comm [--ranks 2|4] [--rounds N] [--largest BYTES] [--peers]\n"), 2;
+    }
+    if (rounds < 1 || rounds > MOST_ROUNDS || ranks < 0 || ranks > MOST_RANKS)
+        return fprintf(stderr, "bench_comm: 1 to %d rounds, 1 to %d ranks\n", MOST_ROUNDS, MOST_RANKS), 2;
+    bool mpi = peers && build_mpi(folder);
+    for (int n = ranks ? ranks : 2; n <= (ranks ? ranks : 4); n += 2)
+        bench(page, n, rounds, peers, mpi ? folder : NULL);
+    if (mpi)
+        remove_mpi(folder);
+    return 0;
+}

@@ -1,0 +1,144 @@
+/* test_manifest.c - the commit record: what it must say, and that nothing else passes. */
+#include "suite.h"
+
+#include "base/crc.h"
+#include "checkpoint/manifest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *text_of(json_t *tensors, json_t *files)
+{
+    cs_checkpoint_content content = { .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}" };
+    char                 *text    = cs_manifest_text(&content, "the-id", tensors, files);
+    json_decref(tensors);
+    json_decref(files);
+    return text;
+}
+
+static json_t *some_tensors(void)
+{
+    return json_pack("{s:{s:s,s:[i,i]}, s:{s:s,s:[]}}", "w", "dtype", "F32", "shape", 3, 4, "b", "dtype", "BF16", "shape");
+}
+
+static json_t *one_file(const char *name)
+{
+    return json_pack("[{s:s, s:i, s:s}]", "name", name, "bytes", 4100, "header_crc32c", "0012ab34");
+}
+
+#define SHARD "weights/shard-00001-of-00002.safetensors"
+
+START_TEST(says_what_was_said)
+{
+    cs_manifest manifest;
+    char       *text = text_of(some_tensors(), one_file(SHARD));
+    ck_assert_msg(cs_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
+    ck_assert_str_eq(manifest.tag, "t/\xc3\xa9");
+    ck_assert_str_eq(manifest.save_id, "the-id");
+    ck_assert_int_eq(manifest.step, 7);
+    ck_assert_int_eq(manifest.tensor_count, 2);
+    ck_assert_str_eq(manifest.tensors[0].name, "b");
+    ck_assert_int_eq(cs_manifest_find(&manifest, "w")->shape[1], 4);
+    ck_assert_int_eq(cs_manifest_find(&manifest, "b")->dtype, CS_BF16);
+    ck_assert_ptr_null(cs_manifest_find(&manifest, "x"));
+    ck_assert_str_eq(manifest.files[0].name, SHARD);
+    ck_assert_int_eq(manifest.files[0].bytes, 4100);
+    ck_assert_uint_eq(manifest.files[0].header_crc, 0x12ab34);
+    ck_assert_int_eq(manifest.client_bytes, 2);
+    cs_manifest_close(&manifest);
+    free(text);
+}
+END_TEST
+
+/* One bit of any byte, or any byte missing. */
+START_TEST(no_other_text_passes)
+{
+    char  *text   = text_of(some_tensors(), one_file(SHARD));
+    size_t length = strlen(text), passed = 0;
+    for (size_t i = 0; i < length; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            cs_manifest manifest;
+            text[i] = (char)(text[i] ^ 1 << bit);
+            passed += cs_manifest_parse(&manifest, text, length, "m") == CS_OK;
+            text[i] = (char)(text[i] ^ 1 << bit);
+            cs_manifest_close(&manifest);
+        }
+    }
+    for (size_t i = 0; i < length; i++) {
+        cs_manifest manifest;
+        passed += cs_manifest_parse(&manifest, text, i, "m") == CS_OK;
+        cs_manifest_close(&manifest);
+    }
+    ck_assert_uint_eq(passed, 0);
+    free(text);
+}
+END_TEST
+
+/* Texts with a right checksum and a wrong content. */
+static void expect_refusal(char *text, const char *words)
+{
+    cs_manifest manifest;
+    cs_status   status = cs_manifest_parse(&manifest, text, strlen(text), "m");
+    ck_assert_msg(status == CS_BAD_FILE || status == CS_UNSUPPORTED, "accepted: %s", words);
+    ck_assert_msg(strncmp(cs_error(), "m: ", 3) == 0 && strstr(cs_error(), words), "%s", cs_error());
+    cs_manifest_close(&manifest);
+    free(text);
+}
+
+START_TEST(names_stay_inside)
+{
+    static const char *const names[] = {
+        "../shard-00001-of-00001.safetensors", "/etc/passwd", "weights/../../x", "weights/shard-00001-of-00001.safetensors/../../../x",
+        "weights/shard-00002-of-00001.safetensors", "weights/shard-00000-of-00001.safetensors", "weights//shard-00001-of-00001.safetensors",
+        "weights/shard-1-of-1.safetensors", "weights/shard-00001-of-00001.safetensors ", "other/shard-00001-of-00001.safetensors", "",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        expect_refusal(text_of(some_tensors(), one_file(names[i])), "is not the name of a shard");
+}
+END_TEST
+
+/* Replaces a part of a valid manifest and mends the checksum. */
+static char *altered(const char *from, const char *to)
+{
+    char *text = text_of(some_tensors(), one_file(SHARD)), *at = strstr(text, from);
+    ck_assert_ptr_nonnull(at);
+    char *changed = malloc(strlen(text) + strlen(to) + 1), digits[9];
+    sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    free(text);
+    char *place = strstr(changed, "\"crc32c\": \"") + strlen("\"crc32c\": \"");
+    memcpy(place, "00000000", 8);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, changed, strlen(changed)));
+    memcpy(place, digits, 8);
+    return changed;
+}
+
+START_TEST(contents)
+{
+    static const struct {
+        const char *from, *to, *words;
+    } rows[] = {
+        { "\"version\": 1", "\"version\": 2", "use a newer one" },
+        { "cspeed-checkpoint", "other-checkpoint", "not the manifest of a checkpoint" },
+        { "\"step\": 7", "\"step\": 7.5", "\"step\" is missing or wrong" },
+        { "\"step\": 7", "\"step\": 7, \"step\": 8", "duplicate" },
+        { "\"the-id\"", "null", "\"save_id\"" },
+        { "\"F32\"", "\"F33\"", "no type this program knows" },
+        { "\"F32\"", "[]", "no type this program knows" },
+        { "3,", "-3,", "whole number" },
+        { "3,", "3.0,", "whole number" },
+        { "3,", "4611686018427387904,", "more bytes than a file can have" },
+        { "3,", "1, 1, 2, 3,", "at most 4 numbers" },
+        { "4100", "-1", "\"bytes\" or \"header_crc32c\"" },
+        { "4100", "99999999999999999999", "too big" },
+        { "0012ab34", "0012AB34", "\"bytes\" or \"header_crc32c\"" },
+        { "\"client_state.json\"", "\"../client_state.json\"", "does not describe client_state.json" },
+        { "\"tensors\"", "\"tensor\"", "\"tensors\" is missing" },
+        { "\"files\"", "\"file\"", "\"files\" is missing" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_refusal(altered(rows[i].from, rows[i].to), rows[i].words);
+}
+END_TEST
+
+SUITE_MAIN("manifest", says_what_was_said, no_other_text_passes, names_stay_inside, contents)
