@@ -22,8 +22,8 @@
 enum { SENTENCE_BYTES = 2048 };
 
 typedef struct {
-    pid_t pid;    /* 0: not running */
-    int   status; /* as waitpid gives it */
+    pid_t pid;                      /* 0: not running */
+    int   status;                   /* as waitpid gives it */
     char  sentence[SENTENCE_BYTES]; /* written by the child */
 } child;
 
@@ -74,7 +74,7 @@ static cs_status start(child *children, int ranks, int (*run)(void *), void *arg
 {
     struct timespec now;
     char            job[64];
-    int             port = 0;
+    int             port   = 0;
     pid_t           parent = getpid();
     CS_TRY(find_port(&port));
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -110,7 +110,8 @@ static void end_all(child *children, int ranks)
     }
 }
 
-/* Takes those that have ended. Of several failures since the last look, one that is not "a peer was lost" came first. */
+/* Takes those that have ended. Of several failures since the last look, one that is not "a peer was lost" came first.
+ */
 static int reap(child *children, int ranks, int *running)
 {
     int  first      = -1;
@@ -140,7 +141,8 @@ static cs_status blame(const child *guilty, int rank)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (cs_exit_code(known[i]) == code)
             status = known[i];
-    return cs_fail(status, "rank %d ended with code %d%s%s", rank, code, guilty->sentence[0] ? ": " : "", guilty->sentence);
+    return cs_fail(status, "rank %d ended with code %d%s%s", rank, code, guilty->sentence[0] ? ": " : "",
+                   guilty->sentence);
 }
 
 static cs_status wait_for_all(child *children, int ranks)

@@ -1,11 +1,13 @@
-/* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and peers.
+/* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and
+ * peers.
  *
  *     bench_comm [--ranks 2|4] [--rounds N] [--largest BYTES] [--peers]
  *
- * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes over
- * time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector of that size, over the time in place. Ranks are pinned,
- * round robin, to the cores this process may use. --peers also runs, in turn, tests/peers/comm_mpi.c (where mpicc and
- * mpirun are) and tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. */
+ * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
+ * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
+ * of that size, over the time in place. Ranks are pinned, round robin, to the cores this process may use (Gloo's are
+ * not, which suits it better). --peers also runs, in turn, tests/peers/comm_mpi.c (where mpicc and mpirun are) and
+ * tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. */
 #include "base/log.h"
 #include "comm/comm.h"
 
@@ -62,10 +64,17 @@ static void run_once(cs_comm *comm, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
     switch (row) {
-    case ALL_REDUCE:     cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM); break;
-    case REDUCE_SCATTER: cs_comm_reduce_scatter(comm, b, a, part, CS_F32, CS_SUM); break;
-    case ALL_GATHER:     cs_comm_all_gather(comm, b, a, part, CS_F32); break;
-    default:             memcpy(b, a, bytes);
+    case ALL_REDUCE:
+        cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM);
+        break;
+    case REDUCE_SCATTER:
+        cs_comm_reduce_scatter(comm, b, a, part, CS_F32, CS_SUM);
+        break;
+    case ALL_GATHER:
+        cs_comm_all_gather(comm, b, a, part, CS_F32);
+        break;
+    default:
+        memcpy(b, a, bytes);
     }
 }
 
@@ -103,7 +112,7 @@ static void pin(int rank)
 
 static void measure_all(results *into, cs_comm *comm)
 {
-    size_t most  = into->largest;
+    size_t most       = into->largest;
     float *ways[2][2] = { { cs_comm_alloc(comm, most), cs_comm_alloc(comm, most) }, { malloc(most), malloc(most) } };
     for (int way = IN_PLACE; way <= STAGED; way++) {
         memset(ways[way][0], 0, most);
@@ -167,15 +176,17 @@ static void run_peers(results *into, int ranks, const char *mpi_folder, int roun
     char        command[1024];
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (mpi_folder) {
-        snprintf(command, sizeof command, "mpirun --allow-run-as-root --oversubscribe --bind-to none -np %d %s/comm_mpi %zu",
-                 ranks, mpi_folder, into->largest);
+        snprintf(command, sizeof command,
+                 "mpirun --allow-run-as-root --oversubscribe --bind-to none -np %d %s/comm_mpi %zu", ranks, mpi_folder,
+                 into->largest);
         read_peer(into, MPI, command);
     }
     if (python) {
-        snprintf(command, sizeof command,
-                 "for r in $(seq 0 %d); do RANK=$r WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1 "
-                 "%s %s/peers/comm_gloo.py %zu & done; wait", ranks - 1, ranks, 29600 + (getpid() + round) % 1000, python,
-                 CS_TESTS, into->largest);
+        snprintf(
+            command, sizeof command,
+            "for r in $(seq 0 %d); do RANK=$r WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1 "
+            "%s %s/peers/comm_gloo.py %zu & done; wait",
+            ranks - 1, ranks, 29600 + (getpid() + round) % 1000, python, CS_TESTS, into->largest);
         read_peer(into, GLOO, command);
     }
 }
@@ -212,7 +223,7 @@ static void print(const results *all, int ranks)
 
 static void bench(results *page, int ranks, int rounds, bool peers, const char *mpi_folder)
 {
-    results *kept = calloc((size_t)rounds, sizeof *kept);
+    results *kept  = calloc((size_t)rounds, sizeof *kept);
     double  *cells = (double *)page->seconds;
     size_t   count = sizeof page->seconds / sizeof(double);
     for (int round = 0; kept && round < rounds; round++) {
@@ -242,10 +253,10 @@ static void remove_mpi(const char *folder)
 
 int main(int count, char **words)
 {
-    int     ranks = 0, rounds = 3;
-    bool    peers   = false;
-    char    folder[] = "/tmp/cspeed-bench-XXXXXX";
-    results *page   = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int      ranks = 0, rounds = 3;
+    bool     peers    = false;
+    char     folder[] = "/tmp/cspeed-bench-XXXXXX";
+    results *page     = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return 1;
     page->largest = size_at(SIZE_COUNT - 1);

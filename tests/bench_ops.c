@@ -113,8 +113,8 @@ static void run_norm_grad(void)
                     row(on.bias, WIDTH));
 }
 static void run_gelu(void) { cs_op_gelu(stream, on.wide2, on.wide); }
-static void run_gelu_grad(void) { cs_op_gelu_grad(stream, on.wide2, on.wide2, on.wide); }
-static void run_add(void) { cs_op_add(stream, on.wide2, on.wide, on.wide2); }
+static void run_gelu_grad(void) { cs_op_gelu_grad(stream, on.wide2, on.wide, on.wide); }
+static void run_add(void) { cs_op_add(stream, on.wide2, on.wide, on.wide); }
 static void run_dropout(void) { cs_op_dropout(stream, on.wide2, on.wide, dropout(0.1f)); }
 static void run_add_dropout(void) { cs_op_add_dropout(stream, on.wide2, on.wide2, on.wide, dropout(0.1f)); }
 static void run_embed(void) { cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH)); }

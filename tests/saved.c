@@ -93,7 +93,8 @@ bool saved_holds(const saved_pieces *pieces, int64_t step)
             char wanted[8];
             value_of(wanted, index_of(piece->name), at, step);
             if (memcmp((char *)piece->data + (size_t)(at - piece->range.from) * bytes, wanted, bytes) != 0) {
-                fprintf(stderr, "%s: element %lld is not that of step %lld\n", piece->name, (long long)at, (long long)step);
+                fprintf(stderr, "%s: element %lld is not that of step %lld\n", piece->name, (long long)at,
+                        (long long)step);
                 return false;
             }
         }
@@ -115,7 +116,9 @@ static cs_status save_in(cs_comm *comm, saved_deal deal, const char *dir, const 
 {
     saved_pieces          pieces;
     json_t               *engine  = json_pack("{s:I}", "global_step", (json_int_t)step);
-    cs_checkpoint_content content = { .tag = tag, .step = step, .engine = engine, .config_text = "{}", .client_state = "{\"a\": 1}" };
+    cs_checkpoint_content content = {
+        .tag = tag, .step = step, .engine = engine, .config_text = "{}", .client_state = "{\"a\": 1}"
+    };
     saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, step);
     content.pieces      = pieces.piece;
     content.piece_count = pieces.count;

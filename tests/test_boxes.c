@@ -3,14 +3,13 @@
 
 #include "checkpoint/boxes.h"
 
-
 enum { MOST = 4 * 4 * 4 * 4 };
 
 /* Marks the box's elements; false when one is outside of the range, marked before, or not where its run says. */
 static bool mark(uint8_t *marks, const cs_box *box, const int64_t *shape, cs_range range)
 {
     int64_t before = -1, volume = cs_boxes_volume(box), run = cs_boxes_run(box, shape);
-    bool    fine   = volume % run == 0;
+    bool    fine = volume % run == 0;
     for (int64_t i = 0; i < volume; i++) {
         int64_t place = cs_boxes_place(box, shape, i);
         fine          = fine && place >= range.from && place < range.to && marks[place] == 0;
@@ -50,7 +49,8 @@ START_TEST(every_range)
             if (dims < CS_MAX_DIMS && code >= 1 << 2 * dims)
                 break;
             ck_assert(cs_boxes_count(&total, shape, dims, 4));
-            for (int64_t from = 0; from <= total; from += total > 64 ? 3 : 1) /* all of a small one, a third of a large one */
+            for (int64_t from = 0; from <= total;
+                 from += total > 64 ? 3 : 1) /* all of a small one, a third of a large one */
                 for (int64_t to = from; to <= total; to++)
                     if (!try_range(shape, dims, (cs_range){ from, to }))
                         ck_abort_msg("%d dimensions, shape code %d, elements %d to %d", dims, code, (int)from, (int)to);
@@ -70,7 +70,7 @@ START_TEST(cuts)
                 box.size[i] = sizes >> i & 1 ? shape[i] - box.offset[i] : 1;
             for (int64_t from = 0; from <= 60; from += 3) {
                 for (int64_t to = from; to <= 60; to += 7) {
-                    cs_range cut = cs_boxes_cut(&box, shape, (cs_range){ from, to });
+                    cs_range cut  = cs_boxes_cut(&box, shape, (cs_range){ from, to });
                     bool     fine = true;
                     for (int64_t i = 0; i < cs_boxes_volume(&box); i++) {
                         int64_t place  = cs_boxes_place(&box, shape, i);

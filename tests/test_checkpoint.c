@@ -53,7 +53,8 @@ START_TEST(more_ranks_than_elements)
     saved_save_ranks(7, SAVED_EACH, "out", "x", 3);
     saved_load_ranks(5, SAVED_FLAT, "out", NULL, 3);
     ck_assert_int_eq(shell_run("cd out/x/weights && n=$(ls | wc -l) && for i in $(seq $n); do "
-                               "[ -f $(printf shard-%%05d-of-%%05d.safetensors $i $n) ] || exit 1; done"), 0);
+                               "[ -f $(printf shard-%%05d-of-%%05d.safetensors $i $n) ] || exit 1; done"),
+                     0);
     shell_leave();
 }
 END_TEST
@@ -61,10 +62,10 @@ END_TEST
 START_TEST(types_convert)
 {
     static const cs_dtype dtypes[] = { CS_F32, CS_BF16, CS_F16 };
-    float                 wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
-    cs_comm              *comm    = saved_world();
-    cs_piece              piece   = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
-    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
+    float                 wide[6]  = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
+    cs_comm              *comm     = saved_world();
+    cs_piece              piece    = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
+    cs_checkpoint_content content  = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
     shell_enter();
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     for (int from = 0; from < 3; from++) {
@@ -109,8 +110,13 @@ START_TEST(texts_come_back)
     json_t               *provenance = json_pack("{s:i}", "world_size", 1);
     const char           *state      = " {\"b\":1,\n\"a\": \"\xc3\xa9\"}\n\n";
     cs_checkpoint_reader *reader;
-    cs_checkpoint_content content = { .tag = "a", .client_state = state, .config_text = "// as it was\n{}", .engine = engine,
-                                      .aliases = aliases, .provenance = provenance, .step = 5 };
+    cs_checkpoint_content content = { .tag          = "a",
+                                      .client_state = state,
+                                      .config_text  = "// as it was\n{}",
+                                      .engine       = engine,
+                                      .aliases      = aliases,
+                                      .provenance   = provenance,
+                                      .step         = 5 };
     shell_enter();
     SHOULD(cs_checkpoint_save(comm, "deep/down/out/", &content));
     SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
@@ -142,8 +148,14 @@ START_TEST(tags)
     static const struct {
         const char *tag, *name;
     } rows[] = {
-        { "global_step10", "global_step10" }, { "a b/c", "a%20b%2Fc" },   { "..", "%2E." },    { ".hidden", "%2Ehidden" },
-        { "latest", "%6Catest" },             { "\xc3\xa9%", "%C3%A9%25" }, { "a\nb", "a%0Ab" }, { "/etc", "%2Fetc" },
+        { "global_step10", "global_step10" },
+        { "a b/c", "a%20b%2Fc" },
+        { "..", "%2E." },
+        { ".hidden", "%2Ehidden" },
+        { "latest", "%6Catest" },
+        { "\xc3\xa9%", "%C3%A9%25" },
+        { "a\nb", "a%0Ab" },
+        { "/etc", "%2Fetc" },
     };
     char name[CS_TAG_BYTES], path[300], longest[300];
     shell_enter();
@@ -192,7 +204,9 @@ START_TEST(pruning)
     cs_comm              *comm    = saved_world();
     cs_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4 };
     shell_enter();
-    ck_assert_int_eq(shell_run("mkdir -p out/notes out/broken && echo keep > out/notes/x && echo '{}' > out/broken/manifest.json"), 0);
+    ck_assert_int_eq(
+        shell_run("mkdir -p out/notes out/broken && echo keep > out/notes/x && echo '{}' > out/broken/manifest.json"),
+        0);
     for (int step = 1; step <= 9; step++) {
         char tag[32];
         snprintf(tag, sizeof tag, "step/%d", step);
@@ -203,7 +217,8 @@ START_TEST(pruning)
             ck_assert_int_eq(shell_run("cp -r out/step%%2F1 out/mine"), 0);
     }
     ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = "
-                               "'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ]"), 0);
+                               "'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ]"),
+                     0);
     content.tag  = "old";
     content.step = 3; /* not among the last two by step, but it is what latest names */
     SHOULD(cs_checkpoint_save(comm, "out", &content));
@@ -225,16 +240,20 @@ START_TEST(pieces_must_fit_together)
     shell_enter();
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     piece[1].range.from = 31;
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 31 to 32 of tensor w are written twice");
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+               "elements 31 to 32 of tensor w are written twice");
     piece[1].range.from = 34;
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 34 of tensor w are written by no rank");
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+               "elements 32 to 34 of tensor w are written by no rank");
     piece[1].range = (cs_range){ 32, 60 };
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 60 to 64 of tensor w are written by no rank");
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+               "elements 60 to 64 of tensor w are written by no rank");
     piece[1].range = (cs_range){ 32, 65 };
     SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 65 of 64");
     piece[1].range  = (cs_range){ 32, 64 };
     piece[1].folder = "optim";
-    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "disagree about the type, shape or folder of tensor w");
+    SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
+               "disagree about the type, shape or folder of tensor w");
     piece[1].folder = "elsewhere";
     SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "no folder of a checkpoint");
     piece[1].name = "__metadata__";
@@ -258,8 +277,9 @@ static int want_too_much(void *argument)
     cs_status status = cs_checkpoint_open(&reader, comm, "out", NULL);
     if (status == CS_OK)
         status = cs_checkpoint_read(reader, comm, piece + cs_comm_rank(comm), 2);
-    bool heard = status == CS_BAD_FILE && strstr(cs_error(), "absent is missing; h.0.ln.weight is [12] there and [2, 4] here; "
-                                                             "nowhere is missing");
+    bool heard =
+        status == CS_BAD_FILE && strstr(cs_error(), "absent is missing; h.0.ln.weight is [12] there and [2, 4] here; "
+                                                    "nowhere is missing");
     if (status == CS_OK)
         cs_fail(CS_BAD_FILE, "it was read");
     cs_checkpoint_close(reader);
@@ -280,7 +300,7 @@ END_TEST
 START_TEST(large_tensors)
 {
     enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */
-    float                *data    = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
+    float                *data = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
     cs_comm              *comm    = saved_world();
     cs_piece              piece   = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
     cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
@@ -303,7 +323,8 @@ START_TEST(large_tensors)
     piece.range = (cs_range){ 0, 8 << 20 };
     SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
     piece.range.to++;
-    SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "shard-00001-of-00001.safetensors: block 2 of tensor w");
+    SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE,
+               "shard-00001-of-00001.safetensors: block 2 of tensor w");
     cs_checkpoint_close(reader);
     shell_leave();
     cs_comm_close(comm);
@@ -312,5 +333,5 @@ START_TEST(large_tensors)
 }
 END_TEST
 
-SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert, texts_come_back, tags, saving_a_tag_again,
-           pruning, pieces_must_fit_together, what_is_missing_is_told_together, large_tensors)
+SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert, texts_come_back, tags,
+           saving_a_tag_again, pruning, pieces_must_fit_together, what_is_missing_is_told_together, large_tensors)

@@ -20,12 +20,8 @@ START_TEST(vectors)
         size_t      count;
         uint32_t    crc;
     } cases[] = {
-        { "", 0, 0 },
-        { "123456789", 9, 0xe3069283 },
-        { zeros, 32, 0x8a9136aa },
-        { ones, 32, 0x62a8ab43 },
-        { up, 32, 0x46dd794e },
-        { down, 32, 0x113fdb5c },
+        { "", 0, 0 },           { "123456789", 9, 0xe3069283 }, { zeros, 32, 0x8a9136aa }, { ones, 32, 0x62a8ab43 },
+        { up, 32, 0x46dd794e }, { down, 32, 0x113fdb5c },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ck_assert_uint_eq(cs_crc32c(0, cases[i].bytes, cases[i].count), cases[i].crc);
@@ -38,7 +34,8 @@ END_TEST
 START_TEST(both_ways_agree)
 {
     enum { BYTES = 100000 };
-    static const size_t lengths[] = { 1, 7, 8, 9, 63, 511, 1535, 1536, 1537, 3072, 4095, 24575, 24576, 24577, 50000, 99000 };
+    static const size_t lengths[] = { 1,    7,    8,    9,     63,    511,   1535,  1536,
+                                      1537, 3072, 4095, 24575, 24576, 24577, 50000, 99000 };
     uint8_t            *bytes     = malloc(BYTES);
     uint32_t            random    = 1;
     for (int i = 0; i < BYTES; i++) {
@@ -47,7 +44,8 @@ START_TEST(both_ways_agree)
     }
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (size_t from = 0; from < 9; from++)
-            ck_assert_uint_eq(cs_crc32c(random, bytes + from, lengths[i]), cs_crc32c_plain(random, bytes + from, lengths[i]));
+            ck_assert_uint_eq(cs_crc32c(random, bytes + from, lengths[i]),
+                              cs_crc32c_plain(random, bytes + from, lengths[i]));
     free(bytes);
 }
 END_TEST

@@ -19,7 +19,8 @@ static char *text_of(json_t *tensors, json_t *files)
 
 static json_t *some_tensors(void)
 {
-    return json_pack("{s:{s:s,s:[i,i]}, s:{s:s,s:[]}}", "w", "dtype", "F32", "shape", 3, 4, "b", "dtype", "BF16", "shape");
+    return json_pack("{s:{s:s,s:[i,i]}, s:{s:s,s:[]}}", "w", "dtype", "F32", "shape", 3, 4, "b", "dtype", "BF16",
+                     "shape");
 }
 
 static json_t *one_file(const char *name)
@@ -89,9 +90,17 @@ static void expect_refusal(char *text, const char *words)
 START_TEST(names_stay_inside)
 {
     static const char *const names[] = {
-        "../shard-00001-of-00001.safetensors", "/etc/passwd", "weights/../../x", "weights/shard-00001-of-00001.safetensors/../../../x",
-        "weights/shard-00002-of-00001.safetensors", "weights/shard-00000-of-00001.safetensors", "weights//shard-00001-of-00001.safetensors",
-        "weights/shard-1-of-1.safetensors", "weights/shard-00001-of-00001.safetensors ", "other/shard-00001-of-00001.safetensors", "",
+        "../shard-00001-of-00001.safetensors",
+        "/etc/passwd",
+        "weights/../../x",
+        "weights/shard-00001-of-00001.safetensors/../../../x",
+        "weights/shard-00002-of-00001.safetensors",
+        "weights/shard-00000-of-00001.safetensors",
+        "weights//shard-00001-of-00001.safetensors",
+        "weights/shard-1-of-1.safetensors",
+        "weights/shard-00001-of-00001.safetensors ",
+        "other/shard-00001-of-00001.safetensors",
+        "",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         expect_refusal(text_of(some_tensors(), one_file(names[i])), "is not the name of a shard");

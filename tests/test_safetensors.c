@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define A16 "{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
+#define A16                      "{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
 #define T(dtype, shape, offsets) "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
 typedef struct {
@@ -31,11 +31,14 @@ static const header_case cases[] = {
     { T("F6_E2M3", "[4]", "[0,3]"), 3, NULL },
     { T("F8_E8M0", "[1]", "[0,1]"), 1, NULL },
     { T("C64", "[1]", "[0,8]"), 8, NULL },
-    { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"stride\":[2,-0.5],\"x\":{\"y\":[1]}}}", 4, NULL },
+    { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"stride\":[2,-0.5],\"x\":{\"y\":[1]}}}", 4,
+      NULL },
     { "{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
-      "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, NULL },
+      "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+      8, NULL },
     { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"z\":{\"dtype\":\"F32\",\"shape\":[0],"
-      "\"data_offsets\":[1,1]},\"b\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[1,9]}}", 9, NULL },
+      "\"data_offsets\":[1,1]},\"b\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[1,9]}}",
+      9, NULL },
     { "{\"-0\":" A16 "}", 16, NULL },
     /* no JSON object */
     { "", 0, "header" },
@@ -95,11 +98,14 @@ static const header_case cases[] = {
     /* how tensors lie */
     { T("F32", "[1]", "[4,8]"), 8, "begins at 4, where 0 is due" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
-      "\"data_offsets\":[8,12]}}", 12, "tensor b begins at 8, where 4 is due" },
+      "\"data_offsets\":[8,12]}}",
+      12, "tensor b begins at 8, where 4 is due" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
-      "\"data_offsets\":[4,8]}}", 8, "tensor b begins at 4, where 8 is due" },
+      "\"data_offsets\":[4,8]}}",
+      8, "tensor b begins at 4, where 8 is due" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"z\":{\"dtype\":\"F32\",\"shape\":[0],"
-      "\"data_offsets\":[2,2]}}", 4, "overlap or leave a hole" },
+      "\"data_offsets\":[2,2]}}",
+      4, "overlap or leave a hole" },
     { T("F32", "[1]", "[0,4]"), 5, "5 bytes of data where the header describes 4" },
     { T("F32", "[1]", "[0,4]"), 3, "3 bytes of data where the header describes 4" },
     { "{}", 1, "1 bytes of data" },
@@ -113,7 +119,8 @@ static void try_case(const header_case *c)
         ck_assert_msg(status == CS_OK, "%s: %s", c->text, cs_error());
     } else {
         ck_assert_msg(status == CS_BAD_FILE, "accepted: %s", c->text);
-        ck_assert_msg(strncmp(cs_error(), "FILE: ", 6) == 0 && strstr(cs_error(), c->fault), "%s: %s", c->text, cs_error());
+        ck_assert_msg(strncmp(cs_error(), "FILE: ", 6) == 0 && strstr(cs_error(), c->fault), "%s: %s", c->text,
+                      cs_error());
     }
     cs_safetensors_close(&header);
 }
@@ -149,8 +156,9 @@ END_TEST
 
 START_TEST(what_is_read)
 {
-    const char *text = "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[8,14]},"
-                       "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}";
+    const char *text =
+        "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[8,14]},"
+        "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}";
     cs_safetensors header;
     ck_assert_int_eq(cs_safetensors_parse(&header, text, strlen(text), 14, "FILE"), CS_OK);
     ck_assert_int_eq(header.count, 2);
@@ -173,13 +181,21 @@ START_TEST(lengths)
         int64_t file;
         int64_t bytes; /* -1: refused */
     } rows[] = {
-        { { 2 }, 8, 10, 10 },        { { 2 }, 8, 9, -1 },           { { 0 }, 0, 0, -1 },         { { 1 }, 7, 7, -1 },
-        { { 0 }, 8, 8, 8 },          { { 0, 1 }, 8, 264, 264 },     { { 0, 1 }, 8, 263, -1 },    { { 0, 0, 0, 0, 0, 0, 0, 255 }, 8, 100, -1 },
-        { { 0x00, 0xe1, 0xf5, 0x05 }, 8, 100000008, 100000008 },    { { 0x01, 0xe1, 0xf5, 0x05 }, 8, 200000000, -1 },
+        { { 2 }, 8, 10, 10 },
+        { { 2 }, 8, 9, -1 },
+        { { 0 }, 0, 0, -1 },
+        { { 1 }, 7, 7, -1 },
+        { { 0 }, 8, 8, 8 },
+        { { 0, 1 }, 8, 264, 264 },
+        { { 0, 1 }, 8, 263, -1 },
+        { { 0, 0, 0, 0, 0, 0, 0, 255 }, 8, 100, -1 },
+        { { 0x00, 0xe1, 0xf5, 0x05 }, 8, 100000008, 100000008 },
+        { { 0x01, 0xe1, 0xf5, 0x05 }, 8, 200000000, -1 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int64_t   bytes  = -1;
-        cs_status status = cs_safetensors_header_bytes(&bytes, rows[i].start, rows[i].start_bytes, rows[i].file, "FILE");
+        int64_t   bytes = -1;
+        cs_status status =
+            cs_safetensors_header_bytes(&bytes, rows[i].start, rows[i].start_bytes, rows[i].file, "FILE");
         ck_assert_int_eq(status, rows[i].bytes < 0 ? CS_BAD_FILE : CS_OK);
         if (rows[i].bytes >= 0)
             ck_assert_int_eq(bytes, rows[i].bytes);

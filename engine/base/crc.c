@@ -1,8 +1,9 @@
 /* crc.c - CRC32C by the CPU's instruction, or by a table.
  *
- * The instruction has a latency of three cycles and a throughput of one, so three neighbouring stretches of a block are summed at
- * once and joined: shifting a CRC over n zero bytes is a multiplication by x^(8n) modulo the polynomial, one carry-less product
- * and one more CRC instruction. FOLD_* are x^(8n - 33) mod P, bits reflected, for n one and two stretches. */
+ * The instruction has a latency of three cycles and a throughput of one, so three neighbouring stretches of a block
+ * are summed at once and joined: shifting a CRC over n zero bytes is a multiplication by x^(8n) modulo the polynomial,
+ * one carry-less product and one more CRC instruction. FOLD_* are x^(8n - 33) mod P, bits reflected, for n one and two
+ * stretches. */
 #include "base/crc.h"
 
 static const uint32_t table[256] = {

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continues `crc` (0 to begin) over the bytes. The CPU's instruction where there is one, a table elsewhere; the same value. */
+/* Continues `crc` (0 to begin) over the bytes. The CPU's instruction where there is one, a table elsewhere; the same
+ * value. */
 uint32_t cs_crc32c(uint32_t crc, const void *bytes, size_t count);
 
 /* Always by the table: what a CPU without the instruction runs. */

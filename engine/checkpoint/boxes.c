@@ -39,7 +39,7 @@ int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range
         }
         if (dims == 0)
             return 1;
-        int64_t room     = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
+        int64_t room = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
         box->size[level] = room < wanted ? room : wanted;
         at += box->size[level] * strides[level];
     }

@@ -1,8 +1,9 @@
 /* boxes.h - a contiguous range of a row-major tensor as axis-aligned boxes, and back.
  *
- * A range of a tensor of d dimensions is at most 2d - 1 boxes: partial rows at both ends and whole rows between, again inside
- * each partial row. Each of these boxes is itself contiguous. A box in general is not; but walking it in its own row-major order
- * only ever moves forward in the tensor's, so what a range cuts out of a box is a range of the box's elements. */
+ * A range of a tensor of d dimensions is at most 2d - 1 boxes: partial rows at both ends and whole rows between, again
+ * inside each partial row. Each of these boxes is itself contiguous. A box in general is not; but walking it in its own
+ * row-major order only ever moves forward in the tensor's, so what a range cuts out of a box is a range of the box's
+ * elements. */
 #ifndef CS_CHECKPOINT_BOXES_H
 #define CS_CHECKPOINT_BOXES_H
 

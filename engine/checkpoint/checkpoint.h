@@ -8,7 +8,8 @@
  *                  optim/shard-00001-of-00002.safetensors     keys state.<name>.exp_avg and so on
  *
  * A shard is an ordinary safetensors file of axis-aligned boxes in PyTorch DCP's sharded convention, with a CRC32C for
- * every 16 MiB block of every chunk in its header; the manifest holds each header's CRC32C. Saving stages in
+ * every 16 MiB block of every chunk in its header; the manifest holds each header's CRC32C. A file holds at most one box
+ * of a tensor, so a rank writes a few files a folder, of which all but the first are small. Saving stages in
  * .cspeed-tmp-<tag>-<id>, fsyncs files and directories, renames, then replaces latest by rename. A directory without a
  * valid manifest is not a checkpoint.
  *
@@ -21,9 +22,9 @@
 #include "comm/comm.h"
 
 typedef struct {
-    const char *name;               /* "transformer.wte.weight"                                  */
-    const char *folder;             /* "weights" or "optim"                                      */
-    cs_dtype    dtype;              /* as stored and as in memory                                */
+    const char *name;   /* "transformer.wte.weight"                                  */
+    const char *folder; /* "weights" or "optim"                                      */
+    cs_dtype    dtype;  /* as stored and as in memory                                */
     int32_t     dims;
     int64_t     shape[CS_MAX_DIMS]; /* of the whole, unpadded tensor                             */
     cs_range    range;              /* elements of it, in row-major order, that `data` begins with */
@@ -31,16 +32,16 @@ typedef struct {
 } cs_piece;
 
 typedef struct {
-    const char     *tag;           /* any string but ""; the directory's name is its escaped form        */
-    const char     *client_state;  /* JSON text or NULL                                                  */
-    const char     *config_text;   /* goes into ds_config.json                                           */
-    const json_t   *engine;        /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
-    const json_t   *aliases;       /* {"lm_head.weight": "transformer.wte.weight"}                       */
-    const json_t   *provenance;    /* world_size, zero_stage, ...                                        */
-    int64_t         keep_last;     /* 0: keep all                                                        */
-    int64_t         keep_every;    /* steps whose checkpoint is never pruned: multiples of this; 0: none */
+    const char     *tag;          /* any string but ""; the directory's name is its escaped form        */
+    const char     *client_state; /* JSON text or NULL                                                  */
+    const char     *config_text;  /* goes into ds_config.json                                           */
+    const json_t   *engine;       /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
+    const json_t   *aliases;      /* {"lm_head.weight": "transformer.wte.weight"}                       */
+    const json_t   *provenance;   /* world_size, zero_stage, ...                                        */
+    int64_t         keep_last;    /* 0: keep all                                                        */
+    int64_t         keep_every;   /* steps whose checkpoint is never pruned: multiples of this; 0: none */
     int64_t         step;
-    const cs_piece *pieces;        /* what this rank writes; all ranks' pieces cover each tensor exactly once */
+    const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
     int64_t         piece_count;
 } cs_checkpoint_content;
 
@@ -49,16 +50,17 @@ cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint
 
 typedef struct cs_checkpoint_reader cs_checkpoint_reader;
 
-/* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint, with a warning that says so.
- * CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the sentence lists those it holds). CS_BAD_FILE: damaged, with file, and tensor. */
+/* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint, with a
+ * warning that says so. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the sentence lists those it holds).
+ * CS_BAD_FILE: damaged, with file, and tensor. */
 cs_status   cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 void        cs_checkpoint_close(cs_checkpoint_reader *reader); /* accepts NULL */
 const char *cs_checkpoint_tag(const cs_checkpoint_reader *reader);
 json_t     *cs_checkpoint_engine(cs_checkpoint_reader *reader);       /* borrowed */
 json_t     *cs_checkpoint_provenance(cs_checkpoint_reader *reader);   /* borrowed */
 const char *cs_checkpoint_client_state(cs_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
-/* Fills the pieces (any ranges; ranks may overlap), verifying every block it touches. A tensor the checkpoint lacks, or whose shape
- * differs, is CS_BAD_FILE with all such names. Collective. */
-cs_status   cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count);
+/* Fills the pieces (any ranges; ranks may overlap), verifying every block it touches. A tensor the checkpoint lacks, or
+ * whose shape differs, is CS_BAD_FILE with all such names. Collective. */
+cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count);
 
 #endif

@@ -38,13 +38,15 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
 }
 
 /* The entry's box inside the tensor. */
-static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const cs_manifest_tensor *tensor, const notes *n,
-                          const json_t *offsets)
+static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const cs_manifest_tensor *tensor,
+                          const notes *n, const json_t *offsets)
 {
     if (entry->dims != tensor->dims || strcmp(entry->dtype, cs_safetensors_name(tensor->dtype)) != 0)
-        return cs_fail(CS_BAD_FILE, "%s: %s is of another type or number of dimensions than the manifest says", n->path, entry->key);
+        return cs_fail(CS_BAD_FILE, "%s: %s is of another type or number of dimensions than the manifest says", n->path,
+                       entry->key);
     if (!json_is_array(offsets) || json_array_size(offsets) != (size_t)entry->dims)
-        return cs_fail(CS_BAD_FILE, "%s: DCP_SHARDING_INFO: %s has no \"saved_offsets\" of %d numbers", n->path, entry->key, entry->dims);
+        return cs_fail(CS_BAD_FILE, "%s: DCP_SHARDING_INFO: %s has no \"saved_offsets\" of %d numbers", n->path,
+                       entry->key, entry->dims);
     box->dims = entry->dims;
     for (int i = 0; i < entry->dims; i++) {
         const json_t *offset = json_array_get(offsets, (size_t)i);
@@ -62,30 +64,33 @@ static cs_status read_crcs(cs_chunks *chunks, const cs_safetensors_entry *entry,
     const json_t *list   = json_object_get(n->checksums, entry->key);
     int64_t       blocks = (entry->end - entry->begin + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
     if (!json_is_array(list) || (int64_t)json_array_size(list) != blocks)
-        return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key, (long long)blocks);
+        return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
+                       (long long)blocks);
     for (size_t i = 0; i < (size_t)blocks; i++) {
         chunks->crcs = grown(chunks->crcs, chunks->crc_count, &chunks->crc_room, sizeof *chunks->crcs);
         if (!cs_manifest_digits(&chunks->crcs[chunks->crc_count++], json_string_value(json_array_get(list, i))))
-            return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s: block %zu has no checksum of eight digits", n->path, entry->key, i);
+            return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s: block %zu has no checksum of eight digits", n->path,
+                           entry->key, i);
     }
     return CS_OK;
 }
 
-static cs_status add_entry(cs_chunks *chunks, const cs_manifest *manifest, cs_chunk *chunk, const cs_safetensors_entry *entry,
-                           const notes *n)
+static cs_status add_entry(cs_chunks *chunks, const cs_manifest *manifest, cs_chunk *chunk,
+                           const cs_safetensors_entry *entry, const notes *n)
 {
-    const json_t *about = json_object_get(n->sharding, entry->key);
-    const char   *name  = json_string_value(json_object_get(about, "logical_fqn"));
+    const json_t             *about  = json_object_get(n->sharding, entry->key);
+    const char               *name   = json_string_value(json_object_get(about, "logical_fqn"));
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, name ? name : entry->key);
     if (!tensor)
-        return cs_fail(CS_BAD_FILE, "%s holds tensor %s, which the manifest does not list", n->path, name ? name : entry->key);
+        return cs_fail(CS_BAD_FILE, "%s holds tensor %s, which the manifest does not list", n->path,
+                       name ? name : entry->key);
     CS_TRY(read_box(&chunk->box, entry, tensor, n, json_object_get(about, "saved_offsets")));
     chunk->tensor = tensor - manifest->tensors;
     chunk->count  = cs_boxes_volume(&chunk->box);
     chunk->from   = chunk->count ? cs_boxes_place(&chunk->box, tensor->shape, 0) : 0;
     chunk->crc    = chunks->crc_count;
     CS_TRY(read_crcs(chunks, entry, n));
-    chunks->chunks                   = grown(chunks->chunks, chunks->count, &chunks->room, sizeof *chunks->chunks);
+    chunks->chunks                  = grown(chunks->chunks, chunks->count, &chunks->room, sizeof *chunks->chunks);
     chunks->chunks[chunks->count++] = *chunk;
     return CS_OK;
 }
@@ -97,7 +102,8 @@ static cs_status check_save(const cs_safetensors *header, const cs_manifest *man
     if (!version || strcmp(version, "1") != 0)
         return cs_fail(CS_BAD_FILE, "%s: its header has no cspeed.version that this program reads", path);
     if (!id || strcmp(id, manifest->save_id) != 0)
-        return cs_fail(CS_BAD_FILE, "%s belongs to another save (%s) than the manifest (%s): files of two checkpoints are mixed",
+        return cs_fail(CS_BAD_FILE,
+                       "%s belongs to another save (%s) than the manifest (%s): files of two checkpoints are mixed",
                        path, id ? id : "none", manifest->save_id);
     return CS_OK;
 }
@@ -109,7 +115,8 @@ static cs_status add_header(cs_chunks *chunks, const cs_manifest *manifest, int6
     n->sharding  = note(header, "DCP_SHARDING_INFO");
     n->checksums = note(header, "cspeed.crc32c");
     if (!n->sharding || !n->checksums)
-        return cs_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON", n->path);
+        return cs_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON",
+                       n->path);
     for (int64_t i = 0; i < header->count; i++) {
         cs_chunk chunk = { .file = file, .offset = (int64_t)block_bytes + header->entries[i].begin };
         CS_TRY(add_entry(chunks, manifest, &chunk, &header->entries[i], n));
@@ -122,14 +129,15 @@ static cs_status check_block(const cs_manifest_file *file, const char *block, si
     uint32_t crc   = cs_crc32c(0, block, block_bytes);
     int64_t  bytes = 0;
     if (crc != file->header_crc)
-        return cs_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged", path,
-                       (unsigned)crc, (unsigned)file->header_crc);
+        return cs_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged",
+                       path, (unsigned)crc, (unsigned)file->header_crc);
     CS_TRY(cs_safetensors_header_bytes(&bytes, (const uint8_t *)block, block_bytes, file->bytes, path));
-    return bytes == (int64_t)block_bytes ? CS_OK : cs_fail(CS_BAD_FILE, "%s: its header is not as long as it says", path);
+    return bytes == (int64_t)block_bytes ? CS_OK
+                                         : cs_fail(CS_BAD_FILE, "%s: its header is not as long as it says", path);
 }
 
-cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block, size_t block_bytes,
-                        const char *directory)
+cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block,
+                        size_t block_bytes, const char *directory)
 {
     const cs_manifest_file *about  = &manifest->files[file];
     char                   *path   = cs_files_join(directory, about->name);
@@ -156,7 +164,8 @@ static int by_place(const void *one, const void *other)
 }
 
 /* Boxes that are ranges must follow one another; others are compared pair by pair. */
-static cs_status check_tensor(const cs_chunk *chunks, int64_t count, const cs_manifest_tensor *tensor, const char *directory)
+static cs_status check_tensor(const cs_chunk *chunks, int64_t count, const cs_manifest_tensor *tensor,
+                              const char *directory)
 {
     int64_t elements, sum = 0;
     bool    ranges = true;
@@ -171,8 +180,8 @@ static cs_status check_tensor(const cs_chunk *chunks, int64_t count, const cs_ma
             return cs_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
     }
     if (sum != elements)
-        return cs_fail(CS_BAD_FILE, "%s: the shards hold %lld of the %lld elements of tensor %s", directory, (long long)sum,
-                       (long long)elements, tensor->name);
+        return cs_fail(CS_BAD_FILE, "%s: the shards hold %lld of the %lld elements of tensor %s", directory,
+                       (long long)sum, (long long)elements, tensor->name);
     for (int64_t i = 0; i < count && !ranges; i++)
         for (int64_t j = 0; j < i; j++)
             if (cs_boxes_overlap(&chunks[i].box, &chunks[j].box))

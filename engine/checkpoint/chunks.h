@@ -23,8 +23,8 @@ typedef struct {
 } cs_chunks;
 
 /* Adds what the header block of manifest->files[file] says; its checksum and the save it belongs to are checked. */
-cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block, size_t block_bytes,
-                        const char *directory);
+cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block,
+                        size_t block_bytes, const char *directory);
 
 /* After all files: sorts, and holds the chunks of every tensor to its shape: each element once. */
 cs_status cs_chunks_check(cs_chunks *chunks, const cs_manifest *manifest, const char *directory);

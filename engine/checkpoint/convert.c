@@ -44,5 +44,6 @@ void cs_convert_elements(void *to, cs_dtype to_dtype, const void *from, cs_dtype
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        narrow((char *)to + (size_t)i * to_bytes, to_dtype, widen((const char *)from + (size_t)i * from_bytes, from_dtype));
+        narrow((char *)to + (size_t)i * to_bytes, to_dtype,
+               widen((const char *)from + (size_t)i * from_bytes, from_dtype));
 }

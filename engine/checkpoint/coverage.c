@@ -1,4 +1,5 @@
-/* coverage.c - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows. */
+/* coverage.c - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows.
+ */
 #include "checkpoint/coverage.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/boxes.h"
@@ -32,11 +33,11 @@ static char *describe_all(const cs_piece *pieces, int64_t count)
 static cs_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
-    cs_piece      piece = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
-    piece.folder        = cs_outline_folders[json_integer_value(json_array_get(row, 1))];
-    piece.dtype         = (cs_dtype)json_integer_value(json_array_get(row, 2));
-    piece.range.from    = json_integer_value(json_array_get(row, 4));
-    piece.range.to      = json_integer_value(json_array_get(row, 5));
+    cs_piece piece   = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
+    piece.folder     = cs_outline_folders[json_integer_value(json_array_get(row, 1))];
+    piece.dtype      = (cs_dtype)json_integer_value(json_array_get(row, 2));
+    piece.range.from = json_integer_value(json_array_get(row, 4));
+    piece.range.to   = json_integer_value(json_array_get(row, 5));
     for (int i = 0; i < piece.dims; i++)
         piece.shape[i] = json_integer_value(json_array_get(shape, (size_t)i));
     return piece;
@@ -64,19 +65,20 @@ static cs_status check_tensor(const cs_piece *pieces, int64_t count, int64_t ele
     for (int64_t i = 0; i < count; i++) {
         const cs_piece *piece = &pieces[i];
         if (!alike(piece, pieces))
-            return cs_fail(CS_BAD_CONFIG, "checkpoint: ranks disagree about the type, shape or folder of tensor %s", piece->name);
+            return cs_fail(CS_BAD_CONFIG, "checkpoint: ranks disagree about the type, shape or folder of tensor %s",
+                           piece->name);
         if (cs_range_length(piece->range) == 0)
             continue;
         if (piece->range.from != end)
-            return cs_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are %s", (long long)
-                           (piece->range.from < end ? piece->range.from : end), (long long)
-                           (piece->range.from < end ? end : piece->range.from), piece->name,
+            return cs_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are %s",
+                           (long long)(piece->range.from < end ? piece->range.from : end),
+                           (long long)(piece->range.from < end ? end : piece->range.from), piece->name,
                            piece->range.from < end ? "written twice" : "written by no rank");
         end = piece->range.to;
     }
     if (end != elements)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are written by no rank", (long long)end,
-                       (long long)elements, pieces->name);
+        return cs_fail(CS_BAD_CONFIG, "checkpoint: elements %lld to %lld of tensor %s are written by no rank",
+                       (long long)end, (long long)elements, pieces->name);
     return CS_OK;
 }
 
@@ -85,8 +87,9 @@ static void add_tensor(cs_coverage *coverage, const cs_piece *piece, int64_t ele
     json_t *shape = json_array();
     for (int i = 0; i < piece->dims; i++)
         json_array_append_new(shape, json_integer(piece->shape[i]));
-    json_object_set_new(coverage->tensors, piece->name, json_pack("{s:s, s:o, s:s}", "dtype", cs_safetensors_name(piece->dtype),
-                        "shape", shape, "folder", piece->folder));
+    json_object_set_new(coverage->tensors, piece->name,
+                        json_pack("{s:s, s:o, s:s}", "dtype", cs_safetensors_name(piece->dtype), "shape", shape,
+                                  "folder", piece->folder));
     if (elements > 0)
         return;
     cs_piece *empty = &coverage->empty[coverage->empty_count++];

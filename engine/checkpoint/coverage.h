@@ -1,4 +1,5 @@
-/* coverage.h - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows. */
+/* coverage.h - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows.
+ */
 #ifndef CS_CHECKPOINT_COVERAGE_H
 #define CS_CHECKPOINT_COVERAGE_H
 
@@ -11,7 +12,8 @@ typedef struct {
     int64_t   empty_count;
 } cs_coverage;
 
-/* Collective. On other ranks than 0 the result is empty. CS_BAD_CONFIG when pieces disagree, overlap or leave a hole. */
+/* Collective. On other ranks than 0 the result is empty. CS_BAD_CONFIG when pieces disagree, overlap or leave a hole.
+ */
 cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece *pieces, int64_t count);
 void      cs_coverage_close(cs_coverage *coverage);
 

@@ -29,7 +29,6 @@ cs_status cs_files_open(int *descriptor, const char *path)
     return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
 }
 
-
 cs_status cs_files_size(int64_t *bytes, const char *path)
 {
     struct stat about;
@@ -50,7 +49,8 @@ cs_status cs_files_read(char **text, size_t *length, const char *path, size_t li
     *length = 0;
     CS_TRY(cs_files_size(&bytes, path));
     if ((uint64_t)bytes > limit)
-        return cs_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes, limit);
+        return cs_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
+                       limit);
     CS_TRY(cs_files_open(&descriptor, path));
     char     *memory = cs_agree_memory((size_t)bytes + 1);
     cs_status status = cs_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
@@ -79,8 +79,9 @@ cs_status cs_files_read_at(int descriptor, void *bytes, size_t count, int64_t of
         if (got < 0)
             return cs_fail_errno(CS_IO_ERROR, errno, "%s: reading %zu bytes at %lld", path, count, (long long)offset);
         if (got == 0)
-            return cs_fail(CS_BAD_FILE, "%s: ends at byte %lld, inside what must be read up to byte %lld: the file was cut",
-                           path, (long long)offset + (long long)done, (long long)offset + (long long)count);
+            return cs_fail(CS_BAD_FILE,
+                           "%s: ends at byte %lld, inside what must be read up to byte %lld: the file was cut", path,
+                           (long long)offset + (long long)done, (long long)offset + (long long)count);
         done += (size_t)got;
     }
     return CS_OK;

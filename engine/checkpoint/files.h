@@ -1,4 +1,5 @@
-/* files.h - files and directories whose every failure is a sentence with the path. Calls interrupted by signals go on. */
+/* files.h - files and directories whose every failure is a sentence with the path. Calls interrupted by signals go on.
+ */
 #ifndef CS_CHECKPOINT_FILES_H
 #define CS_CHECKPOINT_FILES_H
 

@@ -1,7 +1,8 @@
 /* fill.c - state in: pieces of any range filled from the chunks they meet.
  *
- * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place; each touches whole
- * blocks of CS_SHARDFILE_BLOCK bytes, which are read and verified one at a time into the one buffer there is. */
+ * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place; each
+ * touches whole blocks of CS_SHARDFILE_BLOCK bytes, which are read and verified one at a time into the one buffer there
+ * is. */
 #include "base/crc.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/convert.h"
@@ -38,7 +39,8 @@ typedef struct {
 
 static bool same_shape(const cs_manifest_tensor *tensor, const cs_piece *piece)
 {
-    return tensor->dims == piece->dims && memcmp(tensor->shape, piece->shape, (size_t)piece->dims * sizeof *piece->shape) == 0;
+    return tensor->dims == piece->dims &&
+           memcmp(tensor->shape, piece->shape, (size_t)piece->dims * sizeof *piece->shape) == 0;
 }
 
 static void write_shape(char text[128], const int64_t *shape, int dims)
@@ -181,10 +183,12 @@ static cs_status hold_block(fill *f, const cs_chunk *chunk, int64_t index, cs_dt
     CS_TRY(cs_files_read_at(f->descriptor, f->buffer, now, chunk->offset + from, f->path));
     uint32_t crc = cs_crc32c(0, f->buffer, now), wanted = f->reader->chunks.crcs[chunk->crc + index];
     if (crc != wanted)
-        return cs_fail(CS_BAD_FILE, "%s: block %lld of tensor %s (bytes %lld to %lld of the file) has CRC32C %08x where the header "
-                       "says %08x: the file is damaged", f->path, (long long)index,
-                       f->reader->manifest.tensors[chunk->tensor].name, (long long)(chunk->offset + from),
-                       (long long)(chunk->offset + from) + (long long)now, (unsigned)crc, (unsigned)wanted);
+        return cs_fail(CS_BAD_FILE,
+                       "%s: block %lld of tensor %s (bytes %lld to %lld of the file) has CRC32C %08x where the header "
+                       "says %08x: the file is damaged",
+                       f->path, (long long)index, f->reader->manifest.tensors[chunk->tensor].name,
+                       (long long)(chunk->offset + from), (long long)(chunk->offset + from) + (long long)now,
+                       (unsigned)crc, (unsigned)wanted);
     f->held_chunk = chunk;
     f->held_block = index;
     return CS_OK;

@@ -86,15 +86,16 @@ static cs_status give_up(const search *s, const char *tag)
 {
     if (tag)
         return cs_fail(s->status, "%s", s->reason);
-    return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status, "%s; %s holds no other whole checkpoint", s->reason, s->dir);
+    return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status, "%s; %s holds no other whole checkpoint",
+                   s->reason, s->dir);
 }
 
 /* Opens the first that can be. Rank 0 leads: it says which name is tried, "" when there is none left. */
 static cs_status try_all(cs_checkpoint_reader *reader, cs_comm *comm, search *s, const char *tag)
 {
     for (;;) {
-        char   name[CS_TAG_BYTES] = "";
-        bool   leads              = cs_comm_rank(comm) == 0;
+        char name[CS_TAG_BYTES] = "";
+        bool leads              = cs_comm_rank(comm) == 0;
         if (leads)
             snprintf(name, sizeof name, "%s", next_name(s));
         cs_comm_broadcast(comm, name, sizeof name, CS_U8, 0);
@@ -102,8 +103,8 @@ static cs_status try_all(cs_checkpoint_reader *reader, cs_comm *comm, search *s,
             return cs_agree_status(comm, leads ? give_up(s, tag) : CS_OK);
         cs_status status = cs_reader_open(reader, comm, s->dir, name);
         if (status == CS_OK && leads && s->reason[0])
-            cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint (step %lld)", s->reason, reader->path,
-                   (long long)reader->manifest.step);
+            cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint (step %lld)", s->reason,
+                   reader->path, (long long)reader->manifest.step);
         if (status == CS_OK)
             return CS_OK;
         keep_reason(s, status);
@@ -122,8 +123,8 @@ static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm, sear
 
 cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag)
 {
-    search s = { .dir = dir, .next = -1 };
-    *reader  = cs_agree_memory(sizeof **reader);
+    search s         = { .dir = dir, .next = -1 };
+    *reader          = cs_agree_memory(sizeof **reader);
     cs_status status = find_and_open(*reader, comm, &s, tag);
     cs_catalog_close(&s.catalog);
     if (status != CS_OK) {

@@ -67,14 +67,13 @@ char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id
 {
     char created[32], digits[DIGITS + 1];
     stamp(created);
-    json_t *root = json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:o, s:O, s:o, s:O, s:o, s:o, s:o}",
-                             "format", "cspeed-checkpoint", "version", CS_MANIFEST_VERSION, "crc32c", ZEROS,
-                             "save_id", save_id, "tag", content->tag, "step", (json_int_t)content->step, "created", created,
-                             "engine", copy_or_empty(content->engine), "tensors", tensors,
-                             "aliases", copy_or_empty(content->aliases), "files", files,
-                             "client_state", describe_text(CS_CLIENT_STATE_FILE, content->client_state),
-                             "config", describe_text(CS_CONFIG_FILE, content->config_text),
-                             "provenance", copy_or_empty(content->provenance));
+    json_t *root = json_pack(
+        "{s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:o, s:O, s:o, s:O, s:o, s:o, s:o}", "format", "cspeed-checkpoint",
+        "version", CS_MANIFEST_VERSION, "crc32c", ZEROS, "save_id", save_id, "tag", content->tag, "step",
+        (json_int_t)content->step, "created", created, "engine", copy_or_empty(content->engine), "tensors", tensors,
+        "aliases", copy_or_empty(content->aliases), "files", files, "client_state",
+        describe_text(CS_CLIENT_STATE_FILE, content->client_state), "config",
+        describe_text(CS_CONFIG_FILE, content->config_text), "provenance", copy_or_empty(content->provenance));
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);
     if (!text)
@@ -93,7 +92,8 @@ static cs_status check_text(const char *text, size_t length, const char *path)
     if (at)
         memcpy(digits, text + at, DIGITS);
     if (!cs_manifest_digits(&wanted, digits))
-        return cs_fail(CS_BAD_FILE, "%s: no \"crc32c\" of eight digits: not the manifest of a checkpoint, or damaged", path);
+        return cs_fail(CS_BAD_FILE, "%s: no \"crc32c\" of eight digits: not the manifest of a checkpoint, or damaged",
+                       path);
     if (text_crc(text, length, at) != wanted)
         return cs_fail(CS_BAD_FILE, "%s: its text has CRC32C %08x, not the %s it names: the manifest is damaged", path,
                        (unsigned)text_crc(text, length, at), digits);
@@ -107,7 +107,8 @@ static bool is_shard_name(const char *name)
         char   expected[96];
         int    number, total;
         size_t folder = strlen(cs_outline_folders[i]);
-        if (strncmp(name, cs_outline_folders[i], folder) != 0 || sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
+        if (strncmp(name, cs_outline_folders[i], folder) != 0 ||
+            sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
             continue;
         snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_outline_folders[i], number, total);
         if (number >= 1 && number <= total && strcmp(name, expected) == 0)
@@ -122,10 +123,12 @@ static cs_status read_file(cs_manifest_file *file, const json_t *value, const ch
     file->name          = json_string_value(json_object_get(value, "name"));
     file->bytes         = json_integer_value(bytes);
     if (!file->name || !is_shard_name(file->name))
-        return cs_fail(CS_BAD_FILE, "%s: files: \"%.200s\" is not the name of a shard", path, file->name ? file->name : "");
+        return cs_fail(CS_BAD_FILE, "%s: files: \"%.200s\" is not the name of a shard", path,
+                       file->name ? file->name : "");
     if (!json_is_integer(bytes) || file->bytes < 0 ||
         !cs_manifest_digits(&file->header_crc, json_string_value(json_object_get(value, "header_crc32c"))))
-        return cs_fail(CS_BAD_FILE, "%s: files: %s: \"bytes\" or \"header_crc32c\" is missing or wrong", path, file->name);
+        return cs_fail(CS_BAD_FILE, "%s: files: %s: \"bytes\" or \"header_crc32c\" is missing or wrong", path,
+                       file->name);
     return CS_OK;
 }
 
@@ -137,14 +140,18 @@ static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const
     tensor->name = name;
     tensor->dims = (int32_t)json_array_size(shape);
     if (!dtype || !cs_safetensors_dtype(&tensor->dtype, dtype))
-        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name, dtype ? dtype : "");
+        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name,
+                       dtype ? dtype : "");
     if (!json_is_array(shape) || json_array_size(shape) > CS_MAX_DIMS)
-        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" must be a list of at most %d numbers", path, name, CS_MAX_DIMS);
+        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" must be a list of at most %d numbers", path, name,
+                       CS_MAX_DIMS);
     for (int i = 0; i < tensor->dims; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
         tensor->shape[i]   = json_integer_value(size);
         if (!json_is_integer(size) || tensor->shape[i] < 0)
-            return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"shape\" holds something else than a whole number of 0 or more", path, name);
+            return cs_fail(CS_BAD_FILE,
+                           "%s: tensors: %s: \"shape\" holds something else than a whole number of 0 or more", path,
+                           name);
     }
     if (!cs_boxes_count(&count, tensor->shape, tensor->dims, (int64_t)cs_dtype_bytes(tensor->dtype)))
         return cs_fail(CS_BAD_FILE, "%s: tensors: %s: more bytes than a file can have", path, name);
@@ -197,15 +204,15 @@ static cs_status read_client_state(cs_manifest *manifest, const char *path)
 static cs_status read_head(cs_manifest *manifest, const char *path)
 {
     const json_t *version = json_object_get(manifest->root, "version"), *step = json_object_get(manifest->root, "step");
-    const char   *format  = json_string_value(json_object_get(manifest->root, "format"));
-    manifest->tag         = json_string_value(json_object_get(manifest->root, "tag"));
-    manifest->save_id     = json_string_value(json_object_get(manifest->root, "save_id"));
-    manifest->step        = json_integer_value(step);
+    const char   *format = json_string_value(json_object_get(manifest->root, "format"));
+    manifest->tag        = json_string_value(json_object_get(manifest->root, "tag"));
+    manifest->save_id    = json_string_value(json_object_get(manifest->root, "save_id"));
+    manifest->step       = json_integer_value(step);
     if (!format || strcmp(format, "cspeed-checkpoint") != 0 || !json_is_integer(version))
         return cs_fail(CS_BAD_FILE, "%s: not the manifest of a checkpoint", path);
     if (json_integer_value(version) > CS_MANIFEST_VERSION)
-        return cs_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one", path,
-                       (long long)json_integer_value(version), CS_MANIFEST_VERSION);
+        return cs_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one",
+                       path, (long long)json_integer_value(version), CS_MANIFEST_VERSION);
     if (!manifest->tag || !manifest->save_id || !json_is_integer(step))
         return cs_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
     return CS_OK;
@@ -226,8 +233,8 @@ cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t leng
 
 cs_status cs_manifest_load(cs_manifest *manifest, const char *directory)
 {
-    char     *path = cs_files_join(directory, CS_MANIFEST_FILE), *text;
-    size_t    length;
+    char  *path = cs_files_join(directory, CS_MANIFEST_FILE), *text;
+    size_t length;
     *manifest        = (cs_manifest){ 0 };
     cs_status status = cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
     if (status == CS_OK)
@@ -263,8 +270,9 @@ cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *direc
         if (status == CS_NOT_FOUND)
             status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
         else if (status == CS_OK && bytes != file->bytes)
-            status = cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued", path,
-                             (long long)bytes, (long long)file->bytes);
+            status =
+                cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
+                        path, (long long)bytes, (long long)file->bytes);
         free(path);
         CS_TRY(status);
     }

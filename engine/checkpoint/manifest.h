@@ -8,9 +8,9 @@
 
 enum { CS_MANIFEST_VERSION = 1, CS_MANIFEST_LIMIT = 1 << 28 }; /* bytes a manifest may have */
 
-#define CS_MANIFEST_FILE "manifest.json"
+#define CS_MANIFEST_FILE     "manifest.json"
 #define CS_CLIENT_STATE_FILE "client_state.json"
-#define CS_CONFIG_FILE "ds_config.json"
+#define CS_CONFIG_FILE       "ds_config.json"
 
 typedef struct {
     const char *name;
@@ -43,7 +43,7 @@ char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id
 /* CS_BAD_FILE: not a manifest, or damaged. CS_UNSUPPORTED: of a later version. */
 cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path);
 cs_status cs_manifest_load(cs_manifest *manifest, const char *directory); /* parses directory/manifest.json */
-void      cs_manifest_close(cs_manifest *manifest); /* accepts the half-built */
+void      cs_manifest_close(cs_manifest *manifest);                       /* accepts the half-built */
 
 const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const char *name); /* NULL: not there */
 

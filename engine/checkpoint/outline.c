@@ -21,8 +21,10 @@ static cs_status check_name(const char *name)
     json_t *text = name ? json_string(name) : NULL;
     json_decref(text);
     if (!text || !name[0] || strlen(name) > CS_SAFETENSORS_MAX_NAME || strcmp(name, "__metadata__") == 0)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: \"%.200s\" cannot name a tensor: a name is UTF-8, not empty, at most %d bytes, "
-                       "and not __metadata__", name ? name : "", CS_SAFETENSORS_MAX_NAME);
+        return cs_fail(CS_BAD_CONFIG,
+                       "checkpoint: \"%.200s\" cannot name a tensor: a name is UTF-8, not empty, at most %d bytes, "
+                       "and not __metadata__",
+                       name ? name : "", CS_SAFETENSORS_MAX_NAME);
     return CS_OK;
 }
 
@@ -31,19 +33,23 @@ static cs_status check_piece(const cs_piece *piece)
     int64_t count;
     CS_TRY(check_name(piece->name));
     if (cs_outline_folder(piece->folder) < 0)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: \"%s\" is no folder of a checkpoint; weights and optim are",
-                       piece->name, piece->folder ? piece->folder : "");
+        return cs_fail(CS_BAD_CONFIG,
+                       "checkpoint: tensor %s: \"%s\" is no folder of a checkpoint; weights and optim are", piece->name,
+                       piece->folder ? piece->folder : "");
     if (piece->dims < 0 || piece->dims > CS_MAX_DIMS)
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: 0 to %d dimensions, not %d", piece->name, CS_MAX_DIMS, piece->dims);
+        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: 0 to %d dimensions, not %d", piece->name, CS_MAX_DIMS,
+                       piece->dims);
     for (int i = 0; i < piece->dims; i++)
         if (piece->shape[i] < 0)
-            return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: a dimension of %lld", piece->name, (long long)piece->shape[i]);
+            return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: a dimension of %lld", piece->name,
+                           (long long)piece->shape[i]);
     if (!cs_boxes_count(&count, piece->shape, piece->dims, (int64_t)cs_dtype_bytes(piece->dtype)))
         return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: more bytes than a file can have", piece->name);
     cs_range range = piece->range;
     if (range.from < 0 || range.to < range.from || range.to > count || (!piece->data && range.to > range.from))
-        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: elements %lld to %lld of %lld%s", piece->name, (long long)range.from,
-                       (long long)range.to, (long long)count, piece->data ? "" : ", without data");
+        return cs_fail(CS_BAD_CONFIG, "checkpoint: tensor %s: elements %lld to %lld of %lld%s", piece->name,
+                       (long long)range.from, (long long)range.to, (long long)count,
+                       piece->data ? "" : ", without data");
     return CS_OK;
 }
 
@@ -57,7 +63,7 @@ cs_status cs_outline_check(const cs_piece *pieces, int64_t count)
 static int by_tensor(const void *one, const void *other)
 {
     const cs_outline_chunk *a = one, *b = other;
-    int                  names = strcmp(a->piece->name, b->piece->name);
+    int                     names = strcmp(a->piece->name, b->piece->name);
     if (a->folder != b->folder || names != 0)
         return a->folder != b->folder ? a->folder - b->folder : names;
     if (a->count != b->count)
@@ -68,7 +74,7 @@ static int by_tensor(const void *one, const void *other)
 static int by_file(const void *one, const void *other)
 {
     const cs_outline_chunk *a = one, *b = other;
-    size_t               size_a = cs_dtype_bytes(a->piece->dtype), size_b = cs_dtype_bytes(b->piece->dtype);
+    size_t                  size_a = cs_dtype_bytes(a->piece->dtype), size_b = cs_dtype_bytes(b->piece->dtype);
     if (a->folder != b->folder || a->file != b->file)
         return a->folder != b->folder ? a->folder - b->folder : a->file - b->file;
     if (size_a != size_b)
@@ -83,8 +89,8 @@ static void add_piece(cs_outline *outline, const cs_piece *piece)
     int     count = cs_boxes_split(boxes, piece->shape, piece->dims, piece->range);
     for (int i = 0; i < count; i++) {
         cs_outline_chunk chunk = { .piece = piece, .box = boxes[i], .folder = cs_outline_folder(piece->folder) };
-        chunk.data          = (const char *)piece->data + done * bytes;
-        chunk.count         = cs_boxes_volume(&boxes[i]);
+        chunk.data             = (const char *)piece->data + done * bytes;
+        chunk.count            = cs_boxes_volume(&boxes[i]);
         done += chunk.count;
         outline->chunks[outline->chunk_count++] = chunk;
     }
@@ -124,7 +130,8 @@ static void list_files(cs_outline *outline)
     }
 }
 
-void cs_outline_open(cs_outline *outline, const cs_piece *pieces, int64_t count, const cs_piece *empty, int64_t empty_count)
+void cs_outline_open(cs_outline *outline, const cs_piece *pieces, int64_t count, const cs_piece *empty,
+                     int64_t empty_count)
 {
     size_t most     = (size_t)(count * CS_MAX_BOXES + empty_count);
     *outline        = (cs_outline){ 0 };

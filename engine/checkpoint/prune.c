@@ -11,7 +11,8 @@ static bool is_own(const cs_catalog_item *item)
     return cs_tag_escape(name, item->tag) == CS_OK && strcmp(name, item->name) == 0;
 }
 
-static cs_status prune(const cs_catalog *catalog, const char *dir, const char *latest, int64_t keep_last, int64_t keep_every)
+static cs_status prune(const cs_catalog *catalog, const char *dir, const char *latest, int64_t keep_last,
+                       int64_t keep_every)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < catalog->count; i++) {

@@ -1,6 +1,7 @@
 /* reader.c - one checkpoint directory opened by all ranks: manifest, headers, client state.
  *
- * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast. */
+ * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast.
+ */
 #include "checkpoint/reader.h"
 #include "base/crc.h"
 #include "checkpoint/agree.h"
@@ -19,7 +20,8 @@ static cs_status read_manifest(char **text, size_t *length, const char *director
     if (status == CS_NOT_FOUND && !cs_files_exists(directory))
         status = cs_fail(CS_NOT_FOUND, "%s is not there", directory);
     else if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory, CS_MANIFEST_FILE);
+        status = cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
+                         CS_MANIFEST_FILE);
     if (status == CS_OK)
         status = cs_manifest_parse(&manifest, *text, *length, path);
     if (status == CS_OK)
@@ -31,7 +33,7 @@ static cs_status read_manifest(char **text, size_t *length, const char *director
 
 static cs_status share_manifest(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    char     *text = NULL;
+    char     *text   = NULL;
     size_t    length = 0;
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
@@ -61,8 +63,9 @@ static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, 
         if (status == CS_NOT_FOUND)
             status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
         else if (status == CS_OK && bytes != file->bytes)
-            status = cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued", path,
-                             (long long)bytes, (long long)file->bytes);
+            status =
+                cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
+                        path, (long long)bytes, (long long)file->bytes);
         free(path);
         CS_TRY(status);
     }
@@ -75,7 +78,8 @@ static cs_status add_blocks(cs_checkpoint_reader *reader, cs_comm *comm, block *
     for (int64_t i = 0; i < reader->manifest.file_count; i++) {
         cs_agree_text(comm, &blocks[i].text, &blocks[i].bytes, (int)(i % cs_comm_size(comm)));
         if (status == CS_OK)
-            status = cs_chunks_add(&reader->chunks, &reader->manifest, i, blocks[i].text, blocks[i].bytes, reader->path);
+            status =
+                cs_chunks_add(&reader->chunks, &reader->manifest, i, blocks[i].text, blocks[i].bytes, reader->path);
         free(blocks[i].text);
         blocks[i].text = NULL;
     }
@@ -103,9 +107,10 @@ static cs_status read_client_state(char **text, size_t *length, const cs_checkpo
     cs_status status = cs_files_read(text, length, path, (size_t)bytes);
     if (status == CS_NOT_FOUND)
         status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
-    else if (status == CS_OK && ((int64_t)*length != bytes || cs_crc32c(0, *text, *length) != reader->manifest.client_crc))
-        status = cs_fail(CS_BAD_FILE, "%s is not the text that was saved (%lld bytes, CRC32C %08x): it is damaged", path,
-                         (long long)bytes, (unsigned)reader->manifest.client_crc);
+    else if (status == CS_OK &&
+             ((int64_t)*length != bytes || cs_crc32c(0, *text, *length) != reader->manifest.client_crc))
+        status = cs_fail(CS_BAD_FILE, "%s is not the text that was saved (%lld bytes, CRC32C %08x): it is damaged",
+                         path, (long long)bytes, (unsigned)reader->manifest.client_crc);
     free(path);
     return status;
 }

@@ -10,10 +10,10 @@ static const struct {
     const char *name;
     int64_t     bits;
 } types[] = {
-    { "BOOL", 8 },       { "F4", 4 },           { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 },   { "I8", 8 },
-    { "F8_E5M2", 8 },    { "F8_E4M3", 8 },      { "F8_E8M0", 8 }, { "I16", 16 },    { "U16", 16 }, { "F16", 16 },
+    { "BOOL", 8 },        { "F4", 4 },          { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 },   { "I8", 8 },
+    { "F8_E5M2", 8 },     { "F8_E4M3", 8 },     { "F8_E8M0", 8 }, { "I16", 16 },    { "U16", 16 }, { "F16", 16 },
     { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 }, { "BF16", 16 },   { "I32", 32 },    { "U32", 32 }, { "F32", 32 },
-    { "C64", 64 },       { "F64", 64 },         { "I64", 64 },    { "U64", 64 },
+    { "C64", 64 },        { "F64", 64 },        { "I64", 64 },    { "U64", 64 },
 };
 
 static const char *const own_types[] = {
@@ -41,16 +41,19 @@ cs_status cs_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
 {
     uint64_t length = 0;
     if (file_bytes < 8 || start_bytes < 8)
-        return cs_fail(CS_BAD_FILE, "%s: %lld bytes are no safetensors file, which begins with 8 bytes of header length",
-                       path, (long long)file_bytes);
+        return cs_fail(CS_BAD_FILE,
+                       "%s: %lld bytes are no safetensors file, which begins with 8 bytes of header length", path,
+                       (long long)file_bytes);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | start[i];
     if (length > CS_SAFETENSORS_MAX_HEADER)
-        return cs_fail(CS_BAD_FILE, "%s: a header of %llu bytes; at most %d are allowed: not a safetensors file, or damaged",
-                       path, (unsigned long long)length, CS_SAFETENSORS_MAX_HEADER);
+        return cs_fail(CS_BAD_FILE,
+                       "%s: a header of %llu bytes; at most %d are allowed: not a safetensors file, or damaged", path,
+                       (unsigned long long)length, CS_SAFETENSORS_MAX_HEADER);
     *bytes = 8 + (int64_t)length;
     if (*bytes > file_bytes)
-        return cs_fail(CS_BAD_FILE, "%s: a header of %llu bytes in a file of %lld: the file was cut, or is no safetensors file",
+        return cs_fail(CS_BAD_FILE,
+                       "%s: a header of %llu bytes in a file of %lld: the file was cut, or is no safetensors file",
                        path, (unsigned long long)length, (long long)file_bytes);
     return CS_OK;
 }
@@ -103,8 +106,9 @@ static cs_status read_shape(cs_safetensors_entry *entry, int64_t *shape, const j
     entry->shape = shape;
     for (int i = 0; i < entry->dims; i++)
         if (!read_count(&shape[i], json_array_get(list, (size_t)i)))
-            return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"shape\" holds something else than a whole number of 0 or more",
-                           path, entry->key);
+            return cs_fail(CS_BAD_FILE,
+                           "%s: tensor %s: \"shape\" holds something else than a whole number of 0 or more", path,
+                           entry->key);
     return CS_OK;
 }
 
@@ -114,8 +118,8 @@ static cs_status read_entry(cs_safetensors_entry *entry, int64_t *shape, const c
     int64_t bytes;
     entry->key = key;
     if (strlen(key) > CS_SAFETENSORS_MAX_NAME)
-        return cs_fail(CS_BAD_FILE, "%s: a tensor name of %zu bytes (%.60s...); at most %d are allowed", path, strlen(key), key,
-                       CS_SAFETENSORS_MAX_NAME);
+        return cs_fail(CS_BAD_FILE, "%s: a tensor name of %zu bytes (%.60s...); at most %d are allowed", path,
+                       strlen(key), key, CS_SAFETENSORS_MAX_NAME);
     if (!json_is_object(value))
         return cs_fail(CS_BAD_FILE, "%s: tensor %s is not described by an object", path, key);
     entry->dtype = json_string_value(json_object_get(value, "dtype"));
@@ -123,15 +127,16 @@ static cs_status read_entry(cs_safetensors_entry *entry, int64_t *shape, const c
         return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"dtype\" is missing or no string", path, key);
     CS_TRY(read_shape(entry, shape, json_object_get(value, "shape"), path));
     const json_t *offsets = json_object_get(value, "data_offsets");
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !read_count(&entry->begin, json_array_get(offsets, 0)) ||
-        !read_count(&entry->end, json_array_get(offsets, 1)))
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"data_offsets\" must be two whole numbers of 0 or more", path, key);
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+        !read_count(&entry->begin, json_array_get(offsets, 0)) || !read_count(&entry->end, json_array_get(offsets, 1)))
+        return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"data_offsets\" must be two whole numbers of 0 or more", path,
+                       key);
     if (!bytes_of(&bytes, entry))
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s: %s is no known type, or that many of them are no number of bytes", path,
-                       key, entry->dtype);
+        return cs_fail(CS_BAD_FILE, "%s: tensor %s: %s is no known type, or that many of them are no number of bytes",
+                       path, key, entry->dtype);
     if (entry->end < entry->begin || entry->end - entry->begin != bytes)
-        return cs_fail(CS_BAD_FILE, "%s: tensor %s takes %lld bytes, but lies from %lld to %lld", path, key, (long long)bytes,
-                       (long long)entry->begin, (long long)entry->end);
+        return cs_fail(CS_BAD_FILE, "%s: tensor %s takes %lld bytes, but lies from %lld to %lld", path, key,
+                       (long long)bytes, (long long)entry->begin, (long long)entry->end);
     return CS_OK;
 }
 
@@ -149,9 +154,8 @@ static cs_status check_metadata(const json_t *metadata, const char *path)
     json_t     *value;
     if (!json_is_object(metadata))
         return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\" is not an object", path);
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
-        if (!json_is_string(value))
-            return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\": %s is not a string", path, key);
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) if (!json_is_string(value)) return cs_fail(
+        CS_BAD_FILE, "%s: \"__metadata__\": %s is not a string", path, key);
     return CS_OK;
 }
 
@@ -162,13 +166,15 @@ static cs_status check_tiling(const cs_safetensors *header, int64_t data_bytes, 
     for (int64_t i = 0; i < header->count; i++) {
         const cs_safetensors_entry *entry = &header->entries[i];
         if (entry->begin != end)
-            return cs_fail(CS_BAD_FILE, "%s: tensor %s begins at %lld, where %lld is due: tensors overlap or leave a hole",
-                           path, entry->key, (long long)entry->begin, (long long)end);
+            return cs_fail(CS_BAD_FILE,
+                           "%s: tensor %s begins at %lld, where %lld is due: tensors overlap or leave a hole", path,
+                           entry->key, (long long)entry->begin, (long long)end);
         end = entry->end;
     }
     if (end != data_bytes)
-        return cs_fail(CS_BAD_FILE, "%s: %lld bytes of data where the header describes %lld: the file was cut or continued",
-                       path, (long long)data_bytes, (long long)end);
+        return cs_fail(CS_BAD_FILE,
+                       "%s: %lld bytes of data where the header describes %lld: the file was cut or continued", path,
+                       (long long)data_bytes, (long long)end);
     return CS_OK;
 }
 
@@ -177,8 +183,7 @@ static cs_status take_memory(cs_safetensors *header, const char *path)
     size_t      numbers = 1;
     const char *key;
     json_t     *value;
-    json_object_foreach(header->root, key, value)
-        numbers += json_array_size(json_object_get(value, "shape"));
+    json_object_foreach(header->root, key, value) numbers += json_array_size(json_object_get(value, "shape"));
     header->entries = calloc(json_object_size(header->root) + 1, sizeof *header->entries);
     header->shapes  = calloc(numbers, sizeof *header->shapes);
     if (!header->entries || !header->shapes)
@@ -186,19 +191,22 @@ static cs_status take_memory(cs_safetensors *header, const char *path)
     return CS_OK;
 }
 
-cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes, const char *path)
+cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes,
+                               const char *path)
 {
     *header      = (cs_safetensors){ 0 };
     header->root = cs_json_strict(text, length);
     if (!header->root)
         return cs_fail(CS_BAD_FILE, "%s: header: %s", path, cs_error());
     if (!json_is_object(header->root) || has_negative_zero(text, length))
-        return cs_fail(CS_BAD_FILE, "%s: header: %s", path, json_is_object(header->root) ? "a number -0" : "not an object");
+        return cs_fail(CS_BAD_FILE, "%s: header: %s", path,
+                       json_is_object(header->root) ? "a number -0" : "not an object");
     CS_TRY(take_memory(header, path));
     int64_t    *shape = header->shapes;
     const char *key;
     json_t     *value;
-    json_object_foreach(header->root, key, value) {
+    json_object_foreach(header->root, key, value)
+    {
         if (strcmp(key, "__metadata__") == 0) {
             header->metadata = json_is_null(value) ? NULL : value;
             continue;

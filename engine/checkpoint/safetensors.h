@@ -1,7 +1,7 @@
 /* safetensors.h - the header of a safetensors file: u64 N, N bytes of JSON, data.
  *
- * Strict where the reference reader is, and stricter where files are hostile: no name twice, no array for an entry, at most 32
- * dimensions, names of at most 4096 bytes, integers up to 2^63 - 1. */
+ * Strict where the reference reader is, and stricter where files are hostile: no name twice, no array for an entry, at
+ * most 32 dimensions, names of at most 4096 bytes, integers up to 2^63 - 1. */
 #ifndef CS_CHECKPOINT_SAFETENSORS_H
 #define CS_CHECKPOINT_SAFETENSORS_H
 
@@ -11,7 +11,7 @@ enum { CS_SAFETENSORS_MAX_HEADER = 100000000, CS_SAFETENSORS_MAX_DIMS = 32, CS_S
 
 typedef struct {
     const char    *key;
-    const char    *dtype;      /* "F32" */
+    const char    *dtype; /* "F32" */
     int            dims;
     const int64_t *shape;
     int64_t        begin, end; /* bytes, from the end of the header */
@@ -22,7 +22,7 @@ typedef struct {
     json_t               *metadata; /* borrowed from root; NULL: none */
     cs_safetensors_entry *entries;  /* by begin */
     int64_t               count;
-    int64_t              *shapes;   /* of all entries */
+    int64_t              *shapes; /* of all entries */
 } cs_safetensors;
 
 /* How long the header block is, N's own 8 bytes included, from a file's first bytes and its length. */
@@ -30,7 +30,8 @@ cs_status cs_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
                                       const char *path);
 
 /* The N bytes of JSON; `data_bytes` is all that follows them in the file. */
-cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes, const char *path);
+cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes,
+                               const char *path);
 void      cs_safetensors_close(cs_safetensors *header); /* accepts the half-built */
 
 /* The whole header block of a file, malloc'ed, and the file's length. */

@@ -1,8 +1,8 @@
 /* save.c - state out: every rank writes its files, rank 0 makes them a checkpoint.
  *
- * Agree on what is written -> rank 0 makes the staging directory -> all write and flush their files -> agree -> rank 0 looks at
- * every file, writes the manifest, renames, replaces latest -> agree. Whatever fails on one rank fails on all, and rank 0 removes
- * the staging directory. */
+ * Agree on what is written -> rank 0 makes the staging directory -> all write and flush their files -> agree -> rank 0
+ * looks at every file, writes the manifest, renames, replaces latest -> agree. Whatever fails on one rank fails on all,
+ * and rank 0 removes the staging directory. */
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
 #include "checkpoint/agree.h"
@@ -47,7 +47,8 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
     byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* UUID version 4 */
     byte[8] = (uint8_t)(0x80 | (byte[8] & 0x3f));
     for (int i = 0, at = 0; i < 16; i++)
-        at += snprintf(id + at, (size_t)(CS_SHARDFILE_ID - at), "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", byte[i]);
+        at += snprintf(id + at, (size_t)(CS_SHARDFILE_ID - at), "%s%02x",
+                       i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", byte[i]);
     return CS_OK;
 }
 
@@ -107,10 +108,10 @@ static void file_name(char name[96], const save *s, int rank, int folder, int64_
 static cs_status write_files(save *s)
 {
     int64_t index[CS_OUTLINE_FOLDERS] = { 0 };
-    s->records = cs_agree_memory((size_t)s->outline.file_count * sizeof *s->records);
+    s->records                        = cs_agree_memory((size_t)s->outline.file_count * sizeof *s->records);
     for (int64_t i = 0; i < s->outline.file_count; i++) {
         const cs_outline_file *file = &s->outline.files[i];
-        char                name[96];
+        char                   name[96];
         file_name(name, s, s->rank, file->folder, index[file->folder]++);
         char     *path   = cs_files_join(s->path, name);
         cs_status status = cs_shardfile_write(&s->records[i], path, file, s->save_id);
@@ -129,19 +130,21 @@ static cs_status write_files(save *s)
 }
 
 /* The manifest's entry of one file, which rank 0 must see as its writer left it. */
-static cs_status list_file(const save *s, json_t *files, const cs_shardfile_record *record, const char *name, int writer)
+static cs_status list_file(const save *s, json_t *files, const cs_shardfile_record *record, const char *name,
+                           int writer)
 {
     char    digits[9];
-    int64_t bytes  = -1;
-    char   *path   = cs_files_join(s->path, name);
-    bool    seen   = cs_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
+    int64_t bytes = -1;
+    char   *path  = cs_files_join(s->path, name);
+    bool    seen  = cs_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
     if (!seen)
-        cs_fail(CS_IO_ERROR, "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
+        cs_fail(CS_IO_ERROR,
+                "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
                 writer, path);
     free(path);
     snprintf(digits, sizeof digits, "%08x", (unsigned)record->header_crc);
     json_array_append_new(files, json_pack("{s:s, s:I, s:s, s:i}", "name", name, "bytes", (json_int_t)record->bytes,
-                          "header_crc32c", digits, "writer", writer));
+                                           "header_crc32c", digits, "writer", writer));
     return seen ? CS_OK : CS_IO_ERROR;
 }
 
@@ -241,7 +244,9 @@ static cs_status run(save *s, const char *dir)
 
 cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
 {
-    save s = { .comm = comm, .rank = cs_comm_rank(comm), .size = cs_comm_size(comm), .content = content, .staging.lock = -1 };
+    save s = {
+        .comm = comm, .rank = cs_comm_rank(comm), .size = cs_comm_size(comm), .content = content, .staging.lock = -1
+    };
     cs_status status = run(&s, dir);
     char     *why    = status == CS_OK ? NULL : strdup(cs_error()); /* cleaning up may have sentences of its own */
     if (s.rank == 0)

@@ -1,7 +1,7 @@
 /* shardfile.c - one safetensors shard onto the disk: data first, checksums gathered on the way, the header last.
  *
- * The header's length does not depend on the data, because a checksum is eight digits whatever its value. So it is computed once
- * with zeros, to know where the data begin, and again when the data are written. */
+ * The header's length does not depend on the data, because a checksum is eight digits whatever its value. So it is
+ * computed once with zeros, to know where the data begin, and again when the data are written. */
 #include "checkpoint/shardfile.h"
 #include "base/crc.h"
 #include "base/must.h"
@@ -46,8 +46,8 @@ static json_t *metadata_of(const cs_outline_file *file, const char *save_id, con
     json_t *sharding = json_object(), *shapes = json_object(), *checksums = json_object();
     for (int64_t i = 0; i < file->count; i++) {
         const cs_outline_chunk *chunk = &file->chunks[i];
-        const char          *name  = chunk->piece->name;
-        json_t              *list  = json_array();
+        const char             *name  = chunk->piece->name;
+        json_t                 *list  = json_array();
         for (int64_t block = 0; block < chunk_blocks(chunk); block++) {
             char digits[9];
             snprintf(digits, sizeof digits, "%08x", (unsigned)*crcs++);
@@ -55,8 +55,9 @@ static json_t *metadata_of(const cs_outline_file *file, const char *save_id, con
         }
         json_object_set_new(checksums, name, list);
         json_object_set_new(shapes, name, number_list(chunk->piece->shape, chunk->piece->dims));
-        json_object_set_new(sharding, name, json_pack("{s:o, s:s}", "saved_offsets",
-                            number_list(chunk->box.offset, chunk->box.dims), "logical_fqn", name));
+        json_object_set_new(sharding, name,
+                            json_pack("{s:o, s:s}", "saved_offsets", number_list(chunk->box.offset, chunk->box.dims),
+                                      "logical_fqn", name));
     }
     return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o}", "format", "pt", "DCP_VERSION", "1.0", "DCP_SHARDING_INFO",
                      as_string(sharding), "cspeed.version", "1", "cspeed.save_id", save_id, "cspeed.global_shape",
@@ -69,12 +70,12 @@ static char *header_text(const cs_outline_file *file, const char *save_id, const
     int64_t at     = 0;
     json_object_set_new(header, "__metadata__", metadata_of(file, save_id, crcs));
     for (int64_t i = 0; i < file->count; i++) {
-        const cs_outline_chunk *chunk = &file->chunks[i];
-        json_t *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
+        const cs_outline_chunk *chunk   = &file->chunks[i];
+        json_t                 *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
         at += chunk_bytes(chunk);
-        json_object_set_new(header, chunk->piece->name, json_pack("{s:s, s:o, s:o}", "dtype",
-                            cs_safetensors_name(chunk->piece->dtype), "shape",
-                            number_list(chunk->box.size, chunk->box.dims), "data_offsets", offsets));
+        json_object_set_new(header, chunk->piece->name,
+                            json_pack("{s:s, s:o, s:o}", "dtype", cs_safetensors_name(chunk->piece->dtype), "shape",
+                                      number_list(chunk->box.size, chunk->box.dims), "data_offsets", offsets));
     }
     char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);
@@ -86,10 +87,10 @@ static char *header_text(const cs_outline_file *file, const char *save_id, const
 /* N, the JSON, and spaces up to the next multiple of CS_SINK_ALIGN. */
 static uint8_t *header_block(size_t *bytes, const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
 {
-    char    *text   = header_text(file, save_id, crcs);
-    size_t   length = strlen(text);
-    *bytes          = (8 + length + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
-    uint8_t *block  = cs_agree_memory(*bytes);
+    char  *text    = header_text(file, save_id, crcs);
+    size_t length  = strlen(text);
+    *bytes         = (8 + length + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
+    uint8_t *block = cs_agree_memory(*bytes);
     for (int i = 0; i < 8; i++)
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
     memset(block + 8, ' ', *bytes - 8);
@@ -114,7 +115,7 @@ static cs_status write_data(cs_sink *sink, uint32_t *crcs, const cs_outline_file
 {
     for (int64_t i = 0; i < file->count; i++) {
         const cs_outline_chunk *chunk = &file->chunks[i];
-        int64_t              bytes = chunk_bytes(chunk);
+        int64_t                 bytes = chunk_bytes(chunk);
         for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
             int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
             CS_TRY(write_block(sink, crcs++, chunk->data + from, now));
@@ -130,8 +131,10 @@ static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t
     uint8_t *head = header_block(&head_bytes, file, save_id, crcs);
     free(head);
     if (head_bytes > CS_SAFETENSORS_MAX_HEADER)
-        return cs_fail(CS_UNSUPPORTED, "%s: its %lld tensors need a header of %zu bytes, and safetensors allows %d; save from more ranks",
-                       path, (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
+        return cs_fail(
+            CS_UNSUPPORTED,
+            "%s: its %lld tensors need a header of %zu bytes, and safetensors allows %d; save from more ranks", path,
+            (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
     record->bytes  = (int64_t)head_bytes + file->data_bytes;
     CS_TRY(cs_sink_open(sink, path, (int64_t)head_bytes, record->bytes));
@@ -144,7 +147,8 @@ static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t
     return status;
 }
 
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file, const char *save_id)
+cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
+                             const char *save_id)
 {
     int64_t blocks = 0;
     cs_sink sink   = { .descriptor = -1 };

@@ -13,6 +13,7 @@ typedef struct {
     int32_t  folder;
 } cs_shardfile_record;
 
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file, const char *save_id);
+cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
+                             const char *save_id);
 
 #endif

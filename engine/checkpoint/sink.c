@@ -12,7 +12,8 @@ static cs_status create(cs_sink *sink)
 {
     int flags        = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     sink->descriptor = open(sink->path, flags | O_DIRECT, 0666);
-    if (sink->descriptor < 0 && errno == EINVAL) { /* some file systems leave the new file there when they refuse the flag */
+    if (sink->descriptor < 0 &&
+        errno == EINVAL) { /* some file systems leave the new file there when they refuse the flag */
         unlink(sink->path);
         sink->descriptor = open(sink->path, flags, 0666);
     }

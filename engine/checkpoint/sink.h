@@ -1,6 +1,7 @@
 /* sink.h - a new file written in large aligned steps, past the page cache where the file system allows.
  *
- * The head of the file is left for last: until cs_sink_finish has put it there, the file begins with zeros and no reader takes it. */
+ * The head of the file is left for last: until cs_sink_finish has put it there, the file begins with zeros and no
+ * reader takes it. */
 #ifndef CS_CHECKPOINT_SINK_H
 #define CS_CHECKPOINT_SINK_H
 
@@ -13,7 +14,7 @@ typedef struct {
     const char *path;   /* borrowed */
     uint8_t    *buffer; /* CS_SINK_STEP bytes, aligned */
     size_t      filled;
-    int64_t     at;     /* where in the file the buffer goes */
+    int64_t     at; /* where in the file the buffer goes */
 } cs_sink;
 
 /* Room for `bytes` bytes is taken at once; writing begins behind `head_bytes`, a multiple of CS_SINK_ALIGN. */

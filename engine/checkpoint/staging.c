@@ -16,9 +16,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define WORK ".cspeed-tmp-"
+#define WORK  ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
-#define DRAFT "latest.tmp" /* the new text of dir/latest; it travels in the checkpoint's own directory */
+#define DRAFT "latest.tmp"              /* the new text of dir/latest; it travels in the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* so that prefix, tag and id fit a file name */
 
 /* Locked by somebody else: a save is at work there. File systems without locks count as unlocked. */
@@ -55,7 +55,8 @@ static cs_status check_place(const char *dir, const char *name)
     char *path = cs_files_join(dir, name), *manifest = cs_files_join(path, CS_MANIFEST_FILE);
     bool  taken = cs_files_exists(path) && !cs_files_exists(manifest) && rmdir(path) != 0;
     if (taken)
-        cs_fail(CS_IO_ERROR, "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
+        cs_fail(CS_IO_ERROR,
+                "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
                 path);
     free(manifest);
     free(path);
@@ -69,8 +70,10 @@ static cs_status check_space(const char *dir, int64_t bytes)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
     double room = (double)about.f_bavail * (double)about.f_frsize, needed = 1.05 * (double)bytes;
     if (about.f_blocks > 0 && room < needed)
-        return cs_fail(CS_IO_ERROR, "%s: a checkpoint needs %.1f MB and the file system has %.1f MB free; nothing was written: "
-                       "free some space or save elsewhere", dir, needed / 1e6, room / 1e6);
+        return cs_fail(CS_IO_ERROR,
+                       "%s: a checkpoint needs %.1f MB and the file system has %.1f MB free; nothing was written: "
+                       "free some space or save elsewhere",
+                       dir, needed / 1e6, room / 1e6);
     return CS_OK;
 }
 
@@ -114,7 +117,8 @@ static cs_status take_name(const cs_staging *staging, const char *target, bool *
     if (renameat2(AT_FDCWD, staging->path, AT_FDCWD, target, RENAME_EXCHANGE) == 0)
         return CS_OK;
     if (errno == EINVAL || errno == ENOSYS)
-        return cs_fail(CS_UNSUPPORTED, "%s exists, and this file system cannot exchange two directories; save under another tag",
+        return cs_fail(CS_UNSUPPORTED,
+                       "%s exists, and this file system cannot exchange two directories; save under another tag",
                        target);
     return cs_fail_errno(CS_IO_ERROR, errno, "exchanging %s and %s", staging->path, target);
 }
@@ -128,7 +132,7 @@ static void take_back(const cs_staging *staging, const char *target, bool exchan
 
 static cs_status name_latest(const cs_staging *staging, const char *target)
 {
-    char     *draft  = cs_files_join(target, DRAFT), *latest = cs_files_join(staging->dir, "latest");
+    char     *draft = cs_files_join(target, DRAFT), *latest = cs_files_join(staging->dir, "latest");
     cs_status status = cs_files_rename(draft, latest);
     free(latest);
     free(draft);
@@ -153,7 +157,7 @@ static cs_status publish(const cs_staging *staging, const char *target)
 
 cs_status cs_staging_commit(cs_staging *staging)
 {
-    char     *draft  = cs_files_join(staging->path, DRAFT), *target = cs_files_join(staging->dir, staging->name);
+    char     *draft = cs_files_join(staging->path, DRAFT), *target = cs_files_join(staging->dir, staging->name);
     cs_status status = cs_files_write(draft, staging->tag, strlen(staging->tag));
     if (status == CS_OK)
         status = cs_files_sync_directory(staging->path);

@@ -1,24 +1,25 @@
 /* staging.h - where a checkpoint grows, and the moment it becomes one. Rank 0's work.
  *
- * A save writes into dir/.cspeed-tmp-<tag>-<id>, locked while its process lives, so that a later save can tell the leftovers of a
- * dead run from the work of a living one. */
+ * A save writes into dir/.cspeed-tmp-<tag>-<id>, locked while its process lives, so that a later save can tell the
+ * leftovers of a dead run from the work of a living one. */
 #ifndef CS_CHECKPOINT_STAGING_H
 #define CS_CHECKPOINT_STAGING_H
 
 #include "checkpoint/tag.h"
 
 typedef struct {
-    const char *dir;                 /* borrowed */
-    const char *tag;                 /* borrowed */
-    char        name[CS_TAG_BYTES];  /* the tag's directory */
-    char       *path;                /* dir/.cspeed-tmp-... ; NULL: not made */
+    const char *dir;                /* borrowed */
+    const char *tag;                /* borrowed */
+    char        name[CS_TAG_BYTES]; /* the tag's directory */
+    char       *path;               /* dir/.cspeed-tmp-... ; NULL: not made */
     int         lock;
 } cs_staging;
 
 /* Removes what dead runs left in dir, checks that the tag may be written and that `bytes` fit, makes the directory. */
 cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes);
 
-/* The directory, complete and on the disk, takes the tag's name, and dir/latest names it. On failure all is as before. */
+/* The directory, complete and on the disk, takes the tag's name, and dir/latest names it. On failure all is as before.
+ */
 cs_status cs_staging_commit(cs_staging *staging);
 
 /* Removes what is left: the unfinished checkpoint, or the one that was replaced. */

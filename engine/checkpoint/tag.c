@@ -20,8 +20,10 @@ cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag)
         bool   as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
         size_t bytes = as_is ? 1 : 3;
         if (used + bytes >= CS_TAG_BYTES)
-            return cs_fail(CS_BAD_CONFIG, "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name "
-                           "(bytes other than letters, digits, '.', '_', '-' count three); shorten it", tag, CS_TAG_BYTES - 1);
+            return cs_fail(CS_BAD_CONFIG,
+                           "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name "
+                           "(bytes other than letters, digits, '.', '_', '-' count three); shorten it",
+                           tag, CS_TAG_BYTES - 1);
         if (as_is)
             name[used] = tag[i];
         else

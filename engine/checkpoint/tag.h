@@ -6,7 +6,8 @@
 
 enum { CS_TAG_BYTES = 256 };
 
-/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX; so does the first letter of "latest", which is the pointer's name. */
+/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX; so does the first letter of "latest", which is the
+ * pointer's name. */
 cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
 #endif

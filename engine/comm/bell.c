@@ -47,8 +47,8 @@ static _Noreturn void lose(cs_shm *shm, int peer, const char *what)
     cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, cs_beat_names[shm->comm->doing]);
 }
 
-/* Ends this process if a peer's has ended. A peer that closed is missed only by who waits for it. Of several, the one is
- * named that did not end on another's account. */
+/* Ends this process if a peer's has ended. A peer that closed is missed only by who waits for it. Of several, the one
+ * is named that did not end on another's account. */
 static void look_for_the_lost(cs_shm *shm, const cs_bell *bell, uint32_t value, int owner)
 {
     int lost = -1;
@@ -99,10 +99,11 @@ static void describe(char *text, size_t bytes, const cs_shm_call *call)
 {
     static const char *const dtypes[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
     static const char *const ops[]    = { "sum", "min", "max" };
-    int length = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
+    int                      length   = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
     if (call->what == CS_BEAT_BARRIER)
         return;
-    length += snprintf(text + length, bytes - (size_t)length, " of %lld %s", (long long)call->count, dtypes[call->dtype]);
+    length +=
+        snprintf(text + length, bytes - (size_t)length, " of %lld %s", (long long)call->count, dtypes[call->dtype]);
     if (call->what == CS_BEAT_ALL_REDUCE || call->what == CS_BEAT_REDUCE_SCATTER)
         snprintf(text + length, bytes - (size_t)length, " (%s)", ops[call->op]);
     if (call->what == CS_BEAT_BROADCAST)
@@ -114,8 +115,10 @@ static void refuse_mismatch(const cs_shm *shm, const cs_shm_call *mine, int peer
     char own[128], other[128];
     describe(own, sizeof own, mine);
     describe(other, sizeof other, its);
-    cs_fatal(CS_UNSUPPORTED, "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "
-             "order", shm->rank, own, peer, other);
+    cs_fatal(CS_UNSUPPORTED,
+             "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "
+             "order",
+             shm->rank, own, peer, other);
 }
 
 void cs_bell_meet(cs_shm *shm, const cs_shm_call *call)

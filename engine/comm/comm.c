@@ -25,8 +25,8 @@ static cs_status choose(const cs_transport **chosen, const cs_world *world, cons
         *chosen = transports[i];
         if (fits)
             return CS_OK;
-        return cs_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host", kind,
-                       world->size, world->local_size);
+        return cs_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
+                       kind, world->size, world->local_size);
     }
     if (any)
         return cs_fail(CS_UNSUPPORTED,

@@ -17,9 +17,10 @@
 typedef struct cs_comm cs_comm;
 typedef enum { CS_SUM, CS_MIN, CS_MAX } cs_reduce_op;
 
-/* kind: "auto", "self" (a world of one), "shm" (one host). heap_bytes bounds what cs_comm_alloc may hand out; address space only, touched
- * pages alone cost memory; 0: as much as the machine has. Blocks until all ranks have come; after `timeout_seconds` (0: 600) CS_NO_PEER names
- * the missing ranks. device may be NULL: then collectives run on the calling thread alone. */
+/* kind: "auto", "self" (a world of one), "shm" (one host). heap_bytes bounds what cs_comm_alloc may hand out; address
+ * space only, touched pages alone cost memory; 0: as much as the machine has. Blocks until all ranks have come; after
+ * `timeout_seconds` (0: 600) CS_NO_PEER names the missing ranks. Collectives run on the calling thread; device (may be
+ * NULL) is for transports of device memory. */
 typedef struct {
     const char *kind;
     size_t      heap_bytes;
@@ -33,8 +34,8 @@ int         cs_comm_rank(const cs_comm *comm);
 int         cs_comm_size(const cs_comm *comm);
 const char *cs_comm_kind(const cs_comm *comm);
 
-/* Zeroed, aligned to 4096 bytes. Not collective in itself (nobody waits), but symmetric by contract. Fails with cs_fatal(CS_NO_MEMORY).
- * Freed as a whole when comm closes; cs_comm_alloc never returns the same bytes twice. */
+/* Zeroed, aligned to 4096 bytes. Not collective in itself (nobody waits), but symmetric by contract. Fails with
+ * cs_fatal(CS_NO_MEMORY). Freed as a whole when comm closes; cs_comm_alloc never returns the same bytes twice. */
 void *cs_comm_alloc(cs_comm *comm, size_t bytes);
 
 /* data[count], in place, becomes the sum (or min, max) over ranks. Any dtype; U8 too. */
@@ -45,11 +46,14 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
 void cs_comm_barrier(cs_comm *comm);
-/* Blocking; matched in order between a pair. Bytes. A receive of another length than was sent is fatal with both lengths. */
+/* Blocking; matched in order between a pair. Bytes. A receive of another length than was sent is fatal with both
+ * lengths. */
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
-/* Bytes this rank has moved in collectives and seconds it has spent in them since opening. */
+/* Bytes this rank had to send, at the least, for what it called, and seconds it has spent in the calls, since opening:
+ * a reduce_scatter or all_gather of `count` costs (size - 1) * count elements, an all_reduce 2 * (size - 1) / size *
+ * count, a broadcast (size - 1) * count at its root. */
 typedef struct {
     uint64_t bytes;
     double   seconds;

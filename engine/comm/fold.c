@@ -1,7 +1,7 @@
 /* fold.c - the one order of adding, eight floats at a time.
  *
- * A kernel is made of four macros: a vector type, how it is loaded, stored, and combined. Each is compiled twice, for the
- * least x86-64 and for AVX2. The last, shorter vector goes through the same instructions as the others, padded. */
+ * A kernel is made of four macros: a vector type, how it is loaded, stored, and combined. Each is compiled twice, for
+ * the least x86-64 and for AVX2. The last, shorter vector goes through the same instructions as the others, padded. */
 #include "comm/fold.h"
 
 #include <string.h>
@@ -46,11 +46,11 @@ INLINE void load_f16(f32 *value, const void *from)
 {
     u16 half;
     memcpy(&half, from, sizeof half);
-    u32 wide    = __builtin_convertvector(half, u32);
-    u32 rest    = wide & 0x7fff;
-    u32 normal  = (rest << 13) + 0x38000000;
-    u32 endless = 0x7f800000 | (rest & 0x3ff) << 13; /* infinity or NaN */
-    u32 small   = (u32)(__builtin_convertvector((i32)rest, f32) * 0x1p-24f);
+    u32 wide       = __builtin_convertvector(half, u32);
+    u32 rest       = wide & 0x7fff;
+    u32 normal     = (rest << 13) + 0x38000000;
+    u32 endless    = 0x7f800000 | (rest & 0x3ff) << 13; /* infinity or NaN */
+    u32 small      = (u32)(__builtin_convertvector((i32)rest, f32) * 0x1p-24f);
     i32 is_endless = (i32)(rest >= 0x7c00), is_small = (i32)(rest < 0x400);
     pick(&normal, &is_endless, &endless, &normal);
     pick(&normal, &is_small, &small, &normal);
@@ -75,10 +75,11 @@ INLINE void store_f16(void *to, const f32 *value)
 #define LOAD_PLAIN(value, from) memcpy(value, from, sizeof *(value))
 #define STORE_PLAIN(to, value)  memcpy(to, value, sizeof *(value))
 
-#define ADD(sum, a, b)      ((sum) = (a) + (b))
-#define CHOOSE(sum, a, b, mask) ((sum) = (__typeof__(sum))(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
-#define LEAST(sum, a, b)    CHOOSE(sum, a, b, ((a) < (b)))
-#define MOST(sum, a, b)     CHOOSE(sum, a, b, ((a) > (b)))
+#define ADD(sum, a, b) ((sum) = (a) + (b))
+#define CHOOSE(sum, a, b, mask)                                                                                        \
+    ((sum) = (__typeof__(sum))(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
+#define LEAST(sum, a, b) CHOOSE(sum, a, b, ((a) < (b)))
+#define MOST(sum, a, b)  CHOOSE(sum, a, b, ((a) > (b)))
 /* A NaN on the left is kept by the second test, one on the right because it is not chosen against. */
 #define FLOAT_LEAST(sum, a, b) CHOOSE(sum, a, b, (((a) < (b)) | ((a) != (a))))
 #define FLOAT_MOST(sum, a, b)  CHOOSE(sum, a, b, (((a) > (b)) | ((a) != (a))))
@@ -176,8 +177,14 @@ KERNEL(u8_max, u8, 32, LOAD_PLAIN, STORE_PLAIN, MOST)
 
 typedef void (*kernel)(void *const *out, int outs, const void *const *in, int ranks, size_t bytes);
 
-#define ROW(TYPE, ISA) { TYPE##_sum_##ISA, TYPE##_min_##ISA, TYPE##_max_##ISA }
-#define ROWS(ISA) { ROW(f32, ISA), ROW(bf16, ISA), ROW(f16, ISA), ROW(i32, ISA), ROW(i64, ISA), ROW(u8, ISA) }
+#define ROW(TYPE, ISA)                                                                                                 \
+    {                                                                                                                  \
+        TYPE##_sum_##ISA, TYPE##_min_##ISA, TYPE##_max_##ISA                                                           \
+    }
+#define ROWS(ISA)                                                                                                      \
+    {                                                                                                                  \
+        ROW(f32, ISA), ROW(bf16, ISA), ROW(f16, ISA), ROW(i32, ISA), ROW(i64, ISA), ROW(u8, ISA)                       \
+    }
 
 static const kernel plain[][3] = ROWS(plain), avx2[][3] = ROWS(avx2);
 

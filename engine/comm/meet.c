@@ -62,8 +62,9 @@ static void admit(party *host, int index)
     else if (hello.rank <= 0 || hello.rank >= world->size || brought.memory < 0 || brought.life < 0)
         snprintf(sentence, sizeof sentence, "rank %d has no place in a world of %d", hello.rank, world->size);
     else if (host->guests[hello.rank].memory >= 0)
-        snprintf(sentence, sizeof sentence, "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own",
-                 hello.rank, world->port, world->job);
+        snprintf(sentence, sizeof sentence,
+                 "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own", hello.rank, world->port,
+                 world->job);
     if (sentence[0]) {
         refuse(guest->socket, sentence);
         cs_wire_drop(&brought);
@@ -96,9 +97,10 @@ static cs_status name_missing(const party *host, double seconds)
     for (int i = 1; i < host->world->size && length < sizeof names - 16; i++)
         if (host->guests[i].memory < 0)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
-    return cs_fail(CS_NO_PEER, "%s %s did not come within %g seconds: start all ranks of this host with the same "
-                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")", host->missing > 1 ? "ranks" : "rank", names,
-                   seconds, host->world->port, host->world->job);
+    return cs_fail(CS_NO_PEER,
+                   "%s %s did not come within %g seconds: start all ranks of this host with the same "
+                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
+                   host->missing > 1 ? "ranks" : "rank", names, seconds, host->world->port, host->world->job);
 }
 
 static cs_status await_all(party *host, double seconds)
@@ -166,8 +168,9 @@ static cs_status meet_as_host(const cs_world *world, double seconds, uint64_t *b
     host.visitor_room = room;
     host.visitors     = calloc((size_t)room, sizeof *host.visitors);
     host.polls        = calloc((size_t)room + 1, sizeof *host.polls);
-    cs_status status  = host.visitors && host.polls ? host_all(&host, seconds)
-                                                    : cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+    cs_status status  = host.visitors && host.polls
+                            ? host_all(&host, seconds)
+                            : cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
     for (int i = 0; i < host.visitor_count; i++) {
         if (status != CS_OK)
             refuse(host.visitors[i].socket, cs_error());
@@ -223,7 +226,8 @@ static outcome visit(const cs_world *world, double seconds, uint64_t *bytes, cs_
     if (socket < 0)
         return AGAIN;
     if (!cs_wire_same_user(socket)) {
-        cs_fail(CS_NO_PEER, "the meeting place of MASTER_PORT %d belongs to another user: choose another port", world->port);
+        cs_fail(CS_NO_PEER, "the meeting place of MASTER_PORT %d belongs to another user: choose another port",
+                world->port);
         result = FAILED;
     } else if (cs_wire_send(socket, &hello, &guests[world->rank])) {
         result = listen_to_host(socket, world, cs_wire_now() + seconds + 2, bytes, guests);
@@ -244,8 +248,10 @@ static cs_status meet_as_guest(const cs_world *world, double seconds, uint64_t *
             return result == MET ? CS_OK : CS_NO_PEER;
         pause_briefly();
     } while (cs_wire_now() < end);
-    return cs_fail(CS_NO_PEER, "rank 0 did not come within %g seconds: start all ranks of this host with the same "
-                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")", seconds, world->port, world->job);
+    return cs_fail(CS_NO_PEER,
+                   "rank 0 did not come within %g seconds: start all ranks of this host with the same "
+                   "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
+                   seconds, world->port, world->job);
 }
 
 cs_status cs_meet(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)

@@ -13,8 +13,9 @@ typedef struct {
     int life;   /* becomes readable, or hangs up, when the rank's process ends */
 } cs_guest;
 
-/* guests[world->size]: this rank's own is filled in; on success all are. *bytes becomes the least that any rank brought.
- * CS_NO_PEER after `seconds`, naming who is missing. On failure the descriptors got so far are in `guests`, others -1. */
+/* guests[world->size]: this rank's own is filled in; on success all are. *bytes becomes the least that any rank
+ * brought. CS_NO_PEER after `seconds`, naming who is missing. On failure the descriptors got so far are in `guests`,
+ * others -1. */
 cs_status cs_meet(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests);
 
 #endif

@@ -1,7 +1,7 @@
 /* segment.c - the memory that the ranks of one host share: made, met over, mapped, given back.
  *
- * A segment is a memfd as large as the heap may become; only touched pages cost memory. It has no name, is sealed against
- * change of size, and goes when the last process that maps it does. */
+ * A segment is a memfd as large as the heap may become; only touched pages cost memory. It has no name, is sealed
+ * against change of size, and goes when the last process that maps it does. */
 #include "comm/segment.h"
 #include "comm/shm.h"
 #include "comm/wire.h"
@@ -19,8 +19,9 @@
 enum { LEAST_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 
 /* Looks and yields before a wait sleeps: with a core for each rank it is mostly over before; without, the core is
- * better given to the rank that is waited for. */
+ * better given to the rank that is waited for, and a barrier costs more than copying some more bytes. */
 enum { SPINS_ROOMY = 4000, YIELDS_ROOMY = 2000, SPINS_CROWDED = 0, YIELDS_CROWDED = 200 };
+enum { SMALL_ROOMY = 2 << 10, SMALL_CROWDED = 8 << 10 };
 
 _Static_assert(sizeof(cs_shm_header) <= CS_SHM_PAGE, "a header is one page");
 _Static_assert(sizeof(cs_bell) == CS_SHM_LINE, "a bell is one cache line");
@@ -45,7 +46,7 @@ static cs_status reserve(cs_shm *shm, const cs_comm_settings *settings)
 static cs_status make_memory(cs_shm *shm)
 {
     cpu_set_t cores;
-    int       memory               = memfd_create("cspeed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int       memory              = memfd_create("cspeed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     shm->guests[shm->rank].memory = memory;
     if (memory < 0 || ftruncate(memory, (off_t)shm->segment_bytes) < 0)
         return cs_fail_errno(CS_NO_MEMORY, errno, "no shared memory of %zu bytes", shm->segment_bytes);
@@ -96,9 +97,10 @@ static void choose_patience(cs_shm *shm)
     CPU_ZERO(&all);
     for (int i = 0; i < shm->size; i++)
         CPU_OR(&all, &all, &cs_shm_header_of(shm, i)->cores);
-    bool roomy  = CPU_COUNT(&all) >= shm->size;
-    shm->spins  = roomy ? SPINS_ROOMY : SPINS_CROWDED;
-    shm->yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
+    bool roomy       = CPU_COUNT(&all) >= shm->size;
+    shm->spins       = roomy ? SPINS_ROOMY : SPINS_CROWDED;
+    shm->yields      = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
+    shm->small_bytes = roomy ? SMALL_ROOMY : SMALL_CROWDED;
 }
 
 static cs_status make_lists(cs_shm *shm)

@@ -1,9 +1,9 @@
 /* shm.c - one host: collectives in place, on memory that all ranks see; see shm.h for how it lies.
  *
- * In place a collective costs two barriers: one before, when everybody's data is there, and one after, when nobody looks
- * at it any more. Between them each rank sums its part of all ranks' vectors and writes it to all of them (all_reduce),
- * sums its part (reduce_scatter), or copies (all_gather, broadcast). Whether a call is in place the ranks see from what
- * all of them wrote beside their bells, so they always agree. */
+ * In place a collective costs two barriers: one before, when everybody's data is there, and one after, when nobody
+ * looks at it any more. Between them each rank sums its part of all ranks' vectors and writes it to all of them
+ * (all_reduce), sums its part (reduce_scatter), or copies (all_gather, broadcast). Whether a call is in place the ranks
+ * see from what all of them wrote beside their bells, so they always agree. */
 #include "comm/shm.h"
 #include "comm/copy.h"
 #include "comm/fold.h"
@@ -48,7 +48,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
     cs_shm     *shm     = comm->own;
     size_t      element = cs_dtype_bytes(dtype);
     cs_shm_call call    = { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, place_of(shm, data), 0 };
-    bool        small   = (size_t)count * element <= CS_SHM_SMALL;
+    bool        small   = (size_t)count * element <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -70,7 +70,7 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
     cs_shm     *shm     = comm->own;
     size_t      element = cs_dtype_bytes(dtype);
     cs_shm_call call    = { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, place_of(shm, in), 0 };
-    bool        small   = (size_t)(shm->size * count) * element <= CS_SHM_SMALL;
+    bool        small   = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -111,7 +111,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
     cs_shm     *shm   = comm->own;
     size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
     cs_shm_call call  = { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, place_of(shm, out), place_of(shm, in) };
-    bool        small = (size_t)shm->size * bytes <= CS_SHM_SMALL;
+    bool        small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (!small && all_have_second(shm)) {
@@ -130,7 +130,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
     cs_shm     *shm   = comm->own;
     size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
     cs_shm_call call  = { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count, place_of(shm, data), 0 };
-    bool        small = bytes <= CS_SHM_SMALL;
+    bool        small = bytes <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || cs_bell_call(shm, root)->first == CS_SHM_NOWHERE) {

@@ -1,7 +1,7 @@
 /* shm.h - what ranks of one host share, and how they wait for each other. For shm's own files.
  *
- * Each rank owns a segment, a memfd that all map, and all segments lie side by side in one reserved stretch of addresses,
- * so that a peer's byte is found by arithmetic:
+ * Each rank owns a segment, a memfd that all map, and all segments lie side by side in one reserved stretch of
+ * addresses, so that a peer's byte is found by arithmetic:
  *
  *     header                      the bells others wait for, and what this rank is calling
  *     channels, one a peer        what this rank sends to it, two chunks in flight
@@ -22,7 +22,6 @@ enum {
     CS_SHM_LINE  = 64,
     CS_SHM_PAGE  = 4096,
     CS_SHM_SLOT  = 256 << 10, /* bytes of a staging slot                                                       */
-    CS_SHM_SMALL = 2 << 10,   /* vectors up to this many bytes go through the slots with one barrier           */
     CS_SHM_CHUNK = 64 << 10,  /* bytes of a chunk of a message                                                 */
     CS_SHM_HUGE  = 2 << 20
 };
@@ -61,13 +60,14 @@ typedef struct {
     int            rank, size;
     char          *base; /* of rank 0's segment */
     size_t         reserved_bytes, segment_bytes;
-    cs_guest      *guests;       /* their memory is closed once mapped */
-    int            life_end;     /* of the pipe that shows others this process lives; -1: it has a descriptor */
+    cs_guest      *guests;   /* their memory is closed once mapped */
+    int            life_end; /* of the pipe that shows others this process lives; -1: it has a descriptor */
     struct pollfd *lives;
-    uint32_t       point;        /* points passed so far */
-    uint32_t       slot;         /* slots used so far    */
+    uint32_t       point;         /* points passed so far */
+    uint32_t       slot;          /* slots used so far    */
     int            spins, yields; /* looks at a bell before this rank yields its core, and before it sleeps */
-    const void   **inputs;       /* [size] of the sum at hand */
+    size_t         small_bytes;   /* vectors up to this go through the slots with one barrier, not two in place */
+    const void   **inputs;        /* [size] of the sum at hand */
     void         **outputs;
     uint32_t      *sent, *received; /* [size] chunks so far */
 } cs_shm;

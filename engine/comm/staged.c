@@ -1,8 +1,9 @@
-/* staged.c - collectives through slots: for memory that is not shared, and for vectors too small to be worth two barriers.
+/* staged.c - collectives through slots: for memory that is not shared, and for vectors too small to be worth two
+ * barriers.
  *
- * A piece is copied into the rank's slot, the ranks meet, and each takes what it wants out of the others' slots. The two
- * slots take turns over all calls: a rank that fills a slot again has met the others since they last read it, because
- * they met once more for the other slot. So nobody waits at the end. */
+ * A piece is copied into the rank's slot, the ranks meet, and each takes what it wants out of the others' slots. The
+ * two slots take turns over all calls: a rank that fills a slot again has met the others since they last read it,
+ * because they met once more for the other slot. So nobody waits at the end. */
 #include "comm/shm.h"
 #include "comm/copy.h"
 #include "comm/fold.h"
@@ -54,8 +55,8 @@ static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *da
 void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
 {
     size_t  element = cs_dtype_bytes(call->dtype);
-    int64_t room    = (int64_t)(CS_SHM_SLOT / element), at = 0;
-    bool    alone   = shm->size == 2 || call->count * (int64_t)element <= CS_SHM_SMALL;
+    int64_t room = (int64_t)(CS_SHM_SLOT / element), at = 0;
+    bool    alone = shm->size == 2 || call->count * (int64_t)element <= (int64_t)shm->small_bytes;
     do {
         int64_t count = call->count - at < room ? call->count - at : room;
         char   *piece = (char *)data + (size_t)at * element;
@@ -71,7 +72,7 @@ void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
 void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in)
 {
     size_t  element = cs_dtype_bytes(call->dtype), stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
-    int64_t room    = (int64_t)(stride / element), at = 0;
+    int64_t room = (int64_t)(stride / element), at = 0;
     do {
         int64_t count = call->count - at < room ? call->count - at : room;
         for (int i = 0; i < shm->size; i++)
@@ -82,7 +83,8 @@ void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, c
         for (int i = 0; i < shm->size; i++)
             shm->inputs[i] = slot_of(shm, i) + (size_t)shm->rank * stride;
         shm->inputs[shm->rank] = (const char *)in + (size_t)(shm->rank * call->count + at) * element;
-        cs_fold((void *[]){ (char *)out + (size_t)at * element }, 1, shm->inputs, shm->size, count, call->dtype, call->op);
+        cs_fold((void *[]){ (char *)out + (size_t)at * element }, 1, shm->inputs, shm->size, count, call->dtype,
+                call->op);
         shm->slot++;
         at += count;
     } while (at < call->count);

@@ -1,7 +1,7 @@
 /* transport.h - what a transport is, and an open comm. For the files of this room only.
  *
- * comm.c checks, counts and keeps the beat; a transport moves the bytes. Its functions may assume that only one thread is
- * in them at a time, that counts are not negative and that ranks are in range. */
+ * comm.c checks, counts and keeps the beat; a transport moves the bytes. Its functions may assume that only one thread
+ * is in them at a time, that counts are not negative and that ranks are in range. */
 #ifndef CS_COMM_TRANSPORT_H
 #define CS_COMM_TRANSPORT_H
 
@@ -26,11 +26,11 @@ typedef struct {
 struct cs_comm {
     const cs_transport *transport;
     cs_world            world;
-    void               *own;        /* the transport's */
-    char               *heap;       /* what cs_comm_alloc hands out; the transport makes and frees it */
+    void               *own;  /* the transport's */
+    char               *heap; /* what cs_comm_alloc hands out; the transport makes and frees it */
     size_t              heap_bytes;
     size_t              heap_used;
-    int                 doing;      /* index into cs_beat_names: what a wait that fails says it waited in */
+    int                 doing; /* index into cs_beat_names: what a wait that fails says it waited in */
     atomic_flag         busy;
     cs_comm_traffic     traffic;
 };

@@ -99,10 +99,8 @@ bool cs_wire_receive(int socket, cs_wire_message *message, cs_guest *guest)
 {
     control       extra  = { 0 };
     struct iovec  text   = { message, sizeof *message };
-    struct msghdr packet = {
-        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &extra, .msg_controllen = sizeof extra
-    };
-    ssize_t done;
+    struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1, .msg_control = &extra, .msg_controllen = sizeof extra };
+    ssize_t       done;
     *guest = (cs_guest){ -1, -1 };
     memset(message, 0, sizeof *message);
     do {

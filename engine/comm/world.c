@@ -75,8 +75,10 @@ static cs_status read_master(cs_world *world, const dialect *names)
 {
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
     if (names->master && (!address || !address[0] || !port))
-        return cs_fail(CS_BAD_CONFIG, "environment: %s=%d needs MASTER_ADDR and MASTER_PORT, seen MASTER_ADDR=%s "
-                       "MASTER_PORT=%s", names->rank, world->rank, shown("MASTER_ADDR"), shown("MASTER_PORT"));
+        return cs_fail(CS_BAD_CONFIG,
+                       "environment: %s=%d needs MASTER_ADDR and MASTER_PORT, seen MASTER_ADDR=%s "
+                       "MASTER_PORT=%s",
+                       names->rank, world->rank, shown("MASTER_ADDR"), shown("MASTER_PORT"));
     if (address)
         CS_TRY(read_text(world->address, sizeof world->address, "MASTER_ADDR"));
     world->port = DEFAULT_PORT;
@@ -104,13 +106,15 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
 cs_status cs_world_read(cs_world *world)
 {
     static const char *const lonely[] = { "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
-    *world = (cs_world){ .size = 1, .local_size = 1 };
+    *world                            = (cs_world){ .size = 1, .local_size = 1 };
     for (int i = 0; i < DIALECT_COUNT; i++)
         if (getenv(dialects[i].rank) || getenv(dialects[i].size))
             return read_dialect(world, &dialects[i]);
     for (size_t i = 0; i < sizeof lonely / sizeof *lonely; i++)
         if (getenv(lonely[i]))
-            return cs_fail(CS_BAD_CONFIG, "environment: %s=%s is set, but RANK and WORLD_SIZE are not; set them too, or "
-                           "unset it to run alone", lonely[i], getenv(lonely[i]));
+            return cs_fail(CS_BAD_CONFIG,
+                           "environment: %s=%s is set, but RANK and WORLD_SIZE are not; set them too, or "
+                           "unset it to run alone",
+                           lonely[i], getenv(lonely[i]));
     return CS_OK;
 }

@@ -12,8 +12,8 @@ typedef struct {
     char job[64];      /* CSPEED_JOB_ID; "" when not launched by cspeed */
 } cs_world;
 
-/* From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun's names); nothing set: a world of one.
- * Half-set or contradictory: CS_BAD_CONFIG with what was seen. */
+/* From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun's names); nothing set: a
+ * world of one. Half-set or contradictory: CS_BAD_CONFIG with what was seen. */
 cs_status cs_world_read(cs_world *world);
 
 #endif

@@ -1,6 +1,7 @@
 /* fuzz_checkpoint.c - any bytes as a manifest and as a safetensors file: a verdict, never a crash.
  *
- * The manifest's checksum would stop nearly every input, so the right digits are put in where there is a place for them. */
+ * The manifest's checksum would stop nearly every input, so the right digits are put in where there is a place for
+ * them. */
 #include "base/crc.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"

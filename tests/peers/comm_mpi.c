@@ -1,7 +1,7 @@
 /* comm_mpi.c - OpenMPI's collectives on the vectors of bench_comm: mpirun -np N comm_mpi LARGEST_BYTES.
  *
- * Prints "OPERATION BYTES SECONDS": the slowest rank's time, the median over repetitions. all_reduce is the faster of in
- * place and with two buffers. */
+ * Prints "OPERATION BYTES SECONDS": the slowest rank's time, the median over repetitions. all_reduce is the faster of
+ * in place and with two buffers. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
@@ -20,10 +20,17 @@ static int compare(const void *a, const void *b)
 static void run_once(int operation, float *a, float *b, int count, int part)
 {
     switch (operation) {
-    case 0: MPI_Allreduce(MPI_IN_PLACE, a, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); break;
-    case 1: MPI_Allreduce(a, b, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); break;
-    case 2: MPI_Reduce_scatter_block(a, b, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); break;
-    default: MPI_Allgather(a, part, MPI_FLOAT, b, part, MPI_FLOAT, MPI_COMM_WORLD);
+    case 0:
+        MPI_Allreduce(MPI_IN_PLACE, a, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    case 1:
+        MPI_Allreduce(a, b, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    case 2:
+        MPI_Reduce_scatter_block(a, b, part, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    default:
+        MPI_Allgather(a, part, MPI_FLOAT, b, part, MPI_FLOAT, MPI_COMM_WORLD);
     }
 }
 

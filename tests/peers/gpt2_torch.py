@@ -6,14 +6,17 @@ usage: python tests/peers/gpt2_torch.py [--model gpt2|byte] [--dtype fp32|bf16] 
 A GPT-2 of 124 million parameters (vocabulary 50304, tied head) or the byte-level one of 10.8 million that quickstart
 trains. A step takes --batch sequences over all ranks: random tokens, no dropout, scaled_dot_product_attention, AdamW,
 clipping to norm 1.0, set_to_none; bf16 is autocast. With --ranks 2 and more: DistributedDataParallel over Gloo, each
-rank on cores of its own. `tuned` starts the interpreter again with huge pages and no trimming in glibc's malloc. Stops
-after --steps measured steps, or once --seconds are over and one is measured. Prints one line, of the median step:
+rank on cores of its own. `tuned` starts the interpreter again with huge pages and no trimming in glibc's malloc. Warming
+up ends after half of --seconds at the latest, measuring after --steps steps or --seconds; one step at least is
+measured. Prints one line, of the median step:
 
     peer torch dtype=bf16 batch=4 seq=256 ranks=1 threads=2 tokens_per_s=512.3 step_ms=1998.8 ...
 """
 import argparse
 import contextlib
+import ctypes
 import os
+import signal
 import socket
 import statistics
 import subprocess
@@ -50,13 +53,19 @@ def start_ranks(count, threads):
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     cores = sorted(os.sched_getaffinity(0))
+    system = ctypes.CDLL(None)
     children = []
+
+    def prepare(own):
+        os.sched_setaffinity(0, own)
+        system.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no rank outlives this process
+
     for rank in range(count):
         own = cores[rank * threads:(rank + 1) * threads] or cores
         environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                            GLOO_SOCKET_IFNAME="lo")
         children.append(subprocess.Popen([sys.executable, *sys.argv], env=environment,
-                                         preexec_fn=lambda own=own: os.sched_setaffinity(0, own)))
+                                         preexec_fn=lambda own=own: prepare(own)))
     code = 0
     try:
         while children and code == 0:
@@ -140,7 +149,7 @@ def measure(chosen, rank, ranks):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         loss = result.item()
-        if step >= chosen.warmup:
+        if step >= chosen.warmup or start - began > chosen.seconds / 2:
             times.append(1e3 * (time.monotonic() - start))
         over = torch.tensor(float(bool(times) and time.monotonic() - began > chosen.seconds))
         if ranks > 1:

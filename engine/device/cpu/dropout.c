@@ -18,16 +18,23 @@ uint32_t cs_dropout_threshold(cs_dropout dropout)
     return (uint32_t)lrintf(dropout.rate * 65536.0f);
 }
 
-/* TOGETHER counters from `counter` on; words of one counter lie together. */
+/* cs_rng_philox of TOGETHER counters from `counter` on, step by step together; words of one counter lie together. */
 static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter)
 {
-    uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER], d[TOGETHER];
+    uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER] = { 0 }, d[TOGETHER] = { 0 };
+    uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     for (int i = 0; i < TOGETHER; i++) {
-        cs_rng_block block = cs_rng_philox(key, counter + (uint64_t)i);
-        a[i]               = block.word[0];
-        b[i]               = block.word[1];
-        c[i]               = block.word[2];
-        d[i]               = block.word[3];
+        a[i] = (uint32_t)(counter + (uint64_t)i);
+        b[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
+    }
+    for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
+        for (int i = 0; i < TOGETHER; i++) {
+            uint64_t low = (uint64_t)0xD2511F53u * a[i], high = (uint64_t)0xCD9E8D57u * c[i];
+            a[i]         = (uint32_t)(high >> 32) ^ b[i] ^ key0;
+            c[i]         = (uint32_t)(low >> 32) ^ d[i] ^ key1;
+            b[i]         = (uint32_t)high;
+            d[i]         = (uint32_t)low;
+        }
     }
     for (int i = 0; i < TOGETHER; i++) {
         words[4 * i]     = a[i];

@@ -1,23 +1,30 @@
-/* product.c - matrix products: cut into one panel a thread, widened where the CPU cannot multiply the type.
+/* product.c - matrix products: cut into one panel a thread, each computed by who does it fastest here.
  *
- * A panel is rows of c, or columns where rows are few. Rows of a panel do not depend on other panels' rows, and a sum over the
- * inner width is never cut, so that the threads change nothing but who computes. */
+ * A panel is rows of c, or columns where there are more of them. Rows of a panel do not depend on other panels' rows, and a sum
+ * over the inner width is never cut between threads. NATIVE: oneDNN's primitives multiply the 16-bit type itself. PACKED: our own
+ * product, which widens as it packs; for fp32 where oneDNN's sgemm is at its weakest, which are panels small one way.
+ * WIDENED: oneDNN's sgemm, on fp32 copies of 16-bit operands. A 16-bit c is made a strip at a time. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
+#include "device/cpu/gemm.h"
 
 #include <math.h>
 #include <time.h>
 
-enum { FEW_ROWS = 64 }; /* a thread; below, columns are cut */
+enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
+
+typedef enum { NATIVE, PACKED, WIDENED } method;
 
 typedef struct {
     cs_device        *device;
     const cs_product *product;
     cs_panel          whole;
     int               parts;
-    bool              by_columns, native;
-    const float      *a, *b;  /* fp32, whole; their leading dimensions are whole's */
-    float            *result; /* fp32, whole, where c is not */
+    bool              by_columns;
+    method            how;
+    cs_tensor         a, b;    /* the product's, or fp32 copies */
+    float            *strips;  /* one a thread, where c is 16-bit */
+    char             *scratch; /* of PACKED, one a thread */
 } job;
 
 static cs_panel whole_of(const cs_product *product)
@@ -35,34 +42,46 @@ static cs_panel whole_of(const cs_product *product)
     };
 }
 
-/* Where a panel begins in each matrix. */
+/* A panel, and where it begins in each matrix. */
 typedef struct {
     cs_panel panel;
     int64_t  a, b, c, column;
 } piece;
 
-static piece piece_of(const job *all, int index)
+static piece cut(piece from, cs_range rows, cs_range columns)
 {
-    const cs_panel *whole = &all->whole;
-    piece           part  = { .panel = *whole };
-    int64_t         step  = all->by_columns ? 16 : 4; /* whole vectors */
-    int64_t         width = all->by_columns ? whole->n : whole->m;
-    cs_range        units = cs_range_part((width + step - 1) / step, index, all->parts);
-    int64_t         from = units.from * step, to = units.to * step < width ? units.to * step : width;
-    if (all->by_columns) {
-        part.panel.n = to - from;
-        part.b       = whole->transpose_b ? from * whole->ldb : from;
-        part.c = part.column = from;
-    } else {
-        part.panel.m = to - from;
-        part.a       = whole->transpose_a ? from : from * whole->lda;
-        part.c       = from * whole->ldc;
-    }
-    return part;
+    const cs_panel *panel = &from.panel;
+    from.a += panel->transpose_a ? rows.from : rows.from * panel->lda;
+    from.b += panel->transpose_b ? columns.from * panel->ldb : columns.from;
+    from.c += rows.from * panel->ldc + columns.from;
+    from.column += columns.from;
+    from.panel.m = cs_range_length(rows);
+    from.panel.n = cs_range_length(columns);
+    return from;
 }
 
-/* c = result + bias, rounded once. */
-static void finish(const job *all, const piece *part)
+static piece piece_of(const job *all, int index)
+{
+    int64_t  m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6; /* whole tiles */
+    int64_t  width = all->by_columns ? n : m;
+    cs_range part  = cs_range_part((width + step - 1) / step, index, all->parts);
+    part           = (cs_range){ part.from * step, part.to * step < width ? part.to * step : width };
+    piece whole    = { .panel = all->whole };
+    return all->by_columns ? cut(whole, (cs_range){ 0, m }, part) : cut(whole, part, (cs_range){ 0, n });
+}
+
+static void multiply(const job *all, const piece *part, float *c, int thread)
+{
+    const void *a = cs_elements_at(all->a, part->a), *b = cs_elements_at(all->b, part->b);
+    if (all->how == PACKED)
+        cs_gemm_run(&part->panel, all->a.dtype, a, b, c,
+                    (float *)(void *)(all->scratch + (size_t)thread * cs_gemm_scratch()));
+    else
+        cs_matmul_sgemm(&part->panel, a, b, c);
+}
+
+/* c = result + bias, rounded once; result has its own leading dimension, and may be c. */
+static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
     const cs_product *product = all->product;
     float             bias[CS_CHUNK], wide[CS_CHUNK];
@@ -71,12 +90,32 @@ static void finish(const job *all, const piece *part)
         if (product->bias.data)
             cs_elements_widen(bias, cs_elements_at(product->bias, part->column + column), product->bias.dtype, count);
         for (int64_t row = 0; row < part->panel.m; row++) {
-            int64_t at   = part->c + row * part->panel.ldc + column;
-            float  *line = all->result + at;
+            const float *line = result + row * leading + column;
             if (product->bias.data)
                 for (int64_t i = 0; i < count; i++)
                     wide[i] = line[i] + bias[i];
-            cs_elements_write(product->c, at, count, product->bias.data ? wide : line);
+            cs_elements_write(product->c, part->c + row * part->panel.ldc + column, count,
+                              product->bias.data ? wide : line);
+        }
+    }
+}
+
+static int64_t end_of(int64_t from, int64_t block, int64_t whole)
+{
+    return from + block < whole ? from + block : whole;
+}
+
+static void run_strips(const job *all, const piece *part, int thread)
+{
+    float *result = all->strips + (int64_t)thread * STRIP_ROWS * STRIP_COLUMNS;
+    for (int64_t column = 0; column < part->panel.n; column += STRIP_COLUMNS) {
+        for (int64_t row = 0; row < part->panel.m; row += STRIP_ROWS) {
+            piece strip = cut(*part, (cs_range){ row, end_of(row, STRIP_ROWS, part->panel.m) },
+                              (cs_range){ column, end_of(column, STRIP_COLUMNS, part->panel.n) });
+            piece beside     = strip;
+            beside.panel.ldc = strip.panel.n;
+            multiply(all, &beside, result, thread);
+            finish(all, &strip, result, strip.panel.n);
         }
     }
 }
@@ -86,16 +125,19 @@ static void run_piece(void *argument, int index, int thread)
     const job        *all     = argument;
     const cs_product *product = all->product;
     piece             part    = piece_of(all, index);
-    if (all->native) {
+    if (all->how == NATIVE) {
         const void *bias = product->bias.data ? cs_elements_at(product->bias, part.column) : NULL;
         cs_matmul_run(cs_cpu_of(all->device)->matmul, &part.panel, product->a.dtype, product->c.dtype,
                       cs_elements_at(product->a, part.a), cs_elements_at(product->b, part.b), bias,
                       cs_elements_at(product->c, part.c), thread);
-        return;
+    } else if (product->c.dtype != CS_F32) {
+        run_strips(all, &part, thread);
+    } else {
+        float *c = (float *)product->c.data + part.c;
+        multiply(all, &part, c, thread);
+        if (product->bias.data)
+            finish(all, &part, c, part.panel.ldc);
     }
-    cs_matmul_sgemm(&part.panel, all->a + part.a, all->b + part.b, all->result + part.c);
-    if (product->bias.data || product->c.dtype != CS_F32)
-        finish(all, &part);
 }
 
 typedef struct {
@@ -111,35 +153,60 @@ static void widen_part(void *argument, cs_range range, int part)
                       cs_range_length(range));
 }
 
-static const float *widened(cs_device *device, cs_cpu_use use, cs_tensor x)
+static cs_tensor widened(cs_device *device, cs_cpu_use use, cs_tensor x)
 {
     if (x.dtype == CS_F32)
-        return x.data;
+        return x;
     widening all = { x, cs_cpu_workspace(device, use, (size_t)cs_count(x) * sizeof(float)) };
     cs_cpu_walk(device, cs_count(x), 16384, widen_part, &all);
-    return all.to;
+    x.data  = all.to;
+    x.dtype = CS_F32;
+    return x;
+}
+
+static method choose(const job *all)
+{
+    cs_dtype dtype = all->product->a.dtype;
+    cs_panel panel = piece_of(all, 0).panel;
+    if (cs_matmul_native(cs_cpu_of(all->device)->matmul, dtype))
+        return NATIVE;
+    bool weak = panel.m >= TINY && (panel.m < SMALL || panel.n < SMALL);
+    return cs_gemm_fits() && (dtype != CS_F32 || weak) ? PACKED : WIDENED;
+}
+
+static void prepare(job *all)
+{
+    const cs_product *product = all->product;
+    size_t            threads = (size_t)all->device->threads;
+    all->a                    = product->a;
+    all->b                    = product->b;
+    if (all->how == NATIVE) {
+        for (int i = 0; i < all->parts; i++) {
+            cs_panel panel = piece_of(all, i).panel;
+            cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &panel, product->a.dtype, product->c.dtype,
+                              product->bias.data);
+        }
+        return;
+    }
+    if (all->how == PACKED) {
+        all->scratch = cs_cpu_workspace(all->device, CS_CPU_SCRATCH, cs_gemm_scratch() * threads);
+    } else {
+        all->a = widened(all->device, CS_CPU_LEFT, product->a);
+        all->b = widened(all->device, CS_CPU_RIGHT, product->b);
+    }
+    if (product->c.dtype != CS_F32)
+        all->strips = cs_cpu_workspace(all->device, CS_CPU_RESULT,
+                                       (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
 void cs_cpu_product(cs_device *device, const cs_product *product)
 {
-    cs_cpu *cpu    = cs_cpu_of(device);
-    job     all    = { .device = device, .product = product, .whole = whole_of(product) };
-    all.by_columns = all.whole.m < FEW_ROWS * device->threads && all.whole.n > all.whole.m;
+    job all        = { .device = device, .product = product, .whole = whole_of(product) };
+    all.by_columns = all.whole.n > all.whole.m;
     all.parts      = cs_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
-    all.native     = cs_matmul_native(cpu->matmul, product->a.dtype);
-    if (all.native) {
-        for (int i = 0; i < all.parts; i++) {
-            piece part = piece_of(&all, i);
-            cs_matmul_prepare(cpu->matmul, &part.panel, product->a.dtype, product->c.dtype, product->bias.data);
-        }
-    } else {
-        all.a      = widened(device, CS_CPU_LEFT, product->a);
-        all.b      = widened(device, CS_CPU_RIGHT, product->b);
-        all.result = product->c.dtype == CS_F32 ? product->c.data
-                                                : cs_cpu_workspace(device, CS_CPU_RESULT,
-                                                                   (size_t)cs_count(product->c) * sizeof(float));
-    }
-    cs_team_run(cpu->team, all.parts, run_piece, &all);
+    all.how        = choose(&all);
+    prepare(&all);
+    cs_team_run(cs_cpu_of(device)->team, all.parts, run_piece, &all);
 }
 
 /* ---- bias gradients ---- */
@@ -191,7 +258,7 @@ static double seconds(void)
 
 double cs_cpu_roof(cs_device *device, cs_dtype dtype)
 {
-    enum { SIDE = 1024 };
+    enum { SIDE = 1056 }; /* rows of a power of two of bytes would share cache sets */
     size_t    bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
     void     *memory[3];
     cs_tensor matrix[3];
