@@ -1,7 +1,7 @@
 /* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and
  * peers.
  *
- *     bench_comm [--ranks 2|4] [--rounds N] [--largest BYTES] [--peers]
+ *     bench_comm [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] [--peers]
  *
  * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
  * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
@@ -26,13 +26,18 @@ enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 1
 static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
 
 typedef struct {
-    size_t largest;
+    size_t smallest, largest;
     double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
 static size_t size_at(int index)
 {
     return (size_t)1024 << (2 * index);
+}
+
+static bool wanted(const results *all, int index)
+{
+    return size_at(index) >= all->smallest && size_at(index) <= all->largest;
 }
 
 static double now(void)
@@ -118,8 +123,8 @@ static void measure_all(results *into, cs_comm *comm)
         memset(ways[way][0], 0, most);
         memset(ways[way][1], 0, most);
     }
-    for (int i = 0; i < SIZE_COUNT && size_at(i) <= most; i++)
-        for (int row = 0; row < ROW_COUNT; row++)
+    for (int i = 0; i < SIZE_COUNT; i++)
+        for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
                 double seconds = measure(comm, row, ways[way][0], ways[way][1], size_at(i));
                 if (cs_comm_rank(comm) == 0)
@@ -177,16 +182,16 @@ static void run_peers(results *into, int ranks, const char *mpi_folder, int roun
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (mpi_folder) {
         snprintf(command, sizeof command,
-                 "mpirun --allow-run-as-root --oversubscribe --bind-to none -np %d %s/comm_mpi %zu", ranks, mpi_folder,
-                 into->largest);
+                 "mpirun --allow-run-as-root --oversubscribe --bind-to none -np %d %s/comm_mpi %zu %zu", ranks,
+                 mpi_folder, into->smallest, into->largest);
         read_peer(into, MPI, command);
     }
-    if (python) {
+    if (python && python[0]) {
         snprintf(
             command, sizeof command,
             "for r in $(seq 0 %d); do RANK=$r WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1 "
-            "%s %s/peers/comm_gloo.py %zu & done; wait",
-            ranks - 1, ranks, 29600 + (getpid() + round) % 1000, python, CS_TESTS, into->largest);
+            "%s %s/peers/comm_gloo.py %zu %zu & done; wait",
+            ranks - 1, ranks, 29600 + (getpid() + round) % 1000, python, CS_TESTS, into->smallest, into->largest);
         read_peer(into, GLOO, command);
     }
 }
@@ -204,7 +209,9 @@ static void print(const results *all, int ranks)
     printf("\n%d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", ranks, "", "bytes",
            "in place", "staged", "of copy", "OpenMPI", "Gloo", "best peer");
     for (int row = 0; row < ROW_COUNT; row++)
-        for (int i = 0; i < SIZE_COUNT && size_at(i) <= all->largest; i++) {
+        for (int i = 0; i < SIZE_COUNT; i++) {
+            if (!wanted(all, i))
+                continue;
             double own = all->seconds[IN_PLACE][row][i], best = 0;
             printf("%-14s %10zu", row_names[row], size_at(i));
             cell(own, size_at(i));
@@ -267,10 +274,14 @@ int main(int count, char **words)
             ranks = atoi(words[++i]);
         else if (strcmp(words[i], "--rounds") == 0 && i + 1 < count)
             rounds = atoi(words[++i]);
+        else if (strcmp(words[i], "--smallest") == 0 && i + 1 < count)
+            page->smallest = (size_t)atoll(words[++i]);
         else if (strcmp(words[i], "--largest") == 0 && i + 1 < count)
             page->largest = (size_t)atoll(words[++i]);
         else
-            return fprintf(stderr, "bench_comm [--ranks 2|4] [--rounds N] [--largest BYTES] [--peers]\n"), 2;
+            return fprintf(stderr,
+                           "bench_comm [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] [--peers]\n"),
+                   2;
     }
     if (rounds < 1 || rounds > MOST_ROUNDS || ranks < 0 || ranks > MOST_RANKS)
         return fprintf(stderr, "bench_comm: 1 to %d rounds, 1 to %d ranks\n", MOST_ROUNDS, MOST_RANKS), 2;

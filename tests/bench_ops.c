@@ -38,9 +38,24 @@ static struct {
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
 {
     cs_tensor x = cs_matrix(cs_device_alloc(device, (size_t)(rows * columns) * cs_dtype_bytes(type)), type, rows, columns);
-    if (type <= CS_F16)
-        cs_op_fill(stream, x, 0.01f);
     return x;
+}
+
+/* Normal numbers; large ones of one operation must not slow the next. */
+static void refill(cs_tensor x)
+{
+    float *values = cs_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
+    cs_state_init(stream, values, (cs_init){ CS_NORMAL, 0.5f }, 1, 0, cs_count(x));
+    cs_op_cast(stream, x, cs_vector(values, CS_F32, cs_count(x)));
+    cs_device_free(device, values);
+}
+
+static void refill_all(void)
+{
+    const cs_tensor all[] = { on.x, on.y, on.wide, on.qkv, on.w, on.bias };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        refill(all[i]);
+    cs_op_fill(stream, on.logits, 0.1f);
 }
 
 static void make_all(void)
@@ -234,7 +249,9 @@ int main(int count, char **arguments)
         copy_rate = 8.0 * (16 << 20) / best_of(run_copy);
         printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
                dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9, copy_rate * 1e-9);
+        refill_all();
         show_products();
+        refill_all();
         show_walks();
         cs_device_close(device);
     }

@@ -1,4 +1,4 @@
-"""comm_gloo.py - PyTorch's Gloo collectives on the vectors of bench_comm: comm_gloo.py LARGEST_BYTES, with RANK etc. set.
+"""comm_gloo.py - PyTorch's Gloo collectives on the vectors of bench_comm: comm_gloo.py SMALLEST LARGEST, with RANK etc. set.
 
 Prints "OPERATION BYTES SECONDS": the slowest rank's time, the median over repetitions. What this version of Gloo does
 not offer is left out. Ranks are not pinned: Gloo moves bytes in a thread of its own, and is slower sharing one core
@@ -10,7 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 
-largest = int(sys.argv[1]) if len(sys.argv) > 1 else 256 << 20
+smallest, largest = (int(word) for word in sys.argv[1:3])
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 rank, size = dist.get_rank(), dist.get_world_size()
@@ -32,6 +32,8 @@ def measure(vector, run, repetitions):
 
 a, b = torch.zeros(largest // 4), torch.zeros(largest // 4)
 size_bytes = 1024
+while size_bytes < smallest:
+    size_bytes *= 4
 while size_bytes <= largest:
     count = size_bytes // 4
     part = count // size

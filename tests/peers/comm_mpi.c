@@ -1,4 +1,4 @@
-/* comm_mpi.c - OpenMPI's collectives on the vectors of bench_comm: mpirun -np N comm_mpi LARGEST_BYTES.
+/* comm_mpi.c - OpenMPI's collectives on the vectors of bench_comm: mpirun -np N comm_mpi SMALLEST LARGEST.
  *
  * Prints "OPERATION BYTES SECONDS": the slowest rank's time, the median over repetitions. all_reduce is the faster of
  * in place and with two buffers. */
@@ -68,7 +68,8 @@ static void pin(int rank)
 int main(int count, char **words)
 {
     int    rank, size;
-    size_t largest = count > 1 ? (size_t)atoll(words[1]) : (size_t)256 << 20;
+    size_t largest  = count > 2 ? (size_t)atoll(words[2]) : (size_t)256 << 20;
+    size_t smallest = count > 2 ? (size_t)atoll(words[1]) : 0;
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -77,6 +78,8 @@ int main(int count, char **words)
     memset(a, 0, largest);
     memset(b, 0, largest);
     for (size_t bytes = 1024; bytes <= largest; bytes *= 4) {
+        if (bytes < smallest)
+            continue;
         double reduce = measure(0, a, b, bytes, size), apart = measure(1, a, b, bytes, size);
         double scatter = measure(2, a, b, bytes, size), gather = measure(3, a, b, bytes, size);
         if (rank == 0)

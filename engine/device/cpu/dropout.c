@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { LEAST = 8192, TOGETHER = 16, BLOCK = 8 /* elements a counter */ };
+enum { LEAST = 8192, TOGETHER = 64, BLOCK = 8 /* elements a counter */ };
 
 uint64_t cs_dropout_key(cs_dropout dropout, int64_t sample)
 {
@@ -18,25 +18,30 @@ uint32_t cs_dropout_threshold(cs_dropout dropout)
     return (uint32_t)lrintf(dropout.rate * 65536.0f);
 }
 
-/* cs_rng_philox of TOGETHER counters from `counter` on, step by step together; words of one counter lie together. */
-static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter)
+/* cs_rng_philox of `count` counters from `counter` on, step by step together; words of one counter lie together. Short loops, for
+ * the compiler to vectorise each. */
+static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter, int count)
 {
     uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER] = { 0 }, d[TOGETHER] = { 0 };
+    uint64_t low[TOGETHER], high[TOGETHER];
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
-    for (int i = 0; i < TOGETHER; i++) {
+    for (int i = 0; i < count; i++) {
         a[i] = (uint32_t)(counter + (uint64_t)i);
         b[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
     }
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
-        for (int i = 0; i < TOGETHER; i++) {
-            uint64_t low = (uint64_t)0xD2511F53u * a[i], high = (uint64_t)0xCD9E8D57u * c[i];
-            a[i]         = (uint32_t)(high >> 32) ^ b[i] ^ key0;
-            c[i]         = (uint32_t)(low >> 32) ^ d[i] ^ key1;
-            b[i]         = (uint32_t)high;
-            d[i]         = (uint32_t)low;
+        for (int i = 0; i < count; i++) {
+            low[i]  = (uint64_t)0xD2511F53u * a[i];
+            high[i] = (uint64_t)0xCD9E8D57u * c[i];
+        }
+        for (int i = 0; i < count; i++) {
+            a[i] = (uint32_t)(high[i] >> 32) ^ b[i] ^ key0;
+            c[i] = (uint32_t)(low[i] >> 32) ^ d[i] ^ key1;
+            b[i] = (uint32_t)high[i];
+            d[i] = (uint32_t)low[i];
         }
     }
-    for (int i = 0; i < TOGETHER; i++) {
+    for (int i = 0; i < count; i++) {
         words[4 * i]     = a[i];
         words[4 * i + 1] = b[i];
         words[4 * i + 2] = c[i];
@@ -48,11 +53,11 @@ const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 {
     uint64_t first = from / BLOCK, ahead = from % BLOCK;
     uint32_t words[4 * TOGETHER];
-    int64_t  needed = count + (int64_t)ahead;
-    for (int64_t done = 0; done < needed; done += TOGETHER * BLOCK, first += TOGETHER) {
-        draw(words, key, first);
-        int64_t left = needed - done < TOGETHER * BLOCK ? needed - done : TOGETHER * BLOCK;
-        memcpy(scratch + done, words, (size_t)left * sizeof *scratch);
+    int64_t  counters = (count + (int64_t)ahead + BLOCK - 1) / BLOCK;
+    for (int64_t done = 0; done < counters; done += TOGETHER) {
+        int64_t together = counters - done < TOGETHER ? counters - done : TOGETHER;
+        draw(words, key, first + (uint64_t)done, (int)together);
+        memcpy(scratch + done * BLOCK, words, (size_t)(together * BLOCK) * sizeof *scratch);
     }
     return scratch + ahead;
 }

@@ -7,12 +7,12 @@
 typedef struct {
     cs_tensor    y, stats, x, dy, dx;
     const float *weight, *bias; /* (C) fp32 */
-    float       *rows;          /* of each part: x, dy, and in backward the sums for weight and bias */
+    float       *rows;          /* of each part: n, g, in backward the sums for weight and bias, and x and dy widened */
     float        epsilon;
     int64_t      columns;
 } norm_job;
 
-enum { LEAST_ROWS = 8, ROWS = 4 };
+enum { LEAST_ROWS = 8, ROWS = 6 };
 
 /* weight, bias and ROWS rows a part, all of `columns` floats. */
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
@@ -65,18 +65,17 @@ void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, c
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
 }
 
-/* With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy, g into `out`, n into `normal`. In 16 bits x
- * is widened into normal's own memory and dy into out's: the same element, never another. */
-static void first_half(float *normal, float *out, float *restrict dweight, float *restrict dbias, const float *x,
-                       const float *dy, const float *restrict weight, int64_t columns, float mean, float rstd)
+/* With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy, g into `out`, n into `normal`. */
+static void first_half(float *restrict normal, float *restrict out, float *restrict dweight, float *restrict dbias,
+                       const float *restrict x, const float *restrict dy, const float *restrict weight,
+                       int64_t columns, float mean, float rstd)
 {
-#pragma GCC ivdep
     for (int64_t i = 0; i < columns; i++) {
-        float n = (x[i] - mean) * rstd, d = dy[i];
+        float n   = (x[i] - mean) * rstd;
         normal[i] = n;
-        out[i]    = d * weight[i];
-        dweight[i] += d * n;
-        dbias[i] += d;
+        out[i]    = dy[i] * weight[i];
+        dweight[i] += dy[i] * n;
+        dbias[i] += dy[i];
     }
 }
 
@@ -99,8 +98,8 @@ static void norm_grad_rows(void *argument, cs_range range, int part)
     memset(dbias, 0, (size_t)columns * sizeof(float));
     for (int64_t row = range.from; row < range.to; row++) {
         float        mean = stats[2 * row], rstd = stats[2 * row + 1];
-        const float *x  = cs_elements_read(all->x, row * columns, columns, normal);
-        const float *dy = cs_elements_read(all->dy, row * columns, columns, out);
+        const float *x  = cs_elements_read(all->x, row * columns, columns, row_of(all, part, 4));
+        const float *dy = cs_elements_read(all->dy, row * columns, columns, row_of(all, part, 5));
         first_half(normal, out, dweight, dbias, x, dy, all->weight, columns, mean, rstd);
         float mean_g  = cs_elements_sum(out, columns) / (float)columns;
         float mean_gn = cs_elements_dot(out, normal, columns) / (float)columns;

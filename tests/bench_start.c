@@ -1,0 +1,74 @@
+/* bench_start.c - from the command line to the first finished step: `cspeed --num_gpus 2 train` on configs/tiny_cpu.json.
+ *
+ *     bench_start [RUNS]
+ *
+ * Prints the median of RUNS (10) wall times until the line of step 1 is there, and the goal. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 100 };
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int shell(const char *folder, const char *command)
+{
+    char line[4096];
+    snprintf(line, sizeof line, "cd '%s' && %s", folder, command);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/* Seconds until the first step's line; below 0 when it never came. */
+static double start(const char *folder)
+{
+    char   command[4096], line[1024];
+    double began = now(), seconds = -1;
+    snprintf(command, sizeof command, "cd '%s' && rm -rf out && exec %s/cspeed -q --num_gpus 2 --oversubscribe train --config %s/configs/tiny_cpu.json "
+                                      "--data data --output out --steps 1 --eval_interval 0 2>&1", folder, CS_BIN, CS_SOURCE);
+    FILE *pipe = popen(command, "r");
+    while (pipe && fgets(line, sizeof line, pipe))
+        if (seconds < 0 && strncmp(line, "step 1/", 7) == 0)
+            seconds = now() - began;
+    if (pipe)
+        pclose(pipe);
+    return seconds;
+}
+
+int main(int argc, char **argv)
+{
+    char   folder[] = "/tmp/cspeed-start-XXXXXX";
+    double seconds[MOST];
+    int    runs = argc > 1 ? atoi(argv[1]) : 10;
+    if (runs < 1 || runs > MOST || !mkdtemp(folder))
+        return 64;
+    int failed = shell(folder, "for i in $(seq 400); do echo line $i of a small text; done > text.txt") ||
+                 shell(folder, CS_BIN "/pack --output data text.txt >pack.txt");
+    for (int i = 0; i < runs && !failed; i++)
+        failed = (seconds[i] = start(folder)) < 0;
+    char remove[64];
+    snprintf(remove, sizeof remove, "rm -rf %s", folder);
+    failed |= shell("/", remove);
+    if (failed) {
+        fprintf(stderr, "bench_start: a run did not reach its first step\n");
+        return 1;
+    }
+    qsort(seconds, (size_t)runs, sizeof *seconds, compare);
+    printf("start-up, 2 ranks, to the first finished step: median %.3f s of %d runs (%.3f - %.3f); the goal is 0.3 s\n",
+           seconds[runs / 2], runs, seconds[0], seconds[runs - 1]);
+    return 0;
+}
