@@ -67,7 +67,7 @@ static cs_status open_world(cs_engine *engine)
                                                                   (int)engine->settings->threads,
                                                                   engine->world.local_size }));
     return cs_comm_open(&engine->comm, &engine->world,
-                        &(cs_comm_settings){ .kind = engine->settings->comm, .device = engine->device });
+                        &(cs_comm_settings){ .kind = engine->settings->comm });
 }
 
 static cs_status open_shards(cs_engine *engine)

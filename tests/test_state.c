@@ -175,6 +175,13 @@ START_TEST(first_values_depend_on_key_and_element_alone)
         ck_assert_double_eq_tol(sqrt(fabs(squares - sum * sum)), deviation[i], 0.02 * deviation[i] + 1e-6);
     }
     ck_assert(near_element(all, 0) != near_element(all, 1));
+    open_device(1);
+    cs_state_init(stream, all.data, (cs_init){ CS_NORMAL, 1 }, 9, 3, 1001);
+    cs_device_close(device);
+    double apart = 0;
+    for (uint64_t e = 0; e < 1001; e++)
+        apart = fmax(apart, fabs(near_element(all, (int64_t)e) - (double)cs_rng_normal(9, e + 3)));
+    ck_assert_double_le(apart, 1e-6);
     near_free(all), near_free(part);
 }
 END_TEST

@@ -12,20 +12,17 @@
 #define CS_COMM_COMM_H
 
 #include "comm/world.h"
-#include "device/device.h"
 
 typedef struct cs_comm cs_comm;
 typedef enum { CS_SUM, CS_MIN, CS_MAX } cs_reduce_op;
 
 /* kind: "auto", "self" (a world of one), "shm" (one host). heap_bytes bounds what cs_comm_alloc may hand out; address
  * space only, touched pages alone cost memory; 0: as much as the machine has. Blocks until all ranks have come; after
- * `timeout_seconds` (0: 600) CS_NO_PEER names the missing ranks. Collectives run on the calling thread; device (may be
- * NULL) is for transports of device memory. */
+ * `timeout_seconds` (0: 600) CS_NO_PEER names the missing ranks. Collectives run on the calling thread. */
 typedef struct {
     const char *kind;
     size_t      heap_bytes;
     double      timeout_seconds;
-    cs_device  *device;
 } cs_comm_settings;
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings);
 void      cs_comm_close(cs_comm *comm); /* accepts NULL */

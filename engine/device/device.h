@@ -1,8 +1,9 @@
 /* device.h - where numbers live and move: memory, streams, events.
  *
  * A device runs operations in streams. The compute stream is the caller's own order; the comm stream
- * is for transfers and collectives, and on the CPU is a worker thread when the rank has a core to
- * spare, else it runs at once in the caller. Same program, same order of collectives either way.
+ * is for transfers and collectives, and on the CPU is a worker thread when the rank has more than one
+ * core, else it runs at once in the caller. Same program, same order of collectives either way. Operations
+ * on state may run in calls of the comm stream too; those of ops.h belong to the thread that opened the device.
  *
  *     cs_stream_call(cs_device_stream(device, CS_COMM), gather, &job);
  *     cs_event done = cs_stream_record(comm);       ... compute something else ...
@@ -20,10 +21,12 @@ typedef enum { CS_COMPUTE, CS_COMM } cs_stream_role;
 typedef struct {
     const char *kind;    /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto"                        */
     int         threads; /* of the rank; 0: OMP_NUM_THREADS, else the cores this process may use / local_ranks */
-    int         local_ranks;
+    int         local_ranks; /* that share those cores; 1 where each rank was given its own. More than 1: no pinning */
 } cs_device_settings;
 
-/* CS_NO_DEVICE with a sentence when the kind cannot be had here. */
+/* CS_NO_DEVICE with a sentence when the kind cannot be had here. The CPU pins its threads, the calling one among them until the
+ * device is closed, when it has a core for each. The dry device hands out addresses that nobody may touch, counts memory and flops,
+ * and runs neither operations nor calls nor tasks. */
 cs_status cs_device_open(cs_device **device, const cs_device_settings *settings);
 void      cs_device_close(cs_device *device); /* accepts NULL */
 
@@ -57,7 +60,8 @@ void       cs_stream_wait(cs_stream *stream, cs_event event);   /* the stream go
 void       cs_stream_sync(cs_stream *stream);                   /* the caller goes on after all given so far */
 
 /* Calls task(argument, index) for index 0 .. tasks-1 on the device's pinned threads, each exactly once, and returns
- * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by comm. */
+ * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by comm. In a
+ * thread other than the one that opened the device, the comm worker's say, the caller runs them all itself. */
 void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
 #endif

@@ -40,8 +40,10 @@ void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 /* y = a + b. y may be a or b. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 
-/* Random bits of dropout: element e of sample b at `place` is kept or not by Philox(mix(keys[b], place), e), e counting
- * from the sample's first element, so that rank, batch and recomputation change nothing. rate 0: off. */
+/* Random bits of dropout: 16 an element, so 8 elements a Philox block. Element e of sample b at `place`, e counting from the
+ * sample's first element, takes from cs_rng_philox(cs_rng_mix(keys[b], place), e / 8) word e % 8 / 2, its low half for even e and
+ * its high half for odd e, and is kept where those bits are at least rate * 65536, rounded. So rank, batch and recomputation
+ * change nothing. rate 0: off. */
 typedef struct {
     float           rate;
     uint64_t        place;  /* which dropout of the model: cs_rng_key of its name */
