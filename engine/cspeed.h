@@ -86,7 +86,8 @@ typedef struct {
 
 /* Reads a DeepSpeed configuration (see configs/reference.json). All faults of a file come in one
  * sentence each: CS_BAD_CONFIG, or CS_NOT_FOUND when there is no such file. Values of kind "KEY.PATH=JSON" given to
- * cs_config_set() override the file; they are checked when the engine is initialized. */
+ * cs_config_set() override the file; what is not JSON is taken as a string. They are checked by cs_config_finish, after
+ * which the getters answer. */
 cs_status   cs_config_open(cs_config **config, const char *path);
 cs_status   cs_config_set(cs_config *config, const char *assignment);
 void        cs_config_lenient(cs_config *config); /* unknown keys warn instead of being refused */
@@ -109,6 +110,7 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps);
 /* Rank 0's value, on every rank. Collective. */
 int64_t cs_agree(cs_engine *engine, int64_t value);
 
+int         cs_launched_rank(void); /* as the environment tells it, before there is an engine; 0 when alone */
 int         cs_rank(const cs_engine *engine);
 int         cs_world_size(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, fp32 arithmetic ..." */
@@ -155,7 +157,7 @@ typedef struct {
 cs_metrics cs_last_step(const cs_engine *engine);
 
 /* Mean loss over the first `batches` micro-batches of `data`, shared out over the ranks (0: all of it, each
- * window once): the same bits for any world size. Collective. Leaves the training untouched. */
+ * window once): the same bits for any world size at one thread count. Collective. Leaves the training untouched. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
 /* The model's output for a batch, whose targets do not matter: logits (B*T, vocabulary) for a language model. B and T
@@ -174,13 +176,15 @@ typedef struct {
 } cs_load_options;
 
 /* tag NULL: what dir/latest names, else the newest whole checkpoint, loudly. options NULL: everything.
- * *client_state (may be NULL) is malloc'ed text. CS_NOT_FOUND when dir holds no checkpoint. Collective. */
+ * *client_state (may be NULL) is malloc'ed text. CS_NOT_FOUND when dir holds no checkpoint. Collective. After another failure
+ * the parameters are undefined: load again, or destroy the engine. */
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag,
                              const cs_load_options *options, char **client_state);
 
 /* split "train" or "valid": the shards that cspeed.data names. The position belongs to the engine, so
  * that checkpoints carry it: which windows come next follows from the samples trained on so far. Call
- * cs_data_next once a micro-batch, before its cs_forward; the batch is borrowed until the next call. */
+ * cs_data_next once a micro-batch, before its cs_forward; the batch is borrowed until the next call. Opening is
+ * collective; with cspeed.epochs, opening "train" is what settles the number of steps. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch  cs_data_next(cs_data *data);
 int64_t   cs_data_windows(const cs_data *data); /* of one epoch */
@@ -198,7 +202,8 @@ typedef struct {
 } cs_init;
 
 /* A named parameter. value and grad have data while the unit is in use, and NULL outside. grad is fp32
- * and is added to, never overwritten. */
+ * and is added to, never overwritten. Weight decay applies to matrices and not to vectors, unless declare sets
+ * decay otherwise (DeepSpeed decays all). */
 typedef struct {
     const char *name;
     cs_init     init;
@@ -209,7 +214,12 @@ typedef struct {
 /* What units of one sort share. Between units flows one tensor: x is the output of the unit before (the
  * batch's inputs for the first), y this unit's: (rows, width), or for the last unit the loss of each row,
  * fp32 (rows, 1). dy of the last unit weighs each row's loss. predict, wanted of a last unit only, may be
- * NULL; it returns the output instead of the loss. */
+ * NULL; it returns the output instead of the loss.
+ *
+ * y and dx must be written whole: memory of a pass is undefined until then. forward may run twice for one backward
+ * (recomputation), and must compute the same both times. cs_initialize runs the units once to measure, with tensors that
+ * have an address but no memory: operations of ops.h then do nothing, and code of your own that touches elements must
+ * not run (if (!cs_pass_measuring(pass)) ...). */
 typedef struct {
     const char *name;
     void (*declare)(cs_unit *unit, const void *sizes);
@@ -227,10 +237,11 @@ cs_unit  *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, c
 
 void     *cs_unit_self(cs_unit *unit, size_t bytes); /* the unit's own struct: zeroed at the first call, which is in declare */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init); /* columns 0: a vector of `rows` */
-cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name); /* tied weights; the lender stands before the borrower */
+cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name); /* tied weights; the lender stands before the borrower; at most 4 lenders a unit */
 
 /* Tensors of a pass live until their unit ends; kept ones until backward has taken them. Forward keeps,
- * backward takes in mirror order. In evaluation keeping does nothing. */
+ * backward takes in mirror order. A tensor is kept as it was made, not a view into it; the batch's own may be kept too. In
+ * evaluation keeping does nothing. */
 cs_tensor  cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor  cs_pass_like(cs_pass *pass, cs_tensor shape);
 void       cs_pass_keep(cs_pass *pass, cs_tensor tensor);
@@ -240,6 +251,7 @@ cs_dtype   cs_pass_dtype(cs_pass *pass);   /* of activations and parameter value
 int64_t    cs_pass_batch(cs_pass *pass);   /* B                                            */
 int64_t    cs_pass_length(cs_pass *pass);  /* T; rows are b * T + t. 1 without a sequence  */
 bool       cs_pass_training(cs_pass *pass);
+bool       cs_pass_measuring(cs_pass *pass); /* no memory is behind the tensors: see cs_kind               */
 cs_tensor  cs_pass_targets(cs_pass *pass); /* of the batch                                 */
 const uint64_t *cs_pass_keys(cs_pass *pass); /* (B) random keys, one a sample: functions of (seed, sample)  */
 

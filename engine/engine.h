@@ -42,7 +42,7 @@ struct cs_engine {
     int64_t          loss_rows_counted;
     double           started; /* wall clock */
     double           flops_before;
-    cs_phase_seconds seconds;
+    cs_phase_seconds seconds, last_seconds; /* so far; of the last whole step */
 
     /* the training so far */
     int64_t    updates;   /* applied optimizer steps: Adam's t */
@@ -56,6 +56,8 @@ struct cs_engine {
 typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;
 cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction);
 void     cs_walk_leave(cs_engine *engine, int i, bool release);
+/* Nothing is under way on either stream: due before the program's own thread talks to other ranks, and before closing. */
+void     cs_walk_settle(cs_engine *engine);
 
 /* forward.c */
 typedef struct {

@@ -36,8 +36,7 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
         add_batch(engine, &batch, &all.sum, &all.rows);
     }
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMM));
+    cs_walk_settle(engine);
     cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
     *loss = all.rows ? cs_exact_value(&all.sum) / (double)all.rows : (double)NAN;
     engine->started += cs_report_now() - started; /* not the step's time */

@@ -72,9 +72,10 @@ cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent)
     return x;
 }
 
-static int64_t count_targets(cs_tensor targets)
+/* Rows that count: for tokens those with a target, else every sample is one. */
+static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
-    if (targets.dtype != CS_I32)
+    if (engine->model->inputs)
         return targets.shape[0];
     int64_t        counted = 0, count = cs_count(targets);
     const int32_t *target = targets.data;
@@ -86,12 +87,15 @@ static int64_t count_targets(cs_tensor targets)
 /* Full micro-batches only: the pass's memory and the kernels' shapes are fixed. */
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
-    bool    tokens = engine->model->inputs == 0;
-    int64_t rows   = tokens ? engine->length : engine->model->inputs;
-    CS_ASSERT(batch->inputs.dims == 2 && batch->inputs.dtype == (tokens ? CS_I32 : CS_F32));
-    CS_ASSERT(batch->inputs.shape[0] == engine->settings->micro_batch);
-    CS_ASSERT(batch->inputs.shape[1] == rows);
-    CS_ASSERT(batch->targets.data && batch->targets.shape[0] == batch->inputs.shape[0]);
+    bool      tokens  = engine->model->inputs == 0;
+    int64_t   samples = engine->settings->micro_batch, columns = tokens ? engine->length : engine->model->inputs;
+    cs_tensor inputs = batch->inputs, targets = batch->targets;
+    if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples || inputs.shape[1] != columns)
+        cs_fatal(CS_BAD_CONFIG, "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
+                 tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns, tokens ? "seq_len" : "inputs of a sample",
+                 (long long)inputs.shape[0], (long long)inputs.shape[1]);
+    if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
+        cs_fatal(CS_BAD_CONFIG, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
 }
 
 void cs_forward(cs_engine *engine, const cs_batch *batch)
@@ -111,7 +115,7 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     engine->loss_rows = cs_forward_descend(
         engine, &(cs_descent){ CS_PASS_TRAINING, batch->inputs, batch->targets, false });
     cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
-    engine->loss_rows_counted += count_targets(batch->targets);
+    engine->loss_rows_counted += count_targets(engine, batch->targets);
     engine->phase = CS_EXPECT_BACKWARD;
     engine->seconds.forward += cs_report_now() - started;
 }

@@ -63,9 +63,12 @@ static cs_status open_world(cs_engine *engine)
 {
     static const char *const kinds[] = { "auto", "cpu", "cuda" };
     engine->world                    = engine->config->world;
-    CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ kinds[engine->settings->device],
-                                                                  (int)engine->settings->threads,
-                                                                  engine->world.local_size }));
+    int threads                      = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
+    CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ kinds[engine->settings->device], threads,
+                                                                  engine->world.bound ? 1 : engine->world.local_size }));
+    if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
+        cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
+               (long long)engine->settings->threads, cs_device_threads(engine->device));
     return cs_comm_open(&engine->comm, &engine->world,
                         &(cs_comm_settings){ .kind = engine->settings->comm });
 }
@@ -143,6 +146,8 @@ void cs_destroy(cs_engine *engine)
 {
     if (!engine)
         return;
+    if (engine->device && engine->comm)
+        cs_walk_settle(engine); /* a loop may end in the middle of a step */
     for (int i = 0; engine->shards && i < engine->model->count; i++)
         cs_shard_close(engine->shards[i]);
     cs_pass_close(engine->pass);
@@ -188,6 +193,7 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps)
 
 int64_t cs_agree(cs_engine *engine, int64_t value)
 {
+    cs_walk_settle(engine);
     cs_comm_broadcast(engine->comm, &value, 1, CS_I64, 0);
     return value;
 }

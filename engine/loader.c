@@ -1,5 +1,6 @@
 /* loader.c - cs_data: which window is mine, a function of the samples trained on so far. */
 #include "loader.h"
+#include "checkpoint/agree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,17 @@ int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
 {
     int64_t lane = engine->micro * engine->world.size + engine->world.rank;
     return engine->metrics.samples + lane * engine->settings->micro_batch + b;
+}
+
+/* "epochs" instead of "steps" is known once the data is. */
+static void count_steps(cs_engine *engine, int64_t windows)
+{
+    cs_settings *settings = &engine->config->settings;
+    engine->windows       = windows;
+    if (settings->epochs == 0)
+        return;
+    settings->steps = (settings->epochs * windows + settings->train_batch_size - 1) / settings->train_batch_size;
+    cs_set_total_steps(engine, settings->steps);
 }
 
 static cs_status build(cs_data *data, const char *split)
@@ -37,7 +49,7 @@ static cs_status build(cs_data *data, const char *split)
     if (!data->inputs || !data->targets || !data->samples)
         return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     if (train)
-        data->engine->windows = cs_windows_count(data->windows);
+        count_steps(data->engine, cs_windows_count(data->windows));
     return CS_OK;
 }
 
@@ -47,7 +59,8 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     if (!*data)
         return cs_fail(CS_NO_MEMORY, "out of memory for a data loader");
     (*data)->engine  = engine;
-    cs_status status = build(*data, split);
+    cs_walk_settle(engine);
+    cs_status status = cs_agree_status(engine->comm, build(*data, split)); /* a file may be missing on one rank alone */
     if (status != CS_OK) {
         cs_data_close(*data);
         *data = NULL;

@@ -31,7 +31,7 @@ static void print_lines(const cs_engine *engine)
 
 cs_phase_seconds cs_phases(const cs_engine *engine)
 {
-    return engine->seconds;
+    return engine->last_seconds;
 }
 
 cs_memory cs_memory_of(const cs_engine *engine)

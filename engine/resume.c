@@ -126,6 +126,10 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     char automatic[64];
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_save_checkpoint");
+    if (engine->micro != 0)
+        return cs_fail(CS_UNSUPPORTED, "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
+                       (long long)engine->micro);
+    cs_walk_settle(engine);
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
     double                started = cs_report_now();
     piece_list            list    = { 0 };
@@ -134,7 +138,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .client_state = client_state,
         .config_text  = engine->config->text,
         .engine       = engine_state(engine),
-        .aliases      = engine->facts.tied ? json_pack("{s:s}", "lm_head.weight", "transformer.wte.weight") : json_object(),
+        .aliases      = engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
         .provenance   = provenance(engine),
         .keep_last    = engine->settings->keep_last,
         .keep_every   = engine->settings->keep_every,
@@ -161,17 +165,18 @@ static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options
     json_int_t  step = 0, samples = 0, tokens = 0, skipped = 0, updates = 0, scheduled = 0;
     json_int_t  hysteresis = 0, iteration = 0, last_overflow = -1;
     double      scale = 1;
-    json_unpack(state, "{s?I, s?I, s?I, s?I, s?{s?F, s?I, s?I, s?I}, s?{s?I}, s?{s?I}}", "global_step", &step, "samples",
-                &samples, "tokens", &tokens, "skipped_steps", &skipped, "loss_scale", "scale", &scale, "hysteresis",
-                &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow, "optimizer", "step", &updates,
-                "lr_scheduler", "last_step", &scheduled);
+    const char *kind  = "";
+    json_unpack(state, "{s?I, s?I, s?I, s?I, s?{s?s, s?F, s?I, s?I, s?I}, s?{s?I}, s?{s?I}}", "global_step", &step,
+                "samples", &samples, "tokens", &tokens, "skipped_steps", &skipped, "loss_scale", "kind", &kind, "scale",
+                &scale, "hysteresis", &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow, "optimizer",
+                "step", &updates, "lr_scheduler", "last_step", &scheduled);
     metrics->step    = step;
     metrics->samples = samples;
     metrics->tokens  = tokens;
     metrics->skipped = skipped;
     engine->updates   = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
-    if (engine->scaler.dynamic) {
+    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* else a fresh scale: the checkpoint knows none */
         engine->scaler.scale         = scale;
         engine->scaler.hysteresis    = hysteresis;
         engine->scaler.iteration     = iteration;
@@ -189,6 +194,19 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     return CS_OK;
 }
 
+/* The same position means other windows under another seed, or in other data. */
+static void warn_of_other_data(const cs_engine *engine, json_t *state)
+{
+    json_int_t seed = engine->settings->seed, windows = 0;
+    json_unpack(state, "{s?{s?I}, s?{s?I}}", "rng", "seed", &seed, "data", "windows", &windows);
+    if (seed != engine->settings->seed)
+        cs_log(CS_LOG_WARNING, "the checkpoint was made with seed %lld, this run has %lld: data order and dropout change here",
+               (long long)seed, (long long)engine->settings->seed);
+    if (windows && engine->windows && windows != engine->windows)
+        cs_log(CS_LOG_WARNING, "the checkpoint was made on %lld windows of data, here there are %lld", (long long)windows,
+               (long long)engine->windows);
+}
+
 static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options, piece_list *list)
 {
     bool    states = !options->module_only && !options->skip_optimizer_states;
@@ -197,8 +215,12 @@ static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_
         CS_TRY(check_optimizer(engine, state));
     CS_TRY(list_pieces(engine, list, states));
     CS_TRY(cs_checkpoint_read(reader, engine->comm, list->piece, list->count));
-    for (int i = 0; i < engine->model->count; i++)
+    for (int i = 0; i < engine->model->count; i++) {
+        if (options->skip_optimizer_states)
+            cs_shard_forget(engine->shards[i]);
         cs_shard_spread(engine->shards[i]);
+    }
+    warn_of_other_data(engine, state);
     if (!options->module_only)
         take_numbers(engine, state, options);
     return CS_OK;
@@ -214,6 +236,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     if (engine->micro != 0)
         return cs_fail(CS_UNSUPPORTED, "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
                        (long long)engine->micro);
+    cs_walk_settle(engine);
     CS_TRY(cs_checkpoint_open(&reader, engine->comm, dir, tag));
     cs_status status = load(engine, reader, options ? options : &everything, &list);
     if (status == CS_OK && client_state) {

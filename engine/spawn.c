@@ -59,6 +59,7 @@ static void set_world(int rank, int ranks, int port, const char *job)
     set_number("MASTER_PORT", port);
     setenv("CSPEED_JOB_ID", job, 1);
     unsetenv("CSPEED_BEAT_FD"); /* the parent's own record */
+    unsetenv("CSPEED_BOUND");   /* the ranks share what this process may use */
 }
 
 static _Noreturn void be_rank(child *self, int (*run)(void *), void *argument)
@@ -117,8 +118,11 @@ static int reap(child *children, int ranks, int *running)
     int  first      = -1;
     bool first_lost = false;
     for (int i = 0; i < ranks; i++) {
-        if (!children[i].pid || waitpid(children[i].pid, &children[i].status, WNOHANG) == 0)
+        pid_t ended = children[i].pid ? waitpid(children[i].pid, &children[i].status, WNOHANG) : 0;
+        if (ended == 0)
             continue;
+        if (ended < 0) /* somebody else reaped it: how it ended is not known, so it did not end well */
+            children[i].status = 1 << 8;
         children[i].pid = 0;
         (*running)--;
         bool lost = WIFEXITED(children[i].status) && WEXITSTATUS(children[i].status) == cs_exit_code(CS_NO_PEER);

@@ -18,7 +18,7 @@ static judgement judge(cs_engine *engine)
     judgement sum = { .loss = engine->loss_sum, .rows = engine->loss_rows_counted };
     for (int i = 0; i < engine->model->count; i++)
         cs_shard_sum_squares(engine->shards[i], &sum.squares, 1 / engine->scaler.scale);
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
+    cs_walk_settle(engine);
     _Static_assert(sizeof sum % sizeof(int64_t) == 0, "a judgement is made of integers");
     cs_comm_all_reduce(engine->comm, &sum, sizeof sum / sizeof(int64_t), CS_I64, CS_SUM);
     return sum;
@@ -86,7 +86,7 @@ bool cs_step(cs_engine *engine)
     engine->micro = 0;
     for (int i = engine->model->count - 1; i >= 0; i--)
         cs_shard_finish(engine->shards[i]);
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMM));
+    cs_walk_settle(engine);
 
     judgement   sum     = judge(engine);
     bool        skip    = overflowed(engine, &sum);
@@ -105,6 +105,7 @@ bool cs_step(cs_engine *engine)
         update(engine, factor * clip_factor(norm, engine->settings->gradient_clipping));
     judge_scale(engine, skip);
     engine->seconds.step += cs_report_now() - started;
+    engine->last_seconds = engine->seconds;
     cs_report_step(engine);
     cs_beat_step(metrics->step);
     return true;

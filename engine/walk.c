@@ -1,6 +1,12 @@
 /* walk.c - entering and leaving unit i: gather it and its lenders, start the next. */
 #include "engine.h"
 
+void cs_walk_settle(cs_engine *engine)
+{
+    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
+    cs_stream_sync(cs_device_stream(engine->device, CS_COMM));
+}
+
 static void gather(cs_engine *engine, int i)
 {
     cs_unit *unit = engine->model->units[i];

@@ -129,6 +129,8 @@ int cs_ranks_variables(const cs_job *job, int rank, cs_variable variables[CS_RAN
     add(variables, &count, "MASTER_PORT", "%d", job->port);
     add(variables, &count, "CSPEED_JOB_ID", "%s", job->id);
     add(variables, &count, "CSPEED_ATTEMPT", "0");
+    if (job->bound)
+        add(variables, &count, "CSPEED_BOUND", "1");
     if (job->tell_threads && !getenv("OMP_NUM_THREADS"))
         add(variables, &count, "OMP_NUM_THREADS", "%d", job->seats[rank].threads);
     if (job->columns) {

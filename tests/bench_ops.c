@@ -1,5 +1,5 @@
-/* bench_ops.c - the rate of every operation at GPT-2 124M's shapes, 4 x 256 tokens, in fp32 and bf16, against the roof this run
- * measures: the matrix roof for products and attention, the rate of a copy for the rest.
+/* bench_ops.c - the rate of every operation at GPT-2 124M's shapes, 4 x 256 tokens, in fp32 and bf16, against the
+ * roof this run measures: the matrix roof for products and attention, the rate of a copy for the rest.
  *
  *     bench_ops [THREADS [SAMPLES LENGTH]] */
 #include "base/must.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { WIDTH = 768, HEADS = 12, VOCABULARY = 50304, STATE = 8 << 20 };
+enum { WIDTH = 768, HEADS = 12, VOCABULARY = 50304, STATE = 8 << 20, LONG = 16 << 20 };
 
 static cs_device     *device;
 static cs_stream     *stream;
@@ -31,13 +31,15 @@ static double seconds(void)
 
 /* What the operations work on; made once a type. */
 static struct {
-    cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss, head_lse;
+    cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss;
+    cs_tensor head_lse;
     float    *state[4];
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
 {
-    cs_tensor x = cs_matrix(cs_device_alloc(device, (size_t)(rows * columns) * cs_dtype_bytes(type)), type, rows, columns);
+    size_t    bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
+    cs_tensor x     = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
     if (type <= CS_F16)
         cs_op_fill(stream, x, 0.01f); /* untouched memory would read as one page of zeros */
     return x;
@@ -87,7 +89,10 @@ static cs_tensor row(cs_tensor x, int64_t count)
 
 /* ---- the operations ---- */
 
-static void run_copy(void) { cs_op_cast(stream, row(on.dtable, 16 << 20), cs_vector((float *)on.dtable.data + (16 << 20), CS_F32, 16 << 20)); }
+static void run_copy(void)
+{
+    cs_op_cast(stream, row(on.dtable, LONG), cs_vector((float *)on.dtable.data + LONG, CS_F32, LONG));
+}
 
 #define PRODUCTS(name, K, M, x, y, bias, dbias, layout)                                                                \
     static void forward_##name(void) { cs_op_matmul(stream, y, x, name##_weight(), bias, layout); }                    \
@@ -123,7 +128,10 @@ static void run_attention(void) { attend(0); }
 static void run_attention_grad(void) { attend_back(0); }
 static void run_attention_drop(void) { attend(0.1f); }
 static void run_attention_grad_drop(void) { attend_back(0.1f); }
-static void run_norm(void) { cs_op_norm(stream, on.y, on.stats, on.x, row(on.bias, WIDTH), row(on.bias, WIDTH), 1e-5f); }
+static void run_norm(void)
+{
+    cs_op_norm(stream, on.y, on.stats, on.x, row(on.bias, WIDTH), row(on.bias, WIDTH), 1e-5f);
+}
 static void run_norm_grad(void)
 {
     cs_op_norm_grad(stream, shaped(on.qkv, N, WIDTH), row(on.dbias, WIDTH), row(on.dw, WIDTH), on.y, on.x, on.stats,
@@ -141,8 +149,8 @@ static void run_entropy_grad(void)
 {
     cs_op_cross_entropy_grad(stream, on.logits, on.loss, on.logits, on.lse, on.tokens);
 }
-static void run_cast(void) { cs_op_cast(stream, row(on.table, 16 << 20), row(on.dtable, 16 << 20)); }
-static void run_fill(void) { cs_op_fill(stream, row(on.dtable, 16 << 20), 0); }
+static void run_cast(void) { cs_op_cast(stream, row(on.table, LONG), row(on.dtable, LONG)); }
+static void run_fill(void) { cs_op_fill(stream, row(on.dtable, LONG), 0); }
 static void run_squares(void)
 {
     cs_exact sum = { 0 };
@@ -186,8 +194,8 @@ static void show(const bench *one)
     one->run();
     double flops = cs_device_flops(device) - before, time = best_of(one->run);
     if (one->bytes == 0)
-        printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3, flops / time * 1e-9,
-               100 * flops / time / cs_device_roof(device, dtype));
+        printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3,
+               flops / time * 1e-9, 100 * flops / time / cs_device_roof(device, dtype));
     else
         printf("  %-22s %9.3f ms %8.1f GB/s    %5.0f %% of a copy\n", one->name, time * 1e3, one->bytes / time * 1e-9,
                100 * one->bytes / time / copy_rate);
@@ -211,8 +219,8 @@ static void show_products(void)
 
 static void show_walks(void)
 {
-    double rows = (double)N * WIDTH * (double)cs_dtype_bytes(dtype), logits = (double)cs_count(on.logits) * (double)cs_dtype_bytes(dtype);
-    double      each     = (double)cs_dtype_bytes(dtype);
+    double      each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
+    double      logits = (double)cs_count(on.logits) * each;
     const bench walks[] = {
         { "norm", run_norm, 2 * rows },
         { "norm grad", run_norm_grad, 3 * rows },
@@ -225,8 +233,8 @@ static void show_walks(void)
         { "embed grad", run_embed_grad, rows + 16.0 * (double)N * WIDTH },
         { "cross entropy", run_entropy, logits },
         { "cross entropy grad", run_entropy_grad, 2 * logits },
-        { "cast", run_cast, (16 << 20) * (4 + each) },
-        { "fill", run_fill, 4 * (16 << 20) },
+        { "cast", run_cast, LONG * (4 + each) },
+        { "fill", run_fill, 4.0 * LONG },
         { "state sum of squares", run_squares, 4.0 * STATE },
         { "state add", run_sum_into, 12.0 * STATE },
         { "state update, AdamW", run_update, (28 + (dtype == CS_F32 ? 0 : 2)) * (double)STATE },
@@ -248,9 +256,10 @@ int main(int count, char **arguments)
         CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
         stream = cs_device_stream(device, CS_COMPUTE);
         make_all();
-        copy_rate = 8.0 * (16 << 20) / best_of(run_copy);
+        copy_rate = 8.0 * LONG / best_of(run_copy);
         printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
-               dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9, copy_rate * 1e-9);
+               dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T,
+               cs_device_roof(device, dtype) * 1e-9, copy_rate * 1e-9);
         refill_all();
         show_products();
         refill_all();

@@ -365,9 +365,10 @@ START_TEST(test_epochs)
     cs_config *config = must_finish(with("\"cspeed\": {\"epochs\": 3}"));
     ck_assert(config->settings.epochs == 3 && config->settings.steps == 0);
     cs_config_close(config);
-    must_refuse(with("\"cspeed\": {\"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
-                     "{\"total_num_steps\": \"auto\"}}"),
-                "the length is given in epochs");
+    config = must_finish(with("\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
+                              "{\"total_num_steps\": \"auto\"}}"));
+    ck_assert(config->settings.schedule.total_is_auto); /* until the data says how many steps that is */
+    cs_config_close(config);
 }
 END_TEST
 

@@ -1,4 +1,5 @@
-/* test_device.c - opening, memory and its counts, streams and their order, threads, and the device that computes nothing. */
+/* test_device.c - opening, memory and its counts, streams and their order, threads, and the device that computes
+ * nothing. */
 #include "near.h"
 #include "suite.h"
 

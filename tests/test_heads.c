@@ -1,4 +1,5 @@
-/* test_heads.c - attention against plain double loops, and dropout: its rate, its place, its independence of the batch. */
+/* test_heads.c - attention against plain double loops, and dropout: its rate, its place, its independence of the
+ * batch. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"

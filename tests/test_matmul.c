@@ -1,5 +1,5 @@
-/* test_matmul.c - the two products under the matrix operations, panel by panel: oneDNN's primitives, which operations use for
- * types the CPU multiplies itself, here in fp32 on any CPU; and our own packed product. */
+/* test_matmul.c - the two products under the matrix operations, panel by panel: oneDNN's primitives, which
+ * operations use for types the CPU multiplies itself, here in fp32 on any CPU; and our own packed product. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -53,7 +53,8 @@ static void check_all(maker how, cs_dtype dtype)
     static const int sizes[][3] = { { 1, 1, 1 }, { 7, 17, 9 }, { 65, 63, 129 }, { 200, 33, 300 }, { 19, 1601, 40 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int bits = 0; bits < 8; bits++)
-            check_panel(how, dtype, (reference_shape){ sizes[i][0], sizes[i][1], sizes[i][2], bits & 1, bits & 2, bits & 4 },
+            check_panel(how, dtype,
+                        (reference_shape){ sizes[i][0], sizes[i][1], sizes[i][2], bits & 1, bits & 2, bits & 4 },
                         how == PRIMITIVE && bits % 3 == 0);
 }
 

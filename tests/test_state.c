@@ -1,4 +1,5 @@
-/* test_state.c - operations on flat state: sums with the same bits however they are cut, the optimizer's walk, first values. */
+/* test_state.c - operations on flat state: sums with the same bits however they are cut, the optimizer's walk, first
+ * values. */
 #include "near.h"
 #include "suite.h"
 
@@ -106,15 +107,18 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
     enum { COUNT = 40003 };
     cs_tensor p = near_random(CS_F32, 1, COUNT, 1, 1), g = near_random(CS_F32, 1, COUNT, 2, 1);
     cs_tensor s[2]  = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
-    cs_tensor out   = near_new(publish, 1, COUNT), want = near_copy(p), want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
+    cs_tensor out = near_new(publish, 1, COUNT), want = near_copy(p);
+    cs_tensor want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
     for (int i = 0; i < COUNT; i++) {
         ((float *)s[1].data)[i] = ((float *)want_s[1].data)[i] = fabsf(((float *)s[0].data)[i]);
         float none[2] = { 0 }, *slot[2];
         for (int k = 0; k < 2; k++)
             slot[k] = k < optimizer.slots ? (float *)want_s[k].data + i : &none[k];
-        ((float *)want.data)[i] = rule(((float *)p.data)[i], ((float *)g.data)[i] * hyper.grad_scale, slot[0], slot[1], hyper);
+        float scaled            = ((float *)g.data)[i] * hyper.grad_scale;
+        ((float *)want.data)[i] = rule(((float *)p.data)[i], scaled, slot[0], slot[1], hyper);
     }
-    cs_state_span span = { .master = p.data, .gradient = g.data, .publish = out.data, .dtype = publish, .count = COUNT };
+    cs_state_span span = { .master = p.data, .gradient = g.data, .publish = out.data, .dtype = publish,
+                           .count = COUNT };
     for (int k = 0; k < optimizer.slots; k++)
         span.slots[k] = s[k].data;
     cs_state_update(stream, &optimizer, hyper, span);
@@ -163,7 +167,8 @@ START_TEST(first_values_depend_on_key_and_element_alone)
         cs_device_close(device);
         open_device(3);
         for (int from = 0; from < COUNT; from += 6667)
-            cs_state_init(stream, (float *)part.data + from, inits[i], 9, from, COUNT - from < 6667 ? COUNT - from : 6667);
+            cs_state_init(stream, (float *)part.data + from, inits[i], 9, from,
+                          COUNT - from < 6667 ? COUNT - from : 6667);
         cs_device_close(device);
         ck_assert(near_same_bits("init", part, all));
         for (int e = 0; e < COUNT; e++) {

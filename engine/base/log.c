@@ -1,5 +1,6 @@
 /* log.c - one line, one rank, one level. */
 #include "base/log.h"
+#include "cspeed.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,10 +18,15 @@ void cs_log_open(cs_log_level least, int rank)
 int cs_log_rank(void)
 {
     if (own_rank < 0) {
-        const char *rank = getenv("RANK");
+        const char *rank = getenv("RANK") ? getenv("RANK") : getenv("OMPI_COMM_WORLD_RANK");
         own_rank         = rank ? atoi(rank) : 0;
     }
     return own_rank;
+}
+
+int cs_launched_rank(void)
+{
+    return cs_log_rank();
 }
 
 void cs_log(cs_log_level level, const char *format, ...)

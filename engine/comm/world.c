@@ -106,7 +106,7 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
 cs_status cs_world_read(cs_world *world)
 {
     static const char *const lonely[] = { "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
-    *world                            = (cs_world){ .size = 1, .local_size = 1 };
+    *world                            = (cs_world){ .size = 1, .local_size = 1, .bound = getenv("CSPEED_BOUND") != NULL };
     for (int i = 0; i < DIALECT_COUNT; i++)
         if (getenv(dialects[i].rank) || getenv(dialects[i].size))
             return read_dialect(world, &dialects[i]);

@@ -10,6 +10,7 @@ typedef struct {
     char address[256]; /* MASTER_ADDR */
     int  port;         /* MASTER_PORT */
     char job[64];      /* CSPEED_JOB_ID; "" when not launched by cspeed */
+    bool bound;        /* CSPEED_BOUND: this process's cores are its own, not shared with the host's other ranks */
 } cs_world;
 
 /* From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (torchrun's names); nothing set: a

@@ -240,7 +240,7 @@ void cs_resolve_run(cs_config *config)
     if (s->written.comm > 2)
         cs_json_fault(config->doc, "cspeed.comm",
                       "not supported: the transport %s, because it is not built; self and shm are there", s->comm);
-    if (s->epochs > 0 && is_given(config, "cspeed.steps"))
+    if (s->epochs > 0 && s->steps > 0 && is_given(config, "cspeed.steps"))
         cs_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");
     if (s->epochs > 0)

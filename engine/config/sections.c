@@ -331,7 +331,7 @@ static const cs_key cspeed[] = {
     SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MOST, NULL,
               "updates between evaluations; 0: only at the end"),
     SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
-              "micro-batches a rank of an evaluation; 0: all of data.valid"),
+              "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
     SECTION("checkpoint", "how checkpoints are written and read"),
     SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
               "file of one object an update, relative to output; null: none"),

@@ -24,9 +24,9 @@ typedef struct {
     int         local_ranks; /* that share those cores; 1 where each rank was given its own. More than 1: no pinning */
 } cs_device_settings;
 
-/* CS_NO_DEVICE with a sentence when the kind cannot be had here. The CPU pins its threads, the calling one among them until the
- * device is closed, when it has a core for each. The dry device hands out addresses that nobody may touch, counts memory and flops,
- * and runs neither operations nor calls nor tasks. */
+/* CS_NO_DEVICE with a sentence when the kind cannot be had here. The CPU pins its threads, the calling one among
+ * them until the device is closed, when it has a core for each. The dry device hands out addresses that nobody may
+ * touch, counts memory and flops, and runs neither operations nor calls nor tasks. */
 cs_status cs_device_open(cs_device **device, const cs_device_settings *settings);
 void      cs_device_close(cs_device *device); /* accepts NULL */
 
@@ -60,8 +60,9 @@ void       cs_stream_wait(cs_stream *stream, cs_event event);   /* the stream go
 void       cs_stream_sync(cs_stream *stream);                   /* the caller goes on after all given so far */
 
 /* Calls task(argument, index) for index 0 .. tasks-1 on the device's pinned threads, each exactly once, and returns
- * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by comm. In a
- * thread other than the one that opened the device, the comm worker's say, the caller runs them all itself. */
+ * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by
+ * comm. In a thread other than the one that opened the device, the comm worker's say, the caller runs them all
+ * itself. */
 void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
 #endif

@@ -40,10 +40,10 @@ void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 /* y = a + b. y may be a or b. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 
-/* Random bits of dropout: 16 an element, so 8 elements a Philox block. Element e of sample b at `place`, e counting from the
- * sample's first element, takes from cs_rng_philox(cs_rng_mix(keys[b], place), e / 8) word e % 8 / 2, its low half for even e and
- * its high half for odd e, and is kept where those bits are at least rate * 65536, rounded. So rank, batch and recomputation
- * change nothing. rate 0: off. */
+/* Random bits of dropout: 16 an element, so 8 elements a Philox block. Element e of sample b at `place`, e counting
+ * from the sample's first element, takes from cs_rng_philox(cs_rng_mix(keys[b], place), e / 8) word e % 8 / 2, its
+ * low half for even e and its high half for odd e, and is kept where those bits are at least rate * 65536, rounded.
+ * So rank, batch and recomputation change nothing. rate 0: off. */
 typedef struct {
     float           rate;
     uint64_t        place;  /* which dropout of the model: cs_rng_key of its name */
@@ -56,15 +56,16 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
 /* y = a + dropout(b), in one walk. y may be a or b. */
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 
-/* Causal self-attention over B sequences of T rows. qkv (B*T, 3C) c: q | k | v, head h at columns h*D of each. y (B*T, C) c;
- * lse (B*H, T) f32: log of the softmax's denominator. Scores are scaled by 1/sqrt(D). Dropout falls on the probabilities:
- * element (h*T + i)*T + j of the sample. */
+/* Causal self-attention over B sequences of T rows. qkv (B*T, 3C) c: q | k | v, head h at columns h*D of each. y
+ * (B*T, C) c; lse (B*H, T) f32: log of the softmax's denominator. Scores are scaled by 1/sqrt(D). Dropout falls on
+ * the probabilities: element (h*T + i)*T + j of the sample. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, int64_t heads, cs_dropout dropout);
 /* dqkv (B*T, 3C) c, whole. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           int64_t heads, cs_dropout dropout);
 
-/* y (B*T, C) c = table[token] + positions[t]; tokens (B, T) i32 in [0, V), table (V, C) c, positions (>= T, C) c or absent. */
+/* y (B*T, C) c = table[token] + positions[t]; tokens (B, T) i32 in [0, V), table (V, C) c, positions (>= T, C) c or
+ * absent. */
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
 /* dtable f32 += , dpositions f32 or absent +=; rows of one token are added in order of position. */
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);

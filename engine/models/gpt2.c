@@ -187,7 +187,11 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const void *sett
         cs_model_add(*model, &block_kind, name, s);
     }
     cs_model_add(*model, &head_kind, "", &(head_sizes){ s, embed });
-    *facts = (cs_model_facts){ "gpt2", s->positions, s->vocabulary, s->tied };
+    *facts = (cs_model_facts){ s->positions, s->vocabulary, NULL, NULL };
+    if (s->tied) {
+        facts->alias    = "lm_head.weight";
+        facts->alias_of = "transformer.wte.weight";
+    }
     return CS_OK;
 }
 

@@ -6,10 +6,10 @@
 
 /* What the engine must know of a model beside its units. */
 typedef struct {
-    const char *type;        /* "gpt2"                                        */
-    int64_t     positions;   /* longest sequence                              */
-    int64_t     vocabulary;  /* tokens are below it                           */
-    bool        tied;        /* the output head is the token table            */
+    int64_t     positions;  /* longest sequence                                                   */
+    int64_t     vocabulary; /* tokens are below it                                                */
+    const char *alias;      /* another name of parameter alias_of (a tied head), or NULL: none    */
+    const char *alias_of;
 } cs_model_facts;
 
 /* Builds the model a Hugging Face config.json names. `path` is where the object stands in doc, for messages ("cspeed.model"; "" for a

@@ -48,21 +48,18 @@ static const cs_schedule *find_shape(cs_json *doc, const char *name)
 
 static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
 {
-    const char *path = "scheduler.params.total_num_steps";
     if (!cs_keys_find(settings->shape->keys, settings->shape->key_count, "total_num_steps"))
         return;
     if (cs_keys_is_auto(params, "total_num_steps")) {
         settings->total_is_auto   = true;
         settings->total_num_steps = total_steps;
-        if (total_steps <= 0)
-            cs_json_fault(doc, path, "\"auto\" is cspeed.steps, and the length is given in epochs: give a number");
     } else if (!json_object_get(params, "total_num_steps") ||
                json_is_null(json_object_get(params, "total_num_steps"))) {
         cs_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
                       settings->shape->name);
     }
     if (settings->total_num_steps > 0 && settings->total_num_steps < settings->warmup_num_steps)
-        cs_json_note(doc, path,
+        cs_json_note(doc, "scheduler.params.total_num_steps",
                      "%lld is below warmup_num_steps, %lld: the rate falls to its end right after the warm-up",
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
 }

@@ -34,7 +34,6 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
     unit->name      = strdup(name);
     unit->model     = model;
     unit->index     = model->count;
-    unit->last_user = model->count;
     model->units    = units;
     model->units[model->count++] = unit;
     kind->declare(unit, sizes);

@@ -222,6 +222,11 @@ int64_t cs_pass_length(cs_pass *pass)
     return pass->info.length;
 }
 
+bool cs_pass_measuring(cs_pass *pass)
+{
+    return !pass->shape.block;
+}
+
 bool cs_pass_training(cs_pass *pass)
 {
     return pass->info.mode == CS_PASS_TRAINING;

@@ -76,7 +76,6 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
     loan->entry        = find(lender, name);
     loan->param        = loan->entry->param;
     unit->loans        = append(unit->loans, unit->loan_count++, loan);
-    lender->last_user  = unit->index > lender->last_user ? unit->index : lender->last_user;
     for (int i = 0; i < unit->lender_count; i++)
         if (unit->lenders[i] == lender)
             return &loan->param;

@@ -37,8 +37,7 @@ struct cs_unit {
     int64_t         length; /* elements of its own parameters */
     void           *self;
     cs_model       *model;
-    int             index;      /* in the model's list  */
-    int             last_user;  /* index of the last unit that uses its parameters: itself, or a borrower */
+    int             index; /* in the model's list */
 };
 
 struct cs_model {

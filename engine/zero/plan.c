@@ -25,8 +25,3 @@ cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model)
     }
     return plan;
 }
-
-size_t cs_plan_total(cs_plan plan)
-{
-    return plan.values + plan.gradients + plan.masters + plan.slots;
-}

@@ -211,8 +211,10 @@ static void reduce_whole(void *argument)
 
 void cs_shard_finish(cs_shard *shard)
 {
-    if (shard->zero->stage.grads == CS_REPLICATED)
-        cs_stream_call(stream(shard, CS_COMM), reduce_whole, shard);
+    if (shard->zero->stage.grads == CS_SHARDED)
+        return;
+    cs_stream_wait(stream(shard, CS_COMM), cs_stream_record(stream(shard, CS_COMPUTE)));
+    cs_stream_call(stream(shard, CS_COMM), reduce_whole, shard);
 }
 
 /* ---- optimizer ---- */
@@ -303,6 +305,12 @@ void cs_shard_init(cs_shard *shard, uint64_t seed)
     }
     free(pieces);
     cs_shard_spread(shard);
+}
+
+void cs_shard_forget(cs_shard *shard)
+{
+    for (int i = 0; i < shard->zero->optimizer.slots; i++)
+        cs_op_fill(stream(shard, CS_COMPUTE), cs_vector(shard->slots[i], CS_F32, optim_count(shard)), 0);
 }
 
 static void spread_row(cs_shard *shard, float *row)

@@ -96,6 +96,8 @@ void cs_shard_publish(cs_shard *shard);                                    /* ne
 
 /* First values of this rank's part from (seed, parameter name, element); then cs_shard_spread. */
 void cs_shard_init(cs_shard *shard, uint64_t seed);
+/* The optimizer's memory of earlier steps is gone: slots are zero again. */
+void cs_shard_forget(cs_shard *shard);
 /* This rank's part of master and slots was set; every copy follows. */
 void cs_shard_spread(cs_shard *shard);
 
@@ -116,6 +118,5 @@ typedef struct {
     size_t values, gradients, masters, slots; /* a rank's bytes that stay between steps */
 } cs_plan;
 cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
-size_t  cs_plan_total(cs_plan plan);
 
 #endif

@@ -19,7 +19,8 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
     }
 }
 
-/* d/dx x s(2u) = s + x s (1 - s) 2 u', where 1 - s is e s, exact for large u; e stays finite, so that 0 times it is 0. */
+/* d/dx x s(2u) = s + x s (1 - s) 2 u', where 1 - s is e s, exact for large u; e stays finite, so that 0 times it is
+ * 0. */
 static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -1,8 +1,9 @@
-/* attention.c - causal attention, one task a head of a sample, BLOCK rows of queries at a time against the keys up to them.
+/* attention.c - causal attention, one task a head of a sample, BLOCK rows of queries at a time against the keys up
+ * to them.
  *
- * Forward keeps the log of each softmax's denominator, from which backward makes the probabilities P again. With
- * dP = dy v^T (dropped like P) and delta = the row's dy . y:  dv += P^T dy,  dS = P (dP - delta) / sqrt(D),
- * dq = dS k,  dk += dS^T q. Where a type is 16-bit, a task works on fp32 copies of its head. */
+ * Forward keeps the log of each softmax's denominator, from which backward makes the probabilities P again. With dP
+ * = dy v^T (dropped like P) and delta = the row's dy . y:  dv += P^T dy,  dS = P (dP - delta) / sqrt(D), dq = dS k,
+ * dk += dS^T q. Where a type is 16-bit, a task works on fp32 copies of its head. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/dropout.h"
 #include "device/cpu/elements.h"
@@ -87,7 +88,8 @@ static void view_copies(const job *all, head *view, int64_t row, int64_t column,
         view->dq = room + 4 * size;
         view->dk = room + 5 * size;
         view->dv = room + 6 * size;
-        view->y  = copy_in(all, view->dq, given->y, row, column); /* read for a block's delta before its dq is written */
+        /* y shares dq's room: a block's rows are read for its delta before its dq is written */
+        view->y = copy_in(all, view->dq, given->y, row, column);
     } else {
         view->y = room + 3 * size;
     }

@@ -1,7 +1,7 @@
 /* cpu.h - inside the CPU device: threads, workspace, oneDNN's door, and the kernels of the row.
  *
- * Kernels split their work into parts that shapes and the number of threads decide, so that the bits of a result do not depend on
- * which thread came first. Workspace grows to what the largest call needs and stays. */
+ * Kernels split their work into parts that shapes and the number of threads decide, so that the bits of a result do
+ * not depend on which thread came first. Workspace grows to what the largest call needs and stays. */
 #ifndef CS_DEVICE_CPU_CPU_H
 #define CS_DEVICE_CPU_CPU_H
 
@@ -21,8 +21,8 @@ typedef void cs_team_task(void *argument, int index, int thread);
 
 cs_status cs_team_open(cs_team **team, const cs_team_shape *shape);
 void      cs_team_close(cs_team *team); /* accepts NULL */
-/* Runs all tasks, each once. The thread that opened the team has it; any other, and a task of a round, runs its tasks itself,
- * as thread 0. */
+/* Runs all tasks, each once. The thread that opened the team has it; any other, and a task of a round, runs its
+ * tasks itself, as thread 0. */
 void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument);
 
 /* ---- stream.c: the comm stream's worker ---- */
@@ -50,14 +50,21 @@ void        cs_matmul_quiet(void);              /* this thread's OpenMP regions 
 const char *cs_matmul_isa(void);
 bool        cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype); /* products of this type without widening */
 void        cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c);
-/* a, b in `dtype`, c in `to`, bias (n, in `dtype`) or NULL; beta 0 or 1. For all tasks of one product the panels are prepared first,
- * by one thread. */
+/* a, b in `dtype`, c in `to`, bias (n, in `dtype`) or NULL; beta 0 or 1. For all tasks of one product the panels are
+ * prepared first, by one thread. */
 void cs_matmul_prepare(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias);
 void cs_matmul_run(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, const void *a, const void *b,
                    const void *bias, void *c, int thread);
 
 /* ---- cpu.c ---- */
-typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_PRIMITIVE, CS_CPU_WORKSPACES } cs_cpu_use;
+typedef enum {
+    CS_CPU_LEFT,
+    CS_CPU_RIGHT,
+    CS_CPU_RESULT,
+    CS_CPU_SCRATCH,
+    CS_CPU_PRIMITIVE,
+    CS_CPU_WORKSPACES
+} cs_cpu_use;
 
 typedef struct {
     cs_team   *team;
@@ -75,8 +82,8 @@ static inline cs_cpu *cs_cpu_of(cs_device *device)
 /* At least `bytes`, 64-aligned, undefined content; valid until the next request for the same use. */
 void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
 
-/* Cuts [0, count) into at most `threads` parts of at least `least` and walks them in parallel; part borders are multiples of 64
- * when least is. */
+/* Cuts [0, count) into at most `threads` parts of at least `least` and walks them in parallel; part borders are
+ * multiples of 64 when least is. */
 typedef void cs_cpu_part(void *argument, cs_range range, int part);
 int  cs_cpu_parts(const cs_device *device, int64_t count, int64_t least);
 void cs_cpu_walk(cs_device *device, int64_t count, int64_t least, cs_cpu_part *part, void *argument);

@@ -18,8 +18,8 @@ uint32_t cs_dropout_threshold(cs_dropout dropout)
     return (uint32_t)lrintf(dropout.rate * 65536.0f);
 }
 
-/* cs_rng_philox of `count` counters from `counter` on, step by step together; words of one counter lie together. Short loops, for
- * the compiler to vectorise each. */
+/* cs_rng_philox of `count` counters from `counter` on, step by step together; words of one counter lie together.
+ * Short loops, for the compiler to vectorise each. */
 static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter, int count)
 {
     uint32_t a[TOGETHER], b[TOGETHER], c[TOGETHER] = { 0 }, d[TOGETHER] = { 0 };

@@ -1,7 +1,8 @@
-/* elements.h - runs of elements: widened to fp32 to compute with, rounded once to store, and the functions of one element.
+/* elements.h - runs of elements: widened to fp32 to compute with, rounded once to store, and the functions of one
+ * element.
  *
- * Kernels work on CHUNKs that stay in the first-level cache: read (a pointer into the tensor where it is fp32 already),
- * compute in a plain loop the compiler vectorises, write. */
+ * Kernels work on CHUNKs that stay in the first-level cache: read (a pointer into the tensor where it is fp32
+ * already), compute in a plain loop the compiler vectorises, write. */
 #ifndef CS_DEVICE_CPU_ELEMENTS_H
 #define CS_DEVICE_CPU_ELEMENTS_H
 
@@ -40,8 +41,9 @@ float cs_elements_spread(const float *x, int64_t count, float mean); /* sum of (
 /* x[i] becomes e^(x[i] scale - shift); returns their sum. */
 float cs_elements_exp(float *x, int64_t count, float scale, float shift);
 
-/* e^x within 1 ulp or so, for every float: 0 and infinity beyond the range, NaN of NaN. No branches, so loops of it vectorise.
- * x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial; 2^n in two factors, so that the ends come out gradually. */
+/* e^x within 1 ulp or so, for every float: 0 and infinity beyond the range, NaN of NaN. No branches, so loops of it
+ * vectorise. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial; 2^n in two factors, so that the ends come out
+ * gradually. */
 static inline float cs_elements_exp_one(float x)
 {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */

@@ -1,8 +1,9 @@
-/* gemm.c - matrix products where vectors are AVX2's: packed blocks, a tile of 6 x 16 in registers (Goto & van de Geijn 2008).
+/* gemm.c - matrix products where vectors are AVX2's: packed blocks, a tile of 6 x 16 in registers (Goto & van de
+ * Geijn 2008).
  *
- * Operands of 16 bits are widened as they are packed, so they cost no pass of their own. An element of c is the same sum, in the
- * same order, however c is cut. A block of b fills a part of the third-level cache, one of a the second, and a strip
- * of b, DEPTH x COLUMNS, the first. bench_ops shows the share of the roof. */
+ * Operands of 16 bits are widened as they are packed, so they cost no pass of their own. An element of c is the same
+ * sum, in the same order, however c is cut. A block of b fills a part of the third-level cache, one of a the second,
+ * and a strip of b, DEPTH x COLUMNS, the first. bench_ops shows the share of the roof. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
 

@@ -1,4 +1,5 @@
-/* init.c - first values from (key, element); normal ones as cs_rng_normal draws them, the four of a counter at a time. */
+/* init.c - first values from (key, element); normal ones as cs_rng_normal draws them, the four of a counter at a
+ * time. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 

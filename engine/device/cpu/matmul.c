@@ -1,8 +1,8 @@
 /* matmul.c - oneDNN's one door: fp32 panels through its sgemm, 16-bit ones through its matmul primitives.
  *
- * Each of our threads computes panels by itself, so OpenMP, which oneDNN would use, is held at one thread. Primitives are
- * kept by shape and their scratchpads are ours: after the first step nothing is allocated. oneDNN 2 and 3 differ in how
- * descriptors are made; the section "descriptors" knows both. */
+ * Each of our threads computes panels by itself, so OpenMP, which oneDNN would use, is held at one thread.
+ * Primitives are kept by shape and their scratchpads are ours: after the first step nothing is allocated. oneDNN 2
+ * and 3 differ in how descriptors are made; the section "descriptors" knows both. */
 #include "device/cpu/cpu.h"
 #include "base/must.h"
 

@@ -1,9 +1,10 @@
 /* product.c - matrix products: cut into one panel a thread, each computed by who does it fastest here.
  *
- * A panel is rows of c, or columns where there are more of them. Rows of a panel do not depend on other panels' rows, and a sum
- * over the inner width is never cut between threads. NATIVE: oneDNN's primitives multiply the 16-bit type itself. PACKED: our own
- * product, which widens as it packs; for fp32 where oneDNN's sgemm is at its weakest, which are panels small one way.
- * WIDENED: oneDNN's sgemm, on fp32 copies of 16-bit operands. A 16-bit c is made a strip at a time. */
+ * A panel is rows of c, or columns where there are more of them. Rows of a panel do not depend on other panels'
+ * rows, and a sum over the inner width is never cut between threads. NATIVE: oneDNN's primitives multiply the 16-bit
+ * type itself. PACKED: our own product, which widens as it packs; for fp32 where oneDNN's sgemm is at its weakest,
+ * which are panels small one way. WIDENED: oneDNN's sgemm, on fp32 copies of 16-bit operands. A 16-bit c is made a
+ * strip at a time. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/gemm.h"

@@ -1,4 +1,5 @@
-/* stream.c - the comm stream's worker: a thread that takes calls in order from a short queue, and sleeps when there are none. */
+/* stream.c - the comm stream's worker: a thread that takes calls in order from a short queue, and sleeps when there
+ * are none. */
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* team.c - the rank's own threads: pinned, one a core, woken for each kernel and asleep between.
  *
- * A round is: the caller writes the work, bumps `round`, and everyone, the caller too, draws task numbers until none are
- * left. A thread that waits looks at the word for some microseconds, then sleeps on it (futex). */
+ * A round is: the caller writes the work, bumps `round`, and everyone, the caller too, draws task numbers until none
+ * are left. A thread that waits looks at the word for some microseconds, then sleeps on it (futex). */
 #include "device/cpu/cpu.h"
 
 #include <errno.h>
