@@ -1,7 +1,7 @@
 /* train.c - train what the configuration names: the program that `cspeed train --config ds_config.json` starts.
  *
- * Written with the public headers alone: copy it to begin a program of your own. The training itself is `train` below; the
- * rest reads the command line, draws progress, keeps metrics and samples from what was learnt. */
+ * Written with the public header alone: copy it to begin a program of your own. The training itself is `train` below;
+ * the rest reads the command line, draws progress, keeps metrics and samples from what was learnt. */
 #include "cspeed.h"
 
 #include <ctype.h>
@@ -12,43 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { SAMPLE_WINDOW = 128, SAMPLE_TOKENS = 240, FIT_STEPS = 6 };
 
-/* ---- the command line ---- */
-
-typedef struct {
-    const char *config;
-    bool        fresh, steps_given;
-} command_line;
-
-typedef struct {
-    const char *flag, *path, *help; /* path: the key that the flag sets */
-} override;
-
-static const override overrides[] = {
-    { "--model", "cspeed.model", "DIR   a folder with a Hugging Face config.json" },
-    { "--data", NULL, "PATH   a folder made by pack, or a token shard" },
-    { "--steps", "cspeed.steps", "N   optimizer steps in all" },
-    { "--seq_len", "cspeed.data.seq_len", "N   tokens of a window" },
-    { "--output", "cspeed.output", "DIR   checkpoints and metrics" },
-    { "--load", "cspeed.load", "DIR   start from a checkpoint of another run" },
-    { "--tag", "cspeed.tag", "T   which checkpoint of --load" },
-    { "--seed", "cspeed.seed", "N   of first values, data order, dropout" },
-    { "--eval_interval", "cspeed.eval_interval", "N   steps between validations" },
-    { "--save_interval", "cspeed.save_interval", "N   steps between checkpoints" },
-    { "--metrics", "cspeed.metrics", "FILE   JSON lines, in the output folder" },
-    { "--set", "", "PATH=VALUE   any key" },
-};
-enum { OVERRIDES = sizeof overrides / sizeof *overrides };
+/* ---- sentences ---- */
 
 static bool is_rank_zero(void)
 {
-    const char *rank = getenv("RANK");
-    return !rank || atoi(rank) == 0;
+    return cs_launched_rank() == 0;
 }
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -64,63 +39,176 @@ static void say(const char *format, ...)
     fflush(stdout);
 }
 
-_Noreturn static void usage(int code)
+static void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void complain(const char *format, ...)
 {
-    FILE *out = code ? stderr : stdout;
-    if (is_rank_zero()) {
-        fprintf(out, "usage: train --config FILE [options]\n\n"
-                     "  --config FILE (or --deepspeed_config FILE)   a DeepSpeed configuration; what it has no word for is in its "
-                     "\"cspeed\" section\n"
-                     "  --deepspeed   accepted\n");
-        for (int i = 0; i < OVERRIDES; i++)
-            fprintf(out, "  %s %s\n", overrides[i].flag, overrides[i].help);
-        fprintf(out, "  --fresh   start over; what the output folder holds is moved aside\n"
-                     "  --lenient   unknown keys of the configuration only warn\n"
-                     "  --config_help   every key, and what is not supported, and why\n");
-    }
-    exit(code);
+    if (!is_rank_zero())
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("train: ", stderr);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
 }
 
-/* A folder of pack's, or one shard. */
+static char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static char *text(const char *format, ...)
+{
+    char   *made;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&made, format, arguments);
+    va_end(arguments);
+    if (length >= 0)
+        return made;
+    complain("out of memory");
+    exit(1);
+}
+
+/* ---- the command line ---- */
+
+enum { WRONG_USAGE = 64 };
+
+typedef struct {
+    bool fresh, steps_given;
+} command_line;
+
+typedef enum { AS_JSON, AS_STRING, AS_DATA } value_kind;
+
+typedef struct {
+    const char *flag;
+    value_kind  kind;
+    const char *path, *help; /* path: the key that the flag sets; NULL: the value names it */
+} override;
+
+static const override overrides[] = {
+    { "--model", AS_STRING, "cspeed.model", "DIR   a folder with a Hugging Face config.json" },
+    { "--data", AS_DATA, NULL, "PATH   a folder made by pack, or a token shard" },
+    { "--steps", AS_JSON, "cspeed.steps", "N   optimizer steps in all" },
+    { "--seq_len", AS_JSON, "cspeed.data.seq_len", "N   tokens of a window" },
+    { "--output", AS_STRING, "cspeed.output", "DIR   checkpoints and metrics" },
+    { "--load", AS_STRING, "cspeed.load", "DIR   start from a checkpoint of another run" },
+    { "--tag", AS_STRING, "cspeed.tag", "T   which checkpoint of --load" },
+    { "--seed", AS_JSON, "cspeed.seed", "N   of first values, data order, dropout" },
+    { "--eval_interval", AS_JSON, "cspeed.eval_interval", "N   steps between validations" },
+    { "--save_interval", AS_JSON, "cspeed.save_interval", "N   steps between checkpoints" },
+    { "--metrics", AS_STRING, "cspeed.metrics", "FILE   JSON lines, in the output folder" },
+    { "--set", AS_JSON, NULL, "PATH=VALUE   any key" },
+};
+enum { OVERRIDES = sizeof overrides / sizeof *overrides };
+
+_Noreturn static void help(void)
+{
+    if (!is_rank_zero())
+        exit(0);
+    puts("usage: train --config FILE [options]\n\n"
+         "  --config FILE (or --deepspeed_config FILE)   a DeepSpeed configuration; what it has no word for is in its\n"
+         "                                               \"cspeed\" section\n"
+         "  --deepspeed   accepted");
+    for (int i = 0; i < OVERRIDES; i++)
+        printf("  %s %s\n", overrides[i].flag, overrides[i].help);
+    puts("  --fresh   start over; what the output folder holds is moved aside\n"
+         "  --lenient   unknown keys of the configuration only warn\n"
+         "  --config_help   every key, and what is not supported, and why");
+    exit(0);
+}
+
+/* A name may look like a number or like JSON ("--tag 20"): in quotes it stays a name. */
+static void set_string(cs_config *config, const char *path, const char *value)
+{
+    char *assignment = text("%s=\"%*s", path, (int)(6 * strlen(value) + 2), ""); /* \u0001 is the longest escape */
+    char *end        = assignment + strlen(path) + 2;
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            *end++ = '\\';
+        if ((unsigned char)*value < ' ')
+            end += sprintf(end, "\\u%04x", (unsigned)*value);
+        else
+            *end++ = *value;
+    }
+    memcpy(end, "\"", 2);
+    CS_MUST(cs_config_set(config, assignment));
+    free(assignment);
+}
+
+/* A folder of pack's, or one shard. What the configuration validates on is of another text, and goes. */
 static void set_data(cs_config *config, const char *path)
 {
-    char        assignment[8192];
     struct stat info;
     bool        folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    snprintf(assignment, sizeof assignment, "cspeed.data.train=%s%s", path, folder ? "/train-*.bin" : "");
-    CS_MUST(cs_config_set(config, assignment));
-    if (!folder)
-        return;
-    snprintf(assignment, sizeof assignment, "cspeed.data.valid=%s/valid.bin", path);
-    CS_MUST(cs_config_set(config, assignment));
+    char       *train = text("%s%s", path, folder ? "/train-*.bin" : ""), *valid = text("%s/valid.bin", path);
+    set_string(config, "cspeed.data.train", train);
+    if (access(valid, F_OK) == 0)
+        set_string(config, "cspeed.data.valid", valid);
+    else
+        CS_MUST(cs_config_set(config, "cspeed.data.valid=null"));
+    free(train);
+    free(valid);
 }
 
-/* "--flag value" or "--flag=value"; dashes and underscores are one. NULL: argument i is another flag. */
-static const char *value_of(const char *flag, int count, char **argument, int *i)
+/* What follows the flag's name in the argument; dashes and underscores are one. NULL: it is another flag. */
+static const char *after(const char *flag, const char *given)
 {
-    const char *given = argument[*i];
-    size_t      at    = 0;
-    while (flag[at] && (flag[at] == given[at] || (flag[at] == '_' && given[at] == '-')))
-        at++;
-    if (flag[at])
-        return NULL;
-    if (given[at] == '=')
-        return given + at + 1;
-    if (given[at])
-        return NULL;
-    if (*i + 1 >= count) {
-        if (is_rank_zero())
-            fprintf(stderr, "train: %s needs a value\n", flag);
-        exit(64);
-    }
-    return argument[++*i];
+    for (; *flag; flag++, given++)
+        if (*flag != *given && !(*flag == '_' && *given == '-'))
+            return NULL;
+    return given;
 }
 
 static bool is_flag(const char *flag, const char *given)
 {
-    for (; *flag && (*flag == *given || (*flag == '_' && *given == '-')); flag++)
-        given++;
-    return !*flag && !*given;
+    const char *rest = after(flag, given);
+    return rest && !*rest;
+}
+
+/* "--flag value" or "--flag=value". NULL: argument i is another flag. */
+static const char *value_of(const char *flag, int count, char **argument, int *i)
+{
+    const char *rest = after(flag, argument[*i]);
+    if (!rest || (*rest && *rest != '='))
+        return NULL;
+    if (*rest)
+        return rest + 1;
+    if (*i + 1 < count)
+        return argument[++*i];
+    complain("%s needs a value", flag);
+    exit(WRONG_USAGE);
+}
+
+static const char *config_of(int count, char **argument, int *i)
+{
+    const char *value = value_of("--config", count, argument, i);
+    return value ? value : value_of("--deepspeed_config", count, argument, i);
+}
+
+static const char *find_config(int count, char **argument)
+{
+    const char *path = NULL;
+    for (int i = 1; i < count; i++) {
+        if (is_flag("--help", argument[i]) || is_flag("-h", argument[i]))
+            help();
+        if (is_flag("--config_help", argument[i])) {
+            if (is_rank_zero())
+                cs_config_help();
+            exit(0);
+        }
+        const char *value = config_of(count, argument, &i);
+        path              = value ? value : path;
+    }
+    if (path)
+        return path;
+    complain("--config FILE is missing; try --help");
+    exit(WRONG_USAGE);
+}
+
+/* path NULL: the value is an assignment, PATH=VALUE. */
+static void set_json(cs_config *config, const char *path, const char *value, command_line *options)
+{
+    char *assignment = text("%s%s%s", path ? path : "", path ? "=" : "", value);
+    CS_MUST(cs_config_set(config, assignment));
+    options->steps_given |= after("cspeed.steps=", assignment) != NULL;
+    free(assignment);
 }
 
 static bool take_override(cs_config *config, command_line *options, int count, char **argument, int *i)
@@ -129,87 +217,101 @@ static bool take_override(cs_config *config, command_line *options, int count, c
         const char *value = value_of(overrides[at].flag, count, argument, i);
         if (!value)
             continue;
-        char assignment[8192];
-        if (!overrides[at].path) {
+        if (overrides[at].kind == AS_DATA)
             set_data(config, value);
-            return true;
-        }
-        snprintf(assignment, sizeof assignment, "%s%s%s", overrides[at].path, overrides[at].path[0] ? "=" : "", value);
-        CS_MUST(cs_config_set(config, assignment));
-        options->steps_given |= strncmp(assignment, "cspeed.steps=", 13) == 0;
+        else if (overrides[at].kind == AS_STRING)
+            set_string(config, overrides[at].path, value);
+        else
+            set_json(config, overrides[at].path, value, options);
         return true;
     }
     return false;
 }
 
-static const char *find_config(int count, char **argument)
-{
-    const char *path = NULL;
-    for (int i = 1; i < count; i++) {
-        if (is_flag("--help", argument[i]) || is_flag("-h", argument[i]))
-            usage(0);
-        if (is_flag("--config_help", argument[i])) {
-            if (is_rank_zero())
-                cs_config_help();
-            exit(0);
-        }
-        const char *value = value_of("--config", count, argument, &i);
-        if (!value)
-            value = value_of("--deepspeed_config", count, argument, &i);
-        path = value ? value : path;
-    }
-    if (!path) {
-        if (is_rank_zero())
-            fprintf(stderr, "train: --config FILE is missing; try --help\n");
-        exit(64);
-    }
-    return path;
-}
-
 static cs_config *read_options(int count, char **argument, command_line *options)
 {
     cs_config *config;
-    options->config = find_config(count, argument);
-    CS_MUST(cs_config_open(&config, options->config));
+    CS_MUST(cs_config_open(&config, find_config(count, argument)));
     for (int i = 1; i < count; i++) {
-        if (value_of("--config", count, argument, &i) || value_of("--deepspeed_config", count, argument, &i))
-            continue;
-        if (is_flag("--deepspeed", argument[i]))
+        if (config_of(count, argument, &i) || is_flag("--deepspeed", argument[i]))
             continue;
         if (is_flag("--lenient", argument[i])) {
             cs_config_lenient(config);
-            continue;
-        }
-        if (is_flag("--fresh", argument[i])) {
+        } else if (is_flag("--fresh", argument[i])) {
             options->fresh = true;
-            continue;
-        }
-        if (!take_override(config, options, count, argument, &i)) {
-            if (is_rank_zero())
-                fprintf(stderr, "train: unknown argument %s; try --help\n", argument[i]);
-            exit(64);
+        } else if (!take_override(config, options, count, argument, &i)) {
+            complain("unknown argument %s; try --help", argument[i]);
+            exit(WRONG_USAGE);
         }
     }
-    return config;
+    CS_MUST(cs_config_finish(config));
+    const char *tag = cs_config_get_string(config, "cspeed.tag");
+    if (!tag || cs_config_get_string(config, "cspeed.load"))
+        return config;
+    complain("--tag %s says which checkpoint of --load, and there is no --load; give --load DIR too, or neither", tag);
+    exit(WRONG_USAGE);
+}
+
+/* ---- the output folder ---- */
+
+/* Every folder above the last slash. Returns errno of the last that could not be made, or 0. */
+static int make_folders(char *path)
+{
+    int why = 0;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            why = errno;
+        *slash = '/';
+    }
+    return why;
 }
 
 /* --fresh loses nothing: what the folder holds gets the first free name beside it. */
-static void move_aside(const char *output)
+static bool move_aside(const char *output)
 {
-    char aside[4096];
-    if (!is_rank_zero() || access(output, F_OK) != 0)
-        return;
-    for (int i = 1; i < 10000; i++) {
-        snprintf(aside, sizeof aside, "%s.%d", output, i);
-        if (access(aside, F_OK) == 0)
-            continue;
-        if (rename(output, aside) != 0) {
-            fprintf(stderr, "train: cannot move %s to %s: %s\n", output, aside, strerror(errno));
-            exit(1);
-        }
-        say("starting over; the earlier run is in %s", aside);
-        return;
+    if (access(output, F_OK) != 0)
+        return true;
+    char *aside = text("%s.1", output);
+    for (int i = 2; access(aside, F_OK) == 0; i++) {
+        free(aside);
+        aside = text("%s.%d", output, i);
     }
+    bool moved = rename(output, aside) == 0;
+    if (moved)
+        say("starting over; the earlier run is in %s", aside);
+    else
+        complain("cannot move %s to %s: %s", output, aside, strerror(errno));
+    free(aside);
+    return moved;
+}
+
+static bool make_output(const char *output)
+{
+    struct stat info;
+    char       *inside = text("%s/", output);
+    int         why    = make_folders(inside);
+    free(inside);
+    if (stat(output, &info) != 0)
+        complain("cannot make the output folder %s: %s; --output DIR names another", output,
+                 strerror(why ? why : errno));
+    else if (!S_ISDIR(info.st_mode))
+        complain("the output folder %s is a file; --output DIR names another", output);
+    else if (access(output, W_OK | X_OK) != 0)
+        complain("cannot write to the output folder %s: %s; --output DIR names another", output, strerror(errno));
+    else
+        return true;
+    return false;
+}
+
+/* Now, as the first checkpoint would be hours too late to learn that there is no place for it. */
+static void prepare_output(cs_engine *engine, const char *output, bool fresh)
+{
+    bool ready = true;
+    if (is_rank_zero())
+        ready = (!fresh || move_aside(output)) && make_output(output);
+    if (!cs_agree(engine, ready))
+        exit(1);
 }
 
 /* ---- progress ---- */
@@ -233,79 +335,77 @@ static void end_line(progress_line *progress)
     progress->open = false;
 }
 
+/* Under the launcher standard output is a pipe, and COLUMNS says how wide the terminal behind it is. */
+static int terminal_width(void)
+{
+    struct winsize window  = { 0 };
+    const char    *columns = getenv("COLUMNS");
+    if (columns && atoi(columns) > 1)
+        return atoi(columns);
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 ? window.ws_col : 80;
+}
+
 static void draw(progress_line *progress, const cs_metrics *m, int64_t steps, double seconds_a_step)
 {
     bool last = m->step == steps;
     if (!is_rank_zero() || (now() - progress->last < (progress->terminal ? 0.1 : 2) && !last && m->step != 1))
         return;
     progress->last = now();
-    char line[256], eta[32] = "";
-    double left = (double)(steps - m->step) * seconds_a_step;
-    snprintf(eta, sizeof eta, "%d:%02d", (int)(left / 60), (int)left % 60);
-    snprintf(line, sizeof line, "step %" PRId64 "/%" PRId64 "  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %.0f%% of peak  ETA %s",
-             m->step, steps, m->loss, m->learning_rate, m->grad_norm, m->tokens_per_second, 100 * m->peak_share, eta);
-    if (progress->terminal)
-        printf("\r%s\033[K", line);
+    int64_t left   = (int64_t)((double)(steps - m->step) * seconds_a_step);
+    char   *line   = text("step %" PRId64 "/%" PRId64 "  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %.0f%% of peak  "
+                          "ETA %" PRId64 ":%02" PRId64, m->step, steps, m->loss, m->learning_rate, m->grad_norm,
+                          m->tokens_per_second, 100 * m->peak_share, left / 60, left % 60);
+    if (progress->terminal) /* a line that wraps could not be drawn over */
+        printf("\r%.*s\033[K", terminal_width() - 1, line);
     else
         puts(line);
     progress->open = progress->terminal;
     fflush(stdout);
+    free(line);
 }
 
 /* ---- metrics.jsonl ---- */
 
-static char *join(const char *folder, const char *name)
-{
-    char *path = NULL;
-    if (name[0] == '/')
-        path = strdup(name);
-    else if (asprintf(&path, "%s/%s", folder, name) < 0)
-        path = NULL;
-    if (!path)
-        exit(1);
-    return path;
-}
-
-/* Every folder above the file; a failure shows when the file is opened. */
-static void make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0777);
-        *slash = '/';
-    }
-}
-
 /* Continued, not repeated: lines of steps beyond the checkpoint resumed from go. */
-static void keep_lines(const char *path, const char *kept, int64_t step)
+static void keep_lines(const char *path, int64_t step)
 {
-    FILE *in = fopen(path, "r"), *out = in ? fopen(kept, "w") : NULL;
-    char *line = NULL;
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device holds no lines, and stays */
+        return;
+    char  *part = text("%s.part", path), *line = NULL;
     size_t room = 0;
-    while (out && getline(&line, &room, in) > 0) {
+    FILE  *in = fopen(path, "r"), *out = in ? fopen(part, "w") : NULL;
+    bool   good = out != NULL;
+    while (good && getline(&line, &room, in) > 0) {
         long long at = 0;
         if (sscanf(line, "{\"step\": %lld", &at) == 1 && at <= step && line[strlen(line) - 1] == '\n')
-            fputs(line, out);
+            good = fputs(line, out) >= 0;
     }
-    free(line);
+    good = good && !ferror(in);
     if (in)
         fclose(in);
-    if (out && (fclose(out) != 0 || rename(kept, path) != 0))
-        fprintf(stderr, "train: cannot rewrite %s: %s\n", path, strerror(errno));
+    if (out)
+        good = fclose(out) == 0 && good;
+    if (!good || rename(part, path) != 0) {
+        complain("cannot rewrite %s by way of %s: %s; lines of steps after %" PRId64 " stay in it", path, part,
+                 strerror(errno), step);
+        unlink(part);
+    }
+    free(line);
+    free(part);
 }
 
 static FILE *open_metrics(const char *output, const char *name, int64_t step)
 {
     if (!is_rank_zero() || !name)
         return NULL;
-    char *path = join(output, name), *kept = join(output, ".metrics.part");
-    make_folders(path);
-    keep_lines(path, kept, step);
+    char *path = name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
+    make_folders(path); /* a failure shows when the file is opened */
+    keep_lines(path, step);
     FILE *file = fopen(path, "a");
     if (!file)
-        fprintf(stderr, "train: cannot write %s: %s; going on without metrics\n", path, strerror(errno));
+        complain("cannot write %s: %s; going on without metrics", path, strerror(errno));
     free(path);
-    free(kept);
     return file;
 }
 
@@ -317,23 +417,33 @@ static void put_number(FILE *file, const char *name, double value)
         fprintf(file, ", \"%s\": null", name);
 }
 
-static void write_metrics(FILE *file, const cs_metrics *m, double valid_loss)
+static void put_line(FILE *file, const cs_metrics *m, double valid_loss)
 {
-    if (!file)
-        return;
     fprintf(file, "{\"step\": %" PRId64, m->step);
     put_number(file, "epoch", m->epoch);
     put_number(file, "loss", m->loss);
     put_number(file, "lr", m->learning_rate);
     put_number(file, "grad_norm", m->grad_norm);
     put_number(file, "loss_scale", m->loss_scale);
-    fprintf(file, ", \"skipped\": %" PRId64 ", \"samples\": %" PRId64 ", \"tokens\": %" PRId64, m->skipped, m->samples, m->tokens);
+    fprintf(file, ", \"skipped\": %" PRId64 ", \"samples\": %" PRId64 ", \"tokens\": %" PRId64, m->skipped, m->samples,
+            m->tokens);
     put_number(file, "tokens_per_s", m->tokens_per_second);
     put_number(file, "step_ms", 1e3 * m->step_seconds);
     if (!isnan(valid_loss))
         put_number(file, "valid_loss", valid_loss);
     fputs("}\n", file);
-    fflush(file);
+}
+
+static void write_metrics(FILE **file, const cs_metrics *m, double valid_loss)
+{
+    if (!*file)
+        return;
+    put_line(*file, m, valid_loss);
+    if (fflush(*file) == 0)
+        return;
+    complain("cannot write the metrics of step %" PRId64 ": %s; going on without metrics", m->step, strerror(errno));
+    fclose(*file);
+    *file = NULL;
 }
 
 /* ---- a sample of what was learnt ---- */
@@ -385,16 +495,17 @@ static void sample(cs_engine *engine, cs_config *config)
 /* ---- the training ---- */
 
 typedef struct {
-    cs_engine *engine;
-    cs_config *config;
-    cs_data   *train, *valid; /* valid NULL: no validation */
-    FILE      *metrics;
+    cs_engine    *engine;
+    cs_config    *config;
+    cs_data      *train, *valid; /* valid NULL: no validation */
+    FILE         *metrics;
     progress_line progress;
-    const char *output;
-    int64_t    steps;
-    bool       fitted; /* steps follow from this machine's speed */
-    double     best, started, warm;
-    int64_t    first;  /* the step this run began at */
+    char         *output;
+    const char   *source; /* the folder of the checkpoint that this run began with; NULL: none */
+    int64_t       steps;
+    int64_t       first;  /* the step this run began at */
+    bool          fitted; /* steps follow from this machine's speed */
+    double        best, started, warm;
 } training;
 
 static double validate(training *run)
@@ -411,18 +522,24 @@ static double validate(training *run)
 
 static void save(training *run)
 {
-    cs_metrics m = cs_last_step(run->engine);
-    char       client[512], best[40] = "null", fitted[64] = "";
-    if (!isnan(run->best))
-        snprintf(best, sizeof best, "%.17g", run->best);
-    if (run->fitted)
-        snprintf(fitted, sizeof fitted, ", \"fitted_steps\": %" PRId64, run->steps);
-    snprintf(client, sizeof client,
-             "{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
-             ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
+    cs_metrics m      = cs_last_step(run->engine);
+    char      *best   = isnan(run->best) ? text("null") : text("%.17g", run->best);
+    char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
+    char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
+                             ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
     CS_MUST(cs_save_checkpoint(run->engine, run->output, NULL, client));
     end_line(&run->progress);
     say("saved %s/global_step%" PRId64, run->output, m.step);
+    free(best);
+    free(fitted);
+    free(client);
+}
+
+static void take_fitted(training *run, int64_t steps)
+{
+    run->steps  = steps;
+    run->fitted = true;
+    cs_set_total_steps(run->engine, steps);
 }
 
 /* After a few steps the speed is known, the first aside, which warms up; rank 0's clock decides for all. */
@@ -430,22 +547,19 @@ static void fit_steps(training *run, const command_line *options)
 {
     double     wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
     cs_metrics m      = cs_last_step(run->engine);
-    if (m.step == 1)
+    if (m.step == run->first + 1)
         run->warm = now();
-    if (m.step != FIT_STEPS || run->first != 0 || wanted <= 0 || options->steps_given)
+    if (m.step != run->first + FIT_STEPS || run->fitted || wanted <= 0 || options->steps_given)
         return;
     double  seconds = (now() - run->warm) / (FIT_STEPS - 1);
-    int64_t fitting = cs_agree(run->engine, (int64_t)(wanted / seconds));
-    if (fitting < FIT_STEPS)
-        fitting = FIT_STEPS;
-    if (fitting >= run->steps)
+    double  fitting = fmin((double)run->steps, (double)run->first + fmax(wanted / seconds, FIT_STEPS));
+    int64_t steps   = cs_agree(run->engine, (int64_t)fitting);
+    if (steps >= run->steps)
         return;
     end_line(&run->progress);
-    say("%.2f s a step on this machine: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; --steps N decides "
-        "otherwise)", seconds, fitting, run->steps, wanted);
-    run->steps  = fitting;
-    run->fitted = true;
-    cs_set_total_steps(run->engine, run->steps);
+    say("%.2f s a step on this machine: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
+        "--steps N decides otherwise)", seconds, steps, run->steps, wanted);
+    take_fitted(run, steps);
 }
 
 static bool due(int64_t step, int64_t interval, int64_t steps)
@@ -467,49 +581,51 @@ static void train(training *run, const command_line *options)
         fit_steps(run, options);
         bool   check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
         double valid = check ? validate(run) : (double)NAN;
-        write_metrics(run->metrics, &m, valid);
+        write_metrics(&run->metrics, &m, valid);
         if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
             save(run);
     }
     end_line(&run->progress);
 }
 
+/* The number behind "key": in an object that `save` wrote; `fallback` where there is none. */
+static double number_after(const char *json, const char *key, double fallback)
+{
+    char       *quoted = text("\"%s\":", key), *end;
+    const char *at     = json ? strstr(json, quoted) : NULL;
+    const char *number = at ? at + strlen(quoted) : "";
+    double      value  = strtod(number, &end);
+    free(quoted);
+    return end > number ? value : fallback;
+}
+
 /* Takes up what an earlier run left: its own output folder's newest checkpoint, or the one --load names. */
 static void resume(training *run, const command_line *options)
 {
-    const char *load = cs_config_get_string(run->config, "cspeed.load"), *tag = cs_config_get_string(run->config, "cspeed.tag");
+    const char *load   = cs_config_get_string(run->config, "cspeed.load");
+    const char *tag    = cs_config_get_string(run->config, "cspeed.tag");
     char       *client = NULL;
     cs_status   status = CS_NOT_FOUND;
     if (!options->fresh)
         status = cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
-    if (status == CS_NOT_FOUND && load)
-        status = cs_load_checkpoint(run->engine, load, tag, NULL, &client);
-    else if (status == CS_NOT_FOUND)
-        return;
-    CS_MUST(status);
-    const char *fitted = client ? strstr(client, "\"fitted_steps\": ") : NULL;
-    if (fitted && !options->steps_given) {
-        run->steps  = atoll(fitted + 16);
-        run->fitted = true;
-        cs_set_total_steps(run->engine, run->steps);
+    run->source = run->output;
+    if (status == CS_OK && load)
+        say("--load %s is passed over: %s holds a checkpoint; --fresh starts from %s", load, run->output, load);
+    if (status == CS_NOT_FOUND) {
+        run->source = load;
+        status      = load ? cs_load_checkpoint(run->engine, load, tag, NULL, &client) : CS_OK;
     }
-    const char *best = client ? strstr(client, "\"best_valid_loss\": ") : NULL;
-    if (best && isdigit(best[19]))
-        run->best = atof(best + 19);
+    CS_MUST(status);
+    if (!run->source)
+        return;
+    int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
+    if (fitted > 0 && run->source == run->output && !options->steps_given) /* another run's budget is not this one's */
+        take_fitted(run, fitted);
+    run->best  = number_after(client, "best_valid_loss", run->best);
     run->first = cs_last_step(run->engine).step;
     say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
-        load && run->first == 0 ? load : run->output);
+        run->source);
     free(client);
-}
-
-/* "epochs" instead of "steps": passes over the data. */
-static void count_steps(training *run)
-{
-    int64_t epochs = cs_config_get_int(run->config, "cspeed.epochs"), batch = cs_config_get_int(run->config, "train_batch_size");
-    if (epochs == 0)
-        return;
-    run->steps = (epochs * cs_data_windows(run->train) + batch - 1) / batch;
-    cs_set_total_steps(run->engine, run->steps);
 }
 
 static void introduce(const training *run)
@@ -526,36 +642,46 @@ static void introduce(const training *run)
         cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
 }
 
+static void open_training(training *run, const command_line *options)
+{
+    const char *window    = getenv("CSPEED_TERMINAL"); /* the launcher's, whose pipe hides the terminal */
+    run->progress.terminal = window ? window[0] == '1' : isatty(STDOUT_FILENO);
+    run->output            = text("%s", cs_config_get_string(run->config, "cspeed.output"));
+    for (size_t end = strlen(run->output); end > 1 && run->output[end - 1] == '/'; end--)
+        run->output[end - 1] = 0;
+    CS_MUST(cs_initialize(&run->engine, run->config, NULL));
+    CS_MUST(cs_data_open(&run->train, run->engine, "train"));
+    if (cs_config_get_string(run->config, "cspeed.data.valid"))
+        CS_MUST(cs_data_open(&run->valid, run->engine, "valid"));
+    run->steps = cs_config_get_int(run->config, "cspeed.steps"); /* with cspeed.epochs, known now that the data is */
+    introduce(run);
+    prepare_output(run->engine, run->output, options->fresh);
+    resume(run, options);
+    run->metrics = open_metrics(run->output, cs_config_get_string(run->config, "cspeed.metrics"), run->first);
+    run->started = now();
+}
+
+static void close_training(training *run)
+{
+    if (run->metrics)
+        fclose(run->metrics);
+    cs_data_close(run->valid);
+    cs_data_close(run->train);
+    cs_destroy(run->engine);
+    free(run->output);
+}
+
 int main(int argc, char **argv)
 {
     command_line options = { 0 };
     training     run     = { .best = (double)NAN };
-    const char  *window  = getenv("CSPEED_TERMINAL");
-    run.config         = read_options(argc, argv, &options);
-    CS_MUST(cs_config_finish(run.config));
-    run.output            = cs_config_get_string(run.config, "cspeed.output");
-    run.steps             = cs_config_get_int(run.config, "cspeed.steps");
-    run.progress.terminal = window ? window[0] == '1' : isatty(STDOUT_FILENO);
-    if (options.fresh)
-        move_aside(run.output);
-    CS_MUST(cs_initialize(&run.engine, run.config, NULL));
-    CS_MUST(cs_data_open(&run.train, run.engine, "train"));
-    if (cs_config_get_string(run.config, "cspeed.data.valid"))
-        CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
-    introduce(&run);
-    count_steps(&run);
-    resume(&run, &options);
+    run.config           = read_options(argc, argv, &options);
+    open_training(&run, &options);
     if (run.first >= run.steps)
-        say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; --steps N goes on, --fresh starts over", run.output,
-            run.first, run.steps);
-    run.metrics = open_metrics(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
-    run.started = now();
+        say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
+            run.source ? run.source : run.output, run.first, run.steps);
     train(&run, &options);
     sample(run.engine, run.config);
-    if (run.metrics)
-        fclose(run.metrics);
-    cs_data_close(run.valid);
-    cs_data_close(run.train);
-    cs_destroy(run.engine);
+    close_training(&run);
     return 0;
 }

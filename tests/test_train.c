@@ -1,4 +1,5 @@
-/* test_train.c - the product from the command line: pack, train over ranks, resume with the same bits, and say what is wrong. */
+/* test_train.c - the product from the command line: pack, train over ranks, resume with the same bits, say what is
+ * wrong. */
 #include "suite.h"
 #include "shell.h"
 
@@ -7,17 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const config_text =
     "// a byte-level GPT that trains in a second\n"
     "{ \"train_micro_batch_size_per_gpu\": 2, \"gradient_accumulation_steps\": 2,\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 5e-3, \"weight_decay\": 0.1, }, },\n"
-    "  \"scheduler\": { \"type\": \"WarmupCosineLR\", \"params\": { \"warmup_num_steps\": 4, \"total_num_steps\": 24 } },\n"
+    "  \"scheduler\": { \"type\": \"WarmupCosineLR\",\n"
+    "    \"params\": { \"warmup_num_steps\": 4, \"total_num_steps\": 24 } },\n"
     "  \"%s\": { \"enabled\": true%s }, \"zero_optimization\": { \"stage\": %d },\n"
-    "  \"cspeed\": { \"steps\": 24, \"seed\": 5, \"output\": \"out\", \"save_interval\": 6, \"eval_interval\": 12, \"eval_batches\": 2,\n"
+    "  \"cspeed\": { \"steps\": 24, \"seed\": 5, \"output\": \"out\", \"save_interval\": 6,\n"
+    "    \"eval_interval\": 12, \"eval_batches\": 2,\n"
     "    \"data\": { \"train\": \"data/train-*.bin\", \"valid\": \"data/valid.bin\", \"seq_len\": 32 },\n"
-    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 32, \"vocab_size\": 256,\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32,\n"
+    "               \"n_positions\": 32, \"vocab_size\": 256,\n"
     "               \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, \"attn_pdrop\": 0.1 } } }\n";
 
 static void write_config(const char *precision, const char *more, int stage)
@@ -61,9 +66,18 @@ static int says(const char *words)
     return found;
 }
 
+static int is_silent_on(const char *words)
+{
+    char *out   = shell_read("out.txt", NULL);
+    int   found = strstr(out, words) != NULL;
+    free(out);
+    return !found;
+}
+
 static void train(int ranks, const char *arguments)
 {
-    expect(0, shell_run("%s/cspeed --num_gpus %d --oversubscribe train --config config.json %s", CS_BIN, ranks, arguments));
+    expect(0, shell_run("%s/cspeed --num_gpus %d --oversubscribe train --config config.json %s", CS_BIN, ranks,
+                        arguments));
 }
 
 /* The data of two safetensors files, headers aside: those carry the id of their save. */
@@ -75,7 +89,8 @@ static void same_data(const char *a, const char *b)
     memcpy(&header_a, file_a, sizeof header_a);
     memcpy(&header_b, file_b, sizeof header_b);
     ck_assert_uint_eq(bytes_a - header_a, bytes_b - header_b);
-    ck_assert_msg(memcmp(file_a + 8 + header_a, file_b + 8 + header_b, bytes_a - 8 - header_a) == 0, "%s and %s differ", a, b);
+    ck_assert_msg(memcmp(file_a + 8 + header_a, file_b + 8 + header_b, bytes_a - 8 - header_a) == 0,
+                  "%s and %s differ", a, b);
     free(file_a);
     free(file_b);
 }
@@ -114,7 +129,8 @@ static int lines_of(const char *path)
     return lines;
 }
 
-/* A run that stopped and went on has the bits of one that never stopped: parameters, moments, schedule, scale, data, dropout. */
+/* A run that stopped and went on has the bits of one that never stopped: parameters, moments, schedule, scale, data,
+ * dropout. */
 static void resumes_with_the_same_bits(const char *precision, const char *more, int stage)
 {
     prepare();
@@ -127,9 +143,11 @@ static void resumes_with_the_same_bits(const char *precision, const char *more, 
     same_checkpoints("whole", "parts", "global_step24");
     ck_assert_int_eq(lines_of("whole/metrics.jsonl"), 24);
     ck_assert_int_eq(lines_of("parts/metrics.jsonl"), 24);
-    ck_assert(last_number("whole/metrics.jsonl", "\"loss\"") == last_number("parts/metrics.jsonl", "\"loss\""));
-    ck_assert(last_number("whole/metrics.jsonl", "\"valid_loss\"") == last_number("parts/metrics.jsonl", "\"valid_loss\""));
-    ck_assert_double_lt(last_number("whole/metrics.jsonl", "\"loss\""), 5.5); /* fp16 skips the first steps until its scale fits */
+    double loss = last_number("whole/metrics.jsonl", "\"loss\"");
+    double held = last_number("whole/metrics.jsonl", "\"valid_loss\"");
+    ck_assert_double_eq(loss, last_number("parts/metrics.jsonl", "\"loss\""));
+    ck_assert_double_eq(held, last_number("parts/metrics.jsonl", "\"valid_loss\""));
+    ck_assert_double_lt(loss, 5.5); /* fp16 skips the first steps until its scale fits */
     shell_leave();
 }
 
@@ -167,7 +185,84 @@ START_TEST(finished_fresh_and_alone)
     expect(0, shell_run("%s/train --deepspeed --deepspeed_config=config.json --steps=3 --output alone", CS_BIN));
     ck_assert(says("1 rank"));
     train(2, "--load alone --tag global_step3 --steps 5 --output next");
-    ck_assert(says("continuing at step 3 of 5"));
+    ck_assert(says("continuing at step 3 of 5, from alone"));
+    train(2, "--load alone --steps 6 --output next");
+    ck_assert(says("--load alone is passed over: next holds a checkpoint; --fresh starts from alone"));
+    ck_assert(says("continuing at step 5 of 6, from next"));
+    train(2, "--load alone --steps 4 --output next// --fresh");
+    ck_assert(says("the earlier run is in next.1"));
+    ck_assert(says("continuing at step 3 of 4, from alone"));
+    ck_assert_int_eq(access("next.1/global_step6/manifest.json", F_OK), 0);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(names_stay_names)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(1, "--steps 2 --output 2024");
+    ck_assert_int_eq(access("2024/global_step2/manifest.json", F_OK), 0);
+    train(1, "--steps 1 --output 'a \"b\\\\c' --data data/train-00000.bin");
+    ck_assert_int_eq(access("a \"b\\\\c/global_step1/manifest.json", F_OK), 0);
+    ck_assert(is_silent_on("valid loss")); /* the configuration's text is another */
+    ck_assert_int_eq(unlink("data/valid.bin"), 0);
+    train(1, "--steps 1 --output other --data data");
+    ck_assert(is_silent_on("valid loss"));
+    expect(66, shell_run("%s/train --config config.json --data data --load 2024 --tag 20", CS_BIN));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(metrics_go_where_they_are_told)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(2, "--steps 2 --metrics $PWD/deep/down/lines.jsonl");
+    train(2, "--steps 3 --metrics $PWD/deep/down/lines.jsonl");
+    ck_assert_int_eq(lines_of("deep/down/lines.jsonl"), 3);
+    ck_assert_int_ne(access("deep/down/lines.jsonl.part", F_OK), 0);
+    ck_assert_int_eq(mkdir("deep/down/lines.jsonl.part", 0777), 0);
+    train(2, "--steps 4 --metrics $PWD/deep/down/lines.jsonl");
+    ck_assert(says("cannot rewrite"));
+    train(2, "--steps 5 --metrics $PWD/deep");
+    ck_assert(says("going on without metrics"));
+    train(1, "--steps 6 --metrics /dev/full");
+    ck_assert(says("cannot write the metrics of step 6"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(steps_fit_the_time_also_after_a_resume)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(2, "--steps 3");
+    train(2, "--set cspeed.fit_seconds=1e-9");
+    ck_assert(says("9 steps instead of 24"));
+    ck_assert(says("saved out/global_step9"));
+    train(2, "--set cspeed.fit_seconds=1e-9");
+    ck_assert(says("is finished: 9 of 9 steps"));
+    ck_assert_double_eq(last_number("out/metrics.jsonl", "\"step\""), 9);
+    train(2, "--set cspeed.fit_seconds=1e-9 --steps 11");
+    ck_assert(says("saved out/global_step11"));
+    shell_leave();
+}
+END_TEST
+
+/* What is drawn over must not wrap; and of many ranks, whoever started them, one speaks. */
+START_TEST(progress_fits_the_terminal)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    expect(0, shell_run("CSPEED_TERMINAL=1 COLUMNS=40 %s/train --config config.json --steps 3", CS_BIN));
+    char *out = shell_read("out.txt", NULL), *at = strstr(out, "\rstep 1/3");
+    ck_assert_ptr_nonnull(at);
+    for (; at; at = strchr(at + 1, '\r'))
+        ck_assert_uint_eq(strcspn(at + 1, "\033\n"), 39);
+    free(out);
+    expect(0, shell_run("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 %s/train --help", CS_BIN));
+    ck_assert_int_eq(lines_of("out.txt"), 0);
     shell_leave();
 }
 END_TEST
@@ -190,10 +285,18 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
     expect(78, shell_run("%s/train --config config.json --seq_len 64", CS_BIN));
     ck_assert(says("n_positions"));
     expect(66, shell_run("%s/train --config config.json --load nowhere", CS_BIN));
+    expect(64, shell_run("%s/train --config config.json --tag 20", CS_BIN));
+    ck_assert(says("there is no --load"));
+    expect(1, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output song.txt", CS_BIN));
+    ck_assert(says("the output folder song.txt is a file"));
+    expect(1, shell_run("%s/train --config config.json --output song.txt/under", CS_BIN));
+    ck_assert(says("cannot make the output folder song.txt/under: Not a directory"));
+    ck_assert(is_silent_on("step 1/"));
     train(2, "--steps 2");
-    expect(0, shell_run("printf x | dd of=out/global_step2/weights/shard-00001-of-00002.safetensors bs=1 seek=5000 conv=notrunc"));
-    expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --tag global_step2 --output other",
-                         CS_BIN));
+    expect(0, shell_run("printf x | dd of=out/global_step2/weights/shard-00001-of-00002.safetensors "
+                        "bs=1 seek=5000 conv=notrunc"));
+    expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out "
+                         "--tag global_step2 --output other", CS_BIN));
     ck_assert(says("shard-00001-of-00002"));
     shell_leave();
 }
@@ -214,7 +317,8 @@ END_TEST
 START_TEST(own_model_trains_sharded)
 {
     shell_enter();
-    expect(0, shell_run("%s/cspeed --num_gpus 3 --oversubscribe %s/own_model %s/configs/own_model.json", CS_BIN, CS_BIN, CS_SOURCE));
+    expect(0, shell_run("%s/cspeed --num_gpus 3 --oversubscribe %s/own_model %s/configs/own_model.json", CS_BIN, CS_BIN,
+                        CS_SOURCE));
     char *out  = shell_read("out.txt", NULL);
     char *last = strstr(out, "step 500");
     ck_assert_ptr_nonnull(last);
@@ -225,4 +329,6 @@ START_TEST(own_model_trains_sharded)
 END_TEST
 
 SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3, finished_fresh_and_alone,
-           wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table, own_model_trains_sharded)
+           names_stay_names, metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
+           progress_fits_the_terminal, wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table,
+           own_model_trains_sharded)
