@@ -1,6 +1,8 @@
 /* runs.c - small trainings for tests. */
 #include "runs.h"
 #include "engine.h"
+#include "base/crc.h"
+#include "comm/transport.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -8,8 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-enum { LENGTH = 12, VOCABULARY = 61 };
 
 static const char *const text =
     "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, %s \"gradient_clipping\": 1.0,\n"
@@ -30,8 +30,8 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     bool half = strcmp(spec->precision, "fp32") != 0;
     fprintf(file, text, spec->micro ? spec->micro : 2, spec->accumulation ? spec->accumulation : 1,
             spec->more ? spec->more : "", spec->stage, half ? spec->precision : "bf16", half ? "true" : "false", spec->steps,
-            spec->recompute ? spec->recompute : "none", spec->prefetch, spec->threads ? spec->threads : "1", LENGTH,
-            VOCABULARY, spec->dropout, spec->dropout, spec->dropout);
+            spec->recompute ? spec->recompute : "none", spec->prefetch, spec->threads ? spec->threads : "1", RUN_LENGTH,
+            RUN_VOCABULARY, spec->dropout, spec->dropout, spec->dropout);
     ck_assert_int_eq(fclose(file), 0);
 }
 
@@ -44,22 +44,85 @@ cs_engine *run_open(const run_spec *spec, cs_model *own)
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
+    for (int i = 0; i < RUN_SETS && spec->set[i]; i++)
+        CS_MUST(cs_config_set(config, spec->set[i]));
     CS_MUST(cs_initialize(&engine, config, own));
     return engine;
 }
 
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
 {
-    static int32_t inputs[64 * LENGTH], targets[64 * LENGTH];
+    static int32_t inputs[64 * RUN_LENGTH], targets[64 * RUN_LENGTH];
     int64_t        batch = spec->micro ? spec->micro : 2;
     int64_t        first = cs_last_step(engine).samples + (micro * cs_world_size(engine) + cs_rank(engine)) * batch;
     ck_assert_int_le(batch, 64);
     for (int64_t b = 0; b < batch; b++)
-        for (int64_t t = 0; t < LENGTH; t++) {
-            inputs[b * LENGTH + t]  = (int32_t)(((first + b) * 7 + t * (3 + (first + b) % 4)) % VOCABULARY);
-            targets[b * LENGTH + t] = (int32_t)(((first + b) * 7 + (t + 1) * (3 + (first + b) % 4)) % VOCABULARY);
+        for (int64_t t = 0; t < RUN_LENGTH; t++) {
+            int64_t sample = first + b, at = b * RUN_LENGTH + t;
+            bool    left_out = spec->masked && ((sample + t) % 3 == 0 || sample % 5 == 1);
+            inputs[at]  = (int32_t)((sample * 7 + t * (3 + sample % 4)) % RUN_VOCABULARY);
+            targets[at] = left_out ? -1 : (int32_t)((sample * 7 + (t + 1) * (3 + sample % 4)) % RUN_VOCABULARY);
         }
-    return (cs_batch){ cs_matrix(inputs, CS_I32, batch, LENGTH), cs_matrix(targets, CS_I32, batch, LENGTH), NULL };
+    return (cs_batch){ cs_matrix(inputs, CS_I32, batch, RUN_LENGTH), cs_matrix(targets, CS_I32, batch, RUN_LENGTH), NULL };
+}
+
+void run_step(cs_engine *engine, const run_spec *spec)
+{
+    for (int micro = 0; micro < (spec->accumulation ? spec->accumulation : 1); micro++) {
+        cs_batch batch = run_batch(engine, spec, micro);
+        cs_forward(engine, &batch);
+        cs_backward(engine);
+        cs_step(engine);
+    }
+}
+
+/* ---- checksums ---- */
+
+static uint32_t checksum(cs_engine *engine, bool slots)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < engine->model->count; i++) {
+        cs_shard_piece pieces[32];
+        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        for (int at = 0; at < count; at++) {
+            size_t bytes = (size_t)cs_range_length(pieces[at].range) * sizeof(float);
+            for (int slot = 0; slots && slot < engine->zero.optimizer.slots; slot++)
+                sum = cs_crc32c(sum, pieces[at].slots[slot], bytes);
+            if (!slots)
+                sum = cs_crc32c(sum, pieces[at].master, bytes);
+        }
+    }
+    return sum;
+}
+
+uint32_t run_masters(cs_engine *engine)
+{
+    return checksum(engine, false);
+}
+
+uint32_t run_slots(cs_engine *engine)
+{
+    return checksum(engine, true);
+}
+
+/* ---- ranks ---- */
+
+void *run_share(size_t bytes)
+{
+    void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    return shared;
+}
+
+void run_unshare(void *shared, size_t bytes)
+{
+    munmap(shared, bytes);
+}
+
+void run_ranks(int world, int (*rank)(void *argument), void *argument)
+{
+    cs_status status = cs_spawn(world, rank, argument);
+    ck_assert_msg(status == CS_OK, "world %d: %s", world, cs_error());
 }
 
 typedef struct {
@@ -67,60 +130,41 @@ typedef struct {
     run_result     *result; /* shared between the processes */
 } order;
 
-static double sum_masters(cs_engine *engine)
+static run_held held(const cs_engine *engine)
 {
-    double sum = 0;
-    for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
-        for (int at = 0; at < count; at++)
-            for (int64_t e = 0; e < cs_range_length(pieces[at].range); e++)
-                sum += (double)pieces[at].master[e];
-    }
-    return sum;
+    return (run_held){ engine->comm->heap_used, cs_device_allocated(engine->device), cs_device_workspace(engine->device) };
 }
 
 static int train(void *argument)
 {
     const order    *job    = argument;
-    const run_spec *spec   = job->spec;
     run_result     *result = job->result;
-    cs_engine      *engine = run_open(spec, NULL);
+    cs_engine      *engine = run_open(job->spec, NULL);
     int             rank   = cs_rank(engine);
-    for (int step = 0; step < spec->steps; step++) {
-        for (int micro = 0; micro < (spec->accumulation ? spec->accumulation : 1); micro++) {
-            cs_batch batch = run_batch(engine, spec, micro);
-            cs_forward(engine, &batch);
-            cs_backward(engine);
-            cs_step(engine);
-        }
-        cs_metrics m = cs_last_step(engine);
+    result->at_open[rank]  = held(engine);
+    for (int step = 0; step < job->spec->steps; step++) {
+        run_step(engine, job->spec);
+        if (step == 0)
+            result->after_first[rank] = held(engine);
         if (rank == 0) {
-            result->loss[step]  = m.loss;
-            result->norm[step]  = m.grad_norm;
-            result->scale[step] = m.loss_scale;
-            result->skipped     = m.skipped;
-            if (step == 0)
-                result->allocated_after_first = (int64_t)cs_device_allocated(engine->device);
+            result->loss[step] = cs_last_step(engine).loss;
+            result->norm[step] = cs_last_step(engine).grad_norm;
         }
     }
+    result->at_end[rank] = held(engine);
     result->memory[rank] = cs_memory_of(engine);
-    if (rank == 0) {
-        result->allocated_at_end = (int64_t)cs_device_allocated(engine->device);
-        result->weight_sum       = sum_masters(engine);
-    }
     cs_destroy(engine);
     return 0;
 }
 
 void run_train(const run_spec *spec, run_result *result)
 {
-    run_result *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(shared, MAP_FAILED);
+    run_result *shared = run_share(sizeof *shared);
     ck_assert_int_le(spec->steps, RUN_STEPS);
+    ck_assert_int_le(spec->world, RUN_RANKS);
     order     job    = { spec, shared };
     cs_status status = cs_spawn(spec->world, train, &job);
     ck_assert_msg(status == CS_OK, "world %d stage %d %s: %s", spec->world, spec->stage, spec->precision, cs_error());
     *result = *shared;
-    munmap(shared, sizeof *shared);
+    run_unshare(shared, sizeof *shared);
 }

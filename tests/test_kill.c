@@ -4,11 +4,15 @@
 #include "shell.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { WAIT_TURNS = 3000 }; /* of 20 ms: a minute */
 
 static const char *const config_text =
     "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3 } },\n"
@@ -50,27 +54,79 @@ static void wait_a_moment(unsigned short state[3])
     nanosleep(&(struct timespec){ 0, nanoseconds }, NULL);
 }
 
+/* What a folder's latest names, e.g. 17 of global_step17; 0: no checkpoint yet. */
+static long latest_step(const char *path)
+{
+    if (access(path, F_OK) != 0)
+        return 0;
+    char *tag  = shell_read(path, NULL), *end;
+    long  step = strncmp(tag, "global_step", 11) == 0 ? strtol(tag + 11, &end, 10) : 0;
+    ck_assert_msg(step > 0, "%s names \"%s\"", path, tag);
+    free(tag);
+    return step;
+}
+
+/* The step at which the run whose output this is says that it goes on; -1: it has not said so. */
+static long said_step(void)
+{
+    char *out  = shell_read("out.txt", NULL);
+    char *line = strstr(out, "continuing at step ");
+    long  step = line && strchr(line, '\n') ? strtol(line + 19, NULL, 10) : -1;
+    free(out);
+    return step;
+}
+
+static bool has_ended(pid_t child)
+{
+    siginfo_t info = { 0 };
+    ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT), 0);
+    return info.si_pid == child;
+}
+
+/* What was saved is not lost: a run that began with `saved` steps in its folder's latest goes on from there or later. A start
+ * from nothing would reach the same losses, unnoticed. */
+static void await_continuation(pid_t run, long saved)
+{
+    long said = saved ? said_step() : saved;
+    for (int waited = 0; said < 0 && !has_ended(run); waited++) {
+        ck_assert_msg(waited < WAIT_TURNS, "the run has not said for a minute where it goes on");
+        nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
+        said = said_step();
+    }
+    said = saved ? said_step() : saved;
+    ck_assert_msg(said >= saved, "step %ld was saved, the next run goes on at %ld", saved, said);
+}
+
+static void one_kill(unsigned short state[3])
+{
+    char mark[64];
+    snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=kill%d", (int)getpid());
+    long  saved = latest_step("parts/latest");
+    shell_write("out.txt", "");
+    pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", mark, CS_BIN);
+    await_continuation(run, saved);
+    wait_a_moment(state);
+    kill(run, SIGKILL);
+    shell_wait(run);
+    ck_assert_int_eq(shell_left(mark, 5), 0);
+    ck_assert_int_ge(latest_step("parts/latest"), saved);
+}
+
 START_TEST(every_resume_finds_a_whole_checkpoint)
 {
     static char    whole[1 << 16], parts[1 << 16];
     unsigned short state[3] = { 9, 9, (unsigned short)getpid() };
     const char    *given    = getenv("CSPEED_KILLS");
-    int            kills    = given ? atoi(given) : 8, code;
+    int            kills    = given ? atoi(given) : 8;
     prepare();
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
-    for (int round = 0; round < kills; round++) {
-        pid_t run = shell_start("env CSPEED_TEST_MARK=kill%d %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts",
-                                (int)getpid(), CS_BIN);
-        wait_a_moment(state);
-        char mark[64];
-        snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=kill%d", (int)getpid());
-        kill(run, SIGKILL);
-        shell_wait(run);
-        ck_assert_int_eq(shell_left(mark, 5), 0);
-    }
-    code = shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", CS_BIN);
+    for (int round = 0; round < kills; round++)
+        one_kill(state);
+    long saved = latest_step("parts/latest");
+    int  code  = shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", CS_BIN);
     if (code != 0)
         ck_abort_msg("the last run ended with %d:\n%s", code, shell_read("out.txt", NULL));
+    ck_assert_int_ge(saved ? said_step() : saved, saved);
     losses_of("whole/metrics.jsonl", whole, sizeof whole);
     losses_of("parts/metrics.jsonl", parts, sizeof parts);
     ck_assert_str_eq(whole, parts);
@@ -84,16 +140,19 @@ static void ends_cleanly(const char *what, int signal, int wanted)
     char mark[64];
     snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=end%d", (int)getpid());
     pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 --fresh", mark, CS_BIN);
-    while (access("out/latest", F_OK) != 0)
+    for (int waited = 0; access("out/latest", F_OK) != 0; waited++) {
+        ck_assert_msg(waited < WAIT_TURNS && !has_ended(run), "no checkpoint came:\n%s", shell_read("out.txt", NULL));
         nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
-    if (strcmp(what, "rank") == 0)
-        ck_assert_int_eq(kill(shell_find(mark, "train"), SIGKILL), 0);
-    else
-        kill(run, signal);
+    }
+    long  saved  = latest_step("out/latest");
+    pid_t victim = strcmp(what, "rank") == 0 ? shell_find(mark, "train") : run;
+    ck_assert_int_gt(victim, 0);
+    ck_assert_int_eq(kill(victim, signal), 0);
     int code = shell_wait(run);
     ck_assert_msg(code == wanted, "%s, signal %d: exit code %d, not %d", what, signal, code, wanted);
     ck_assert_int_eq(shell_left(mark, 5), 0);
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --output next --steps 1", CS_BIN), 0);
+    ck_assert_int_ge(said_step(), saved);
     ck_assert_int_eq(shell_run("rm -rf out out.* next"), 0);
 }
 

@@ -1,0 +1,218 @@
+/* test_evaluate.c - evaluating and predicting: the same bits in every world, padding that does not count, and a training that
+ * does not notice. */
+#include "suite.h"
+#include "runs.h"
+#include "shell.h"
+#include "engine.h"
+#include "data/tokens.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WINDOWS = 11, STEPS = 6, MOST_WORLD = 3 };
+
+static const char *const valid = "cspeed.data.valid=[\"valid.bin\"]";
+
+static void enter_with_tokens(void)
+{
+    cs_tokens_writer *writer = NULL;
+    shell_enter();
+    CS_MUST(cs_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));
+    for (int32_t i = 0; i < WINDOWS * RUN_LENGTH + 1; i++) {
+        int32_t token = (i * i + i / 5) % RUN_VOCABULARY;
+        CS_MUST(cs_tokens_append(writer, &token, 1));
+    }
+    CS_MUST(cs_tokens_finish(writer));
+}
+
+/* ---- evaluation ---- */
+
+typedef struct {
+    run_spec spec;
+    int64_t  batches;
+    double   loss[MOST_WORLD];
+    int64_t  agreed[MOST_WORLD], windows;
+} evaluation;
+
+static int evaluate(void *argument)
+{
+    evaluation *job    = argument;
+    cs_engine  *engine = run_open(&job->spec, NULL);
+    cs_data    *data   = NULL;
+    int         rank   = cs_rank(engine);
+    CS_MUST(cs_data_open(&data, engine, "valid"));
+    CS_MUST(cs_evaluate(engine, data, job->batches, &job->loss[rank]));
+    job->agreed[rank] = cs_agree(engine, (int64_t)5000000000 + rank);
+    job->windows      = cs_data_windows(data);
+    cs_data_close(data);
+    cs_destroy(engine);
+    return 0;
+}
+
+static double evaluated(int world, int stage, int micro, const char *precision, int64_t batches)
+{
+    evaluation *job = run_share(sizeof *job);
+    job->batches    = batches;
+    job->spec       = (run_spec){ .world = world, .stage = stage, .micro = micro, .steps = 1, .precision = precision,
+                                  .dropout = 0.2, .prefetch = 1, .set = { valid } };
+    run_ranks(world, evaluate, job);
+    ck_assert_int_eq(job->windows, WINDOWS);
+    for (int rank = 0; rank < world; rank++) {
+        ck_assert_msg(job->loss[rank] == job->loss[0], "rank %d of %d has another loss", rank, world);
+        ck_assert_int_eq(job->agreed[rank], 5000000000);
+    }
+    double loss = job->loss[0];
+    ck_assert(isfinite(loss) && loss > 3 && loss < 6); /* about log 61 before training */
+    run_unshare(job, sizeof *job);
+    return loss;
+}
+
+/* 11 windows in micro-batches of 2 are 5 and a half, dealt to 1, 2 and 3 ranks; 5 of them end in the middle of a round. */
+START_TEST(every_world_evaluates_to_the_same_bits)
+{
+    enter_with_tokens();
+    for (int64_t batches = 0; batches <= 5; batches += 5)
+        for (int half = 0; half < 2; half++) {
+            const char *precision = half ? "bf16" : "fp32";
+            double      alone     = evaluated(1, 0, 2, precision, batches);
+            for (int world = 2; world <= MOST_WORLD; world++)
+                for (int stage = 0; stage <= 3; stage += 3) {
+                    double loss = evaluated(world, stage, 2, precision, batches);
+                    ck_assert_msg(loss == alone, "%s, world %d, stage %d, %d batches: %.17g, not %.17g", precision, world,
+                                  stage, (int)batches, loss, alone);
+                }
+        }
+    shell_leave();
+}
+END_TEST
+
+/* One window at a time needs no padding; and fewer windows are another mean. */
+START_TEST(padding_does_not_count)
+{
+    enter_with_tokens();
+    double single = evaluated(1, 0, 1, "fp32", 0);
+    ck_assert_double_eq_tol(evaluated(1, 0, 2, "fp32", 0), single, 1e-6);
+    ck_assert_double_eq_tol(evaluated(3, 3, 2, "fp32", 0), single, 1e-6);
+    ck_assert_double_eq_tol(evaluated(2, 2, 8, "fp32", 0), single, 1e-6);
+    ck_assert_double_eq_tol(evaluated(2, 2, 2, "fp32", 3), evaluated(1, 0, 1, "fp32", 6), 1e-6);
+    ck_assert(fabs(evaluated(2, 2, 2, "fp32", 3) - single) > 1e-4);
+    shell_leave();
+}
+END_TEST
+
+/* ---- a training that is evaluated ---- */
+
+typedef struct {
+    run_spec spec;
+    bool     looks;
+    double   loss[STEPS], norm[STEPS];
+    uint32_t masters[MOST_WORLD];
+} training;
+
+/* Looks between the micro-batches of a step too. */
+static int train(void *argument)
+{
+    training  *job    = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    cs_data   *data   = NULL;
+    double     ignored;
+    CS_MUST(cs_data_open(&data, engine, "valid"));
+    for (int step = 0; step < STEPS; step++) {
+        for (int micro = 0; micro < job->spec.accumulation; micro++) {
+            if (job->looks) {
+                cs_batch  batch = run_batch(engine, &job->spec, micro);
+                cs_tensor output;
+                CS_MUST(cs_evaluate(engine, data, step % 3, &ignored));
+                CS_MUST(cs_predict(engine, &batch, &output));
+            }
+            cs_batch batch = run_batch(engine, &job->spec, micro);
+            cs_forward(engine, &batch);
+            cs_backward(engine);
+            cs_step(engine);
+        }
+        job->loss[step] = cs_last_step(engine).loss;
+        job->norm[step] = cs_last_step(engine).grad_norm;
+    }
+    job->masters[cs_rank(engine)] = run_masters(engine);
+    cs_data_close(data);
+    cs_destroy(engine);
+    return 0;
+}
+
+START_TEST(training_does_not_notice)
+{
+    enter_with_tokens();
+    training *without = run_share(sizeof *without), *with = run_share(sizeof *with);
+    for (int stage = 0; stage <= 3; stage++) {
+        without->spec = (run_spec){ .world = 2, .stage = stage, .steps = STEPS, .accumulation = 2, .precision = "bf16",
+                                    .dropout = 0.1, .prefetch = 1, .recompute = stage % 2 ? "unit" : "none", .set = { valid } };
+        with->spec    = without->spec;
+        with->looks   = true;
+        run_ranks(2, train, without);
+        run_ranks(2, train, with);
+        for (int step = 0; step < STEPS; step++) {
+            ck_assert_msg(with->loss[step] == without->loss[step], "stage %d, step %d: another loss", stage, step);
+            ck_assert_msg(with->norm[step] == without->norm[step], "stage %d, step %d: another norm", stage, step);
+        }
+        ck_assert_mem_eq(with->masters, without->masters, sizeof with->masters);
+        ck_assert_double_lt(with->loss[STEPS - 1], with->loss[0]);
+    }
+    run_unshare(without, sizeof *without);
+    run_unshare(with, sizeof *with);
+    shell_leave();
+}
+END_TEST
+
+/* ---- prediction ---- */
+
+enum { LOGITS = 2 * RUN_LENGTH * RUN_VOCABULARY };
+
+typedef struct {
+    run_spec spec;
+    int64_t  rows, columns;
+    float    logits[MOST_WORLD][LOGITS];
+} prediction;
+
+static int predict(void *argument)
+{
+    prediction *job    = argument;
+    cs_engine  *engine = run_open(&job->spec, NULL);
+    int32_t     tokens[2 * RUN_LENGTH];
+    cs_tensor   output;
+    for (int i = 0; i < 2 * RUN_LENGTH; i++)
+        tokens[i] = i * 17 % RUN_VOCABULARY;
+    cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, 2, RUN_LENGTH) };
+    CS_MUST(cs_predict(engine, &batch, &output));
+    job->rows    = cs_rows(output);
+    job->columns = cs_columns(output);
+    for (int64_t i = 0; i < cs_count(output) && i < LOGITS; i++)
+        job->logits[cs_rank(engine)][i] = cs_element(output, i);
+    cs_destroy(engine);
+    return 0;
+}
+
+START_TEST(every_world_predicts_the_same_bits)
+{
+    prediction *alone = run_share(sizeof *alone), *job = run_share(sizeof *job);
+    alone->spec = (run_spec){ .world = 1, .steps = 1, .precision = "fp32", .dropout = 0.2 };
+    run_ranks(1, predict, alone);
+    ck_assert_int_eq(alone->rows, 2 * RUN_LENGTH);
+    ck_assert_int_eq(alone->columns, RUN_VOCABULARY);
+    ck_assert(alone->logits[0][0] != alone->logits[0][LOGITS - 1]);
+    for (int world = 2; world <= MOST_WORLD; world++)
+        for (int stage = 0; stage <= 3; stage++) {
+            memset(job, 0, sizeof *job);
+            job->spec       = alone->spec;
+            job->spec.world = world;
+            job->spec.stage = stage;
+            run_ranks(world, predict, job);
+            for (int rank = 0; rank < world; rank++)
+                ck_assert_mem_eq(job->logits[rank], alone->logits[0], sizeof alone->logits[0]);
+        }
+    run_unshare(alone, sizeof *alone);
+    run_unshare(job, sizeof *job);
+}
+END_TEST
+
+SUITE_MAIN("evaluate", every_world_evaluates_to_the_same_bits, padding_does_not_count, training_does_not_notice,
+           every_world_predicts_the_same_bits)

@@ -1,0 +1,176 @@
+/* test_overflow.c - steps that overflow are skipped by every rank alike: no bit of the state moves, the schedule stands, the
+ * loss scale moves as its state machine says, and training goes on. */
+#include "suite.h"
+#include "runs.h"
+#include "engine.h"
+
+#include <math.h>
+
+enum { STEPS = 48, WORLD = 2, POISONED = 2 };
+
+/* What one rank saw of a step. */
+typedef struct {
+    double   loss, norm, scale, rate;
+    double   wanted_scale, wanted_rate; /* by the state machine and the schedule, run beside it */
+    bool     skipped, moved;            /* moved: a bit of this rank's masters or slots did     */
+    int64_t  total_skipped;
+} seen;
+
+typedef struct {
+    run_spec spec;
+    bool     poison; /* before step POISONED a master of the last rank becomes infinite, for that step */
+    seen     of[WORLD][STEPS];
+} run;
+
+/* The last rank's first master of the first block, set here and spread everywhere; returns what it was. */
+static float poke(cs_engine *engine, float value)
+{
+    cs_shard_piece pieces[32];
+    float          before = 0;
+    if (cs_shard_pieces(engine->shards[1], pieces) > 0 && cs_rank(engine) == cs_world_size(engine) - 1) {
+        before              = pieces[0].master[0];
+        pieces[0].master[0] = value;
+    }
+    cs_shard_spread(engine->shards[1]);
+    return before;
+}
+
+static seen look(cs_engine *engine, const run_spec *spec, cs_scaler *beside)
+{
+    const cs_settings *settings = engine->settings;
+    cs_metrics         before = cs_last_step(engine), after;
+    uint32_t           masters = run_masters(engine), slots = run_slots(engine);
+    double             scale = beside->scale;
+    run_step(engine, spec);
+    after        = cs_last_step(engine);
+    bool skipped = after.skipped > before.skipped;
+    if (cs_scaler_judge(beside, &settings->scaler, skipped, NULL) != CS_OK)
+        cs_must(CS_UNSUPPORTED, "the scaler beside the run");
+    return (seen){
+        .loss          = after.loss,
+        .norm          = after.grad_norm,
+        .scale         = after.loss_scale,
+        .rate          = after.learning_rate,
+        .wanted_scale  = scale,
+        .wanted_rate   = cs_schedule_rate(&settings->schedule, before.step - before.skipped),
+        .skipped       = skipped,
+        .moved         = masters != run_masters(engine) || slots != run_slots(engine),
+        .total_skipped = after.skipped,
+    };
+}
+
+static int train(void *argument)
+{
+    run       *job    = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    cs_scaler  beside;
+    cs_scaler_open(&beside, &engine->settings->scaler, engine->settings->dtype == CS_F16);
+    for (int step = 0; step < job->spec.steps; step++) {
+        bool  now    = job->poison && step == POISONED;
+        float before = now ? poke(engine, INFINITY) : 0;
+        job->of[cs_rank(engine)][step] = look(engine, &job->spec, &beside);
+        if (now)
+            poke(engine, before);
+    }
+    cs_destroy(engine);
+    return 0;
+}
+
+static run *train_all(int stage, const char *precision, int steps, bool poison, const char *set)
+{
+    run *job    = run_share(sizeof *job);
+    job->poison = poison;
+    job->spec   = (run_spec){
+        .world = WORLD, .stage = stage, .steps = steps, .precision = precision, .prefetch = 1,
+        .more  = "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_max_lr\": 2e-3, \"warmup_num_steps\": 40,"
+                "  \"warmup_type\": \"linear\" } },",
+        .set   = { set, set ? "fp16.loss_scale_window=4" : NULL },
+    };
+    run_ranks(WORLD, train, job);
+    return job;
+}
+
+/* What holds of every step of every run. */
+static void check_step(const run *job, int step)
+{
+    for (int rank = 0; rank < WORLD; rank++) {
+        const seen *it = &job->of[rank][step], *first = &job->of[0][step];
+        ck_assert_msg(it->skipped == first->skipped, "step %d: rank %d and rank 0 differ", step, rank);
+        ck_assert_int_eq(it->total_skipped, first->total_skipped);
+        ck_assert_msg(it->moved == !it->skipped, "step %d, rank %d: skipped %d, moved %d", step, rank, it->skipped, it->moved);
+        ck_assert_msg(it->skipped == isinf(it->norm), "step %d: a norm of %g, skipped %d", step, it->norm, it->skipped);
+        ck_assert_msg(it->scale == it->wanted_scale, "step %d: scale %g, not %g", step, it->scale, it->wanted_scale);
+        ck_assert_msg(it->rate == it->wanted_rate, "step %d: rate %g, not %g", step, it->rate, it->wanted_rate);
+        if (step > 0 && it[-1].skipped)
+            ck_assert(it->rate == it[-1].rate);
+        else if (step > 0 && step - it[-1].total_skipped >= 2) /* the second update may use the first one's rate */
+            ck_assert(it->rate > it[-1].rate);
+    }
+}
+
+static void check_fp16(int stage)
+{
+    run        *job = train_all(stage, "fp16", STEPS, false, "fp16.initial_scale_power=40");
+    const seen *it  = job->of[0];
+    bool        rose = false;
+    for (int step = 0; step < STEPS; step++) {
+        check_step(job, step);
+        ck_assert(isfinite(it[step].loss));
+        rose |= step > 0 && it[step].scale == 2 * it[step - 1].scale;
+    }
+    ck_assert(it[0].skipped && it[1].skipped && it[2].skipped);
+    ck_assert(it[0].scale == 0x1p40 && it[1].scale == 0x1p40); /* hysteresis 2: the first overflow only skips */
+    ck_assert(it[2].scale == 0x1p39 && it[3].scale == 0x1p38);
+    ck_assert(rose);
+    ck_assert_int_lt(it[STEPS - 1].total_skipped, STEPS - 10);
+    ck_assert_double_lt(it[STEPS - 1].loss, it[0].loss);
+    run_unshare(job, sizeof *job);
+}
+
+START_TEST(fp16_finds_its_scale_at_stage_0)
+{
+    check_fp16(0);
+}
+END_TEST
+
+START_TEST(fp16_finds_its_scale_at_stage_2)
+{
+    check_fp16(2);
+}
+END_TEST
+
+START_TEST(fp16_finds_its_scale_at_stage_3)
+{
+    check_fp16(3);
+}
+END_TEST
+
+/* One bad number on one rank: that step alone is skipped, everywhere. */
+START_TEST(bf16_skips_what_is_not_finite)
+{
+    for (int stage = 0; stage <= 3; stage++) {
+        run *job = train_all(stage, "bf16", 6, true, NULL);
+        for (int step = 0; step < job->spec.steps; step++) {
+            check_step(job, step);
+            ck_assert_int_eq(job->of[0][step].skipped, step == POISONED);
+            ck_assert(isfinite(job->of[0][step].loss) == (step != POISONED));
+        }
+        run_unshare(job, sizeof *job);
+    }
+}
+END_TEST
+
+START_TEST(bf16_skips_nothing_unless_asked_to)
+{
+    run *job = train_all(2, "bf16", 4, true, "bf16.check_grad_overflow=false");
+    for (int rank = 0; rank < WORLD; rank++) {
+        ck_assert_int_eq(job->of[rank][3].total_skipped, 0);
+        ck_assert(job->of[rank][POISONED].moved);
+        ck_assert(!isfinite(job->of[rank][3].loss));
+    }
+    run_unshare(job, sizeof *job);
+}
+END_TEST
+
+SUITE_MAIN("overflow", fp16_finds_its_scale_at_stage_0, fp16_finds_its_scale_at_stage_2, fp16_finds_its_scale_at_stage_3,
+           bf16_skips_what_is_not_finite, bf16_skips_nothing_unless_asked_to)
