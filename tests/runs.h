@@ -12,7 +12,7 @@ typedef struct {
     const char *recompute; /* "none", "unit"         */
     double      dropout;
     int         prefetch;
-    bool        masked;    /* a third of the targets is left out, and every fifth sample whole */
+    bool        masked;    /* a third of the targets is left out, and two of five samples whole */
     const char *more;      /* further top-level members of the configuration, each ending in a comma; or NULL */
     const char *set[RUN_SETS]; /* "KEY.PATH=JSON", as cs_config_set takes it; up to the first NULL */
     const char *threads;   /* NULL: 1 */
