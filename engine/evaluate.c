@@ -1,4 +1,5 @@
-/* evaluate.c - cs_evaluate: down the list, keeping nothing; sums and counts, then one division. cs_predict beside it. */
+/* evaluate.c - cs_evaluate: down the list, keeping nothing; sums and counts, then one division. cs_predict beside it.
+ */
 #include "engine.h"
 #include "base/must.h"
 #include "data/data.h"
@@ -9,8 +10,8 @@
 static void add_batch(cs_engine *engine, const cs_batch *batch, cs_exact *sum, int64_t *rows)
 {
     const int32_t *target = batch->targets.data;
-    cs_tensor      loss   = cs_forward_descend(engine,
-                                               &(cs_descent){ CS_PASS_EVALUATION, batch->inputs, batch->targets, false });
+    cs_tensor      loss =
+        cs_forward_descend(engine, &(cs_descent){ CS_PASS_EVALUATION, batch->inputs, batch->targets, false });
     cs_state_sum(cs_pass_stream(engine->pass), sum, loss.data, cs_count(loss));
     cs_pass_let_go(engine->pass, loss);
     cs_pass_end(engine->pass);

@@ -90,12 +90,15 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
     bool      tokens  = engine->model->inputs == 0;
     int64_t   samples = engine->settings->micro_batch, columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;
-    if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples || inputs.shape[1] != columns)
-        cs_fatal(CS_BAD_CONFIG, "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
-                 tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns, tokens ? "seq_len" : "inputs of a sample",
-                 (long long)inputs.shape[0], (long long)inputs.shape[1]);
+    if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
+        inputs.shape[1] != columns)
+        cs_fatal(CS_BAD_CONFIG,
+                 "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
+                 tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
+                 tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
-        cs_fatal(CS_BAD_CONFIG, "cs_forward: targets must be of the same %lld samples as the inputs", (long long)samples);
+        cs_fatal(CS_BAD_CONFIG, "cs_forward: targets must be of the same %lld samples as the inputs",
+                 (long long)samples);
 }
 
 void cs_forward(cs_engine *engine, const cs_batch *batch)
@@ -111,9 +114,10 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
         engine->seconds           = (cs_phase_seconds){ 0 };
     }
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
-        engine->keys[b] = cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
-    engine->loss_rows = cs_forward_descend(
-        engine, &(cs_descent){ CS_PASS_TRAINING, batch->inputs, batch->targets, false });
+        engine->keys[b] =
+            cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
+    engine->loss_rows =
+        cs_forward_descend(engine, &(cs_descent){ CS_PASS_TRAINING, batch->inputs, batch->targets, false });
     cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
     engine->loss_rows_counted += count_targets(engine, batch->targets);
     engine->phase = CS_EXPECT_BACKWARD;

@@ -14,8 +14,9 @@ static cs_status open_named_model(cs_engine *engine)
     if (settings->model)
         return cs_models_open(&engine->model, &engine->facts, engine->config->doc, settings->model, "cspeed.model");
     if (!settings->model_path)
-        return cs_fail(CS_BAD_CONFIG, "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
-                                      "folder that holds one), or give cs_initialize a model of your own");
+        return cs_fail(CS_BAD_CONFIG,
+                       "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
+                       "folder that holds one), or give cs_initialize a model of your own");
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", settings->model_path);
     cs_json *doc = NULL;
@@ -36,9 +37,11 @@ static cs_status refuse_weights(const char *folder)
         if (!file)
             continue;
         fclose(file);
-        return cs_fail(CS_UNSUPPORTED,
-                       "not supported: starting from %s, because reading Hugging Face weights is not built yet; a folder with "
-                       "config.json alone trains that architecture from random first values", path);
+        return cs_fail(
+            CS_UNSUPPORTED,
+            "not supported: starting from %s, because reading Hugging Face weights is not built yet; a folder with "
+            "config.json alone trains that architecture from random first values",
+            path);
     }
     return CS_OK;
 }
@@ -63,14 +66,14 @@ static cs_status open_world(cs_engine *engine)
 {
     static const char *const kinds[] = { "auto", "cpu", "cuda" };
     engine->world                    = engine->config->world;
-    int threads                      = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
-    CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ kinds[engine->settings->device], threads,
-                                                                  engine->world.bound ? 1 : engine->world.local_size }));
+    int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
+    CS_TRY(
+        cs_device_open(&engine->device, &(cs_device_settings){ kinds[engine->settings->device], threads,
+                                                               engine->world.bound ? 1 : engine->world.local_size }));
     if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
         cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, cs_device_threads(engine->device));
-    return cs_comm_open(&engine->comm, &engine->world,
-                        &(cs_comm_settings){ .kind = engine->settings->comm });
+    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = engine->settings->comm });
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -91,10 +94,11 @@ static cs_status open_shards(cs_engine *engine)
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
-    CS_TRY(cs_pass_open(&engine->pass, &(cs_pass_shape){ engine->device, settings->dtype, engine->block,
-                                                         engine->memory.activations }));
+    CS_TRY(cs_pass_open(
+        &engine->pass, &(cs_pass_shape){ engine->device, settings->dtype, engine->block, engine->memory.activations }));
     for (int i = 0; i < engine->model->count; i++) {
-        CS_TRY(cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+        CS_TRY(
+            cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
     return CS_OK;
@@ -110,10 +114,10 @@ static cs_status build(cs_engine *engine, cs_model *own)
     cs_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->dtype == CS_F16);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
-    size_t batch    = (size_t)engine->settings->micro_batch;
-    engine->shards  = calloc((size_t)engine->model->count, sizeof *engine->shards);
-    engine->inputs  = calloc((size_t)engine->model->count, sizeof *engine->inputs);
-    engine->keys    = calloc(batch, sizeof *engine->keys);
+    size_t batch   = (size_t)engine->settings->micro_batch;
+    engine->shards = calloc((size_t)engine->model->count, sizeof *engine->shards);
+    engine->inputs = calloc((size_t)engine->model->count, sizeof *engine->inputs);
+    engine->keys   = calloc(batch, sizeof *engine->keys);
     if (!engine->shards || !engine->inputs || !engine->keys)
         return cs_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
     CS_TRY(open_shards(engine));
@@ -125,8 +129,8 @@ static cs_status build(cs_engine *engine, cs_model *own)
 
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
 {
-    *engine           = calloc(1, sizeof **engine);
-    cs_status status  = *engine ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for an engine");
+    *engine          = calloc(1, sizeof **engine);
+    cs_status status = *engine ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {
         cs_config_close(config);
         cs_model_free(own);

@@ -14,11 +14,11 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 
 static void walk(cs_engine *engine)
 {
-    const cs_model *model   = engine->model;
-    int64_t         batch   = engine->settings->micro_batch;
-    cs_tensor       inputs  = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
-    cs_tensor       targets = model->inputs ? nowhere(CS_F32, batch, model->targets) : inputs;
-    engine->loss_rows       = cs_forward_descend(engine, &(cs_descent){ CS_PASS_TRAINING, inputs, targets, false });
+    const cs_model *model = engine->model;
+    int64_t         batch = engine->settings->micro_batch;
+    cs_tensor inputs  = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
+    cs_tensor targets = model->inputs ? nowhere(CS_F32, batch, model->targets) : inputs;
+    engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ CS_PASS_TRAINING, inputs, targets, false });
     cs_backward_ascend(engine);
     cs_tensor loss = cs_forward_descend(engine, &(cs_descent){ CS_PASS_EVALUATION, inputs, targets, false });
     cs_pass_let_go(engine->pass, loss);
@@ -37,7 +37,8 @@ static cs_status measure(cs_engine *engine)
     engine->zero.comm   = NULL;
     CS_TRY(cs_pass_open(&engine->pass, &(cs_pass_shape){ engine->device, engine->zero.dtype, NULL, 0 }));
     for (int i = 0; i < engine->model->count; i++)
-        CS_TRY(cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+        CS_TRY(
+            cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
     walk(engine);
     engine->memory.activations = cs_pass_peak(engine->pass);
     return CS_OK;
@@ -55,11 +56,11 @@ cs_status cs_measure_run(cs_engine *engine)
     }
     cs_pass_close(engine->pass);
     cs_device_close(engine->device);
-    engine->pass              = NULL;
-    engine->device            = device;
-    engine->zero.device       = device;
-    engine->zero.comm         = comm;
-    cs_plan plan = cs_plan_persistent(&engine->zero, engine->model);
+    engine->pass                 = NULL;
+    engine->device               = device;
+    engine->zero.device          = device;
+    engine->zero.comm            = comm;
+    cs_plan plan                 = cs_plan_persistent(&engine->zero, engine->model);
     engine->memory.values        = plan.values;
     engine->memory.gradients     = plan.gradients;
     engine->memory.masters       = plan.masters;

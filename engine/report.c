@@ -22,7 +22,8 @@ static void print_lines(const cs_engine *engine)
                    (long long)metrics->skipped, metrics->learning_rate, settings->optim.momentum);
         else
             cs_log(CS_LOG_INFO, "step=%lld, skipped=%lld, lr=[%.9g], mom=[[%.9g, %.9g]]", (long long)metrics->step,
-                   (long long)metrics->skipped, metrics->learning_rate, settings->optim.betas[0], settings->optim.betas[1]);
+                   (long long)metrics->skipped, metrics->learning_rate, settings->optim.betas[0],
+                   settings->optim.betas[1]);
     }
     if (settings->wall_clock_breakdown)
         cs_log(CS_LOG_INFO, "time (ms) | fwd: %.2f | bwd: %.2f | step: %.2f", 1e3 * engine->seconds.forward,

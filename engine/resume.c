@@ -37,10 +37,11 @@ static void drop(piece_list *list)
 }
 
 /* One parameter's master, and with optimizer states its slots under PyTorch's flattened names. */
-static cs_status list_parameter(piece_list *list, const cs_optimizer *optimizer, const cs_shard_piece *from, bool states)
+static cs_status list_parameter(piece_list *list, const cs_optimizer *optimizer, const cs_shard_piece *from,
+                                bool states)
 {
     const cs_param *param = &from->entry->param;
-    cs_piece        piece = { from->entry->full_name, "weights", CS_F32, param->value.dims, { 0 }, from->range, from->master };
+    cs_piece piece = { from->entry->full_name, "weights", CS_F32, param->value.dims, { 0 }, from->range, from->master };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
     CS_TRY(append(list, piece));
     for (int slot = 0; states && slot < optimizer->slots; slot++) {
@@ -79,29 +80,32 @@ static json_t *engine_state(const cs_engine *engine)
 {
     const cs_metrics *metrics = &engine->metrics;
     const cs_scaler  *scaler  = &engine->scaler;
-    return json_pack("{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:I}}",
-                     "global_step", (json_int_t)metrics->step, "samples", (json_int_t)metrics->samples, "tokens",
-                     (json_int_t)metrics->tokens, "skipped_steps", (json_int_t)metrics->skipped, "loss_scale", "kind",
-                     scaler->dynamic ? "dynamic" : "static", "scale", scaler->scale, "hysteresis",
-                     (json_int_t)scaler->hysteresis, "iteration", (json_int_t)scaler->iteration, "last_overflow",
-                     (json_int_t)scaler->last_overflow, "optimizer", "type", engine->zero.optimizer.name, "step",
-                     (json_int_t)engine->updates, "lr_scheduler", "last_step", (json_int_t)engine->scheduled, "rng", "kind",
-                     "philox4x32", "seed", (json_int_t)engine->settings->seed, "data", "windows",
-                     (json_int_t)engine->windows, "position", (json_int_t)metrics->samples);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:I}}",
+        "global_step", (json_int_t)metrics->step, "samples", (json_int_t)metrics->samples, "tokens",
+        (json_int_t)metrics->tokens, "skipped_steps", (json_int_t)metrics->skipped, "loss_scale", "kind",
+        scaler->dynamic ? "dynamic" : "static", "scale", scaler->scale, "hysteresis", (json_int_t)scaler->hysteresis,
+        "iteration", (json_int_t)scaler->iteration, "last_overflow", (json_int_t)scaler->last_overflow, "optimizer",
+        "type", engine->zero.optimizer.name, "step", (json_int_t)engine->updates, "lr_scheduler", "last_step",
+        (json_int_t)engine->scheduled, "rng", "kind", "philox4x32", "seed", (json_int_t)engine->settings->seed, "data",
+        "windows", (json_int_t)engine->windows, "position", (json_int_t)metrics->samples);
 }
 
 static json_t *provenance(const cs_engine *engine)
 {
-    char host[256] = "";
-    FILE *file     = fopen("/proc/sys/kernel/hostname", "r");
+    char  host[256] = "";
+    FILE *file      = fopen("/proc/sys/kernel/hostname", "r");
     if (file) {
         if (!fgets(host, sizeof host, file))
             host[0] = 0;
         host[strcspn(host, "\n")] = 0;
         fclose(file);
     }
-    return json_pack("{s:i, s:i, s:s, s:s, s:s}", "world_size", engine->world.size, "zero_stage", engine->settings->stage,
-                     "train_dtype", engine->zero.dtype == CS_F32 ? "F32" : engine->zero.dtype == CS_F16 ? "F16" : "BF16",
+    return json_pack("{s:i, s:i, s:s, s:s, s:s}", "world_size", engine->world.size, "zero_stage",
+                     engine->settings->stage, "train_dtype",
+                     engine->zero.dtype == CS_F32   ? "F32"
+                     : engine->zero.dtype == CS_F16 ? "F16"
+                                                    : "BF16",
                      "host", host, "cspeed", CS_VERSION);
 }
 
@@ -116,7 +120,10 @@ static cs_status validate_tag(cs_engine *engine, const char *tag)
     if (least == most)
         return CS_OK;
     if (engine->settings->tag_validation == 2)
-        return cs_fail(CS_BAD_CONFIG, "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)", tag);
+        return cs_fail(
+            CS_BAD_CONFIG,
+            "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)",
+            tag);
     cs_log(CS_LOG_WARNING, "the checkpoint tag is not the same on all ranks; rank 0's, \"%s\", is taken", tag);
     return CS_OK;
 }
@@ -127,7 +134,8 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_save_checkpoint");
     if (engine->micro != 0)
-        return cs_fail(CS_UNSUPPORTED, "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
+        return cs_fail(CS_UNSUPPORTED,
+                       "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
                        (long long)engine->micro);
     cs_walk_settle(engine);
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
@@ -138,11 +146,12 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .client_state = client_state,
         .config_text  = engine->config->text,
         .engine       = engine_state(engine),
-        .aliases      = engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
-        .provenance   = provenance(engine),
-        .keep_last    = engine->settings->keep_last,
-        .keep_every   = engine->settings->keep_every,
-        .step         = engine->metrics.step,
+        .aliases =
+            engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
+        .provenance = provenance(engine),
+        .keep_last  = engine->settings->keep_last,
+        .keep_every = engine->settings->keep_every,
+        .step       = engine->metrics.step,
     };
     cs_status status    = list_pieces(engine, &list, true);
     content.pieces      = list.piece;
@@ -168,12 +177,12 @@ static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options
     const char *kind  = "";
     json_unpack(state, "{s?I, s?I, s?I, s?I, s?{s?s, s?F, s?I, s?I, s?I}, s?{s?I}, s?{s?I}}", "global_step", &step,
                 "samples", &samples, "tokens", &tokens, "skipped_steps", &skipped, "loss_scale", "kind", &kind, "scale",
-                &scale, "hysteresis", &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow, "optimizer",
-                "step", &updates, "lr_scheduler", "last_step", &scheduled);
-    metrics->step    = step;
-    metrics->samples = samples;
-    metrics->tokens  = tokens;
-    metrics->skipped = skipped;
+                &scale, "hysteresis", &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow,
+                "optimizer", "step", &updates, "lr_scheduler", "last_step", &scheduled);
+    metrics->step     = step;
+    metrics->samples  = samples;
+    metrics->tokens   = tokens;
+    metrics->skipped  = skipped;
     engine->updates   = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
     if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* else a fresh scale: the checkpoint knows none */
@@ -189,8 +198,10 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     const char *saved = "";
     json_unpack(state, "{s?{s?s}}", "optimizer", "type", &saved);
     if (strcmp(saved, engine->zero.optimizer.name) != 0)
-        return cs_fail(CS_BAD_CONFIG, "the checkpoint was made by optimizer %s, this run uses %s: load without optimizer states, or "
-                                      "use the same optimizer", saved, engine->zero.optimizer.name);
+        return cs_fail(CS_BAD_CONFIG,
+                       "the checkpoint was made by optimizer %s, this run uses %s: load without optimizer states, or "
+                       "use the same optimizer",
+                       saved, engine->zero.optimizer.name);
     return CS_OK;
 }
 
@@ -200,11 +211,12 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
     json_int_t seed = engine->settings->seed, windows = 0;
     json_unpack(state, "{s?{s?I}, s?{s?I}}", "rng", "seed", &seed, "data", "windows", &windows);
     if (seed != engine->settings->seed)
-        cs_log(CS_LOG_WARNING, "the checkpoint was made with seed %lld, this run has %lld: data order and dropout change here",
+        cs_log(CS_LOG_WARNING,
+               "the checkpoint was made with seed %lld, this run has %lld: data order and dropout change here",
                (long long)seed, (long long)engine->settings->seed);
     if (windows && engine->windows && windows != engine->windows)
-        cs_log(CS_LOG_WARNING, "the checkpoint was made on %lld windows of data, here there are %lld", (long long)windows,
-               (long long)engine->windows);
+        cs_log(CS_LOG_WARNING, "the checkpoint was made on %lld windows of data, here there are %lld",
+               (long long)windows, (long long)engine->windows);
 }
 
 static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options, piece_list *list)
@@ -234,7 +246,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     piece_list                   list       = { 0 };
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_load_checkpoint");
     if (engine->micro != 0)
-        return cs_fail(CS_UNSUPPORTED, "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
+        return cs_fail(CS_UNSUPPORTED,
+                       "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
                        (long long)engine->micro);
     cs_walk_settle(engine);
     CS_TRY(cs_checkpoint_open(&reader, engine->comm, dir, tag));

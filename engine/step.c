@@ -45,14 +45,17 @@ static double clip_factor(double norm, double most)
 
 static bool overflowed(const cs_engine *engine, const judgement *sum)
 {
-    bool checked = engine->zero.dtype == CS_F16 || (engine->zero.dtype == CS_BF16 && engine->settings->check_grad_overflow);
+    bool checked =
+        engine->zero.dtype == CS_F16 || (engine->zero.dtype == CS_BF16 && engine->settings->check_grad_overflow);
     return checked && sum->squares.nonfinite > 0;
 }
 
 static void update(cs_engine *engine, double factor)
 {
-    cs_stream *compute = cs_device_stream(engine->device, CS_COMPUTE), *comm = cs_device_stream(engine->device, CS_COMM);
-    cs_hyper   hyper   = cs_optim_hyper(&engine->settings->optim, engine->metrics.learning_rate, engine->updates + 1, factor);
+    cs_stream *compute = cs_device_stream(engine->device, CS_COMPUTE),
+              *comm    = cs_device_stream(engine->device, CS_COMM);
+    cs_hyper hyper =
+        cs_optim_hyper(&engine->settings->optim, engine->metrics.learning_rate, engine->updates + 1, factor);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_update(engine->shards[i], hyper);
         cs_stream_wait(comm, cs_stream_record(compute));
@@ -88,11 +91,12 @@ bool cs_step(cs_engine *engine)
         cs_shard_finish(engine->shards[i]);
     cs_walk_settle(engine);
 
-    judgement   sum     = judge(engine);
-    bool        skip    = overflowed(engine, &sum);
-    double      factor  = gradient_factor(engine, sum.rows);
-    double      norm    = sum.squares.nonfinite ? (double)INFINITY : sqrt(cs_exact_value(&sum.squares)) * factor * engine->scaler.scale;
-    cs_metrics *metrics = &engine->metrics;
+    judgement sum    = judge(engine);
+    bool      skip   = overflowed(engine, &sum);
+    double    factor = gradient_factor(engine, sum.rows);
+    double    norm =
+        sum.squares.nonfinite ? (double)INFINITY : sqrt(cs_exact_value(&sum.squares)) * factor * engine->scaler.scale;
+    cs_metrics *metrics    = &engine->metrics;
     metrics->learning_rate = cs_schedule_rate(&engine->settings->schedule, engine->scheduled);
     metrics->loss_scale    = engine->scaler.scale;
     metrics->grad_norm     = norm;

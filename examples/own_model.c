@@ -2,8 +2,8 @@
  *
  *     cspeed --num_gpus 2 own_model configs/own_model.json
  *
- * A model is a list of units; a unit is some parameters and the code that uses them. What is written here knows nothing of
- * ranks, stages or precision. */
+ * A model is a list of units; a unit is some parameters and the code that uses them. What is written here knows nothing
+ * of ranks, stages or precision. */
 #include "cspeed.h"
 #include "layer/layer.h"
 
@@ -117,11 +117,11 @@ int main(int argc, char **argv)
     CS_MUST(cs_config_open(&config, argc > 1 ? argv[1] : "configs/own_model.json"));
     CS_MUST(cs_initialize(&engine, config, perceptron()));
 
-    int64_t        rows    = cs_config_get_int(config, "train_micro_batch_size_per_gpu");
-    int64_t        steps   = cs_config_get_int(config, "cspeed.steps");
-    float         *inputs  = malloc((size_t)rows * INPUTS * sizeof *inputs);
-    float         *targets = malloc((size_t)rows * sizeof *targets);
-    cs_batch       batch   = { cs_matrix(inputs, CS_F32, rows, INPUTS), cs_matrix(targets, CS_F32, rows, 1), NULL };
+    int64_t        rows     = cs_config_get_int(config, "train_micro_batch_size_per_gpu");
+    int64_t        steps    = cs_config_get_int(config, "cspeed.steps");
+    float         *inputs   = malloc((size_t)rows * INPUTS * sizeof *inputs);
+    float         *targets  = malloc((size_t)rows * sizeof *targets);
+    cs_batch       batch    = { cs_matrix(inputs, CS_F32, rows, INPUTS), cs_matrix(targets, CS_F32, rows, 1), NULL };
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
     if (!inputs || !targets)
         return 1;

@@ -1,4 +1,5 @@
-/* bench_start.c - from the command line to the first finished step: `cspeed --num_gpus 2 train` on configs/tiny_cpu.json.
+/* bench_start.c - from the command line to the first finished step: `cspeed --num_gpus 2 train` on
+ * configs/tiny_cpu.json.
  *
  *     bench_start [RUNS]
  *
@@ -38,8 +39,11 @@ static double start(const char *folder)
 {
     char   command[4096], line[1024];
     double began = now(), seconds = -1;
-    snprintf(command, sizeof command, "cd '%s' && rm -rf out && exec %s/cspeed -q --num_gpus 2 --oversubscribe train --config %s/configs/tiny_cpu.json "
-                                      "--data data --output out --steps 1 --eval_interval 0 2>&1", folder, CS_BIN, CS_SOURCE);
+    snprintf(command, sizeof command,
+             "cd '%s' && rm -rf out && exec %s/cspeed -q --num_gpus 2 --oversubscribe train --config "
+             "%s/configs/tiny_cpu.json "
+             "--data data --output out --steps 1 --eval_interval 0 2>&1",
+             folder, CS_BIN, CS_SOURCE);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe))
         if (seconds < 0 && strncmp(line, "step 1/", 7) == 0)

@@ -1,10 +1,12 @@
-/* bench_step.c - one optimizer step of GPT-2 124M on the CPU: tokens/s, share of the matrix roof, time by phase, memory.
+/* bench_step.c - one optimizer step of GPT-2 124M on the CPU: tokens/s, share of the matrix roof, time by phase,
+ * memory.
  *
  *     bench_step [--rounds N] [--steps N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0|3]
  *
- * Without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
- * roof is what this machine's matrix library reaches in the same run. With CSPEED_PEER_PYTHON naming a Python that has torch,
- * each round also runs tests/peers/gpt2_torch.py on the same work, in turn, and the ratio is printed with its spread. */
+ * Without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0
+ * and 3. The roof is what this machine's matrix library reaches in the same run. With CSPEED_PEER_PYTHON naming a
+ * Python that has torch, each round also runs tests/peers/gpt2_torch.py on the same work, in turn, and the ratio is
+ * printed with its spread. */
 #include "cspeed.h"
 
 #include <math.h>
@@ -30,24 +32,27 @@ typedef struct {
 
 typedef struct {
     const workload *work;
-    measurement *outcome;
-    const char *config;
+    measurement    *outcome;
+    const char     *config;
 } order;
 
 static const char *const text =
     "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": 1, \"gradient_clipping\": 1.0,\n"
-    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 3e-4, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 } },\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 3e-4, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 "
+    "} },\n"
     "  \"bf16\": { \"enabled\": %s }, \"zero_optimization\": { \"stage\": %d },\n"
     "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"cpu\", \"data\": { \"seq_len\": %d },\n"
-    "    \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": %d, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
+    "    \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": %d, \"resid_pdrop\": 0, \"embd_pdrop\": 0, "
+    "\"attn_pdrop\": 0 } } }\n";
 
 static void write_config(const workload *work, char *path)
 {
     strcpy(path, "/tmp/cspeed-bench-XXXXXX");
     int   handle = mkstemp(path);
     FILE *file   = handle < 0 ? NULL : fdopen(handle, "w");
-    if (!file || fprintf(file, text, BATCH / work->ranks, strcmp(work->precision, "bf16") == 0 ? "true" : "false", work->stage,
-                         work->steps, work->threads, work->length, VOCABULARY) < 0 ||
+    if (!file ||
+        fprintf(file, text, BATCH / work->ranks, strcmp(work->precision, "bf16") == 0 ? "true" : "false", work->stage,
+                work->steps, work->threads, work->length, VOCABULARY) < 0 ||
         fclose(file) != 0) {
         perror(path);
         exit(1);
@@ -56,17 +61,17 @@ static void write_config(const workload *work, char *path)
 
 static int run(void *argument)
 {
-    const order *given = argument;
+    const order    *given = argument;
     const workload *work  = given->work;
-    cs_config   *config;
-    cs_engine   *engine;
+    cs_config      *config;
+    cs_engine      *engine;
     CS_MUST(cs_config_open(&config, given->config));
     CS_MUST(cs_initialize(&engine, config, NULL));
-    int64_t        rows    = BATCH / work->ranks, count = rows * work->length;
-    int32_t       *tokens  = malloc((size_t)count * 2 * sizeof *tokens);
+    int64_t        rows = BATCH / work->ranks, count = rows * work->length;
+    int32_t       *tokens   = malloc((size_t)count * 2 * sizeof *tokens);
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
-    cs_batch       batch   = { cs_matrix(tokens, CS_I32, rows, work->length),
-                               cs_matrix(tokens + count, CS_I32, rows, work->length), NULL };
+    cs_batch       batch    = { cs_matrix(tokens, CS_I32, rows, work->length),
+                                cs_matrix(tokens + count, CS_I32, rows, work->length), NULL };
     for (int64_t i = 0; i < 2 * count; i++)
         tokens[i] = (int32_t)(erand48(state) * VOCABULARY);
     for (int step = 0; step < work->steps; step++) {
@@ -121,8 +126,10 @@ static double train_peer_with(const workload *work, const char *allocator)
     if (!python)
         return 0;
     snprintf(command, sizeof command,
-             "%s %s/peers/gpt2_torch.py --model gpt2 --dtype %s --batch %d --seq %d --ranks %d --threads %d --steps %d --allocator %s",
-             python, CS_TESTS, work->precision, BATCH, work->length, work->ranks, work->threads, work->steps, allocator);
+             "%s %s/peers/gpt2_torch.py --model gpt2 --dtype %s --batch %d --seq %d --ranks %d --threads %d --steps %d "
+             "--allocator %s",
+             python, CS_TESTS, work->precision, BATCH, work->length, work->ranks, work->threads, work->steps,
+             allocator);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         const char *at = strstr(line, "tokens_per_s=");
@@ -146,13 +153,16 @@ static void report(const workload *work, const measurement *o, double *ours, dou
     for (int i = 0; i < rounds; i++)
         ratio[i] = theirs[i] > 0 ? ours[i] / theirs[i] : 0;
     double torch = theirs[0];
-    printf("%-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  %5.0f + %4.0f MB",
-           work->precision, BATCH, work->length, work->ranks, work->threads, work->stage, median(ours, rounds), 100 * o->peak_share,
-           1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step, 1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
+    printf("%-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  %5.0f "
+           "+ %4.0f MB",
+           work->precision, BATCH, work->length, work->ranks, work->threads, work->stage, median(ours, rounds),
+           100 * o->peak_share, 1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step,
+           1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
            1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
     if (torch > 0) {
         double middle = median(ratio, rounds);
-        printf("  torch %7.1f tok/s  ratio %.2f (%.2f - %.2f)", median(theirs, rounds), middle, ratio[0], ratio[rounds - 1]);
+        printf("  torch %7.1f tok/s  ratio %.2f (%.2f - %.2f)", median(theirs, rounds), middle, ratio[0],
+               ratio[rounds - 1]);
     }
     printf("\n");
     fflush(stdout);
@@ -167,8 +177,10 @@ static bool chosen(const selection *choice, const workload *work)
 {
     char layout[32];
     snprintf(layout, sizeof layout, "%dx%d", work->ranks, work->threads);
-    return (!choice->precision || strcmp(choice->precision, work->precision) == 0) && (!choice->length || choice->length == work->length) &&
-           (!choice->layout || strcmp(choice->layout, layout) == 0) && (choice->stage < 0 || choice->stage == work->stage);
+    return (!choice->precision || strcmp(choice->precision, work->precision) == 0) &&
+           (!choice->length || choice->length == work->length) &&
+           (!choice->layout || strcmp(choice->layout, layout) == 0) &&
+           (choice->stage < 0 || choice->stage == work->stage);
 }
 
 static void bench(const selection *choice, const workload *work, measurement *shared)
@@ -211,8 +223,8 @@ static selection read_choice(int argc, char **argv)
 int main(int argc, char **argv)
 {
     static const char *const precisions[] = { "fp32", "bf16" };
-    static const int         lengths[]    = { 256, 64 }, stages[] = { 0, 3 };
-    selection                choice       = read_choice(argc, argv);
+    static const int         lengths[] = { 256, 64 }, stages[] = { 0, 3 };
+    selection                choice = read_choice(argc, argv);
     measurement *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
@@ -222,7 +234,8 @@ int main(int argc, char **argv)
         for (int l = 0; l < 2; l++)
             for (int ranks = 1; ranks <= 2; ranks++)
                 for (int s = 0; s < 2; s++)
-                    bench(&choice, &(workload){ precisions[p], lengths[l], ranks, 3 - ranks, stages[s], choice.steps }, shared);
+                    bench(&choice, &(workload){ precisions[p], lengths[l], ranks, 3 - ranks, stages[s], choice.steps },
+                          shared);
     munmap(shared, sizeof *shared);
     return 0;
 }

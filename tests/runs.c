@@ -13,11 +13,13 @@
 
 static const char *const text =
     "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": %d, %s \"gradient_clipping\": 1.0,\n"
-    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 } },\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 "
+    "} },\n"
     "  \"zero_optimization\": { \"stage\": %d }, \"%s\": { \"enabled\": %s },\n"
     "  \"cspeed\": { \"steps\": %d, \"seed\": 11, \"recompute\": \"%s\", \"prefetch\": %d, \"threads\": %s,\n"
     "    \"data\": { \"seq_len\": %d },\n"
-    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, \"vocab_size\": %d,\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, "
+    "\"vocab_size\": %d,\n"
     "      \"resid_pdrop\": %g, \"embd_pdrop\": %g, \"attn_pdrop\": %g, \"initializer_range\": 0.1 } } }\n";
 
 void run_write_config(const run_spec *spec, char *path, size_t bytes)
@@ -29,9 +31,10 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     ck_assert_ptr_nonnull(file);
     bool half = strcmp(spec->precision, "fp32") != 0;
     fprintf(file, text, spec->micro ? spec->micro : 2, spec->accumulation ? spec->accumulation : 1,
-            spec->more ? spec->more : "", spec->stage, half ? spec->precision : "bf16", half ? "true" : "false", spec->steps,
-            spec->recompute ? spec->recompute : "none", spec->prefetch, spec->threads ? spec->threads : "1", RUN_LENGTH,
-            RUN_VOCABULARY, spec->dropout, spec->dropout, spec->dropout);
+            spec->more ? spec->more : "", spec->stage, half ? spec->precision : "bf16", half ? "true" : "false",
+            spec->steps, spec->recompute ? spec->recompute : "none", spec->prefetch,
+            spec->threads ? spec->threads : "1", RUN_LENGTH, RUN_VOCABULARY, spec->dropout, spec->dropout,
+            spec->dropout);
     ck_assert_int_eq(fclose(file), 0);
 }
 
@@ -60,10 +63,11 @@ cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
         for (int64_t t = 0; t < RUN_LENGTH; t++) {
             int64_t sample = first + b, at = b * RUN_LENGTH + t;
             bool    left_out = spec->masked && ((sample + t) % 3 == 0 || sample % 5 < 2);
-            inputs[at]  = (int32_t)((sample * 7 + t * (3 + sample % 4)) % RUN_VOCABULARY);
-            targets[at] = left_out ? -1 : (int32_t)((sample * 7 + (t + 1) * (3 + sample % 4)) % RUN_VOCABULARY);
+            inputs[at]       = (int32_t)((sample * 7 + t * (3 + sample % 4)) % RUN_VOCABULARY);
+            targets[at]      = left_out ? -1 : (int32_t)((sample * 7 + (t + 1) * (3 + sample % 4)) % RUN_VOCABULARY);
         }
-    return (cs_batch){ cs_matrix(inputs, CS_I32, batch, RUN_LENGTH), cs_matrix(targets, CS_I32, batch, RUN_LENGTH), NULL };
+    return (cs_batch){ cs_matrix(inputs, CS_I32, batch, RUN_LENGTH), cs_matrix(targets, CS_I32, batch, RUN_LENGTH),
+                       NULL };
 }
 
 void run_step(cs_engine *engine, const run_spec *spec)
@@ -132,16 +136,17 @@ typedef struct {
 
 static run_held held(const cs_engine *engine)
 {
-    return (run_held){ engine->comm->heap_used, cs_device_allocated(engine->device), cs_device_workspace(engine->device) };
+    return (run_held){ engine->comm->heap_used, cs_device_allocated(engine->device),
+                       cs_device_workspace(engine->device) };
 }
 
 static int train(void *argument)
 {
-    const order    *job    = argument;
-    run_result     *result = job->result;
-    cs_engine      *engine = run_open(job->spec, NULL);
-    int             rank   = cs_rank(engine);
-    result->at_open[rank]  = held(engine);
+    const order *job      = argument;
+    run_result  *result   = job->result;
+    cs_engine   *engine   = run_open(job->spec, NULL);
+    int          rank     = cs_rank(engine);
+    result->at_open[rank] = held(engine);
     for (int step = 0; step < job->spec->steps; step++) {
         run_step(engine, job->spec);
         if (step == 0)

@@ -130,7 +130,8 @@ pid_t shell_find(const char *word, const char *name)
     ck_assert_ptr_nonnull(proc);
     snprintf(line, sizeof line, "%s\n", name);
     for (struct dirent *entry; (entry = readdir(proc)) && !found;)
-        if (atoi(entry->d_name) > 0 && mentions(entry->d_name, "environ", word) && mentions(entry->d_name, "comm", line))
+        if (atoi(entry->d_name) > 0 && mentions(entry->d_name, "environ", word) &&
+            mentions(entry->d_name, "comm", line))
             found = atoi(entry->d_name);
     closedir(proc);
     return found;

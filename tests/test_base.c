@@ -22,8 +22,9 @@ static uint16_t nearest(float value, float (*widen)(uint16_t), uint16_t infinity
         else
             high = middle;
     }
-    double below = widen(low), above = high == infinity ? 2 * (double)widen((uint16_t)(infinity - 1)) - widen((uint16_t)(infinity - 2))
-                                                        : widen(high);
+    double below  = widen(low),
+           above  = high == infinity ? 2 * (double)widen((uint16_t)(infinity - 1)) - widen((uint16_t)(infinity - 2))
+                                     : widen(high);
     double   down = size - below, up = above - size;
     uint16_t best = down < up || (down == up && low % 2 == 0) ? low : high;
     return (uint16_t)(best | (signbit(value) ? 0x8000 : 0));
@@ -151,4 +152,5 @@ START_TEST(parts_cover_without_gap)
 }
 END_TEST
 
-SUITE_MAIN("base", halves_round_to_nearest_even, every_half_comes_back, philox_known_answer, normals_have_mean_and_deviation, exact_sums_commute, exact_sums_lose_nothing, parts_cover_without_gap)
+SUITE_MAIN("base", halves_round_to_nearest_even, every_half_comes_back, philox_known_answer,
+           normals_have_mean_and_deviation, exact_sums_commute, exact_sums_lose_nothing, parts_cover_without_gap)

@@ -12,9 +12,11 @@
 
 static const char *const config_text =
     "{ \"train_batch_size\": 3, \"gradient_clipping\": 1.0, \"%s\": { \"enabled\": %s },\n"
-    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8, \"weight_decay\": 0.1 } },\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8, "
+    "\"weight_decay\": 0.1 } },\n"
     "  \"cspeed\": { \"data\": { \"seq_len\": 12 }, \"recompute\": \"%s\", \"threads\": 1,\n"
-    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 3, \"n_embd\": 24, \"n_positions\": 16, \"vocab_size\": 61,\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 3, \"n_embd\": 24, \"n_positions\": 16, "
+    "\"vocab_size\": 61,\n"
     "      \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
 
 /* PyTorch's first values instead of ours. */
@@ -95,14 +97,15 @@ static void check_gradients(cs_engine *engine, const golden *file, double bound)
 static void check_loss(cs_engine *engine, const golden *file, int step, double bound)
 {
     const float *losses = golden_tensor(file, "losses").data, *norms = golden_tensor(file, "grad_norms").data;
-    cs_metrics   m      = cs_last_step(engine);
-    ck_assert_msg(fabs(m.loss - (double)losses[step]) <= bound * (double)losses[step], "loss of step %d: %.9g, PyTorch %.9g", step,
-                  m.loss, (double)losses[step]);
-    ck_assert_msg(fabs(m.grad_norm - (double)norms[step]) <= 10 * bound * (double)norms[step], "norm of step %d: %.9g, PyTorch %.9g",
-                  step, m.grad_norm, (double)norms[step]);
+    cs_metrics   m = cs_last_step(engine);
+    ck_assert_msg(fabs(m.loss - (double)losses[step]) <= bound * (double)losses[step],
+                  "loss of step %d: %.9g, PyTorch %.9g", step, m.loss, (double)losses[step]);
+    ck_assert_msg(fabs(m.grad_norm - (double)norms[step]) <= 10 * bound * (double)norms[step],
+                  "norm of step %d: %.9g, PyTorch %.9g", step, m.grad_norm, (double)norms[step]);
 }
 
-static void against_pytorch(const char *precision, const char *recompute, double logits, double gradients, double losses)
+static void against_pytorch(const char *precision, const char *recompute, double logits, double gradients,
+                            double losses)
 {
     golden    *file   = golden_open(CS_SOURCE "/tests/golden/gpt2_tiny.golden");
     cs_engine *engine = open_engine(file, precision, recompute);
@@ -133,7 +136,8 @@ START_TEST(fp32_recomputed)
 }
 END_TEST
 
-/* bf16 keeps 8 bits, so a rounding is up to 2^-9 = 0.002 of a value, and a gradient has been through some thirty of them. */
+/* bf16 keeps 8 bits, so a rounding is up to 2^-9 = 0.002 of a value, and a gradient has been through some thirty of
+ * them. */
 START_TEST(bf16)
 {
     against_pytorch("bf16", "none", 2e-2, 5e-2, 5e-3);

@@ -77,7 +77,9 @@ static int check_all(cs_engine *engine, const cs_batch *batch)
 
 static void check_gpt2(double dropout, const char *recompute)
 {
-    run_spec   spec   = { .world = 1, .stage = 0, .steps = 1, .precision = "fp32", .dropout = dropout, .recompute = recompute };
+    run_spec spec = {
+        .world = 1, .stage = 0, .steps = 1, .precision = "fp32", .dropout = dropout, .recompute = recompute
+    };
     cs_engine *engine = run_open(&spec, NULL);
     cs_batch   batch  = run_batch(engine, &spec, 0);
     ck_assert_int_eq(check_all(engine, &batch), 2 + 3 * 12 + 2);

@@ -1,5 +1,6 @@
-/* test_kill.c - kills at random moments of a run that saves every step: nothing is left running, a whole checkpoint is always
- * there, and what goes on from it has the bits of a run that nobody disturbed. CSPEED_KILLS says how many; 8 by default. */
+/* test_kill.c - kills at random moments of a run that saves every step: nothing is left running, a whole checkpoint is
+ * always there, and what goes on from it has the bits of a run that nobody disturbed. CSPEED_KILLS says how many; 8 by
+ * default. */
 #include "suite.h"
 #include "shell.h"
 
@@ -17,9 +18,11 @@ enum { WAIT_TURNS = 3000 }; /* of 20 ms: a minute */
 static const char *const config_text =
     "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3 } },\n"
     "  \"bf16\": { \"enabled\": true }, \"zero_optimization\": { \"stage\": 2 },\n"
-    "  \"cspeed\": { \"steps\": 60, \"seed\": 5, \"output\": \"out\", \"save_interval\": 1, \"keep_last\": 3, \"eval_interval\": 0,\n"
+    "  \"cspeed\": { \"steps\": 60, \"seed\": 5, \"output\": \"out\", \"save_interval\": 1, \"keep_last\": 3, "
+    "\"eval_interval\": 0,\n"
     "    \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 32 },\n"
-    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 32, \"vocab_size\": 256 } } }\n";
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 32, "
+    "\"vocab_size\": 256 } } }\n";
 
 static void prepare(void)
 {
@@ -37,7 +40,7 @@ static void prepare(void)
 static void losses_of(const char *path, char *into, size_t room)
 {
     char *text = shell_read(path, NULL), *next = NULL;
-    into[0]    = 0;
+    into[0] = 0;
     for (char *line = strtok_r(text, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
         char *clock = strstr(line, ", \"tokens_per_s\"");
         ck_assert_ptr_nonnull(clock);
@@ -83,8 +86,8 @@ static bool has_ended(pid_t child)
     return info.si_pid == child;
 }
 
-/* What was saved is not lost: a run that began with `saved` steps in its folder's latest goes on from there or later. A start
- * from nothing would reach the same losses, unnoticed. */
+/* What was saved is not lost: a run that began with `saved` steps in its folder's latest goes on from there or later. A
+ * start from nothing would reach the same losses, unnoticed. */
 static void await_continuation(pid_t run, long saved)
 {
     long said = saved ? said_step() : saved;
@@ -101,9 +104,10 @@ static void one_kill(unsigned short state[3])
 {
     char mark[64];
     snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=kill%d", (int)getpid());
-    long  saved = latest_step("parts/latest");
+    long saved = latest_step("parts/latest");
     shell_write("out.txt", "");
-    pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", mark, CS_BIN);
+    pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts",
+                            mark, CS_BIN);
     await_continuation(run, saved);
     wait_a_moment(state);
     kill(run, SIGKILL);
@@ -119,7 +123,8 @@ START_TEST(every_resume_finds_a_whole_checkpoint)
     const char    *given    = getenv("CSPEED_KILLS");
     int            kills    = given ? atoi(given) : 8;
     prepare();
-    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
+    ck_assert_int_eq(
+        shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
     for (int round = 0; round < kills; round++)
         one_kill(state);
     long saved = latest_step("parts/latest");
@@ -139,7 +144,9 @@ static void ends_cleanly(const char *what, int signal, int wanted)
 {
     char mark[64];
     snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=end%d", (int)getpid());
-    pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 --fresh", mark, CS_BIN);
+    pid_t run =
+        shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 --fresh",
+                    mark, CS_BIN);
     for (int waited = 0; access("out/latest", F_OK) != 0; waited++) {
         ck_assert_msg(waited < WAIT_TURNS && !has_ended(run), "no checkpoint came:\n%s", shell_read("out.txt", NULL));
         nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
@@ -151,7 +158,11 @@ static void ends_cleanly(const char *what, int signal, int wanted)
     int code = shell_wait(run);
     ck_assert_msg(code == wanted, "%s, signal %d: exit code %d, not %d", what, signal, code, wanted);
     ck_assert_int_eq(shell_left(mark, 5), 0);
-    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --output next --steps 1", CS_BIN), 0);
+    ck_assert_int_eq(
+        shell_run(
+            "%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --output next --steps 1",
+            CS_BIN),
+        0);
     ck_assert_int_ge(said_step(), saved);
     ck_assert_int_eq(shell_run("rm -rf out out.* next"), 0);
 }

@@ -22,7 +22,8 @@ static cs_memory formula(int stage, int world, size_t value_bytes)
     cs_memory memory = { 0 };
     for (int unit = 0; unit < UNITS; unit++) {
         int64_t multiple = world * 64;
-        size_t  padded   = (size_t)((unit_elements(unit) + multiple - 1) / multiple * multiple), part = padded / (size_t)world;
+        size_t  padded   = (size_t)((unit_elements(unit) + multiple - 1) / multiple * multiple),
+               part      = padded / (size_t)world;
         memory.values += value_bytes * (stage >= 3 ? part : padded);
         memory.gradients += 4 * (stage >= 2 ? part : padded);
         memory.masters += value_bytes == 4 ? 0 : 4 * (stage >= 1 ? part : padded);
@@ -36,16 +37,18 @@ static size_t heap_of(int stage, int world, size_t value_bytes)
 {
     size_t bytes = 0;
     for (int unit = 0; unit < UNITS; unit++) {
-        size_t multiple = (size_t)world * 64, padded = ((size_t)unit_elements(unit) + multiple - 1) / multiple * multiple;
-        size_t values = value_bytes * (stage >= 3 ? padded / (size_t)world : padded);
-        size_t grads  = 4 * (stage >= 2 ? padded / (size_t)world : padded);
+        size_t multiple = (size_t)world * 64,
+               padded   = ((size_t)unit_elements(unit) + multiple - 1) / multiple * multiple;
+        size_t values   = value_bytes * (stage >= 3 ? padded / (size_t)world : padded);
+        size_t grads    = 4 * (stage >= 2 ? padded / (size_t)world : padded);
         bytes += (values + PAGE - 1) / PAGE * PAGE + (grads + PAGE - 1) / PAGE * PAGE;
     }
     return bytes;
 }
 
 /* What was said is what was taken. A unit has at most one row of values and one of gradients. */
-static void check_held(const cs_memory *said, const run_held *open, const run_held *first, const run_held *end, size_t heap)
+static void check_held(const cs_memory *said, const run_held *open, const run_held *first, const run_held *end,
+                       size_t heap)
 {
     size_t rows = said->value_rows + said->gradient_rows;
     ck_assert_uint_ge(open->heap, heap + rows);

@@ -1,4 +1,5 @@
-/* test_pass.c - tensors of a pass: lifetimes, the stack of kept ones, recomputation's rewind, and a peak that measuring foretells. */
+/* test_pass.c - tensors of a pass: lifetimes, the stack of kept ones, recomputation's rewind, and a peak that measuring
+ * foretells. */
 #include "suite.h"
 #include "unit/pass.h"
 
@@ -113,8 +114,8 @@ static size_t random_walk(cs_pass *pass, bool real)
         cs_pass_leave(pass);
         all.held[all.count++] = tensor;
         while (all.count == 64 || (all.count && erand48(state) < 0.45)) {
-            int       at   = (int)(erand48(state) * all.count);
-            cs_tensor gone = all.held[at];
+            int            at    = (int)(erand48(state) * all.count);
+            cs_tensor      gone  = all.held[at];
             const uint8_t *bytes = gone.data;
             for (int64_t e = 1; real && e < cs_count(gone); e++)
                 ck_assert_uint_eq(bytes[e], bytes[0]);
@@ -143,9 +144,9 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = { scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order, evaluation_keeps_nothing,
-                                   rewinding_forgets_what_was_kept_since, tensors_of_others_may_be_kept,
-                                   measuring_foretells_the_peak };
+    const TTest *const tests[] = { scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order,
+                                   evaluation_keeps_nothing, rewinding_forgets_what_was_kept_since,
+                                   tensors_of_others_may_be_kept, measuring_foretells_the_peak };
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ "dry", 1, 1 }));
     int failed = suite_run("pass", tests, (int)(sizeof tests / sizeof *tests));
     cs_device_close(device);

@@ -1,4 +1,5 @@
-/* test_stages.c - stages 0, 1, 2, 3 train alike: bit for bit where they must, within a bound where they add in another order. */
+/* test_stages.c - stages 0, 1, 2, 3 train alike: bit for bit where they must, within a bound where they add in another
+ * order. */
 #include "suite.h"
 #include "runs.h"
 
@@ -9,11 +10,11 @@
 static void same_bits(const run_result *a, const run_result *b, int steps, const char *what)
 {
     for (int i = 0; i < steps; i++)
-        ck_assert_msg(memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) == 0, "%s: loss of step %d: %.17g and %.17g", what, i + 1,
-                      a->loss[i], b->loss[i]);
+        ck_assert_msg(memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) == 0, "%s: loss of step %d: %.17g and %.17g",
+                      what, i + 1, a->loss[i], b->loss[i]);
     for (int i = 0; i < steps; i++)
-        ck_assert_msg(memcmp(&a->norm[i], &b->norm[i], sizeof a->norm[i]) == 0, "%s: norm of step %d: %.17g and %.17g", what, i + 1,
-                      a->norm[i], b->norm[i]);
+        ck_assert_msg(memcmp(&a->norm[i], &b->norm[i], sizeof a->norm[i]) == 0, "%s: norm of step %d: %.17g and %.17g",
+                      what, i + 1, a->norm[i], b->norm[i]);
 }
 
 static void learns(const run_result *result, int steps)
@@ -25,7 +26,9 @@ static void learns(const run_result *result, int steps)
 /* No accumulation, clipping on: every stage, with and without recomputation, the same losses and norms. */
 static void all_stages_alike(int world, const char *precision, double dropout)
 {
-    run_spec   spec = { .world = world, .stage = 0, .steps = 12, .precision = precision, .dropout = dropout, .prefetch = 1 };
+    run_spec spec = {
+        .world = world, .stage = 0, .steps = 12, .precision = precision, .dropout = dropout, .prefetch = 1
+    };
     run_result first, other;
     run_train(&spec, &first);
     learns(&first, spec.steps);
@@ -36,7 +39,8 @@ static void all_stages_alike(int world, const char *precision, double dropout)
             spec.recompute = unit ? "unit" : "none";
             spec.prefetch  = unit + 1;
             run_train(&spec, &other);
-            snprintf(what, sizeof what, "%s, world %d, stage %d, recompute %s", precision, world, stage, spec.recompute);
+            snprintf(what, sizeof what, "%s, world %d, stage %d, recompute %s", precision, world, stage,
+                     spec.recompute);
             same_bits(&first, &other, spec.steps, what);
         }
 }
@@ -90,8 +94,8 @@ END_TEST
 static void close_losses(const run_result *a, const run_result *b, int steps, double bound, const char *what)
 {
     for (int i = 0; i < steps; i++)
-        ck_assert_msg(fabs(a->loss[i] - b->loss[i]) <= bound * fabs(a->loss[i]), "%s: step %d: %.9g and %.9g", what, i + 1,
-                      a->loss[i], b->loss[i]);
+        ck_assert_msg(fabs(a->loss[i] - b->loss[i]) <= bound * fabs(a->loss[i]), "%s: step %d: %.9g and %.9g", what,
+                      i + 1, a->loss[i], b->loss[i]);
 }
 
 /* With accumulation stages 0, 1 and 2, 3 are pairs of the same bits; the pairs add in another order. */
@@ -123,7 +127,9 @@ END_TEST
 /* Which sample is where does not depend on the world: the same 4 samples a step on 1, 2 and 4 ranks. */
 START_TEST(worlds_agree)
 {
-    run_spec   spec = { .world = 1, .stage = 2, .steps = 10, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1 };
+    run_spec spec = {
+        .world = 1, .stage = 2, .steps = 10, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1
+    };
     run_result one, two, four;
     run_train(&spec, &one);
     spec.world = 2;
@@ -137,5 +143,5 @@ START_TEST(worlds_agree)
 }
 END_TEST
 
-SUITE_MAIN("stages", fp32_alike, bf16_alike, fp16_alike, dropout_alike, odd_worlds_train, accumulation_fp32, accumulation_bf16,
-           worlds_agree)
+SUITE_MAIN("stages", fp32_alike, bf16_alike, fp16_alike, dropout_alike, odd_worlds_train, accumulation_fp32,
+           accumulation_bf16, worlds_agree)

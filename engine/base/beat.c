@@ -16,8 +16,8 @@ cs_beat *cs_beat_own(void)
     if (own)
         return own;
     const char *text = getenv("CSPEED_BEAT_FD");
-    void       *page = text ? mmap(NULL, sizeof(cs_beat), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(text), 0) : MAP_FAILED;
-    own              = page == MAP_FAILED ? &private_beat : page;
+    void *page = text ? mmap(NULL, sizeof(cs_beat), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(text), 0) : MAP_FAILED;
+    own        = page == MAP_FAILED ? &private_beat : page;
     return own;
 }
 

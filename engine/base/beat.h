@@ -1,7 +1,7 @@
 /* beat.h - the record a rank leaves for its launcher: how far it is, and where it waits.
  *
- * The launcher maps one page a rank (memfd, inherited as file descriptor CSPEED_BEAT_FD) and reads it when a rank dies or stalls; without the variable
- * the record is private and costs the same. */
+ * The launcher maps one page a rank (memfd, inherited as file descriptor CSPEED_BEAT_FD) and reads it when a rank dies
+ * or stalls; without the variable the record is private and costs the same. */
 #ifndef CS_BASE_BEAT_H
 #define CS_BASE_BEAT_H
 
@@ -15,7 +15,16 @@ typedef struct {
 } cs_beat;
 
 extern const char *const cs_beat_names[]; /* "", "barrier", "all_reduce", ... */
-enum { CS_BEAT_NONE, CS_BEAT_BARRIER, CS_BEAT_ALL_REDUCE, CS_BEAT_REDUCE_SCATTER, CS_BEAT_ALL_GATHER, CS_BEAT_BROADCAST, CS_BEAT_SEND, CS_BEAT_RECEIVE };
+enum {
+    CS_BEAT_NONE,
+    CS_BEAT_BARRIER,
+    CS_BEAT_ALL_REDUCE,
+    CS_BEAT_REDUCE_SCATTER,
+    CS_BEAT_ALL_GATHER,
+    CS_BEAT_BROADCAST,
+    CS_BEAT_SEND,
+    CS_BEAT_RECEIVE
+};
 
 cs_beat *cs_beat_own(void); /* never NULL */
 void     cs_beat_step(int64_t step);

@@ -1,4 +1,5 @@
-/* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-norm, GELU, tied head. Names and layouts are Hugging Face's. */
+/* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-norm, GELU, tied head. Names and layouts are Hugging
+ * Face's. */
 #include "models/family.h"
 #include "layer/layer.h"
 
@@ -54,8 +55,9 @@ static const cs_key keys[] = {
 static void embed_declare(cs_unit *unit, const void *sizes)
 {
     const gpt2_sizes *s    = sizes;
-    cs_embed_sizes    wide = { s->vocabulary, s->positions, s->width, (float)s->embed_dropout,
-                               { CS_NORMAL, (float)s->init_std } };
+    cs_embed_sizes    wide = {
+           s->vocabulary, s->positions, s->width, (float)s->embed_dropout, { CS_NORMAL, (float)s->init_std }
+    };
     cs_embed_declare(cs_unit_self(unit, sizeof(cs_embed)), unit, "wte", "wpe", &wide);
 }
 
@@ -99,8 +101,8 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
 {
     const block *b = cs_unit_self(unit, sizeof *b);
     cs_tensor    h = cs_pass_like(pass, x), t;
-    t = cs_norm_forward(&b->norm1, pass, x);
-    t = cs_attention_forward(&b->attention, pass, t);
+    t              = cs_norm_forward(&b->norm1, pass, x);
+    t              = cs_attention_forward(&b->attention, pass, t);
     cs_residual_forward(&b->residual1, pass, h, x, t);
     t = cs_norm_forward(&b->norm2, pass, h);
     t = cs_mlp_forward(&b->mlp, pass, t);
@@ -111,9 +113,9 @@ static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
 {
     const block *b  = cs_unit_self(unit, sizeof *b);
     cs_tensor    dh = cs_pass_like(pass, dy), t;
-    t = cs_residual_backward(&b->residual2, pass, dy);
-    t = cs_mlp_backward(&b->mlp, pass, t);
-    t = cs_norm_backward(&b->norm2, pass, t);
+    t               = cs_residual_backward(&b->residual2, pass, dy);
+    t               = cs_mlp_backward(&b->mlp, pass, t);
+    t               = cs_norm_backward(&b->norm2, pass, t);
     cs_op_add(cs_pass_stream(pass), dh, dy, t);
     t = cs_residual_backward(&b->residual1, pass, dh);
     t = cs_attention_backward(&b->attention, pass, t);
@@ -142,8 +144,8 @@ static void head_declare(cs_unit *unit, const void *sizes)
     if (s->tied)
         h->head = (cs_linear){ cs_unit_borrow(unit, given->embed, "wte.weight"), NULL, CS_OUT_IN, s->vocabulary };
     else
-        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary, (cs_init){ CS_NORMAL, (float)s->init_std },
-                          CS_OUT_IN, CS_NO_BIAS);
+        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary,
+                          (cs_init){ CS_NORMAL, (float)s->init_std }, CS_OUT_IN, CS_NO_BIAS);
 }
 
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
@@ -161,8 +163,8 @@ static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor 
 {
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_tensor   t = cs_entropy_backward(pass, dy);
-    t = cs_linear_backward(&h->head, pass, t);
-    t = cs_norm_backward(&h->norm, pass, t);
+    t             = cs_linear_backward(&h->head, pass, t);
+    t             = cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }
 
@@ -174,7 +176,8 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const void *sett
 {
     const gpt2_sizes *s = settings;
     if (s->width % s->heads != 0) {
-        cs_json_fault(doc, path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width, (long long)s->heads);
+        cs_json_fault(doc, path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width,
+                      (long long)s->heads);
         return cs_json_verdict(doc);
     }
     cs_status status = cs_model_new(model, s->width);

@@ -1,4 +1,5 @@
-/* shard.c - gather await release reduce update publish, and opening: what each place makes of each verb (zero.h has the table).
+/* shard.c - gather await release reduce update publish, and opening: what each place makes of each verb (zero.h has the
+ * table).
  *
  * While the engine measures (zero->comm is NULL) nothing is fetched, sent or allocated; pools count. */
 #include "zero/zero.h"
@@ -11,9 +12,9 @@ struct cs_shard {
     cs_unit       *unit;
     cs_pool       *values_pool, *grads_pool;
     int64_t        padded;
-    cs_range       part;  /* of the row this rank owns                            */
-    void          *home;  /* compute dtype: the whole row, or this rank's part    */
-    float         *sum;   /* reduced gradient: the whole row, or the part         */
+    cs_range       part;   /* of the row this rank owns                            */
+    void          *home;   /* compute dtype: the whole row, or this rank's part    */
+    float         *sum;    /* reduced gradient: the whole row, or the part         */
     float         *master; /* by the optimizer's place; inside home in fp32       */
     float         *slots[CS_OPTIM_SLOTS];
     int            users; /* of the gathered whole                                */
@@ -281,8 +282,11 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
             continue;
         if (pieces) {
             int64_t        offset = range.from - optim_from(shard);
-            cs_shard_piece piece  = { entry, { range.from - entry->offset, range.to - entry->offset },
-                                      shard->master + offset, sum_at(shard, range.from), { 0 } };
+            cs_shard_piece piece  = { entry,
+                                      { range.from - entry->offset, range.to - entry->offset },
+                                      shard->master + offset,
+                                      sum_at(shard, range.from),
+                                      { 0 } };
             for (int slot = 0; slot < shard->zero->optimizer.slots; slot++)
                 piece.slots[slot] = shard->slots[slot] + offset;
             pieces[count] = piece;
@@ -300,8 +304,8 @@ void cs_shard_init(cs_shard *shard, uint64_t seed)
     int count = cs_shard_pieces(shard, pieces);
     for (int i = 0; i < count; i++) {
         cs_unit_entry *entry = pieces[i].entry;
-        cs_state_init(stream(shard, CS_COMPUTE), pieces[i].master, entry->param.init, cs_rng_key(seed, entry->full_name),
-                      pieces[i].range.from, cs_range_length(pieces[i].range));
+        cs_state_init(stream(shard, CS_COMPUTE), pieces[i].master, entry->param.init,
+                      cs_rng_key(seed, entry->full_name), pieces[i].range.from, cs_range_length(pieces[i].range));
     }
     free(pieces);
     cs_shard_spread(shard);
@@ -327,7 +331,8 @@ void cs_shard_spread(cs_shard *shard)
             spread_row(shard, shard->slots[i]);
     }
     if (zero->dtype != CS_F32)
-        cs_op_cast(stream(shard, CS_COMPUTE), cs_vector(home_at(shard, optim_from(shard)), zero->dtype, optim_count(shard)),
+        cs_op_cast(stream(shard, CS_COMPUTE),
+                   cs_vector(home_at(shard, optim_from(shard)), zero->dtype, optim_count(shard)),
                    cs_vector(shard->master, CS_F32, optim_count(shard)));
     if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
         spread_values(shard);
