@@ -65,8 +65,8 @@ void cs_backward_ascend(cs_engine *engine)
 void cs_backward(cs_engine *engine)
 {
     cs_forward_expect(engine, CS_EXPECT_BACKWARD, "cs_backward");
-    double started = cs_report_now();
+    double started = cs_clock_seconds();
     cs_backward_ascend(engine);
     engine->phase = CS_EXPECT_STEP;
-    engine->seconds.backward += cs_report_now() - started;
+    engine->seconds.backward += cs_clock_seconds() - started;
 }

@@ -2,6 +2,7 @@
 #ifndef CS_ENGINE_H
 #define CS_ENGINE_H
 
+#include "base/clock.h"
 #include "config/config.h"
 #include "models/models.h"
 #include "unit/pass.h"
@@ -76,7 +77,6 @@ void cs_backward_ascend(cs_engine *engine);
 /* measure.c: walks the list on the dry device, so that all memory can be taken at once */
 cs_status cs_measure_run(cs_engine *engine);
 
-double  cs_report_now(void); /* report.c: seconds of a steady clock */
 void    cs_report_step(cs_engine *engine);
 int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of this micro-batch's sample b */
 

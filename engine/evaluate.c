@@ -31,7 +31,7 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_evaluate");
     cs_forward_settle(engine);
-    double started = cs_report_now(), flops = cs_device_flops(engine->device);
+    double started = cs_clock_seconds(), flops = cs_device_flops(engine->device);
     for (int64_t round = 0; round < rounds; round++) {
         int64_t  lane  = round * engine->world.size + engine->world.rank;
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
@@ -40,7 +40,7 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
     cs_walk_settle(engine);
     cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
     *loss = all.rows ? cs_exact_value(&all.sum) / (double)all.rows : (double)NAN;
-    engine->started += cs_report_now() - started; /* not the step's time */
+    engine->started += cs_clock_seconds() - started; /* not the step's time */
     engine->flops_before += cs_device_flops(engine->device) - flops;
     return CS_OK;
 }

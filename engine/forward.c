@@ -106,7 +106,7 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_forward");
     cs_forward_settle(engine);
     check_batch(engine, batch);
-    double   started = cs_report_now();
+    double   started = cs_clock_seconds();
     uint64_t seed    = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
     if (engine->micro == 0) {
         engine->loss_sum          = (cs_exact){ 0 };
@@ -121,5 +121,5 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
     engine->loss_rows_counted += count_targets(engine, batch->targets);
     engine->phase = CS_EXPECT_BACKWARD;
-    engine->seconds.forward += cs_report_now() - started;
+    engine->seconds.forward += cs_clock_seconds() - started;
 }

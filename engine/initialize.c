@@ -123,7 +123,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_shards(engine));
     engine->metrics.loss       = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
-    engine->started            = cs_report_now();
+    engine->started            = cs_clock_seconds();
     return CS_OK;
 }
 

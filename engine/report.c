@@ -2,15 +2,6 @@
 #include "engine.h"
 #include "base/log.h"
 
-#include <time.h>
-
-double cs_report_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void print_lines(const cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
@@ -46,14 +37,14 @@ cs_memory cs_memory_of(const cs_engine *engine)
 void cs_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
-    double      now = cs_report_now(), flops = cs_device_flops(engine->device);
+    double      now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
     double      rows           = (double)(engine->settings->train_batch_size * engine->length);
     double      roof           = cs_device_roof(engine->device, engine->zero.dtype); /* measured now, the first time */
     metrics->step_seconds      = now - engine->started;
     metrics->tokens_per_second = rows / metrics->step_seconds;
     metrics->peak_share        = roof > 0 ? (flops - engine->flops_before) / (roof * metrics->step_seconds) : 0;
     metrics->epoch             = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
-    engine->started            = cs_report_now();
+    engine->started            = cs_clock_seconds();
     engine->flops_before       = flops;
     print_lines(engine);
 }

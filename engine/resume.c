@@ -139,7 +139,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        (long long)engine->micro);
     cs_walk_settle(engine);
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
-    double                started = cs_report_now();
+    double                started = cs_clock_seconds();
     piece_list            list    = { 0 };
     cs_checkpoint_content content = {
         .tag          = tag ? tag : automatic,
@@ -162,7 +162,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
     json_decref((json_t *)(uintptr_t)content.provenance);
-    engine->started += cs_report_now() - started; /* not the step's time */
+    engine->started += cs_clock_seconds() - started; /* not the step's time */
     return status;
 }
 
@@ -258,6 +258,6 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     }
     drop(&list);
     cs_checkpoint_close(reader);
-    engine->started = cs_report_now();
+    engine->started = cs_clock_seconds();
     return status;
 }

@@ -80,10 +80,10 @@ static void judge_scale(cs_engine *engine, bool skip)
 bool cs_step(cs_engine *engine)
 {
     cs_forward_expect(engine, CS_EXPECT_STEP, "cs_step");
-    double started = cs_report_now();
+    double started = cs_clock_seconds();
     engine->phase  = CS_EXPECT_FORWARD;
     if (++engine->micro < engine->settings->accumulation) {
-        engine->seconds.step += cs_report_now() - started;
+        engine->seconds.step += cs_clock_seconds() - started;
         return false;
     }
     engine->micro = 0;
@@ -108,7 +108,7 @@ bool cs_step(cs_engine *engine)
     if (!skip)
         update(engine, factor * clip_factor(norm, engine->settings->gradient_clipping));
     judge_scale(engine, skip);
-    engine->seconds.step += cs_report_now() - started;
+    engine->seconds.step += cs_clock_seconds() - started;
     engine->last_seconds = engine->seconds;
     cs_report_step(engine);
     cs_beat_step(metrics->step);

@@ -260,6 +260,16 @@ const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const ch
     return bsearch(&wanted, manifest->tensors, (size_t)manifest->tensor_count, sizeof wanted, by_name);
 }
 
+cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)
+{
+    if (status == CS_NOT_FOUND)
+        return cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+    if (status == CS_OK && bytes != file->bytes)
+        return cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued", path,
+                       (long long)bytes, (long long)file->bytes);
+    return status;
+}
+
 cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory)
 {
     for (int64_t i = 0; i < manifest->file_count; i++) {
@@ -267,12 +277,7 @@ cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *direc
         char                   *path   = cs_files_join(directory, file->name);
         int64_t                 bytes  = 0;
         cs_status               status = cs_files_size(&bytes, path);
-        if (status == CS_NOT_FOUND)
-            status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
-        else if (status == CS_OK && bytes != file->bytes)
-            status =
-                cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
-                        path, (long long)bytes, (long long)file->bytes);
+        status = cs_manifest_judge_file(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

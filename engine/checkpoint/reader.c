@@ -60,12 +60,7 @@ static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, 
         char                   *path = cs_files_join(reader->path, file->name);
         int64_t                 bytes;
         cs_status               status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
-        if (status == CS_NOT_FOUND)
-            status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
-        else if (status == CS_OK && bytes != file->bytes)
-            status =
-                cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
-                        path, (long long)bytes, (long long)file->bytes);
+        status = cs_manifest_judge_file(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

@@ -1,5 +1,6 @@
 /* comm.c - the front door of the collectives: choose a transport, check, count, keep the beat. */
 #include "comm/transport.h"
+#include "base/clock.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -7,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HEAP_ALIGNMENT = 4096 };
@@ -105,25 +105,18 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
     return memory;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static double begin(cs_comm *comm, int beat)
 {
     CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* two threads in one comm */
     comm->doing = beat;
     cs_beat_enter(beat);
-    return now();
+    return cs_clock_seconds();
 }
 
 static void end(cs_comm *comm, double begun, uint64_t bytes)
 {
     cs_beat_leave();
-    comm->traffic.seconds += now() - begun;
+    comm->traffic.seconds += cs_clock_seconds() - begun;
     comm->traffic.bytes += bytes;
     comm->traffic.calls++;
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);

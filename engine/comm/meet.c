@@ -1,5 +1,6 @@
 /* meet.c - how the ranks of one host first meet: rank 0's side and the others'. */
 #include "comm/meet.h"
+#include "base/clock.h"
 #include "comm/wire.h"
 
 #include <errno.h>
@@ -105,9 +106,9 @@ static cs_status name_missing(const party *host, double seconds)
 
 static cs_status await_all(party *host, double seconds)
 {
-    double end = cs_wire_now() + seconds;
+    double end = cs_clock_seconds() + seconds;
     while (host->missing > 0) {
-        double left = end - cs_wire_now();
+        double left = end - cs_clock_seconds();
         if (left <= 0)
             return name_missing(host, seconds);
         int count      = host->visitor_count;
@@ -135,7 +136,7 @@ static cs_status hand_over(const party *host, const visitor *guest, double end)
     for (int i = 0; i < host->world->size; i++) {
         cs_wire_message message = { .sort = CS_WIRE_GUEST, .rank = i, .bytes = *host->bytes };
         while (i != guest->rank && !cs_wire_send(guest->socket, &message, &host->guests[i])) {
-            if ((errno != EAGAIN && errno != ETOOMANYREFS) || cs_wire_now() > end)
+            if ((errno != EAGAIN && errno != ETOOMANYREFS) || cs_clock_seconds() > end)
                 return cs_fail_errno(CS_NO_PEER, errno, "rank %d was lost while the ranks met", guest->rank);
             pause_briefly();
         }
@@ -157,7 +158,7 @@ static cs_status host_all(party *host, double seconds)
     host->listener = -1;
     for (int i = 0; i < host->visitor_count; i++)
         if (host->visitors[i].rank >= 0)
-            CS_TRY(hand_over(host, &host->visitors[i], cs_wire_now() + seconds));
+            CS_TRY(hand_over(host, &host->visitors[i], cs_clock_seconds() + seconds));
     return CS_OK;
 }
 
@@ -191,7 +192,7 @@ typedef enum { MET, AGAIN, FAILED } outcome;
 static outcome listen_to_host(int socket, const cs_world *world, double end, uint64_t *bytes, cs_guest *guests)
 {
     for (int got = 0; got < world->size - 1;) {
-        double          left = end - cs_wire_now();
+        double          left = end - cs_clock_seconds();
         struct pollfd   wait = { socket, POLLIN, 0 };
         cs_wire_message message;
         cs_guest        brought;
@@ -230,7 +231,7 @@ static outcome visit(const cs_world *world, double seconds, uint64_t *bytes, cs_
                 world->port);
         result = FAILED;
     } else if (cs_wire_send(socket, &hello, &guests[world->rank])) {
-        result = listen_to_host(socket, world, cs_wire_now() + seconds + 2, bytes, guests);
+        result = listen_to_host(socket, world, cs_clock_seconds() + seconds + 2, bytes, guests);
     }
     for (int i = 0; i < world->size && result == AGAIN; i++)
         if (i != world->rank)
@@ -241,13 +242,13 @@ static outcome visit(const cs_world *world, double seconds, uint64_t *bytes, cs_
 
 static cs_status meet_as_guest(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
 {
-    double end = cs_wire_now() + seconds;
+    double end = cs_clock_seconds() + seconds;
     do {
         outcome result = visit(world, seconds, bytes, guests);
         if (result != AGAIN)
             return result == MET ? CS_OK : CS_NO_PEER;
         pause_briefly();
-    } while (cs_wire_now() < end);
+    } while (cs_clock_seconds() < end);
     return cs_fail(CS_NO_PEER,
                    "rank 0 did not come within %g seconds: start all ranks of this host with the same "
                    "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAGIC = 0x43535031, BACKLOG = 128, DESCRIPTORS = 2 };
@@ -16,13 +15,6 @@ typedef union {
     struct cmsghdr header;
     char           room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 } control;
-
-double cs_wire_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* The abstract name begins with a zero byte and ends with its length. */
 static socklen_t name_of(struct sockaddr_un *name, const cs_world *world)

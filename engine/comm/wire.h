@@ -14,7 +14,6 @@ typedef struct {
     char     text[512]; /* of a refusal; empty otherwise */
 } cs_wire_message;
 
-double cs_wire_now(void); /* seconds of CLOCK_MONOTONIC */
 
 /* A listening (or, if not, a connected) socket of this world's name; -1 and errno on failure. */
 int cs_wire_listen(const cs_world *world);

@@ -280,18 +280,15 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
         cs_range       range = cs_range_overlap(shard->part, (cs_range){ entry->offset, entry->offset + entry->count });
         if (cs_range_length(range) == 0)
             continue;
-        if (pieces) {
-            int64_t        offset = range.from - optim_from(shard);
-            cs_shard_piece piece  = { entry,
-                                      { range.from - entry->offset, range.to - entry->offset },
-                                      shard->master + offset,
-                                      sum_at(shard, range.from),
-                                      { 0 } };
-            for (int slot = 0; slot < shard->zero->optimizer.slots; slot++)
-                piece.slots[slot] = shard->slots[slot] + offset;
-            pieces[count] = piece;
-        }
-        count++;
+        int64_t        offset = range.from - optim_from(shard);
+        cs_shard_piece piece  = { entry,
+                                  { range.from - entry->offset, range.to - entry->offset },
+                                  shard->master + offset,
+                                  sum_at(shard, range.from),
+                                  { 0 } };
+        for (int slot = 0; slot < shard->zero->optimizer.slots; slot++)
+            piece.slots[slot] = shard->slots[slot] + offset;
+        pieces[count++] = piece;
     }
     return count;
 }

@@ -110,7 +110,7 @@ typedef struct {
     float         *gradient;
     float         *slots[CS_OPTIM_SLOTS];
 } cs_shard_piece;
-int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* returns how many; pieces NULL: counts */
+int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a parameter; returns how many */
 
 /* ---- plan.c: the memory of a run, before it runs ---- */
 

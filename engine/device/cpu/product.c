@@ -6,11 +6,11 @@
  * which are panels small one way. WIDENED: oneDNN's sgemm, on fp32 copies of 16-bit operands. A 16-bit c is made a
  * strip at a time. */
 #include "device/cpu/cpu.h"
+#include "base/clock.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/gemm.h"
 
 #include <math.h>
-#include <time.h>
 
 enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
 
@@ -250,13 +250,6 @@ void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 
 /* ---- the roof ---- */
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 double cs_cpu_roof(cs_device *device, cs_dtype dtype)
 {
     enum { SIDE = 1056 }; /* rows of a power of two of bytes would share cache sets */
@@ -268,11 +261,11 @@ double cs_cpu_roof(cs_device *device, cs_dtype dtype)
         matrix[i] = cs_matrix(memory[i], dtype, SIDE, SIDE);
         cs_cpu_fill(device, matrix[i], 0.5f);
     }
-    double best = INFINITY, begin = seconds();
-    for (int round = 0; round < 3 || seconds() - begin < 0.05; round++) {
-        double from = seconds();
+    double best = INFINITY, begin = cs_clock_seconds();
+    for (int round = 0; round < 3 || cs_clock_seconds() - begin < 0.05; round++) {
+        double from = cs_clock_seconds();
         cs_cpu_product(device, &(cs_product){ .c = matrix[0], .a = matrix[1], .b = matrix[2] });
-        best = fmin(best, seconds() - from);
+        best = fmin(best, cs_clock_seconds() - from);
     }
     for (int i = 0; i < 3; i++)
         cs_device_free(device, memory[i]);
