@@ -27,19 +27,17 @@ typedef struct {
     char  sentence[SENTENCE_BYTES]; /* written by the child */
 } child;
 
-/* A port that nobody has at this moment; it only serves as a name unless ranks meet over TCP. */
-static cs_status find_port(int *port)
+/* Rank 0 inherits the socket, so that nobody takes the port between finding it and meeting at it. */
+static cs_status listen_somewhere(int *listener, int *port)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET };
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t          length  = sizeof address;
-    int                probe   = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool               found   = probe >= 0 && bind(probe, (struct sockaddr *)&address, length) == 0 &&
-                 getsockname(probe, (struct sockaddr *)&address, &length) == 0;
-    int error = errno;
-    if (probe >= 0)
-        close(probe);
+    *listener                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*listener < 0 || bind(*listener, (struct sockaddr *)&address, length) < 0 ||
+        listen(*listener, SOMAXCONN) < 0 || getsockname(*listener, (struct sockaddr *)&address, &length) < 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "no free port for the ranks to meet at");
     *port = ntohs(address.sin_port);
-    return found ? CS_OK : cs_fail_errno(CS_IO_ERROR, error, "no free port for the ranks to meet at");
+    return CS_OK;
 }
 
 static void set_number(const char *name, long long value)
@@ -49,7 +47,7 @@ static void set_number(const char *name, long long value)
     setenv(name, text, 1);
 }
 
-static void set_world(int rank, int ranks, int port, const char *job)
+static void set_world(int rank, int ranks, int listener, int port, const char *job)
 {
     set_number("RANK", rank);
     set_number("WORLD_SIZE", ranks);
@@ -58,6 +56,11 @@ static void set_world(int rank, int ranks, int port, const char *job)
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     set_number("MASTER_PORT", port);
     setenv("CSPEED_JOB_ID", job, 1);
+    unsetenv("CSPEED_MASTER_FD");
+    if (rank == 0)
+        set_number("CSPEED_MASTER_FD", listener);
+    else
+        close(listener);
     unsetenv("CSPEED_BEAT_FD"); /* the parent's own record */
     unsetenv("CSPEED_BOUND");   /* the ranks share what this process may use */
 }
@@ -71,13 +74,11 @@ static _Noreturn void be_rank(child *self, int (*run)(void *), void *argument)
     _exit(code == 0 ? 0 : code & 0xff ? code & 0xff : 1);
 }
 
-static cs_status start(child *children, int ranks, int (*run)(void *), void *argument)
+static cs_status start(child *children, int ranks, int listener, int port, int (*run)(void *), void *argument)
 {
     struct timespec now;
     char            job[64];
-    int             port   = 0;
     pid_t           parent = getpid();
-    CS_TRY(find_port(&port));
     clock_gettime(CLOCK_MONOTONIC, &now);
     snprintf(job, sizeof job, "spawn-%d-%lld", (int)parent, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
     fflush(NULL); /* or each child would write it again */
@@ -91,7 +92,7 @@ static cs_status start(child *children, int ranks, int (*run)(void *), void *arg
                 _exit(1); /* the parent died before we asked to be told */
             cs_fail(CS_OK, "%s", "");
             cs_log_open(CS_LOG_INFO, i);
-            set_world(i, ranks, port, job);
+            set_world(i, ranks, listener, port, job);
             be_rank(&children[i], run, argument);
         }
         children[i].pid = pid;
@@ -169,7 +170,12 @@ cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument)
     child *children = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (children == MAP_FAILED)
         return cs_fail_errno(CS_NO_MEMORY, errno, "no memory for %d ranks", ranks);
-    cs_status status = start(children, ranks, run, argument);
+    int       listener, port = 0;
+    cs_status status = listen_somewhere(&listener, &port);
+    if (status == CS_OK)
+        status = start(children, ranks, listener, port, run, argument);
+    if (listener >= 0)
+        close(listener);
     if (status == CS_OK)
         status = wait_for_all(children, ranks);
     end_all(children, ranks);

@@ -1,7 +1,7 @@
 /* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and
  * peers.
  *
- *     bench_comm [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] [--peers]
+ *     bench_comm [--kind shm|tcp] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] [--peers]
  *
  * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
  * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
@@ -26,8 +26,9 @@ enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 1
 static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
 
 typedef struct {
-    size_t smallest, largest;
-    double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
+    size_t      smallest, largest;
+    const char *kind;
+    double      seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
 static size_t size_at(int index)
@@ -136,12 +137,13 @@ static void measure_all(results *into, cs_comm *comm)
 
 static int run(void *argument)
 {
-    cs_world world;
-    cs_comm *comm = NULL;
+    const results *wish = argument;
+    cs_world       world;
+    cs_comm       *comm = NULL;
     if (cs_world_read(&world) != CS_OK)
         return 1;
     pin(world.rank);
-    if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = "shm" }) != CS_OK)
+    if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind }) != CS_OK)
         return 1;
     measure_all(argument, comm);
     cs_comm_close(comm);
@@ -206,8 +208,8 @@ static void cell(double seconds, size_t bytes)
 
 static void print(const results *all, int ranks)
 {
-    printf("\n%d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", ranks, "", "bytes",
-           "in place", "staged", "of copy", "OpenMPI", "Gloo", "best peer");
+    printf("\n%s, %d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", all->kind, ranks,
+           "", "bytes", "in place", "staged", "of copy", "OpenMPI", "Gloo", "best peer");
     for (int row = 0; row < ROW_COUNT; row++)
         for (int i = 0; i < SIZE_COUNT; i++) {
             if (!wanted(all, i))
@@ -267,9 +269,12 @@ int main(int count, char **words)
     if (page == MAP_FAILED)
         return 1;
     page->largest = size_at(SIZE_COUNT - 1);
+    page->kind    = "shm";
     for (int i = 1; i < count; i++) {
         if (strcmp(words[i], "--peers") == 0)
             peers = true;
+        else if (strcmp(words[i], "--kind") == 0 && i + 1 < count)
+            page->kind = words[++i];
         else if (strcmp(words[i], "--ranks") == 0 && i + 1 < count)
             ranks = atoi(words[++i]);
         else if (strcmp(words[i], "--rounds") == 0 && i + 1 < count)
@@ -279,8 +284,10 @@ int main(int count, char **words)
         else if (strcmp(words[i], "--largest") == 0 && i + 1 < count)
             page->largest = (size_t)atoll(words[++i]);
         else
-            return fprintf(stderr,
-                           "bench_comm [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] [--peers]\n"),
+            return fprintf(
+                       stderr,
+                       "bench_comm [--kind shm|tcp] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] "
+                       "[--peers]\n"),
                    2;
     }
     if (rounds < 1 || rounds > MOST_ROUNDS || ranks < 0 || ranks > MOST_RANKS)

@@ -4,6 +4,7 @@
 #include "base/range.h"
 #include "comm/comm.h"
 #include "comm/fold.h"
+#include "sums.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -19,20 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A rank's function returns 1 with the sentence when something is not as it should be. */
-#define EXPECT(condition, ...)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            cs_fail(CS_IO_ERROR, __VA_ARGS__);                                                                         \
-            return 1;                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
-#define SHOULD(call) EXPECT((call) == CS_OK, "%s", cs_error())
-
-enum { HEAP = 256 << 20, LARGE = (1 << 20) + 3, MOST_RANKS = 8 };
-
-static const char *const dtype_names[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
+enum { HEAP = 256 << 20, LARGE = (1 << 20) + 3, MOST_RANKS = SUMS_RANKS };
 
 static cs_status open_world(cs_comm **comm, const char *kind)
 {
@@ -41,202 +29,12 @@ static cs_status open_world(cs_comm **comm, const char *kind)
     return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = kind, .heap_bytes = HEAP, .timeout_seconds = 60 });
 }
 
-/* ---- values and what becomes of them ---------------------------------------------------------- */
-
-typedef struct {
-    float   real;
-    int64_t whole;
-} number;
-
-static bool is_real(cs_dtype dtype)
-{
-    return dtype == CS_F32 || dtype == CS_BF16 || dtype == CS_F16;
-}
-
-static void put(void *data, int64_t at, cs_dtype dtype, number value)
-{
-    size_t   bytes = cs_dtype_bytes(dtype);
-    uint16_t half  = dtype == CS_BF16 ? cs_float_to_bf16(value.real) : cs_float_to_f16(value.real);
-    void    *from  = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
-    memcpy((char *)data + (size_t)at * bytes, from, bytes);
-}
-
-static number get(const void *data, int64_t at, cs_dtype dtype)
-{
-    const char *from  = (const char *)data + (size_t)at * cs_dtype_bytes(dtype);
-    number      value = { 0 };
-    uint16_t    half  = 0;
-    int32_t     word  = 0;
-    switch (dtype) {
-    case CS_F32:
-        memcpy(&value.real, from, sizeof value.real);
-        break;
-    case CS_I32:
-        memcpy(&word, from, sizeof word);
-        value.whole = word;
-        break;
-    case CS_I64:
-        memcpy(&value.whole, from, sizeof value.whole);
-        break;
-    case CS_U8:
-        value.whole = *(const uint8_t *)from;
-        break;
-    default:
-        memcpy(&half, from, sizeof half);
-        value.real = dtype == CS_BF16 ? cs_bf16_to_float(half) : cs_f16_to_float(half);
-    }
-    return value;
-}
-
-/* Element `at` of a rank's vector: bits that look random, as this dtype can hold them. */
-static number value_of(int rank, int64_t at, int salt, cs_dtype dtype)
-{
-    uint64_t bits = (uint64_t)at * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xbf58476d1ce4e5b9u + (uint64_t)salt * 7919;
-    bits          = (bits ^ bits >> 31) * 0x94d049bb133111ebu;
-    bits ^= bits >> 29;
-    uint64_t held[1] = { 0 };
-    put(held, 0, dtype, (number){ (float)((double)(int32_t)bits * 0x1p-29), (int64_t)bits });
-    return get(held, 0, dtype);
-}
-
-static void fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype)
-{
-    for (int64_t i = 0; i < count; i++)
-        put(data, i, dtype, value_of(rank, first + i, salt, dtype));
-}
-
-static number combine(number a, number b, cs_dtype dtype, cs_reduce_op op)
-{
-    if (is_real(dtype))
-        return (number){ .real = op == CS_SUM                          ? a.real + b.real
-                                 : (op == CS_MIN) == (a.real < b.real) ? a.real
-                                                                       : b.real };
-    if (op == CS_SUM) {
-        uint64_t held[1] = { 0 };
-        put(held, 0, dtype, (number){ .whole = (int64_t)((uint64_t)a.whole + (uint64_t)b.whole) });
-        return get(held, 0, dtype);
-    }
-    return (op == CS_MIN) == (a.whole < b.whole) ? a : b;
-}
-
-/* The tree, level by level: pairs, then pairs of those, an odd one carried up. */
-static number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_reduce_op op)
-{
-    number level[MOST_RANKS];
-    for (int i = 0; i < ranks; i++)
-        level[i] = value_of(i, at, salt, dtype);
-    for (int left = ranks; left > 1; left = (left + 1) / 2) {
-        for (int i = 0; i < left / 2; i++)
-            level[i] = combine(level[2 * i], level[2 * i + 1], dtype, op);
-        if (left % 2)
-            level[left / 2] = level[left - 1];
-    }
-    return level[0];
-}
-
-static int expect_sums(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
-                       cs_reduce_op op, const char *what)
-{
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t held[1] = { 0 };
-        size_t   bytes   = cs_dtype_bytes(dtype);
-        put(held, 0, dtype, tree_of(first + i, ranks, salt, dtype, op));
-        EXPECT(memcmp(held, (const char *)data + (size_t)i * bytes, bytes) == 0,
-               "%s of %s, op %d: element %lld of %lld is %g or %lld", what, dtype_names[dtype], (int)op, (long long)i,
-               (long long)count, (double)get(data, i, dtype).real, (long long)get(data, i, dtype).whole);
-    }
-    return 0;
-}
-
-/* ---- each collective -------------------------------------------------------------------------- */
-
-/* Where vectors lie: shared (in place), private (staged), or private but not at an aligned address. */
-typedef struct {
-    const char *name;
-    char       *big, *small; /* room for the whole, room for a part */
-} place;
-
-static int try_sums(cs_comm *comm, place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op)
-{
-    int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
-    fill(where.big, count, 0, rank, salt, dtype);
-    cs_comm_all_reduce(comm, where.big, count, dtype, op);
-    if (expect_sums(where.big, count, 0, size, salt, dtype, op, where.name))
-        return 1;
-    fill(where.big, size * count, 0, rank, salt + 1, dtype);
-    cs_comm_reduce_scatter(comm, where.small, where.big, count, dtype, op);
-    if (expect_sums(where.small, count, rank * count, size, salt + 1, dtype, op, where.name))
-        return 1;
-    fill(where.big, size * count, 0, rank, salt + 2, dtype);
-    void *part = where.big + (size_t)(rank * count) * cs_dtype_bytes(dtype);
-    cs_comm_reduce_scatter(comm, part, where.big, count, dtype, op);
-    if (expect_sums(part, count, rank * count, size, salt + 2, dtype, op, where.name))
-        return 1;
-    cs_comm_all_gather(comm, where.big, part, count, dtype); /* and now it is the all_reduce of the same values */
-    return expect_sums(where.big, size * count, 0, size, salt + 2, dtype, op, where.name);
-}
-
-static int expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
-                         const char *what)
-{
-    for (int64_t i = 0; i < count; i++) {
-        number is = get(data, i, dtype), should = value_of(rank, first + i, salt, dtype);
-        EXPECT(is.whole == should.whole && cs_float_bits(is.real) == cs_float_bits(should.real),
-               "%s of %s from rank %d: element %lld of %lld is wrong", what, dtype_names[dtype], rank, (long long)i,
-               (long long)count);
-    }
-    return 0;
-}
-
-static int try_copies(cs_comm *comm, place where, int64_t count, int salt, cs_dtype dtype)
-{
-    int    rank = cs_comm_rank(comm), size = cs_comm_size(comm), root = salt % size;
-    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    fill(where.small, count, 0, rank, salt, dtype);
-    memset(where.big, 0xaa, (size_t)size * bytes);
-    cs_comm_all_gather(comm, where.big, where.small, count, dtype);
-    for (int i = 0; i < size; i++)
-        if (expect_values(where.big + (size_t)i * bytes, count, 0, i, salt, dtype, where.name))
-            return 1;
-    fill(where.small, count, 0, rank, salt + 3, dtype);
-    cs_comm_broadcast(comm, where.small, count, dtype, root);
-    return expect_values(where.small, count, 0, root, salt + 3, dtype, where.name);
-}
-
-static int try_count(cs_comm *comm, const place *places, size_t place_count, int64_t count, bool thorough)
-{
-    for (size_t p = 0; p < place_count; p++)
-        for (int dtype = CS_F32; dtype <= CS_U8; dtype++) {
-            int salt = (int)count * 31 + dtype * 5 + (int)p;
-            for (int op = CS_SUM; op <= (thorough ? CS_MAX : CS_SUM); op++)
-                if (try_sums(comm, places[p], count, salt + op, (cs_dtype)dtype, (cs_reduce_op)op))
-                    return 1;
-            if (try_copies(comm, places[p], count, salt, (cs_dtype)dtype))
-                return 1;
-        }
-    return 0;
-}
-
 static int each_collective(void *argument)
 {
     const char *kind = argument;
     cs_comm    *comm = NULL;
     SHOULD(open_world(&comm, kind));
-    int    size = cs_comm_size(comm);
-    size_t room = (size_t)size * 10008 * 8;
-    char  *lone = malloc(2 * room + 8);
-    char  *big = cs_comm_alloc(comm, room), *small = cs_comm_alloc(comm, room);
-    place  all[] = { { "in place", big, small },
-                     { "staged", lone, lone + room },
-                     { "mixed", lone, small },
-                     { "mixed the other way", big, lone + room },
-                     { "staged askew", lone + 8, lone + room + 8 } };
-    EXPECT(lone, "no memory");
-    int64_t counts[] = { 0, 1, 2, size - 1, size, 3, 31, 257, 1021, 4099, 10007 };
-    int     failed   = 0;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts && !failed; i++)
-        failed = try_count(comm, all, counts[i] < 1000 ? sizeof all / sizeof *all : 2, counts[i], counts[i] < 300);
-    free(lone);
+    int failed = sums_try_each(comm, 10007);
     cs_comm_close(comm);
     return failed;
 }
@@ -254,16 +52,16 @@ static int large_collectives(void *argument)
     (void)argument;
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, "shm"));
-    int    size = cs_comm_size(comm), failed = 0;
-    size_t room  = (size_t)size * LARGE * 4;
-    char  *lone  = malloc(2 * room);
-    place  all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
-                     { "staged", lone, lone + room } };
+    int        size = cs_comm_size(comm), failed = 0;
+    size_t     room  = (size_t)size * LARGE * 4;
+    char      *lone  = malloc(2 * room);
+    sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
+                         { "staged", lone, lone + room } };
     EXPECT(lone, "no memory");
     for (int p = 0; p < 2 && !failed; p++)
-        failed = try_sums(comm, all[p], LARGE, 11, CS_F32, CS_SUM) ||
-                 (size == 2 && try_sums(comm, all[p], LARGE, 13, CS_BF16, CS_SUM)) ||
-                 try_copies(comm, all[p], LARGE, 17, CS_I32);
+        failed = sums_try(comm, all[p], LARGE, 11, CS_F32, CS_SUM) ||
+                 (size == 2 && sums_try(comm, all[p], LARGE, 13, CS_BF16, CS_SUM)) ||
+                 sums_try_copies(comm, all[p], LARGE, 17, CS_I32);
     free(lone);
     cs_comm_close(comm);
     return failed;
@@ -289,11 +87,11 @@ static int disagreeing_places(void *argument)
     EXPECT(lone, "no memory");
     int failed = 0;
     for (int odd = 0; odd <= size && !failed; odd++) {
-        place where = { "disagreeing", rank == odd ? lone : big, rank == odd ? lone + room : small };
-        failed      = try_sums(comm, where, COUNT, odd, CS_F32, CS_SUM) || try_copies(comm, where, COUNT, odd, CS_F32);
-        place cross = { "crosswise", rank == odd ? small : big, rank == odd ? big : small };
-        failed      = failed || try_sums(comm, cross, COUNT, odd + 50, CS_F32, CS_SUM) ||
-                 try_copies(comm, cross, COUNT, odd + 50, CS_F32);
+        sums_place where = { "disagreeing", rank == odd ? lone : big, rank == odd ? lone + room : small };
+        failed = sums_try(comm, where, COUNT, odd, CS_F32, CS_SUM) || sums_try_copies(comm, where, COUNT, odd, CS_F32);
+        sums_place cross = { "crosswise", rank == odd ? small : big, rank == odd ? big : small };
+        failed           = failed || sums_try(comm, cross, COUNT, odd + 50, CS_F32, CS_SUM) ||
+                 sums_try_copies(comm, cross, COUNT, odd + 50, CS_F32);
     }
     free(lone);
     cs_comm_close(comm);
@@ -332,10 +130,10 @@ START_TEST(halves_round_as_everywhere)
             }
             cs_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
             for (int i = 0; i < 8; i++) {
-                float    sum    = get(a, i, dtypes[d]).real + get(b, i, dtypes[d]).real;
+                float    sum    = sums_get(a, i, dtypes[d]).real + sums_get(b, i, dtypes[d]).real;
                 uint16_t should = dtypes[d] == CS_BF16 ? cs_float_to_bf16(sum) : cs_float_to_f16(sum);
-                ck_assert_msg(isnan(sum) ? isnan(get(out, i, dtypes[d]).real) : out[i] == should,
-                              "%s: %04x + %04x is %04x", dtype_names[dtypes[d]], a[i], b[i], out[i]);
+                ck_assert_msg(isnan(sum) ? isnan(sums_get(out, i, dtypes[d]).real) : out[i] == should,
+                              "%s: %04x + %04x is %04x", d ? "f16" : "bf16", a[i], b[i], out[i]);
             }
         }
 }
@@ -388,11 +186,11 @@ static int pass_messages(void *argument)
     EXPECT(data && got, "no memory");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         size_t bytes = lengths[i];
-        fill(data, (int64_t)bytes, 0, rank, (int)i, CS_U8);
+        sums_fill(data, (int64_t)bytes, 0, rank, (int)i, CS_U8);
         if (rank == 0)
             cs_comm_send(comm, data, bytes, next);
         cs_comm_receive(comm, got, bytes, last);
-        if (expect_values(got, (int64_t)bytes, 0, last, (int)i, CS_U8, "message"))
+        if (sums_expect_values(got, (int64_t)bytes, 0, last, (int)i, CS_U8, "message"))
             return 1;
         if (rank != 0)
             cs_comm_send(comm, data, bytes, next);
@@ -426,7 +224,7 @@ static int count_traffic(void *argument)
     SHOULD(open_world(&comm, "auto"));
     uint64_t others = (uint64_t)cs_comm_size(comm) - 1;
     float    data[4 * 30], part[30];
-    fill(data, 4 * 30, 0, 0, 0, CS_F32);
+    sums_fill(data, 4 * 30, 0, 0, 0, CS_F32);
     cs_comm_reduce_scatter(comm, part, data, 30, CS_F32, CS_SUM);
     cs_comm_all_gather(comm, data, part, 30, CS_F32);
     cs_comm_traffic traffic = cs_comm_counters(comm);
@@ -726,7 +524,8 @@ START_TEST(unfit_kinds_are_refused)
 {
     cs_comm *comm = NULL;
     cs_world two  = { .size = 2, .local_size = 1, .port = 29500 };
-    ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "auto" }), CS_UNSUPPORTED);
+    ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "auto" }), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "set both for all ranks") != NULL, "%s", cs_error()); /* MASTER_ADDR, _PORT */
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "shm" }), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "self" }), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "pigeon" }), CS_BAD_CONFIG);

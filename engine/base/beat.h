@@ -1,7 +1,8 @@
 /* beat.h - the record a rank leaves for its launcher: how far it is, and where it waits.
  *
- * The launcher maps one page a rank (memfd, inherited as file descriptor CSPEED_BEAT_FD) and reads it when a rank dies
- * or stalls; without the variable the record is private and costs the same. */
+ * The launcher maps a memfd a rank (inherited as file descriptor CSPEED_BEAT_FD) and reads it when a rank dies or
+ * stalls; without the variable the record is private and costs the same. Behind the record a rank writes its C stack
+ * when it gets the signal that the record names. */
 #ifndef CS_BASE_BEAT_H
 #define CS_BASE_BEAT_H
 
@@ -9,10 +10,15 @@
 #include <stdint.h>
 
 typedef struct {
-    _Atomic int64_t step;       /* optimizer steps finished */
-    _Atomic int64_t since;      /* CLOCK_MONOTONIC nanoseconds of the last change */
-    _Atomic int32_t collective; /* index into cs_beat_names; 0: none */
+    _Atomic int64_t step;         /* optimizer steps finished */
+    _Atomic int64_t since;        /* CLOCK_MONOTONIC nanoseconds of the last change */
+    _Atomic int32_t collective;   /* index into cs_beat_names; 0: none */
+    _Atomic int32_t stack_signal; /* makes the rank write its stack; 0: nobody listens */
+    _Atomic int32_t stacks;       /* written so far */
+    _Atomic int32_t stack_bytes;  /* of the last one, from CS_BEAT_STACK on */
 } cs_beat;
+
+enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* of the memfd */
 
 extern const char *const cs_beat_names[]; /* "", "barrier", "all_reduce", ... */
 enum {

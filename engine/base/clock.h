@@ -1,7 +1,8 @@
-/* clock.h - seconds of a steady clock, from some moment in the past. */
+/* clock.h - a steady clock, from some moment in the past. */
 #ifndef CS_BASE_CLOCK_H
 #define CS_BASE_CLOCK_H
 
+#include <stdint.h>
 #include <time.h>
 
 static inline double cs_clock_seconds(void)
@@ -9,6 +10,14 @@ static inline double cs_clock_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Nanoseconds. */
+static inline int64_t cs_clock_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 #endif

@@ -28,6 +28,7 @@ struct cs_json {
     int        fault_count, fault_more; /* kept, and only counted */
     char     **notes;
     int        note_count;
+    json_t    *marks; /* path to origin */
     bool       lenient;
 };
 
@@ -133,6 +134,30 @@ void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...)
 void cs_json_lenient(cs_json *doc)
 {
     doc->lenient = true;
+}
+
+void cs_json_mark(cs_json *doc, const char *path, const char *origin)
+{
+    if (!doc->marks)
+        doc->marks = must_have(json_object());
+    CS_ASSERT(json_object_set_new(doc->marks, path, json_string(origin)) == 0);
+}
+
+const char *cs_json_origin(cs_json *doc, const char *path, char *text, size_t room)
+{
+    const char *mark = json_string_value(json_object_get(doc->marks, path));
+    int         exact, line = 0, column = 0, node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
+    if (node >= 0 && exact)
+        cs_dialect_place(doc->original, doc->length, doc->dialect.nodes[node].place, &line, &column);
+    if (mark)
+        snprintf(text, room, "%s", mark);
+    else if (is_override(doc, path))
+        snprintf(text, room, "command line");
+    else if (line > 0)
+        snprintf(text, room, "line %d", line);
+    else
+        snprintf(text, room, "default");
+    return text;
 }
 
 const char *cs_json_name(const cs_json *doc)
@@ -282,6 +307,7 @@ void cs_json_close(cs_json *doc)
     free(doc->overrides);
     free(doc->notes);
     free(doc->faults);
+    json_decref(doc->marks);
     json_decref(doc->root);
     cs_dialect_free(&doc->dialect);
     free(doc->original);

@@ -39,6 +39,11 @@ void cs_json_lenient(cs_json *doc);
 
 const char *cs_json_name(const cs_json *doc); /* the file's */
 
+/* Where the value of a key comes from: what cs_json_mark said, else "command line", "line 7" (of the file), "default".
+ * A later mark replaces an earlier one. */
+void        cs_json_mark(cs_json *doc, const char *path, const char *origin);
+const char *cs_json_origin(cs_json *doc, const char *path, char *text, size_t room);
+
 /* What a reader should be told once though nothing is wrong: a deprecated spelling, a key without effect here. */
 void        cs_json_note(cs_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int         cs_json_note_count(const cs_json *doc);

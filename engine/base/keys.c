@@ -135,7 +135,7 @@ void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings
 void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *settings, const cs_key *table,
                     int count)
 {
-    char   said[512] = "", text[SHOWN];
+    char   said[512] = "", text[SHOWN], full[PATH];
     size_t used      = 0;
     for (int i = 0; i < count; i++) {
         json_t *value = NULL;
@@ -144,8 +144,11 @@ void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *
         if (value && table[i].type != CS_KEY_INERT && used < sizeof said)
             used += (size_t)snprintf(said + used, sizeof said - used, "%s%s = %s", used ? ", " : "", table[i].name,
                                      cs_json_show(value, text, sizeof text));
-        if (value)
-            json_object_set_new(object, table[i].name, value);
+        if (!value)
+            continue;
+        json_object_set_new(object, table[i].name, value);
+        join(full, path, table[i].name);
+        cs_json_mark(doc, full, "auto");
     }
     if (used)
         cs_json_note(doc, path, "\"auto\" became %s", said);
@@ -159,17 +162,22 @@ const cs_key *cs_keys_find(const cs_key *table, int count, const char *name)
     return NULL;
 }
 
-void cs_keys_help(const char *heading, const cs_key *table, int count)
+const char *cs_keys_type_name(cs_key_type type)
 {
     static const char *const types[] = {"true/false", "integer", "number",   "text",    "choice",
                                         "pair",       "JSON",    "accepted", "refused", "section"};
+    return types[type];
+}
+
+void cs_keys_help(const char *heading, const cs_key *table, int count)
+{
     printf("\n%s\n", heading);
     for (int i = 0; i < count; i++) {
         const cs_key *key   = &table[i];
         bool          quote = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
         char          usual[64];
         snprintf(usual, sizeof usual, quote ? "\"%s\"" : "%s", key->fallback);
-        printf("  %-42s %-10s %-18s %s%s%s%s\n", key->name, types[key->type], usual,
+        printf("  %-42s %-10s %-18s %s%s%s%s\n", key->name, cs_keys_type_name(key->type), usual,
                key->type == CS_KEY_CHOICE ? key->choices : "", key->type == CS_KEY_CHOICE ? ": " : "",
                key->type == CS_KEY_REFUSED ? "not supported, because " : "", key->sentence);
     }

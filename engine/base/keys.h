@@ -43,14 +43,15 @@ void cs_keys_default(void *settings, const cs_key *table, int count);
  * of a file are reported in one go. Keys that begin with "_" are comments. */
 void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings, const cs_key *table, int count);
 
-/* Replaces every "auto" of the table's keys in `object` by the field's value, now that it is resolved, and notes what
- * became of it; an inert key's "auto" becomes its fallback. */
+/* Replaces every "auto" of the table's keys in `object` by the field's value, now that it is resolved, notes and marks
+ * what became of it; an inert key's "auto" becomes its fallback. */
 void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *settings, const cs_key *table,
                     int count);
 
 bool          cs_keys_is_auto(const json_t *object, const char *name);
 const cs_key *cs_keys_find(const cs_key *table, int count, const char *name);    /* NULL: not in this table */
 const char   *cs_keys_nearest(const cs_key *table, int count, const char *name); /* NULL: none is near */
+const char   *cs_keys_type_name(cs_key_type type);                               /* "true/false", "integer" ... */
 /* Prints the table, aligned, under a heading. */
 void cs_keys_help(const char *heading, const cs_key *table, int count);
 

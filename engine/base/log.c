@@ -15,11 +15,21 @@ void cs_log_open(cs_log_level least, int rank)
     own_rank    = rank;
 }
 
+/* In the order of comm/world.c. */
+static int rank_by_starter(void)
+{
+    static const char *const names[] = { "RANK",        "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
+                                         "PALS_RANKID", "SLURM_PROCID",         "PMI_RANK" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            return atoi(getenv(names[i]));
+    return 0;
+}
+
 int cs_log_rank(void)
 {
     if (own_rank < 0) {
-        const char *rank = getenv("RANK") ? getenv("RANK") : getenv("OMPI_COMM_WORLD_RANK");
-        own_rank         = rank ? atoi(rank) : 0;
+        own_rank = rank_by_starter();
     }
     return own_rank;
 }

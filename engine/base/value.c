@@ -232,3 +232,26 @@ json_t *cs_value_of(const cs_key *key, const char *field)
         return NULL;
     }
 }
+
+static json_t *choice_of(const cs_key *key, int index)
+{
+    const char *choice = key->choices;
+    for (; index > 0; index--)
+        choice += strcspn(choice, "|") + 1;
+    return json_stringn(choice, strcspn(choice, "|"));
+}
+
+json_t *cs_value_any(const cs_key *key, const char *field)
+{
+    const char *text = key->type == CS_KEY_STRING ? *(const char *const *)(const void *)field : NULL;
+    json_t     *json = key->type == CS_KEY_JSON ? *(json_t *const *)(const void *)field : NULL;
+    if (key->type == CS_KEY_CHOICE)
+        return choice_of(key, *(const int *)(const void *)field);
+    if (key->type == CS_KEY_STRING)
+        return text ? json_string(text) : json_null();
+    if (key->type == CS_KEY_JSON)
+        return json ? json_incref(json) : json_null();
+    if (key->type == CS_KEY_NUMBER && isinf(*(const double *)(const void *)field))
+        return json_string("Infinity");
+    return key->type < CS_KEY_INERT ? cs_value_of(key, field) : NULL;
+}

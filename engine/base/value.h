@@ -19,5 +19,6 @@ bool    cs_value_check_inert(const cs_value *e);
 bool    cs_value_is_auto(const json_t *value);
 json_t *cs_value_fallback(const cs_key *key);              /* its default, new */
 json_t *cs_value_of(const cs_key *key, const char *field); /* the field as JSON, new; NULL where "auto" cannot stand */
+json_t *cs_value_any(const cs_key *key, const char *field); /* the same of every field; NULL: the row has none */
 
 #endif

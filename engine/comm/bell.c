@@ -11,8 +11,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,7 +42,8 @@ static void sleep_for(cs_bell *bell, uint32_t value)
 static _Noreturn void lose(cs_shm *shm, int peer, const char *what)
 {
     atomic_store(&cs_shm_header_of(shm, shm->rank)->gave_up, 1);
-    cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", peer, what, cs_beat_names[shm->comm->doing]);
+    cs_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", shm->first + peer, what,
+             cs_beat_names[shm->comm->doing]);
 }
 
 /* Ends this process if a peer's has ended. A peer that closed is missed only by who waits for it. Of several, the one
@@ -95,32 +94,6 @@ const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank)
     return &cs_shm_header_of(shm, rank)->arrival[shm->point % 2].call;
 }
 
-static void describe(char *text, size_t bytes, const cs_shm_call *call)
-{
-    static const char *const dtypes[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
-    static const char *const ops[]    = { "sum", "min", "max" };
-    int                      length   = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
-    if (call->what == CS_BEAT_BARRIER)
-        return;
-    length +=
-        snprintf(text + length, bytes - (size_t)length, " of %lld %s", (long long)call->count, dtypes[call->dtype]);
-    if (call->what == CS_BEAT_ALL_REDUCE || call->what == CS_BEAT_REDUCE_SCATTER)
-        snprintf(text + length, bytes - (size_t)length, " (%s)", ops[call->op]);
-    if (call->what == CS_BEAT_BROADCAST)
-        snprintf(text + length, bytes - (size_t)length, " from rank %d", call->root);
-}
-
-static void refuse_mismatch(const cs_shm *shm, const cs_shm_call *mine, int peer, const cs_shm_call *its)
-{
-    char own[128], other[128];
-    describe(own, sizeof own, mine);
-    describe(other, sizeof other, its);
-    cs_fatal(CS_UNSUPPORTED,
-             "rank %d calls %s, but rank %d calls %s: all ranks must call the same collectives in the same "
-             "order",
-             shm->rank, own, peer, other);
-}
-
 void cs_bell_meet(cs_shm *shm, const cs_shm_call *call)
 {
     uint32_t point = ++shm->point;
@@ -133,8 +106,7 @@ void cs_bell_meet(cs_shm *shm, const cs_shm_call *call)
             continue;
         cs_bell_wait(shm, bell, point, i);
         const cs_shm_call *its = &bell->call;
-        if (its->what != call->what || its->count != call->count || its->dtype != call->dtype || its->op != call->op ||
-            its->root != call->root)
-            refuse_mismatch(shm, call, i, its);
+        if (!cs_call_same(&its->is, &call->is))
+            cs_call_refuse(shm->first + shm->rank, &call->is, shm->first + i, &its->is);
     }
 }

@@ -12,7 +12,7 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-static const cs_transport *const transports[] = { &cs_comm_self, &cs_comm_shm };
+static const cs_transport *const transports[] = { &cs_comm_self, &cs_comm_shm, &cs_comm_tcp };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
 static cs_status choose(const cs_transport **chosen, const cs_world *world, const char *kind)
@@ -28,11 +28,7 @@ static cs_status choose(const cs_transport **chosen, const cs_world *world, cons
         return cs_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
                        kind, world->size, world->local_size);
     }
-    if (any)
-        return cs_fail(CS_UNSUPPORTED,
-                       "no transport for a world of %d ranks with %d on this host: \"shm\" joins the ranks of one host",
-                       world->size, world->local_size);
-    return cs_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\" or \"shm\", not \"%s\"", kind);
+    return cs_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\", \"shm\" or \"tcp\", not \"%s\"", kind);
 }
 
 size_t cs_comm_heap_wish(const cs_comm_settings *settings)
@@ -71,6 +67,7 @@ void cs_comm_close(cs_comm *comm)
     if (!comm)
         return;
     comm->transport->close(comm);
+    cs_tally_free(comm->tally);
     free(comm);
 }
 
@@ -94,6 +91,18 @@ cs_comm_traffic cs_comm_counters(const cs_comm *comm)
     return comm->traffic;
 }
 
+void cs_comm_record(cs_comm *comm, const cs_tally_settings *settings)
+{
+    if (settings->enabled && !comm->tally)
+        comm->tally = cs_tally_new(settings, comm->world.size);
+}
+
+void cs_comm_log_summary(cs_comm *comm)
+{
+    if (comm->tally)
+        cs_tally_print(comm->tally, comm);
+}
+
 void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 {
     size_t left = comm->heap_bytes - comm->heap_used;
@@ -113,19 +122,27 @@ static double begin(cs_comm *comm, int beat)
     return cs_clock_seconds();
 }
 
-static void end(cs_comm *comm, double begun, uint64_t bytes)
+/* message: bytes of one rank's vector; sent: what of it had to go to others. */
+static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
 {
+    double seconds = cs_clock_seconds() - begun;
     cs_beat_leave();
-    comm->traffic.seconds += cs_clock_seconds() - begun;
-    comm->traffic.bytes += bytes;
+    comm->traffic.seconds += seconds;
+    comm->traffic.bytes += sent;
     comm->traffic.calls++;
+    cs_tally_note(comm->tally, comm->doing, message, seconds);
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
+}
+
+static uint64_t bytes_of(int64_t count, cs_dtype dtype)
+{
+    return (uint64_t)count * cs_dtype_bytes(dtype);
 }
 
 /* What a rank must send, at the least, of a vector that every other rank wants `count` elements of. */
 static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
 {
-    return (uint64_t)(comm->world.size - 1) * (uint64_t)count * cs_dtype_bytes(dtype);
+    return (uint64_t)(comm->world.size - 1) * bytes_of(count, dtype);
 }
 
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
@@ -133,7 +150,7 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
     CS_ASSERT(count >= 0);
     double begun = begin(comm, CS_BEAT_ALL_REDUCE);
     comm->transport->all_reduce(comm, data, count, dtype, op);
-    end(comm, begun, 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
+    end(comm, begun, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
 }
 
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
@@ -141,7 +158,7 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
     CS_ASSERT(count >= 0);
     double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
     comm->transport->reduce_scatter(comm, out, in, count, dtype, op);
-    end(comm, begun, to_others(comm, count, dtype));
+    end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
@@ -149,7 +166,7 @@ void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count,
     CS_ASSERT(count >= 0);
     double begun = begin(comm, CS_BEAT_ALL_GATHER);
     comm->transport->all_gather(comm, out, in, count, dtype);
-    end(comm, begun, to_others(comm, count, dtype));
+    end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
@@ -158,14 +175,14 @@ void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
     CS_ASSERT(root >= 0 && root < comm->world.size);
     double begun = begin(comm, CS_BEAT_BROADCAST);
     comm->transport->broadcast(comm, data, count, dtype, root);
-    end(comm, begun, comm->world.rank == root ? to_others(comm, count, dtype) : 0);
+    end(comm, begun, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
 
 void cs_comm_barrier(cs_comm *comm)
 {
     double begun = begin(comm, CS_BEAT_BARRIER);
     comm->transport->barrier(comm);
-    end(comm, begun, 0);
+    end(comm, begun, 0, 0);
 }
 
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
@@ -174,7 +191,7 @@ void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
     CS_ASSERT(to != comm->world.rank);
     double begun = begin(comm, CS_BEAT_SEND);
     comm->transport->send(comm, data, bytes, to);
-    end(comm, begun, bytes);
+    end(comm, begun, bytes, bytes);
 }
 
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
@@ -183,5 +200,5 @@ void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
     CS_ASSERT(from != comm->world.rank);
     double begun = begin(comm, CS_BEAT_RECEIVE);
     comm->transport->receive(comm, data, bytes, from);
-    end(comm, begun, 0);
+    end(comm, begun, bytes, 0);
 }

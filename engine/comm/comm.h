@@ -16,9 +16,11 @@
 typedef struct cs_comm cs_comm;
 typedef enum { CS_SUM, CS_MIN, CS_MAX } cs_reduce_op;
 
-/* kind: "auto", "self" (a world of one), "shm" (one host). heap_bytes bounds what cs_comm_alloc may hand out; address
- * space only, touched pages alone cost memory; 0: as much as the machine has. Blocks until all ranks have come; after
- * `timeout_seconds` (0: 600) CS_NO_PEER names the missing ranks. Collectives run on the calling thread. */
+/* kind: "auto", "self" (a world of one), "shm" (one host), "tcp" (several hosts, or one; among several it sums inside
+ * each as "shm" does where the tree allows it, hybrid.c). "auto" is the first that fits. heap_bytes bounds what
+ * cs_comm_alloc may hand out; address space only, touched pages alone cost memory; 0: as much as the machine has.
+ * Blocks until all ranks have come; after `timeout_seconds` (0: 600) CS_NO_PEER names the missing ranks. Collectives
+ * run on the calling thread. */
 typedef struct {
     const char *kind;
     size_t      heap_bytes;

@@ -41,8 +41,8 @@ void cs_mail_receive(cs_comm *comm, void *data, size_t bytes, int from)
         cs_bell_wait(shm, &channel->filled, number + 1, from);
         if (channel->bytes[side] != bytes)
             cs_fatal(CS_UNSUPPORTED,
-                     "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length", from,
-                     (unsigned long long)channel->bytes[side], shm->rank, bytes);
+                     "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
+                     shm->first + from, (unsigned long long)channel->bytes[side], shm->first + shm->rank, bytes);
         if (part)
             cs_copy_near((char *)data + i * CS_SHM_CHUNK, channel->chunk[side], part);
         cs_bell_ring(&channel->emptied, number + 1);

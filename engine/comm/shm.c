@@ -47,7 +47,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 {
     cs_shm     *shm     = comm->own;
     size_t      element = cs_dtype_bytes(dtype);
-    cs_shm_call call    = { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, place_of(shm, data), 0 };
+    cs_shm_call call    = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
     bool        small   = (size_t)count * element <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
@@ -65,22 +65,28 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
     cs_bell_meet(shm, &call);
 }
 
-static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void cs_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
+                         cs_reduce_op op)
 {
     cs_shm     *shm     = comm->own;
     size_t      element = cs_dtype_bytes(dtype);
-    cs_shm_call call    = { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, place_of(shm, in), 0 };
+    cs_shm_call call    = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
     bool        small   = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
-        cs_staged_reduce_scatter(shm, &call, out, in);
+        cs_staged_reduce_scatter(shm, &call, out, in, apart);
         return;
     }
     for (int i = 0; i < shm->size; i++)
-        shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * count) * element;
+        shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * apart) * element;
     cs_fold(&out, 1, shm->inputs, shm->size, count, dtype, op);
     cs_bell_meet(shm, &call);
+}
+
+static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    cs_shm_reduce_parts(comm, out, in, count, count, dtype, op);
 }
 
 /* Each rank writes its part to all. Starting behind itself, no two write to one rank at a time. */
@@ -110,7 +116,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 {
     cs_shm     *shm   = comm->own;
     size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
-    cs_shm_call call  = { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, place_of(shm, out), place_of(shm, in) };
+    cs_shm_call call  = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
     bool        small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
@@ -129,7 +135,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 {
     cs_shm     *shm   = comm->own;
     size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
-    cs_shm_call call  = { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count, place_of(shm, data), 0 };
+    cs_shm_call call  = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
     bool        small = bytes <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
@@ -144,7 +150,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 
 static void barrier(cs_comm *comm)
 {
-    cs_bell_meet(comm->own, &(cs_shm_call){ .what = CS_BEAT_BARRIER });
+    cs_bell_meet(comm->own, &(cs_shm_call){ .is.what = CS_BEAT_BARRIER });
 }
 
 static bool fits(const cs_world *world)

@@ -13,6 +13,7 @@
 #ifndef CS_COMM_SHM_H
 #define CS_COMM_SHM_H
 
+#include "comm/call.h"
 #include "comm/meet.h"
 #include "comm/transport.h"
 
@@ -28,9 +29,7 @@ enum {
 
 /* What a rank calls: equal on all ranks but for the places, which are offsets in its segment. */
 typedef struct {
-    uint8_t  what, dtype, op; /* what: index into cs_beat_names */
-    int32_t  root;
-    int64_t  count;
+    cs_call  is;
     uint64_t first, second; /* CS_SHM_NOWHERE: not in the segment */
 } cs_shm_call;
 
@@ -58,6 +57,7 @@ typedef struct {
 typedef struct {
     cs_comm       *comm;
     int            rank, size;
+    int            first; /* what a sentence adds to a rank: this host's first, among several hosts */
     char          *base; /* of rank 0's segment */
     size_t         reserved_bytes, segment_bytes;
     cs_guest      *guests;   /* their memory is closed once mapped */
@@ -112,9 +112,15 @@ const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank);
 
 /* staged.c: the collectives through slots, a piece at a time, for memory that is not shared, and for small vectors */
 void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data);
-void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in);
+void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in, int64_t apart);
 void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const void *in);
 void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data);
+
+/* shm.c */
+
+/* reduce_scatter of parts that begin `apart` elements from each other; all ranks give the same. */
+void cs_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
+                         cs_reduce_op op);
 
 /* mail.c: messages between two ranks */
 void cs_mail_send(cs_comm *comm, const void *data, size_t bytes, int to);

@@ -25,25 +25,25 @@ static void copy(void *to, const void *from, size_t bytes)
 /* Every rank sums the whole piece. */
 static void reduce_piece_alone(cs_shm *shm, const cs_shm_call *call, char *data, int64_t count)
 {
-    copy(slot_of(shm, shm->rank), data, (size_t)count * cs_dtype_bytes(call->dtype));
+    copy(slot_of(shm, shm->rank), data, (size_t)count * cs_dtype_bytes(call->is.dtype));
     cs_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = i == shm->rank ? data : slot_of(shm, i);
-    cs_fold((void *[]){ data }, 1, shm->inputs, shm->size, count, call->dtype, call->op);
+    cs_fold((void *[]){ data }, 1, shm->inputs, shm->size, count, call->is.dtype, call->is.op);
 }
 
 /* Every rank sums its part of the piece and takes the others' from them. */
 static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *data, int64_t count)
 {
-    size_t   element = cs_dtype_bytes(call->dtype);
+    size_t   element = cs_dtype_bytes(call->is.dtype);
     cs_range own     = cs_range_part(count, shm->rank, shm->size);
     size_t   from    = (size_t)own.from * element;
     copy(slot_of(shm, shm->rank), data, (size_t)count * element);
     cs_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++)
         shm->inputs[i] = slot_of(shm, i) + from;
-    cs_fold((void *[]){ slot_of(shm, shm->rank) + from }, 1, shm->inputs, shm->size, cs_range_length(own), call->dtype,
-            call->op);
+    cs_fold((void *[]){ slot_of(shm, shm->rank) + from }, 1, shm->inputs, shm->size, cs_range_length(own),
+            call->is.dtype, call->is.op);
     cs_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++) {
         cs_range part = cs_range_part(count, i, shm->size);
@@ -54,11 +54,11 @@ static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *da
 
 void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
 {
-    size_t  element = cs_dtype_bytes(call->dtype);
+    size_t  element = cs_dtype_bytes(call->is.dtype);
     int64_t room = (int64_t)(CS_SHM_SLOT / element), at = 0;
-    bool    alone = shm->size == 2 || call->count * (int64_t)element <= (int64_t)shm->small_bytes;
+    bool    alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->small_bytes;
     do {
-        int64_t count = call->count - at < room ? call->count - at : room;
+        int64_t count = call->is.count - at < room ? call->is.count - at : room;
         char   *piece = (char *)data + (size_t)at * element;
         if (alone)
             reduce_piece_alone(shm, call, piece, count);
@@ -66,33 +66,34 @@ void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
             reduce_piece_together(shm, call, piece, count);
         shm->slot++;
         at += count;
-    } while (at < call->count);
+    } while (at < call->is.count);
 }
 
-void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in)
+void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in, int64_t apart)
 {
-    size_t  element = cs_dtype_bytes(call->dtype), stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
+    size_t element = cs_dtype_bytes(call->is.dtype),
+           stride  = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
     int64_t room = (int64_t)(stride / element), at = 0;
     do {
-        int64_t count = call->count - at < room ? call->count - at : room;
+        int64_t count = call->is.count - at < room ? call->is.count - at : room;
         for (int i = 0; i < shm->size; i++)
             if (i != shm->rank)
                 copy(slot_of(shm, shm->rank) + (size_t)i * stride,
-                     (const char *)in + (size_t)(i * call->count + at) * element, (size_t)count * element);
+                     (const char *)in + (size_t)(i * apart + at) * element, (size_t)count * element);
         cs_bell_meet(shm, call);
         for (int i = 0; i < shm->size; i++)
             shm->inputs[i] = slot_of(shm, i) + (size_t)shm->rank * stride;
-        shm->inputs[shm->rank] = (const char *)in + (size_t)(shm->rank * call->count + at) * element;
-        cs_fold((void *[]){ (char *)out + (size_t)at * element }, 1, shm->inputs, shm->size, count, call->dtype,
-                call->op);
+        shm->inputs[shm->rank] = (const char *)in + (size_t)(shm->rank * apart + at) * element;
+        cs_fold((void *[]){ (char *)out + (size_t)at * element }, 1, shm->inputs, shm->size, count, call->is.dtype,
+                call->is.op);
         shm->slot++;
         at += count;
-    } while (at < call->count);
+    } while (at < call->is.count);
 }
 
 void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const void *in)
 {
-    size_t total = (size_t)call->count * cs_dtype_bytes(call->dtype), at = 0;
+    size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     copy((char *)out + (size_t)shm->rank * total, in, total);
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
@@ -108,15 +109,15 @@ void cs_staged_all_gather(cs_shm *shm, const cs_shm_call *call, void *out, const
 
 void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data)
 {
-    size_t total = (size_t)call->count * cs_dtype_bytes(call->dtype), at = 0;
+    size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
         char  *piece = (char *)data + at;
-        if (shm->rank == call->root)
+        if (shm->rank == call->is.root)
             copy(slot_of(shm, shm->rank), piece, bytes);
         cs_bell_meet(shm, call);
-        if (shm->rank != call->root)
-            copy(piece, slot_of(shm, call->root), bytes);
+        if (shm->rank != call->is.root)
+            copy(piece, slot_of(shm, call->is.root), bytes);
         shm->slot++;
         at += bytes;
     } while (at < total);

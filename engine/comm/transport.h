@@ -6,6 +6,7 @@
 #define CS_COMM_TRANSPORT_H
 
 #include "comm/comm.h"
+#include "comm/tally.h"
 
 #include <stdatomic.h>
 
@@ -33,9 +34,10 @@ struct cs_comm {
     int                 doing; /* index into cs_beat_names: what a wait that fails says it waited in */
     atomic_flag         busy;
     cs_comm_traffic     traffic;
+    cs_tally           *tally; /* NULL: nothing is recorded call by call */
 };
 
-extern const cs_transport cs_comm_self, cs_comm_shm;
+extern const cs_transport cs_comm_self, cs_comm_shm, cs_comm_tcp;
 
 /* heap_bytes of the settings, or what the machine has; at most what this process may map or write. */
 size_t cs_comm_heap_wish(const cs_comm_settings *settings);

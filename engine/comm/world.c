@@ -1,8 +1,10 @@
-/* world.c - who am I: torchrun's variables, or those of Open MPI's mpirun.
+/* world.c - who am I: torchrun's variables, or those of an mpirun, or srun's.
  *
- * A launcher's dialect is a row of names; the first whose rank or size is set is spoken. torchrun's names must all be
- * there, but for the local pair, which must be whole or absent (then every rank is on this host). mpirun has no master:
- * its job's name stands for it. */
+ * A starter's dialect is a row of names; the first that is spoken counts. torchrun's names must all be there, but for
+ * the local pair, which must be whole or absent (then every rank is on this host). The others name no master: on one
+ * host the job's name stands for it. A starter may have been started by another: mpirun by srun, cspeed by either; so
+ * the rows stand from the inside out, and a row is compared with those of its own level alone, unless the variables
+ * were set by hand. */
 #include "comm/world.h"
 
 #include <errno.h>
@@ -12,13 +14,18 @@
 
 typedef struct {
     const char *rank, *size, *local_rank, *local_size, *job;
-    bool        master; /* MASTER_ADDR and MASTER_PORT must be there */
+    enum { TORCHRUN, MPIRUN, SRUN } level;
 } dialect;
 
 static const dialect dialects[] = {
-    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CSPEED_JOB_ID", true },
+    { "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CSPEED_JOB_ID", TORCHRUN },
     { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-      "PMIX_NAMESPACE", false },
+      "PMIX_NAMESPACE", MPIRUN },
+    { "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE",
+      "CSPEED_JOB_ID", MPIRUN },
+    { "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID", "PMI_LOCAL_SIZE", "PALS_APID", MPIRUN },
+    { "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE", "SLURM_JOB_ID", SRUN },
+    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "CSPEED_JOB_ID", MPIRUN },
 };
 
 enum { DIALECT_COUNT = sizeof dialects / sizeof *dialects, MOST_RANKS = 1 << 20, DEFAULT_PORT = 29500 };
@@ -52,8 +59,43 @@ static cs_status read_text(char *value, size_t bytes, const char *name)
     return CS_OK;
 }
 
+/* Slurm's "2(x3),1": the tasks of each node, in order. 0: it says nothing of this one. */
+static int tasks_of_node(const char *list, int node)
+{
+    int tasks, times, used;
+    for (; sscanf(list, "%d%n", &tasks, &used) == 1 && tasks > 0; list += *list == ',') {
+        list += used;
+        times = 1;
+        if (sscanf(list, "(x%d)%n", &times, &used) == 1 && times > 0)
+            list += used;
+        if (node < times)
+            return tasks;
+        node -= times;
+    }
+    return 0;
+}
+
+static cs_status read_local_by_srun(cs_world *world, const dialect *names)
+{
+    const char *step = getenv("SLURM_STEP_TASKS_PER_NODE"), *list = step ? step : getenv(names->local_size);
+    int         node = 0;
+    if (!getenv(names->local_rank) || !getenv("SLURM_NODEID") || !list)
+        return cs_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
+                       names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,
+                       shown(names->local_size));
+    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MOST_RANKS));
+    CS_TRY(read_number(&node, "SLURM_NODEID", 0, MOST_RANKS));
+    world->local_size = tasks_of_node(list, node);
+    if (world->local_rank >= world->local_size || world->local_size > world->size)
+        return cs_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%s SLURM_NODEID=%d %s=%d",
+                       names->local_rank, world->local_rank, names->local_size, list, node, names->size, world->size);
+    return CS_OK;
+}
+
 static cs_status read_local(cs_world *world, const dialect *names)
 {
+    if (names->level == SRUN)
+        return read_local_by_srun(world, names);
     bool has_rank = getenv(names->local_rank), has_size = getenv(names->local_size);
     world->local_rank = world->rank;
     world->local_size = world->size;
@@ -61,6 +103,11 @@ static cs_status read_local(cs_world *world, const dialect *names)
         return cs_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->local_rank,
                        names->local_size, names->local_rank, shown(names->local_rank), names->local_size,
                        shown(names->local_size));
+    if (!has_rank && names->level == MPIRUN && world->size > 1)
+        return cs_fail(CS_BAD_CONFIG,
+                       "environment: %s=%d, but %s is not set, so which ranks share a host is not known: set RANK, "
+                       "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT instead",
+                       names->rank, world->rank, names->local_rank);
     if (!has_rank)
         return CS_OK;
     CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MOST_RANKS));
@@ -74,7 +121,7 @@ static cs_status read_local(cs_world *world, const dialect *names)
 static cs_status read_master(cs_world *world, const dialect *names)
 {
     const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
-    if (names->master && (!address || !address[0] || !port))
+    if (names->level == TORCHRUN && (!address || !address[0] || !port))
         return cs_fail(CS_BAD_CONFIG,
                        "environment: %s=%d needs MASTER_ADDR and MASTER_PORT, seen MASTER_ADDR=%s "
                        "MASTER_PORT=%s",
@@ -84,8 +131,38 @@ static cs_status read_master(cs_world *world, const dialect *names)
     world->port = DEFAULT_PORT;
     if (port)
         CS_TRY(read_number(&world->port, "MASTER_PORT", 1, 65535));
+    if (getenv("CSPEED_ATTEMPT"))
+        CS_TRY(read_number(&world->attempt, "CSPEED_ATTEMPT", 0, 1 << 20));
     if (getenv(names->job))
         CS_TRY(read_text(world->job, sizeof world->job, names->job));
+    return CS_OK;
+}
+
+/* A batch script's shell has srun's variables too, but is no task of a step. */
+static bool is_spoken(const dialect *names)
+{
+    if (names->level == SRUN)
+        return getenv(names->rank) && getenv(names->size) && (getenv("SLURM_STEP_ID") || !getenv("SLURM_JOB_ID"));
+    if (names->level == MPIRUN)
+        return getenv(names->rank) != NULL;
+    return getenv(names->rank) || getenv(names->size);
+}
+
+static cs_status compare_others(const cs_world *world, const dialect *names)
+{
+    bool by_hand = names->level == TORCHRUN && !getenv("CSPEED_JOB_ID") && !getenv("TORCHELASTIC_RUN_ID");
+    for (const dialect *other = names + 1; other < dialects + DIALECT_COUNT; other++) {
+        int rank, size;
+        if (!is_spoken(other) || !getenv(other->size) || !(by_hand || other->level == names->level))
+            continue;
+        CS_TRY(read_number(&rank, other->rank, 0, MOST_RANKS));
+        CS_TRY(read_number(&size, other->size, 1, MOST_RANKS));
+        if (rank != world->rank || size != world->size)
+            return cs_fail(CS_BAD_CONFIG,
+                           "environment: two starters disagree: %s=%d %s=%d, but %s=%d %s=%d; unset those that do not "
+                           "hold",
+                           names->rank, world->rank, names->size, world->size, other->rank, rank, other->size, size);
+    }
     return CS_OK;
 }
 
@@ -99,6 +176,7 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
     if (world->rank >= world->size)
         return cs_fail(CS_BAD_CONFIG, "environment: %s=%d is not below %s=%d", names->rank, world->rank, names->size,
                        world->size);
+    CS_TRY(compare_others(world, names));
     CS_TRY(read_local(world, names));
     return read_master(world, names);
 }
@@ -106,9 +184,9 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
 cs_status cs_world_read(cs_world *world)
 {
     static const char *const lonely[] = { "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
-    *world                            = (cs_world){ .size = 1, .local_size = 1, .bound = getenv("CSPEED_BOUND") != NULL };
+    *world = (cs_world){ .size = 1, .local_size = 1, .bound = getenv("CSPEED_BOUND") != NULL };
     for (int i = 0; i < DIALECT_COUNT; i++)
-        if (getenv(dialects[i].rank) || getenv(dialects[i].size))
+        if (is_spoken(&dialects[i]))
             return read_dialect(world, &dialects[i]);
     for (size_t i = 0; i < sizeof lonely / sizeof *lonely; i++)
         if (getenv(lonely[i]))

@@ -1,0 +1,62 @@
+/* say.c - lines for the person who watches: rank 0's, on standard output, each at once. */
+#include "base/say.h"
+#include "base/log.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void cs_say(const char *format, ...)
+{
+    va_list arguments;
+    if (cs_log_rank() != 0)
+        return;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void cs_say_logged(const char *file, int line, const char *function, const char *format, ...)
+{
+    struct timespec now;
+    struct tm       local;
+    char            when[32];
+    const char     *slash = strrchr(file, '/');
+    va_list         arguments;
+    if (cs_log_rank() != 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    printf("[%s,%03ld] [INFO] [%s:%d:%s] [Rank 0] ", when, now.tv_nsec / 1000000, slash ? slash + 1 : file, line,
+           function);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+cs_number cs_say_number(double value)
+{
+    cs_number number;
+    int       digits = 1;
+    if (!isfinite(value)) {
+        snprintf(number.text, sizeof number.text, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return number;
+    }
+    do
+        snprintf(number.text, sizeof number.text, "%.*e", digits - 1, value);
+    while (strtod(number.text, NULL) != value && ++digits <= 17);
+    int exponent = atoi(strchr(number.text, 'e') + 1);
+    if (exponent < -4 || exponent >= 16) /* Python's own limits for the other notation */
+        return number;
+    int places = digits - 1 - exponent;
+    snprintf(number.text, sizeof number.text, "%.*f", places > 1 ? places : 1, value);
+    return number;
+}

@@ -1,0 +1,213 @@
+/* dial.c - addresses of ranks: found, listened at, called. */
+#include "comm/dial.h"
+#include "base/join.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
+enum { PROBE_IDLE_SECONDS = 15, PROBE_SECONDS = 15, PROBES = 3 }; /* lost after a minute of silence */
+
+static struct sockaddr_in *four_of(const cs_address *address)
+{
+    return (struct sockaddr_in *)(void *)(size_t)&address->name;
+}
+
+static struct sockaddr_in6 *six_of(const cs_address *address)
+{
+    return (struct sockaddr_in6 *)(void *)(size_t)&address->name;
+}
+
+static const struct sockaddr *plain(const cs_address *address)
+{
+    return (const struct sockaddr *)(const void *)&address->name;
+}
+
+cs_status cs_dial_resolve(cs_address *address, const char *host, int port)
+{
+    struct addrinfo wish = { .ai_socktype = SOCK_STREAM }, *found = NULL;
+    int             code = getaddrinfo(host, NULL, &wish, &found);
+    if (code != 0)
+        return cs_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
+    *address = (cs_address){ .bytes = found->ai_addrlen };
+    memcpy(&address->name, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    cs_dial_set_port(address, port);
+    return CS_OK;
+}
+
+const char *cs_dial_text(const cs_address *address, char *text)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool six                    = address->name.ss_family == AF_INET6;
+    if (six)
+        inet_ntop(AF_INET6, &six_of(address)->sin6_addr, host, sizeof host);
+    else
+        inet_ntop(AF_INET, &four_of(address)->sin_addr, host, sizeof host);
+    snprintf(text, CS_DIAL_TEXT, six ? "[%s]:%d" : "%s:%d", host, cs_dial_port(address));
+    return text;
+}
+
+void cs_dial_set_port(cs_address *address, int port)
+{
+    if (address->name.ss_family == AF_INET6)
+        six_of(address)->sin6_port = htons((uint16_t)port);
+    else
+        four_of(address)->sin_port = htons((uint16_t)port);
+}
+
+int cs_dial_port(const cs_address *address)
+{
+    return ntohs(address->name.ss_family == AF_INET6 ? six_of(address)->sin6_port : four_of(address)->sin_port);
+}
+
+bool cs_dial_is_any(const cs_address *address)
+{
+    return address->name.ss_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&six_of(address)->sin6_addr)
+                                               : four_of(address)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+static int give_up(int socket)
+{
+    int error = errno;
+    close(socket);
+    errno = error;
+    return -1;
+}
+
+cs_status cs_dial_listen(int *made, cs_address *address, bool keyed)
+{
+    char text[CS_DIAL_TEXT];
+    int  on = 1;
+    *made   = -1;
+    CS_TRY(cs_join_allow(plain(address), keyed));
+    int own = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (own < 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", cs_dial_text(address, text));
+    setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(own, plain(address), address->bytes) < 0 || listen(own, BACKLOG) < 0 ||
+        getsockname(own, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
+        int error = errno;
+        close(own);
+        cs_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", cs_dial_text(address, text),
+                      error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
+        errno = error;
+        return CS_IO_ERROR;
+    }
+    *made = own;
+    return CS_OK;
+}
+
+int cs_dial_call(const cs_address *address, double seconds)
+{
+    int       error  = 0;
+    socklen_t length = sizeof error;
+    int       made   = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0)
+        return -1;
+    if (connect(made, plain(address), address->bytes) == 0)
+        return made;
+    if (errno != EINPROGRESS)
+        return give_up(made);
+    struct pollfd wait = { made, POLLOUT, 0 };
+    if (poll(&wait, 1, seconds > 0 ? (int)(seconds * 1000) + 1 : 0) <= 0)
+        error = ETIMEDOUT;
+    else
+        getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &length);
+    if (!error)
+        return made;
+    close(made);
+    errno = error;
+    return -1;
+}
+
+void cs_dial_tune(int socket)
+{
+    int on = 1, idle = PROBE_IDLE_SECONDS, between = PROBE_SECONDS, probes = PROBES;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
+    setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+/* ---- which interface -------------------------------------------------------------------------- */
+
+static bool is_named(const char *name, const char *list)
+{
+    bool whole = list[0] == '=';
+    for (const char *at = list + whole; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length && strncmp(name, at, length) == 0 && (!whole || !name[length]))
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static bool is_allowed(const char *name, const char *list)
+{
+    return list[0] == '^' ? !is_named(name, list + 1) : is_named(name, list);
+}
+
+static bool is_usable(const struct ifaddrs *interface, int family)
+{
+    if (!interface->ifa_addr || interface->ifa_addr->sa_family != family || !(interface->ifa_flags & IFF_UP))
+        return false;
+    return family == AF_INET ||
+           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)interface->ifa_addr)->sin6_addr);
+}
+
+/* One of the family the ranks meet by, if there is one, and not the loopback, unless the list names it alone. */
+static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list, int family)
+{
+    const struct ifaddrs *loopback = NULL;
+    for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+        if (!is_usable(one, family) || !is_allowed(one->ifa_name, list))
+            continue;
+        if (!(one->ifa_flags & IFF_LOOPBACK))
+            return one;
+        loopback = loopback ? loopback : one;
+    }
+    return loopback;
+}
+
+cs_status cs_dial_own(cs_address *own, int socket)
+{
+    const char     *list = getenv("CSPEED_SOCKET_IFNAME");
+    struct ifaddrs *all  = NULL;
+    *own                 = (cs_address){ .bytes = sizeof own->name };
+    if (getsockname(socket, (struct sockaddr *)(void *)&own->name, &own->bytes) < 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
+    cs_dial_set_port(own, 0);
+    if (!list || !list[0])
+        return CS_OK;
+    if (getifaddrs(&all) < 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "the system does not list its network interfaces");
+    int                   family = own->name.ss_family;
+    const struct ifaddrs *chosen = choose(all, list, family);
+    if (!chosen)
+        chosen = choose(all, list, family == AF_INET ? AF_INET6 : AF_INET);
+    if (chosen) {
+        bool six   = chosen->ifa_addr->sa_family == AF_INET6;
+        own->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+        memcpy(&own->name, chosen->ifa_addr, own->bytes);
+        cs_dial_set_port(own, 0);
+    }
+    freeifaddrs(all);
+    return chosen ? CS_OK
+                  : cs_fail(CS_BAD_CONFIG,
+                            "CSPEED_SOCKET_IFNAME=%s: no interface of this host that is up fits (`ip addr` "
+                            "lists them)",
+                            list);
+}

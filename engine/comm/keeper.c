@@ -1,0 +1,302 @@
+/* keeper.c - rank 0's side of the store: one thread, one poll over all sockets.
+ *
+ * A guest is a stranger until it has joined. Strangers are let go of when they are refused, when their time is up, and,
+ * the oldest first, when there are too many at once, so they can take neither a place nor time from ranks. */
+#include "comm/letters.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { MOST_STRANGERS = 256, NAME_SECONDS = 10, TICK_MILLISECONDS = 200 };
+
+/* ---- guests ----------------------------------------------------------------------------------- */
+
+static void log_refusal(const cs_letters_guest *who)
+{
+    cs_log(CS_LOG_WARNING, "refused %s at the meeting of the ranks: %s", who->from, cs_error());
+}
+
+static void dismiss(cs_keeper *keeper, cs_letters_guest *leaving)
+{
+    if (leaving->over)
+        return;
+    leaving->over = true;
+    if (leaving->rank < 0) {
+        keeper->strangers--;
+    } else if (!keeper->complete) {
+        keeper->here[leaving->rank] = false; /* its process ended, and another may come in its place */
+        keeper->missing++;
+    }
+}
+
+static void dismiss_strangers(cs_keeper *keeper)
+{
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+        if (one->rank < 0)
+            dismiss(keeper, one);
+}
+
+/* A rank, or -1 with a sentence: whoever joined knows the secret, but may still have no place. */
+static int place_of(const cs_keeper *keeper, const cs_join *join)
+{
+    const cs_world *world = &keeper->world;
+    cs_keeper_name  name  = { -1, 0 };
+    if (join->peer_bytes == sizeof name)
+        memcpy(&name, join->peer, sizeof name);
+    if (name.size != world->size)
+        cs_fail(CS_NO_PEER, "rank %d has WORLD_SIZE %d, but rank 0 has %d", name.rank, name.size, world->size);
+    else if (name.rank < 0 || name.rank >= world->size)
+        cs_fail(CS_NO_PEER, "rank %d has no place in a world of %d", name.rank, world->size);
+    else if (keeper->here[name.rank])
+        cs_fail(CS_NO_PEER, "there are two ranks %d at MASTER_PORT %d, job \"%s\": give each job its own port or id",
+                name.rank, world->port, world->job);
+    else
+        return name.rank;
+    return -1;
+}
+
+/* When the last rank has its seat, the door is shut: whoever comes later is of another meeting. */
+static bool seat(cs_keeper *keeper, cs_letters_guest *newcomer)
+{
+    int rank = place_of(keeper, &newcomer->join);
+    cs_seal_open(&newcomer->seal, newcomer->join.session, false);
+    if (rank < 0) {
+        cs_letters_fail(newcomer);
+        send(newcomer->socket, newcomer->out, newcomer->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        log_refusal(newcomer);
+        return false;
+    }
+    newcomer->rank     = rank;
+    keeper->here[rank] = true;
+    keeper->strangers--;
+    if (--keeper->missing == 0) {
+        keeper->complete = true;
+        close(keeper->listener);
+        keeper->listener = -1;
+        dismiss_strangers(keeper);
+    }
+    return true;
+}
+
+static void attend(cs_keeper *keeper, cs_letters_guest *one)
+{
+    if (one->rank < 0) {
+        cs_join_state state = cs_join_advance(&one->join, one->socket);
+        if (state == CS_JOIN_REFUSED)
+            log_refusal(one);
+        if (state == CS_JOIN_REFUSED || (state == CS_JOIN_DONE && !seat(keeper, one)))
+            dismiss(keeper, one);
+        return;
+    }
+    if (!cs_letters_flush(one) || (!one->out_bytes && !cs_letters_hear(keeper, one)) || !cs_letters_flush(one))
+        dismiss(keeper, one);
+}
+
+static void dismiss_oldest_stranger(cs_keeper *keeper)
+{
+    cs_letters_guest *oldest = NULL;
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next) /* the newest come first */
+        if (one->rank < 0 && !one->over)
+            oldest = one;
+    if (oldest)
+        dismiss(keeper, oldest);
+}
+
+static void open_door(cs_keeper *keeper)
+{
+    cs_address     address = { .bytes = sizeof address.name };
+    cs_keeper_name own     = { 0, keeper->world.size };
+    int            came    = accept4(keeper->listener, (struct sockaddr *)(void *)&address.name, &address.bytes,
+                                     SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (came < 0)
+        return;
+    cs_letters_guest *made = calloc(1, sizeof *made);
+    if (!made) {
+        close(came);
+        return;
+    }
+    if (keeper->strangers == MOST_STRANGERS)
+        dismiss_oldest_stranger(keeper);
+    made->socket = came;
+    made->rank   = -1;
+    made->next   = keeper->guests;
+    cs_dial_text(&address, made->from);
+    cs_dial_tune(came);
+    cs_join_begin(&made->join, false, keeper->keyed ? keeper->key : NULL, keeper->world.job, keeper->world.attempt,
+                  &own, sizeof own);
+    keeper->guests = made;
+    keeper->strangers++;
+}
+
+static void free_guest(cs_letters_guest *leaving)
+{
+    close(leaving->socket);
+    cs_seal_close(&leaving->seal);
+    free(leaving);
+}
+
+static void sweep(cs_keeper *keeper)
+{
+    for (cs_letters_guest **at = &keeper->guests; *at;) {
+        cs_letters_guest *one = *at;
+        if (one->over) {
+            *at = one->next;
+            free_guest(one);
+        } else {
+            at = &one->next;
+        }
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------- */
+
+static bool make_polls(cs_keeper *keeper, size_t wanted)
+{
+    if (wanted <= keeper->poll_room)
+        return true;
+    struct pollfd *more = realloc(keeper->polls, 2 * wanted * sizeof *more);
+    if (more) {
+        keeper->polls     = more;
+        keeper->poll_room = 2 * wanted;
+    }
+    return more != NULL;
+}
+
+static short events_of(const cs_letters_guest *one)
+{
+    if (one->rank < 0)
+        return cs_join_events(&one->join);
+    return one->out_bytes ? POLLOUT : POLLIN;
+}
+
+/* Rank 0 wants to close: nobody's wait will be answered any more. */
+static void wind_up(cs_keeper *keeper)
+{
+    dismiss_strangers(keeper);
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+        one->deadline = 0;
+}
+
+/* Everything that can be done now, then what time asks for. */
+static bool turn(cs_keeper *keeper)
+{
+    size_t count = 2, at = 2;
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+        count++;
+    if (!make_polls(keeper, count))
+        return false;
+    struct pollfd *polls = keeper->polls;
+    polls[0]             = (struct pollfd){ keeper->wake, POLLIN, 0 };
+    polls[1]             = (struct pollfd){ keeper->listener, POLLIN, 0 };
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+        polls[at++] = (struct pollfd){ one->socket, events_of(one), 0 };
+    poll(polls, (nfds_t)count, TICK_MILLISECONDS);
+    at = 2;
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next, at++)
+        if (polls[at].revents || one->rank < 0)
+            attend(keeper, one);
+    if (polls[1].revents && keeper->listener >= 0)
+        open_door(keeper);
+    cs_letters_answer_waiting(keeper);
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+        if (one->out_bytes && !cs_letters_flush(one))
+            dismiss(keeper, one);
+    if (polls[0].revents)
+        wind_up(keeper);
+    sweep(keeper);
+    return !polls[0].revents || (keeper->guests && cs_clock_seconds() < keeper->close_by);
+}
+
+static void name_missing(cs_keeper *keeper)
+{
+    char   names[256];
+    double time = cs_clock_seconds();
+    if (keeper->missing == 0 || time < keeper->named + NAME_SECONDS)
+        return;
+    keeper->named = time;
+    cs_letters_list_missing(keeper, names, sizeof names);
+    cs_log(CS_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", names, keeper->world.size,
+           time - keeper->begun, keeper->world.address, keeper->world.port);
+}
+
+static void *serve(void *argument)
+{
+    cs_keeper *keeper = argument;
+    while (turn(keeper))
+        name_missing(keeper);
+    return NULL;
+}
+
+/* Signals are for the threads of the program. */
+static int start(cs_keeper *keeper)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&keeper->thread, NULL, serve, keeper);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void forget(cs_keeper *keeper)
+{
+    for (cs_letters_guest *next, *one = keeper->guests; one; one = next) {
+        next = one->next;
+        free_guest(one);
+    }
+    for (cs_letters_entry *next, *one = keeper->entries; one; one = next) {
+        next = one->next;
+        free(one);
+    }
+    if (keeper->listener >= 0)
+        close(keeper->listener);
+    if (keeper->wake >= 0)
+        close(keeper->wake);
+    free(keeper->here);
+    free(keeper->polls);
+    cs_mac_forget(keeper->key, sizeof keeper->key);
+    free(keeper);
+}
+
+cs_status cs_keeper_open(cs_keeper **keeper, int listener, const cs_world *world, const unsigned char *key)
+{
+    cs_keeper *made = calloc(1, sizeof *made);
+    *keeper         = NULL;
+    if (!made) {
+        close(listener);
+        return cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+    }
+    made->world    = *world;
+    made->keyed    = key != NULL;
+    made->listener = listener;
+    made->missing  = world->size;
+    made->begun = made->named = cs_clock_seconds();
+    made->here                = calloc((size_t)world->size, sizeof *made->here);
+    made->wake                = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (key)
+        memcpy(made->key, key, sizeof made->key);
+    int error = made->here && made->wake >= 0 ? start(made) : ENOMEM;
+    if (error) {
+        forget(made);
+        return cs_fail_errno(CS_NO_MEMORY, error, "no thread to keep the meeting of %d ranks", world->size);
+    }
+    *keeper = made;
+    return CS_OK;
+}
+
+void cs_keeper_close(cs_keeper *keeper, double seconds)
+{
+    if (!keeper)
+        return;
+    keeper->close_by = cs_clock_seconds() + seconds;
+    eventfd_write(keeper->wake, 1);
+    pthread_join(keeper->thread, NULL);
+    forget(keeper);
+}

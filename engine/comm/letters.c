@@ -1,0 +1,164 @@
+/* letters.c - what ranks write to the store, and what they are answered. */
+#include "comm/letters.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void answer(cs_letters_guest *to, int kind, const void *body, size_t bytes)
+{
+    cs_keeper_head head    = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
+    struct iovec   parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { (void *)(size_t)body, bytes } };
+    cs_seal_sign(&to->seal, head.tag, parts, 2);
+    memcpy(to->out, &head, sizeof head);
+    if (bytes)
+        memcpy(to->out + sizeof head, body, bytes);
+    to->out_bytes = sizeof head + bytes;
+    to->out_sent  = 0;
+    to->waits     = 0;
+}
+
+void cs_letters_fail(cs_letters_guest *to)
+{
+    size_t length = strlen(cs_error());
+    answer(to, CS_KEEPER_FAILED, cs_error(), length < CS_STORE_VALUE ? length : CS_STORE_VALUE);
+}
+
+static cs_letters_entry *find(const cs_keeper *keeper, const char *name)
+{
+    cs_letters_entry *at = keeper->entries;
+    while (at && strcmp(at->name, name) != 0)
+        at = at->next;
+    return at;
+}
+
+void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room)
+{
+    const char *before = keeper->missing > 1 ? "ranks " : "rank ";
+    size_t      length = 0;
+    for (int i = 0; i < keeper->world.size && length < room - 24; i++) {
+        if (keeper->here[i])
+            continue;
+        length += (size_t)snprintf(names + length, room - length, "%s%d", before, i);
+        before = ", ";
+    }
+}
+
+/* Answers what the guest waits for, if it is there, or if its time is up. */
+static void try_answer(const cs_keeper *keeper, cs_letters_guest *to)
+{
+    char                    names[256];
+    const cs_letters_entry *found = to->waits == CS_KEEPER_GET ? find(keeper, to->wants) : NULL;
+    double                  time  = cs_clock_seconds();
+    if (found) {
+        answer(to, CS_KEEPER_VALUE, found->value, found->bytes);
+    } else if (to->waits == CS_KEEPER_ALL && keeper->missing == 0) {
+        answer(to, CS_KEEPER_VALUE, NULL, 0);
+    } else if (to->waits == CS_KEEPER_GET && time > to->deadline) {
+        cs_fail(CS_NO_PEER, "no rank has set \"%s\" within %.3g seconds", to->wants, to->seconds);
+        cs_letters_fail(to);
+    } else if (to->waits == CS_KEEPER_ALL && time > to->deadline) {
+        cs_letters_list_missing(keeper, names, sizeof names);
+        cs_fail(CS_NO_PEER,
+                "%s did not come within %.3g seconds: start all %d ranks with the same MASTER_ADDR (here \"%s\"), "
+                "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
+                names, to->seconds, keeper->world.size, keeper->world.address, keeper->world.port, keeper->world.job);
+        cs_letters_fail(to);
+    }
+}
+
+void cs_letters_answer_waiting(cs_keeper *keeper)
+{
+    for (cs_letters_guest *one = keeper->guests; one; one = one->next)
+        if (one->waits)
+            try_answer(keeper, one);
+}
+
+static bool keep(cs_keeper *keeper, const unsigned char *body, size_t bytes)
+{
+    size_t name = bytes ? body[0] : 0;
+    if (name == 0 || name > CS_STORE_NAME || 1 + name > bytes || bytes - 1 - name > CS_STORE_VALUE)
+        return false;
+    cs_letters_entry *made = calloc(1, sizeof *made + bytes - 1 - name);
+    if (!made)
+        return false;
+    memcpy(made->name, body + 1, name);
+    made->bytes = bytes - 1 - name;
+    memcpy(made->value, body + 1 + name, made->bytes);
+    made->next      = keeper->entries; /* a later value is found before an earlier one */
+    keeper->entries = made;
+    return true;
+}
+
+static bool begin_wait(cs_letters_guest *from, int kind, const unsigned char *body, size_t bytes)
+{
+    uint32_t milliseconds;
+    size_t   name = bytes - sizeof milliseconds;
+    if (bytes < sizeof milliseconds || name > CS_STORE_NAME)
+        return false;
+    memcpy(&milliseconds, body, sizeof milliseconds);
+    memcpy(from->wants, body + sizeof milliseconds, name);
+    from->wants[name] = 0;
+    from->waits       = kind;
+    from->seconds     = 1e-3 * milliseconds;
+    from->deadline    = cs_clock_seconds() + from->seconds;
+    return true;
+}
+
+static bool take_letter(cs_keeper *keeper, cs_letters_guest *from, const cs_keeper_head *head,
+                        const unsigned char *body)
+{
+    struct iovec parts[] = { { (void *)(size_t)head, offsetof(cs_keeper_head, tag) },
+                             { (void *)(size_t)body, head->bytes } };
+    if (!cs_seal_check(&from->seal, head->tag, parts, 2))
+        return false;
+    if (head->kind == CS_KEEPER_SET) {
+        if (!keep(keeper, body, head->bytes))
+            return false;
+        answer(from, CS_KEEPER_VALUE, NULL, 0);
+        cs_letters_answer_waiting(keeper);
+        return true;
+    }
+    if ((head->kind != CS_KEEPER_GET && head->kind != CS_KEEPER_ALL) ||
+        !begin_wait(from, (int)head->kind, body, head->bytes))
+        return false;
+    try_answer(keeper, from);
+    return true;
+}
+
+bool cs_letters_flush(cs_letters_guest *to)
+{
+    while (to->out_sent < to->out_bytes) {
+        ssize_t sent = send(to->socket, to->out + to->out_sent, to->out_bytes - to->out_sent, MSG_NOSIGNAL);
+        if (sent < 0)
+            return errno == EAGAIN || errno == EINTR;
+        to->out_sent += (size_t)sent;
+    }
+    to->out_bytes = to->out_sent = 0;
+    return true;
+}
+
+bool cs_letters_hear(cs_keeper *keeper, cs_letters_guest *from)
+{
+    cs_keeper_head head;
+    for (;;) {
+        size_t wanted = sizeof head;
+        if (from->in_bytes >= sizeof head) {
+            memcpy(&head, from->in, sizeof head);
+            if (head.bytes > CS_KEEPER_BODY)
+                return false;
+            wanted += head.bytes;
+            if (from->in_bytes == wanted) {
+                from->in_bytes = 0;
+                return take_letter(keeper, from, &head, from->in + sizeof head);
+            }
+        }
+        ssize_t got = recv(from->socket, from->in + from->in_bytes, wanted - from->in_bytes, 0);
+        if (got <= 0)
+            return got < 0 && (errno == EAGAIN || errno == EINTR);
+        from->in_bytes += (size_t)got;
+    }
+}

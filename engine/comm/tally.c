@@ -1,0 +1,259 @@
+/* tally.c - a record of every collective by operation and size, and DeepSpeed's tables of it. */
+#include "comm/tally.h"
+#include "base/beat.h"
+#include "base/must.h"
+#include "base/rng.h"
+#include "base/say.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERATIONS = CS_BEAT_RECEIVE + 1, KEPT = 512, SIZES = 256 };
+
+/* DeepSpeed's names, in the order of base/beat.h. */
+static const char *const names[OPERATIONS] = {
+    "", "barrier", "all_reduce", "reduce_scatter_tensor", "all_gather_into_tensor", "broadcast", "send", "recv",
+};
+
+typedef struct {
+    int      operation;
+    uint64_t bytes;
+    int64_t  count;
+    double   total, least, most; /* ms, of all calls */
+    float    recent[KEPT];       /* ms; call i lies at i % KEPT */
+} entry;
+
+struct cs_tally {
+    cs_tally_settings settings;
+    int               ranks, entry_count;
+    int64_t           lost; /* calls of sizes that found no room */
+    entry             entries[SIZES];
+};
+
+int cs_tally_find(const char *name)
+{
+    for (int i = 1; i < OPERATIONS; i++)
+        if (strcmp(name, names[i]) == 0 || strcmp(name, cs_beat_names[i]) == 0)
+            return i;
+    return 0;
+}
+
+cs_tally *cs_tally_new(const cs_tally_settings *settings, int ranks)
+{
+    cs_tally *tally = calloc(1, sizeof *tally);
+    if (!tally)
+        cs_fatal(CS_NO_MEMORY, "out of memory for the record of collectives");
+    tally->settings = *settings;
+    tally->ranks    = ranks;
+    return tally;
+}
+
+void cs_tally_free(cs_tally *tally)
+{
+    free(tally);
+}
+
+/* ---- bandwidth, as DeepSpeed counts it ---- */
+
+typedef struct {
+    double algorithm, bus; /* Gbit/s */
+} bandwidth;
+
+static bandwidth bandwidth_of(const cs_tally *tally, const entry *e, double ms)
+{
+    double n = tally->ranks, bits = 8e-6 * (double)e->bytes / (ms > 0 ? ms : 1e-6), share = (n - 1) / n;
+    switch (e->operation) {
+    case CS_BEAT_ALL_REDUCE:
+        return (bandwidth){ 2 * bits, 2 * bits * share };
+    case CS_BEAT_REDUCE_SCATTER:
+    case CS_BEAT_ALL_GATHER:
+        return (bandwidth){ n * bits, n * bits * share };
+    default:
+        return (bandwidth){ bits, bits };
+    }
+}
+
+typedef struct {
+    char text[24];
+} size_text;
+
+static size_text show_size(uint64_t bytes)
+{
+    static const char *const units[] = { "B", "KB", "MB", "GB", "TB" };
+    size_text                shown;
+    double                   size = (double)bytes;
+    int                      unit = 0;
+    for (; size >= 1024 && unit < 4; unit++)
+        size /= 1024;
+    if (bytes == 0)
+        snprintf(shown.text, sizeof shown.text, "0B");
+    else
+        snprintf(shown.text, sizeof shown.text, "%.12s %s", cs_say_number(round(size * 100) / 100).text, units[unit]);
+    return shown;
+}
+
+/* ---- recording ---- */
+
+static entry *entry_of(cs_tally *tally, int operation, uint64_t bytes)
+{
+    int at = tally->entry_count;
+    for (int i = 0; i < tally->entry_count; i++)
+        if (tally->entries[i].operation == operation && tally->entries[i].bytes == bytes)
+            return &tally->entries[i];
+    if (at == SIZES)
+        return NULL;
+    tally->entries[at] = (entry){ .operation = operation, .bytes = bytes, .least = (double)INFINITY };
+    tally->entry_count++;
+    return &tally->entries[at];
+}
+
+void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double seconds)
+{
+    if (!tally || !(tally->settings.operations >> operation & 1))
+        return;
+    double ms = 1e3 * seconds;
+    entry *e  = entry_of(tally, operation, bytes);
+    if (!e) {
+        tally->lost++;
+        return;
+    }
+    e->recent[e->count++ % KEPT] = (float)ms;
+    e->total += ms;
+    e->least = fmin(e->least, ms);
+    e->most  = fmax(e->most, ms);
+    if (!tally->settings.verbose)
+        return;
+    bandwidth speed = bandwidth_of(tally, e, ms);
+    CS_SAY_LOGGED("comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f ",
+                  names[operation], ms, show_size(bytes).text, speed.algorithm, speed.bus);
+}
+
+/* ---- the tables ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int recent_count(const entry *e)
+{
+    return (int)(e->count < KEPT ? e->count : KEPT);
+}
+
+/* Without the lowest and the highest tenth. Sorts `values`. */
+static double trimmed_mean(double *values, int count)
+{
+    int    cut = count / 10;
+    double sum = 0;
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    for (int i = cut; i < count - cut; i++)
+        sum += values[i];
+    return sum / (count - 2 * cut);
+}
+
+static void print_entry(const cs_tally *tally, const entry *e)
+{
+    double latency[KEPT], algorithm[KEPT], bus[KEPT];
+    int    count = recent_count(e);
+    for (int i = 0; i < count; i++) {
+        bandwidth speed = bandwidth_of(tally, e, (double)e->recent[i]);
+        latency[i]      = (double)e->recent[i];
+        algorithm[i]    = speed.algorithm;
+        bus[i]          = speed.bus;
+    }
+    cs_say("%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text,
+           (long long)e->count, e->total, trimmed_mean(latency, count), trimmed_mean(algorithm, count),
+           trimmed_mean(bus, count), e->least, e->most);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->operation != y->operation)
+        return x->operation - y->operation;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static void print_name(const cs_tally *tally, int i)
+{
+    if (i == 0 || tally->entries[i - 1].operation != tally->entries[i].operation)
+        cs_say("%s", names[tally->entries[i].operation]);
+}
+
+/* Those of all ranks together; sends and receives, which are a pair's own, stand behind them. */
+static int collective_count(const cs_tally *tally)
+{
+    int count = 0;
+    while (count < tally->entry_count && tally->entries[count].operation < CS_BEAT_SEND)
+        count++;
+    return count;
+}
+
+/* Calls are compared one by one, so each rank must have recorded the same ones. */
+static bool is_same_everywhere(const cs_tally *tally, cs_comm *comm)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < collective_count(tally); i++)
+        sum = cs_rng_mix(sum, (uint64_t)tally->entries[i].operation ^ tally->entries[i].bytes << 4) +
+              (uint64_t)tally->entries[i].count;
+    int64_t same[2] = { (int64_t)(sum >> 1), -(int64_t)(sum >> 1) };
+    cs_comm_all_reduce(comm, same, 2, CS_I64, CS_MIN);
+    return same[0] == -same[1];
+}
+
+static void print_waits(const entry *e, const float *least)
+{
+    double latency[KEPT], waited[KEPT], all = 0, lost = 0;
+    int    count = recent_count(e);
+    for (int i = 0; i < count; i++) {
+        latency[i] = (double)least[i];
+        waited[i]  = (double)e->recent[i] - latency[i];
+        all += latency[i];
+        lost += waited[i];
+    }
+    cs_say("%-20s%-20s%-20d%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text, count, all, lost,
+           trimmed_mean(latency, count), trimmed_mean(waited, count));
+}
+
+/* What the fastest rank of each call took is the collective itself; what a rank took beyond it, it waited. */
+static void print_straggler(cs_tally *tally, cs_comm *comm)
+{
+    if (!is_same_everywhere(tally, comm))
+        return;
+    float(*least)[KEPT] = calloc(SIZES, sizeof *least);
+    if (!least)
+        cs_fatal(CS_NO_MEMORY, "out of memory for the table of stragglers");
+    int count = collective_count(tally);
+    for (int i = 0; i < count; i++)
+        memcpy(least[i], tally->entries[i].recent, sizeof *least);
+    cs_comm_all_reduce(comm, least, (int64_t)count * KEPT, CS_F32, CS_MIN);
+    cs_say("_______________________________\nBreakdown with straggler effect\n-------------------------------");
+    cs_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
+           "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)");
+    for (int i = 0; i < count; i++) {
+        print_name(tally, i);
+        print_waits(&tally->entries[i], least[i]);
+    }
+    free(least);
+}
+
+void cs_tally_print(cs_tally *tally, cs_comm *comm)
+{
+    uint32_t operations = tally->settings.operations;
+    qsort(tally->entries, (size_t)tally->entry_count, sizeof *tally->entries, by_size);
+    cs_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total Latency(ms)",
+           "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)", "Min Latency(ms)", "Max Latency(ms)");
+    for (int i = 0; i < tally->entry_count; i++) {
+        print_name(tally, i);
+        print_entry(tally, &tally->entries[i]);
+    }
+    if (tally->lost)
+        cs_say("%lld more calls, of sizes beyond the first %d", (long long)tally->lost, SIZES);
+    tally->settings.operations = 0; /* the table's own exchange is not recorded */
+    if (tally->ranks > 1)
+        print_straggler(tally, comm);
+    tally->settings.operations = operations;
+}

@@ -1,0 +1,39 @@
+/* fuzz_join.c - bytes of a stranger against both sides of the joining: nothing may crash, and nobody may get in. */
+#include "base/join.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const unsigned char key[CS_MAC_BYTES] = "the key";
+
+/* The stranger's words come all at once, or behind a genuine hello's head. */
+static void meet(const uint8_t *data, size_t size, bool caller, bool prompted)
+{
+    static const unsigned char head[CS_JOIN_HEAD] = { 'C', 'S', 'J', 'N', 1, 1, 0, 64 };
+    cs_join                    join;
+    int                        sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)
+        abort();
+    if (cs_join_begin(&join, caller, key, "job", 1, "who", 3) != CS_OK)
+        abort();
+    if ((prompted && write(sockets[0], head, sizeof head) < 0) ||
+        (size && send(sockets[0], data, size, MSG_DONTWAIT) < 0))
+        abort();
+    if (cs_join_advance(&join, sockets[1]) == CS_JOIN_DONE)
+        abort();
+    close(sockets[0]);
+    if (cs_join_advance(&join, sockets[1]) == CS_JOIN_DONE)
+        abort();
+    close(sockets[1]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    for (int way = 0; way < 4; way++)
+        meet(data, size, way % 2, way / 2);
+    return 0;
+}

@@ -1,0 +1,193 @@
+/* sums.c - collectives against a plain tree: values, what they should become, and where they lie. */
+#include "sums.h"
+#include "base/half.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const dtype_names[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
+
+/* ---- values and what becomes of them ---------------------------------------------------------- */
+
+static bool is_real(cs_dtype dtype)
+{
+    return dtype == CS_F32 || dtype == CS_BF16 || dtype == CS_F16;
+}
+
+void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value)
+{
+    size_t   bytes = cs_dtype_bytes(dtype);
+    uint16_t half  = dtype == CS_BF16 ? cs_float_to_bf16(value.real) : cs_float_to_f16(value.real);
+    void    *from  = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
+    memcpy((char *)data + (size_t)at * bytes, from, bytes);
+}
+
+sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
+{
+    const char *from  = (const char *)data + (size_t)at * cs_dtype_bytes(dtype);
+    sums_number value = { 0 };
+    uint16_t    half  = 0;
+    int32_t     word  = 0;
+    switch (dtype) {
+    case CS_F32:
+        memcpy(&value.real, from, sizeof value.real);
+        break;
+    case CS_I32:
+        memcpy(&word, from, sizeof word);
+        value.whole = word;
+        break;
+    case CS_I64:
+        memcpy(&value.whole, from, sizeof value.whole);
+        break;
+    case CS_U8:
+        value.whole = *(const uint8_t *)from;
+        break;
+    default:
+        memcpy(&half, from, sizeof half);
+        value.real = dtype == CS_BF16 ? cs_bf16_to_float(half) : cs_f16_to_float(half);
+    }
+    return value;
+}
+
+/* Element `at` of a rank's vector: bits that look random, as this dtype can hold them. */
+static sums_number value_of(int rank, int64_t at, int salt, cs_dtype dtype)
+{
+    uint64_t bits = (uint64_t)at * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xbf58476d1ce4e5b9u + (uint64_t)salt * 7919;
+    bits          = (bits ^ bits >> 31) * 0x94d049bb133111ebu;
+    bits ^= bits >> 29;
+    uint64_t held[1] = { 0 };
+    sums_put(held, 0, dtype, (sums_number){ (float)((double)(int32_t)bits * 0x1p-29), (int64_t)bits });
+    return sums_get(held, 0, dtype);
+}
+
+void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype)
+{
+    for (int64_t i = 0; i < count; i++)
+        sums_put(data, i, dtype, value_of(rank, first + i, salt, dtype));
+}
+
+static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_reduce_op op)
+{
+    if (is_real(dtype))
+        return (sums_number){ .real = op == CS_SUM                          ? a.real + b.real
+                                      : (op == CS_MIN) == (a.real < b.real) ? a.real
+                                                                            : b.real };
+    if (op == CS_SUM) {
+        uint64_t held[1] = { 0 };
+        sums_put(held, 0, dtype, (sums_number){ .whole = (int64_t)((uint64_t)a.whole + (uint64_t)b.whole) });
+        return sums_get(held, 0, dtype);
+    }
+    return (op == CS_MIN) == (a.whole < b.whole) ? a : b;
+}
+
+/* The tree, level by level: pairs, then pairs of those, an odd one carried up. */
+static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_reduce_op op)
+{
+    sums_number level[SUMS_RANKS];
+    for (int i = 0; i < ranks; i++)
+        level[i] = value_of(i, at, salt, dtype);
+    for (int left = ranks; left > 1; left = (left + 1) / 2) {
+        for (int i = 0; i < left / 2; i++)
+            level[i] = combine(level[2 * i], level[2 * i + 1], dtype, op);
+        if (left % 2)
+            level[left / 2] = level[left - 1];
+    }
+    return level[0];
+}
+
+static int expect_sums(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
+                       cs_reduce_op op, const char *what)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t held[1] = { 0 };
+        size_t   bytes   = cs_dtype_bytes(dtype);
+        sums_put(held, 0, dtype, tree_of(first + i, ranks, salt, dtype, op));
+        EXPECT(memcmp(held, (const char *)data + (size_t)i * bytes, bytes) == 0,
+               "%s of %s, op %d: element %lld of %lld is %g or %lld", what, dtype_names[dtype], (int)op, (long long)i,
+               (long long)count, (double)sums_get(data, i, dtype).real, (long long)sums_get(data, i, dtype).whole);
+    }
+    return 0;
+}
+
+/* ---- each collective -------------------------------------------------------------------------- */
+
+int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op)
+{
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
+    sums_fill(where.big, count, 0, rank, salt, dtype);
+    cs_comm_all_reduce(comm, where.big, count, dtype, op);
+    if (expect_sums(where.big, count, 0, size, salt, dtype, op, where.name))
+        return 1;
+    sums_fill(where.big, size * count, 0, rank, salt + 1, dtype);
+    cs_comm_reduce_scatter(comm, where.small, where.big, count, dtype, op);
+    if (expect_sums(where.small, count, rank * count, size, salt + 1, dtype, op, where.name))
+        return 1;
+    sums_fill(where.big, size * count, 0, rank, salt + 2, dtype);
+    void *part = where.big + (size_t)(rank * count) * cs_dtype_bytes(dtype);
+    cs_comm_reduce_scatter(comm, part, where.big, count, dtype, op);
+    if (expect_sums(part, count, rank * count, size, salt + 2, dtype, op, where.name))
+        return 1;
+    cs_comm_all_gather(comm, where.big, part, count, dtype); /* and now it is the all_reduce of the same values */
+    return expect_sums(where.big, size * count, 0, size, salt + 2, dtype, op, where.name);
+}
+
+int sums_expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
+                       const char *what)
+{
+    for (int64_t i = 0; i < count; i++) {
+        sums_number is = sums_get(data, i, dtype), should = value_of(rank, first + i, salt, dtype);
+        EXPECT(is.whole == should.whole && cs_float_bits(is.real) == cs_float_bits(should.real),
+               "%s of %s from rank %d: element %lld of %lld is wrong", what, dtype_names[dtype], rank, (long long)i,
+               (long long)count);
+    }
+    return 0;
+}
+
+int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype)
+{
+    int    rank = cs_comm_rank(comm), size = cs_comm_size(comm), root = salt % size;
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    sums_fill(where.small, count, 0, rank, salt, dtype);
+    memset(where.big, 0xaa, (size_t)size * bytes);
+    cs_comm_all_gather(comm, where.big, where.small, count, dtype);
+    for (int i = 0; i < size; i++)
+        if (sums_expect_values(where.big + (size_t)i * bytes, count, 0, i, salt, dtype, where.name))
+            return 1;
+    sums_fill(where.small, count, 0, rank, salt + 3, dtype);
+    cs_comm_broadcast(comm, where.small, count, dtype, root);
+    return sums_expect_values(where.small, count, 0, root, salt + 3, dtype, where.name);
+}
+
+static int try_count(cs_comm *comm, const sums_place *places, size_t place_count, int64_t count, bool thorough)
+{
+    for (size_t p = 0; p < place_count; p++)
+        for (int dtype = CS_F32; dtype <= CS_U8; dtype++) {
+            int salt = (int)count * 31 + dtype * 5 + (int)p;
+            for (int op = CS_SUM; op <= (thorough ? CS_MAX : CS_SUM); op++)
+                if (sums_try(comm, places[p], count, salt + op, (cs_dtype)dtype, (cs_reduce_op)op))
+                    return 1;
+            if (sums_try_copies(comm, places[p], count, salt, (cs_dtype)dtype))
+                return 1;
+        }
+    return 0;
+}
+
+int sums_try_each(cs_comm *comm, int64_t most)
+{
+    int        size = cs_comm_size(comm);
+    size_t     room = (size_t)size * 10008 * 8;
+    char      *lone = malloc(2 * room + 8);
+    char      *big = cs_comm_alloc(comm, room), *small = cs_comm_alloc(comm, room);
+    sums_place all[] = { { "in place", big, small },
+                         { "staged", lone, lone + room },
+                         { "mixed", lone, small },
+                         { "mixed the other way", big, lone + room },
+                         { "staged askew", lone + 8, lone + room + 8 } };
+    EXPECT(lone, "no memory");
+    int64_t counts[] = { 0, 1, 2, size - 1, size, 3, 31, 257, 1021, 4099, 10007 };
+    int     failed   = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= most && !failed; i++)
+        failed = try_count(comm, all, counts[i] < 1000 ? sizeof all / sizeof *all : 2, counts[i], counts[i] < 300);
+    free(lone);
+    return failed;
+}

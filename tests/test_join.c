@@ -1,0 +1,404 @@
+/* test_join.c - joining: who knows the secret gets in, and nobody else, whatever they send. */
+#include "base/clock.h"
+#include "base/join.h"
+#include "suite.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const unsigned char key_one[CS_MAC_BYTES] = "one", key_two[CS_MAC_BYTES] = "two";
+
+typedef struct {
+    int           sockets[2];
+    cs_join       sides[2]; /* the caller, the listener */
+    cs_join_state states[2];
+    char          errors[2][512];
+} pair;
+
+static void begin(pair *both, const unsigned char *key, const char *job, int attempt)
+{
+    *both = (pair){ 0 };
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, both->sockets), 0);
+    ck_assert_int_eq(cs_join_begin(&both->sides[0], true, key_one, "job", 3, "rank 1", 6), CS_OK);
+    ck_assert_int_eq(cs_join_begin(&both->sides[1], false, key, job, attempt, "rank 0!", 7), CS_OK);
+}
+
+static void advance(pair *both, int side)
+{
+    if (both->states[side] != CS_JOIN_WAITS)
+        return;
+    both->states[side] = cs_join_advance(&both->sides[side], both->sockets[side]);
+    if (both->states[side] == CS_JOIN_REFUSED)
+        snprintf(both->errors[side], sizeof both->errors[side], "%s", cs_error());
+}
+
+static void run(pair *both)
+{
+    for (int turn = 0; turn < 8; turn++)
+        advance(both, turn % 2);
+}
+
+static void end(pair *both)
+{
+    close(both->sockets[0]);
+    close(both->sockets[1]);
+}
+
+START_TEST(both_know_the_secret)
+{
+    pair both;
+    char after[4] = "";
+    begin(&both, key_one, "job", 3);
+    run(&both);
+    ck_assert_msg(both.states[0] == CS_JOIN_DONE && both.states[1] == CS_JOIN_DONE, "%s%s", both.errors[0],
+                  both.errors[1]);
+    ck_assert_mem_eq(both.sides[0].session, both.sides[1].session, CS_MAC_BYTES);
+    ck_assert_str_eq((char *)both.sides[1].peer, "rank 1");
+    ck_assert_str_eq((char *)both.sides[0].peer, "rank 0!");
+    ck_assert_uint_eq(both.sides[0].peer_bytes, 7);
+    ck_assert_int_eq(write(both.sockets[0], "abc", 3), 3); /* the handshake left nothing behind, and took nothing */
+    ck_assert_int_eq(read(both.sockets[1], after, 4), 3);
+    ck_assert_str_eq(after, "abc");
+    end(&both);
+}
+END_TEST
+
+START_TEST(sessions_differ)
+{
+    unsigned char first[CS_MAC_BYTES];
+    pair          both;
+    begin(&both, key_one, "job", 3);
+    run(&both);
+    memcpy(first, both.sides[0].session, sizeof first);
+    end(&both);
+    begin(&both, key_one, "job", 3);
+    run(&both);
+    ck_assert_mem_ne(first, both.sides[0].session, CS_MAC_BYTES);
+    end(&both);
+}
+END_TEST
+
+static const struct {
+    const unsigned char *key;
+    const char          *job;
+    int                  attempt;
+    const char          *listener, *caller; /* what they say */
+} strangers[] = {
+    { key_two, "job", 3, "refuses: the two sides' secrets differ", "does not know the secret of job \"job\"" },
+    { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
+    { key_one, "jab", 3, "it is of job \"job\", not \"jab\"", "refuses: it is of another job" },
+    { key_one, "job", 4, "it is of attempt 3, not 4", "refuses: it is of another attempt" },
+};
+
+START_TEST(strangers_are_refused)
+{
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        pair both;
+        begin(&both, strangers[i].key, strangers[i].job, strangers[i].attempt);
+        run(&both);
+        ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+        ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
+        ck_assert_msg(strstr(both.errors[1], strangers[i].listener) != NULL, "listener: %s", both.errors[1]);
+        ck_assert_msg(strstr(both.errors[0], strangers[i].caller) != NULL, "caller: %s", both.errors[0]);
+        end(&both);
+    }
+}
+END_TEST
+
+START_TEST(no_secret_on_both_sides_joins)
+{
+    pair both;
+    begin(&both, NULL, "job", 3);
+    ck_assert_int_eq(cs_join_begin(&both.sides[0], true, NULL, "job", 3, "", 0), CS_OK);
+    run(&both);
+    ck_assert_int_eq(both.states[0], CS_JOIN_DONE);
+    ck_assert_int_eq(both.states[1], CS_JOIN_DONE);
+    ck_assert_uint_eq(both.sides[1].peer_bytes, 0);
+    end(&both);
+}
+END_TEST
+
+/* Carries what one side sends to the other, keeping a copy. */
+static size_t carry(pair *here, int from, int to_socket, unsigned char *kept, size_t at)
+{
+    ssize_t got = recv(here->sockets[1 - from], kept + at, 4096, MSG_DONTWAIT);
+    if (got <= 0)
+        return at;
+    ck_assert_int_eq(send(to_socket, kept + at, (size_t)got, MSG_NOSIGNAL), got);
+    return at + (size_t)got;
+}
+
+/* Somebody who overheard a whole joining says the caller's part again, word for word. */
+START_TEST(a_replay_is_refused)
+{
+    pair          caller, listener;
+    unsigned char said[8192], answered[8192];
+    size_t        said_bytes = 0, answered_bytes = 0;
+    begin(&caller, key_one, "job", 3);   /* its sockets[1] is in the hands of the one in the middle */
+    begin(&listener, key_one, "job", 3); /* and so is the other's sockets[0] */
+    for (int turn = 0; turn < 4; turn++) {
+        advance(&caller, 0);
+        said_bytes = carry(&caller, 0, listener.sockets[0], said, said_bytes);
+        advance(&listener, 1);
+        answered_bytes = carry(&listener, 1, caller.sockets[1], answered, answered_bytes);
+    }
+    ck_assert_int_eq(caller.states[0], CS_JOIN_DONE);
+    ck_assert_int_eq(listener.states[1], CS_JOIN_DONE);
+    end(&caller);
+    end(&listener);
+    begin(&listener, key_one, "job", 3);
+    ck_assert_int_eq(write(listener.sockets[0], said, said_bytes), (ssize_t)said_bytes);
+    run(&listener);
+    ck_assert_int_eq(listener.states[1], CS_JOIN_REFUSED);
+    ck_assert_msg(strstr(listener.errors[1], "replay") != NULL, "%s", listener.errors[1]);
+    end(&listener);
+    begin(&caller, key_one, "job", 3); /* and the listener's part */
+    ck_assert_int_eq(write(caller.sockets[1], answered, answered_bytes), (ssize_t)answered_bytes);
+    advance(&caller, 0);
+    ck_assert_int_eq(caller.states[0], CS_JOIN_REFUSED);
+    end(&caller);
+}
+END_TEST
+
+/* A listener that is called by another listener's words, or a caller by its own: roles are part of what is proved. */
+START_TEST(a_mirror_is_refused)
+{
+    pair          both;
+    unsigned char words[4096];
+    begin(&both, key_one, "job", 3);
+    advance(&both, 0);
+    ssize_t got = read(both.sockets[1], words, sizeof words);
+    ck_assert_int_gt(got, 0);
+    ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
+    advance(&both, 0);
+    ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+    end(&both);
+    begin(&both, key_one, "job", 3);
+    advance(&both, 0);
+    got                 = read(both.sockets[1], words, sizeof words);
+    words[CS_JOIN_HEAD] = 2; /* the same words, as a listener's */
+    ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
+    advance(&both, 0);
+    ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+    ck_assert_msg(strstr(both.errors[0], "replay") != NULL, "%s", both.errors[0]);
+    end(&both);
+}
+END_TEST
+
+/* Every single bit of the conversation counts: none may be changed without a refusal. */
+START_TEST(a_changed_byte_is_noticed)
+{
+    for (int direction = 0; direction < 2; direction++)
+        for (size_t at = 0; at < 200; at++) {
+            pair          caller, listener;
+            unsigned char words[8192];
+            size_t        passed = 0;
+            bool          hit    = false;
+            begin(&caller, key_one, "job", 3);
+            begin(&listener, key_one, "job", 3);
+            for (int turn = 0; turn < 8; turn++) {
+                int   from  = turn % 2;
+                pair *talks = from ? &listener : &caller, *hears = from ? &caller : &listener;
+                advance(talks, from);
+                ssize_t got = recv(talks->sockets[1 - from], words, sizeof words, MSG_DONTWAIT);
+                if (got <= 0)
+                    continue;
+                if (from == direction && at >= passed && at < passed + (size_t)got) {
+                    words[at - passed] ^= 0x10;
+                    hit = true;
+                }
+                passed += from == direction ? (size_t)got : 0;
+                ck_assert_int_eq(send(hears->sockets[from], words, (size_t)got, MSG_NOSIGNAL), got);
+            }
+            bool joined = caller.states[0] == CS_JOIN_DONE && listener.states[1] == CS_JOIN_DONE;
+            ck_assert_msg(joined == !hit, "byte %zu of direction %d: joined %d, changed %d", at, direction, joined,
+                          hit);
+            end(&caller);
+            end(&listener);
+        }
+}
+END_TEST
+
+static const struct {
+    const char *words;
+    size_t      bytes;
+    const char *says;
+} garbage[] = {
+    { "GET / HTTP/1.1\r\n\r\n", 18, "malformed hello" },
+    { "CSJN\1\1\377\377", 8, "malformed message" },
+    { "CSJN\1\1\0\0", 8, "malformed hello" },
+    { "CSJN\1\2\0\40", 8, "malformed message" },
+    { "CSJN\2\1\0\50", 8, "version 2" },
+    { "CSJN\1\3\0\1\2", 9, "refuses: it is of another job" },
+    { "CSJN\1\3\0\1\377", 9, "refuses: it does not understand" },
+};
+
+START_TEST(garbage_is_refused)
+{
+    for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
+        pair both;
+        begin(&both, key_one, "job", 3);
+        ck_assert_int_eq(write(both.sockets[0], garbage[i].words, garbage[i].bytes), (ssize_t)garbage[i].bytes);
+        advance(&both, 1);
+        ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
+        ck_assert_msg(strstr(both.errors[1], garbage[i].says) != NULL, "%s", both.errors[1]);
+        end(&both);
+    }
+}
+END_TEST
+
+START_TEST(the_silent_are_let_go_of)
+{
+    pair both;
+    begin(&both, key_one, "job", 3);
+    advance(&both, 1);
+    ck_assert_int_eq(both.states[1], CS_JOIN_WAITS);
+    ck_assert_int_eq(cs_join_events(&both.sides[1]), POLLIN);
+    both.sides[1].deadline = cs_clock_seconds() - 1;
+    advance(&both, 1);
+    ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
+    ck_assert_msg(strstr(both.errors[1], "in time") != NULL, "%s", both.errors[1]);
+    end(&both);
+    begin(&both, key_one, "job", 3);
+    close(both.sockets[1]);
+    advance(&both, 0);
+    ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+    close(both.sockets[0]);
+}
+END_TEST
+
+/* A byte at a time: what comes slowly is put together. */
+START_TEST(a_slow_peer_joins)
+{
+    pair          caller, listener;
+    unsigned char one[1];
+    begin(&caller, key_one, "job", 3);
+    begin(&listener, key_one, "job", 3);
+    for (int turn = 0; turn < 4096; turn++) {
+        advance(&caller, 0);
+        advance(&listener, 1);
+        if (recv(caller.sockets[1], one, 1, MSG_DONTWAIT) == 1)
+            ck_assert_int_eq(write(listener.sockets[0], one, 1), 1);
+        if (recv(listener.sockets[0], one, 1, MSG_DONTWAIT) == 1)
+            ck_assert_int_eq(write(caller.sockets[1], one, 1), 1);
+    }
+    ck_assert_int_eq(caller.states[0], CS_JOIN_DONE);
+    ck_assert_int_eq(listener.states[1], CS_JOIN_DONE);
+    end(&caller);
+    end(&listener);
+}
+END_TEST
+
+START_TEST(sizes_are_bounded)
+{
+    cs_join join;
+    char    job[CS_JOIN_JOB + 2] = "", who[CS_JOIN_IDENTITY + 1] = "";
+    memset(job, 'j', CS_JOIN_JOB + 1);
+    ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, "", 0), CS_BAD_CONFIG);
+    job[CS_JOIN_JOB] = 0;
+    ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY), CS_OK);
+    ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY + 1), CS_BAD_CONFIG);
+}
+END_TEST
+
+static void set_number(const char *name, int value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+START_TEST(a_key_is_inherited)
+{
+    unsigned char key[CS_MAC_BYTES];
+    bool          known;
+    unsetenv("CSPEED_KEY_FD");
+    ck_assert_int_eq(cs_join_key(key, &known), CS_OK);
+    ck_assert(!known);
+    int memory = memfd_create("key", 0);
+    ck_assert_int_eq(write(memory, key_two, 7), 7);
+    set_number("CSPEED_KEY_FD", memory);
+    ck_assert_int_eq(cs_join_key(key, &known), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "holds 7 bytes") != NULL, "%s", cs_error());
+    ck_assert_int_eq(pwrite(memory, key_two, sizeof key_two, 0), sizeof key_two);
+    for (int i = 0; i < 2; i++) {
+        memset(key, 0, sizeof key);
+        ck_assert_int_eq(cs_join_key(key, &known), CS_OK);
+        ck_assert(known);
+        ck_assert_mem_eq(key, key_two, sizeof key);
+    }
+    ck_assert_int_eq(fcntl(memory, F_GETFD), -1); /* closed */
+    unsetenv("CSPEED_KEY_FD");
+}
+END_TEST
+
+static const struct {
+    const char *address;
+    bool        loopback;
+} addresses[] = {
+    { "127.0.0.1", true },
+    { "127.3.2.1", true },
+    { "10.0.0.1", false },
+    { "0.0.0.0", false },
+    { "::1", true },
+    { "::", false },
+    { "fe80::1", false },
+    { "::ffff:127.0.0.1", true },
+    { "::ffff:10.0.0.1", false },
+};
+
+START_TEST(without_a_key_only_loopback)
+{
+    unsetenv("CSPEED_INSECURE_JOIN");
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        struct sockaddr_storage any = { 0 };
+        bool                    six = strchr(addresses[i].address, ':') != NULL;
+        any.ss_family               = six ? AF_INET6 : AF_INET;
+        inet_pton(any.ss_family, addresses[i].address,
+                  six ? (void *)&((struct sockaddr_in6 *)(void *)&any)->sin6_addr
+                      : (void *)&((struct sockaddr_in *)(void *)&any)->sin_addr);
+        const struct sockaddr *address = (const void *)&any;
+        ck_assert_int_eq(cs_join_allow(address, true), CS_OK);
+        ck_assert_int_eq(cs_join_allow(address, false), addresses[i].loopback ? CS_OK : CS_BAD_CONFIG);
+        setenv("CSPEED_INSECURE_JOIN", "1", 1);
+        ck_assert_int_eq(cs_join_allow(address, false), CS_OK);
+        unsetenv("CSPEED_INSECURE_JOIN");
+    }
+}
+END_TEST
+
+/* RFC 4231's test cases take other key lengths; this value is of Python's hmac module. */
+START_TEST(a_tag_is_hmac_sha256)
+{
+    static const unsigned char should[] = {
+        0x09, 0x98, 0x05, 0xf4, 0xac, 0x31, 0x07, 0x86, 0x96, 0x85, 0x65, 0xc0, 0x98, 0xdb, 0x51, 0x5c,
+        0xc5, 0x08, 0x62, 0xb4, 0x20, 0xae, 0x31, 0xe2, 0x02, 0x38, 0x31, 0x23, 0x44, 0xbe, 0xd3, 0x6a,
+    };
+    unsigned char key[CS_MAC_BYTES], tag[CS_MAC_BYTES], again[CS_MAC_BYTES];
+    for (int i = 0; i < CS_MAC_BYTES; i++)
+        key[i] = (unsigned char)i;
+    struct iovec parts[] = { { (char[]){ "what do ya want " }, 16 }, { (char[]){ "for nothing?" }, 12 } };
+    cs_mac_once(tag, key, parts, 2);
+    ck_assert_mem_eq(tag, should, sizeof tag);
+    cs_mac *mac = cs_mac_open(key);
+    for (int i = 0; i < 3; i++) {
+        cs_mac_sum(mac, again, parts, 2);
+        ck_assert(cs_mac_equal(tag, again, sizeof tag));
+    }
+    again[31] ^= 1;
+    ck_assert(!cs_mac_equal(tag, again, sizeof tag));
+    cs_mac_close(mac);
+}
+END_TEST
+
+SUITE_MAIN("join", both_know_the_secret, sessions_differ, strangers_are_refused, no_secret_on_both_sides_joins,
+           a_replay_is_refused, a_mirror_is_refused, a_changed_byte_is_noticed, garbage_is_refused,
+           the_silent_are_let_go_of, a_slow_peer_joins, sizes_are_bounded, a_key_is_inherited,
+           without_a_key_only_loopback, a_tag_is_hmac_sha256)

@@ -1,0 +1,376 @@
+/* test_tcp.c - ranks of several hosts, simulated on one: the same sums as everywhere, and ends that are noticed. */
+#include "base/log.h"
+#include "runs.h"
+#include "ports.h"
+#include "suite.h"
+#include "sums.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HEAP = 256 << 20, LARGE = (1 << 20) + 5 };
+
+/* How many ranks each simulated host has; 0 ends the list. */
+typedef struct {
+    const char *name;
+    int         ranks, hosts[SUMS_RANKS];
+} layout;
+
+static const layout layouts[] = {
+    { "one host", 2, { 2 } },    { "one host", 3, { 3 } },
+    { "1+1", 2, { 1, 1 } },      { "1+1+1", 3, { 1, 1, 1 } },
+    { "1+3", 4, { 1, 3 } },      { "2+2", 4, { 2, 2 } },
+    { "3+2", 5, { 3, 2 } },      { "1+1+1+1+1", 5, { 1, 1, 1, 1, 1 } },
+    { "2+2+2", 6, { 2, 2, 2 } }, { "3+3", 6, { 3, 3 } },
+    { "4+4", 8, { 4, 4 } },      { "2+2+2+2", 8, { 2, 2, 2, 2 } },
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static void place_rank(cs_world *world, const int *hosts)
+{
+    int first = 0;
+    while (world->rank >= first + *hosts)
+        first += *hosts++;
+    world->local_rank = world->rank - first;
+    world->local_size = *hosts;
+}
+
+static cs_status open_world(cs_comm **comm, const int *hosts)
+{
+    cs_world world;
+    CS_TRY(cs_world_read(&world));
+    place_rank(&world, hosts);
+    return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = "tcp", .heap_bytes = HEAP, .timeout_seconds = 60 });
+}
+
+static void run_everywhere(int (*run)(void *argument), int most)
+{
+    for (int i = 0; i < LAYOUTS; i++) {
+        layout copy = layouts[i];
+        if (copy.ranks <= most)
+            ck_assert_msg(cs_spawn(copy.ranks, run, copy.hosts) == CS_OK, "%s: %s", copy.name, cs_error());
+    }
+}
+
+static int each_collective(void *hosts)
+{
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, hosts));
+    int failed = sums_try_each(comm, cs_comm_size(comm) <= 2 ? 1021 : 31);
+    cs_comm_close(comm);
+    return failed;
+}
+
+START_TEST(collectives_are_the_tree)
+{
+    run_everywhere(each_collective, 6);
+}
+END_TEST
+
+static int large_collectives(void *hosts)
+{
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, hosts));
+    int        size = cs_comm_size(comm), failed = 0;
+    int64_t    count = LARGE / size;
+    size_t     room  = (size_t)size * (size_t)count * 4;
+    char      *lone  = malloc(2 * room);
+    sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
+                         { "private", lone, lone + room } };
+    EXPECT(lone, "no memory");
+    for (int p = 0; p < 2 && !failed; p++)
+        failed = sums_try(comm, all[p], count, 11, CS_F32, CS_SUM) ||
+                 (p == 0 && sums_try(comm, all[p], count, 13, CS_BF16, CS_SUM)) ||
+                 sums_try_copies(comm, all[p], count, 17, CS_I32);
+    free(lone);
+    cs_comm_close(comm);
+    return failed;
+}
+
+START_TEST(large_vectors_are_the_tree)
+{
+    static const int some[] = { 0, 3, 5, 10 }; /* 2, 1+1+1, 2+2, 4+4 */
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        layout copy = layouts[some[i]];
+        ck_assert_msg(cs_spawn(copy.ranks, large_collectives, copy.hosts) == CS_OK, "%s: %s", copy.name, cs_error());
+    }
+}
+END_TEST
+
+/* The same vectors over shm and over tcp, among hosts of two: every bit is the same. */
+static int compare_with_shm(void *hosts)
+{
+    enum { COUNT = 100003 };
+    cs_world world;
+    cs_comm *comms[3] = { NULL };
+    float   *results[3];
+    SHOULD(cs_world_read(&world));
+    for (int i = 0; i < 3; i++) {
+        cs_world own = world;
+        if (i == 2)
+            place_rank(&own, hosts);
+        SHOULD(cs_comm_open(&comms[i], &own, &(cs_comm_settings){ i ? "tcp" : "shm", HEAP, 60 }));
+        results[i] = cs_comm_alloc(comms[i], COUNT * sizeof(float));
+        sums_fill(results[i], COUNT, 0, world.rank, 3, CS_F32);
+        cs_comm_all_reduce(comms[i], results[i], COUNT, CS_F32, CS_SUM);
+        EXPECT(memcmp(results[0], results[i], COUNT * sizeof(float)) == 0, "the bits of comm %d differ from shm's", i);
+    }
+    for (int i = 0; i < 3; i++)
+        cs_comm_close(comms[i]);
+    return 0;
+}
+
+START_TEST(bits_are_those_of_shm)
+{
+    int hosts[] = { 2, 2 };
+    ck_assert_msg(cs_spawn(4, compare_with_shm, hosts) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int pass_messages(void *hosts)
+{
+    static const size_t lengths[] = { 0, 1, 7, 65536, 65537, 0, 3000001 };
+    cs_comm            *comm      = NULL;
+    SHOULD(open_world(&comm, hosts));
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm), next = (rank + 1) % size, last = (rank + size - 1) % size;
+    char *data = malloc(3000001), *got = malloc(3000001);
+    EXPECT(data && got, "no memory");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        size_t bytes = lengths[i];
+        sums_fill(data, (int64_t)bytes, 0, rank, (int)i, CS_U8);
+        if (rank == 0)
+            cs_comm_send(comm, data, bytes, next);
+        cs_comm_receive(comm, got, bytes, last);
+        if (sums_expect_values(got, (int64_t)bytes, 0, last, (int)i, CS_U8, "message"))
+            return 1;
+        if (rank != 0)
+            cs_comm_send(comm, data, bytes, next);
+        cs_comm_barrier(comm);
+    }
+    free(data);
+    free(got);
+    cs_comm_close(comm);
+    return 0;
+}
+
+START_TEST(messages_arrive_in_order)
+{
+    run_everywhere(pass_messages, 3);
+}
+END_TEST
+
+/* ---- losing, leaving: ranks started by hand, so that each one's end can be seen ---------------- */
+
+typedef struct {
+    int  code; /* exit code, or 128 + signal */
+    char said[2048];
+} ending;
+
+static _Noreturn void play(int rank, const layout *on, int port, int output, int (*run)(cs_comm *comm))
+{
+    cs_world world = { .rank = rank, .size = on->ranks, .address = "127.0.0.1", .port = port };
+    cs_comm *comm  = NULL;
+    snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
+    place_rank(&world, on->hosts);
+    dup2(output, STDERR_FILENO);
+    cs_log_open(CS_LOG_INFO, rank);
+    cs_comm_settings settings = { .kind = "tcp", .heap_bytes = 1 << 20, .timeout_seconds = 60 };
+    cs_status        status   = cs_comm_open(&comm, &world, &settings);
+    if (status != CS_OK) {
+        dprintf(output, "%s\n", cs_error());
+        _exit(cs_exit_code(status));
+    }
+    _exit(run(comm));
+}
+
+static void perform(const layout *on, int (*run)(cs_comm *comm), ending *endings)
+{
+    pid_t children[SUMS_RANKS];
+    int   outputs[SUMS_RANKS][2], port = ports_free("127.0.0.1");
+    for (int i = 0; i < on->ranks; i++) {
+        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] == 0)
+            play(i, on, port, outputs[i][1], run);
+        close(outputs[i][1]);
+    }
+    for (int i = 0; i < on->ranks; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        ssize_t length                           = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        endings[i].said[length > 0 ? length : 0] = 0;
+        endings[i].code                          = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        close(outputs[i][0]);
+    }
+}
+
+static void expect_ending(const ending *end, int code, const char *sentence)
+{
+    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
+    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
+}
+
+static int die_in_time(cs_comm *comm)
+{
+    static float data[300000];
+    for (int i = 0; i < 1000; i++) {
+        if (cs_comm_rank(comm) == 1 && i == 20)
+            raise(SIGKILL);
+        cs_comm_all_reduce(comm, data, i % 2 ? 300000 : 100, CS_F32, CS_SUM);
+    }
+    return 0;
+}
+
+START_TEST(a_lost_rank_ends_the_others)
+{
+    for (int i = 0; i < LAYOUTS; i++) {
+        ending ends[SUMS_RANKS];
+        if (layouts[i].ranks > 4)
+            continue;
+        perform(&layouts[i], die_in_time, ends);
+        for (int r = 0; r < layouts[i].ranks; r++)
+            expect_ending(&ends[r], r == 1 ? 128 + SIGKILL : 75,
+                          r == 1 ? NULL : "rank 1 was lost (while this rank waited in all_reduce)");
+    }
+}
+END_TEST
+
+static int leave_early(cs_comm *comm)
+{
+    cs_comm_barrier(comm);
+    if (cs_comm_rank(comm) == 1) {
+        cs_comm_close(comm);
+        return 0;
+    }
+    if (cs_comm_rank(comm) == 0) { /* rank 1's end is no loss to who does not wait for it */
+        int word = 5;
+        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+        cs_comm_send(comm, &word, sizeof word, 2);
+    } else {
+        int word = 0;
+        cs_comm_receive(comm, &word, sizeof word, 0);
+        if (word != 5)
+            return 1;
+    }
+    cs_comm_barrier(comm);
+    return 0;
+}
+
+START_TEST(a_rank_that_left_is_missed_only_when_waited_for)
+{
+    ending ends[3];
+    perform(&layouts[3], leave_early, ends);
+    expect_ending(&ends[0], 75, "rank 1 has left (while this rank waited in barrier)");
+    expect_ending(&ends[1], 0, NULL);
+    expect_ending(&ends[2], 75, NULL);
+}
+END_TEST
+
+static int call_another(cs_comm *comm)
+{
+    float data[8] = { 0 };
+    if (cs_comm_rank(comm) == 0)
+        cs_comm_all_reduce(comm, data, 4, CS_F32, CS_SUM);
+    else
+        cs_comm_all_gather(comm, data, data, 3, CS_I32);
+    return 0;
+}
+
+START_TEST(mismatched_calls_are_refused_with_both)
+{
+    ending ends[2];
+    perform(&layouts[2], call_another, ends);
+    expect_ending(&ends[0], 1, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
+    expect_ending(&ends[1], 1, "rank 1 calls all_gather of 3 i32, but rank 0 calls all_reduce of 4 f32 (sum)");
+}
+END_TEST
+
+static int send_too_much(cs_comm *comm)
+{
+    char data[100] = "";
+    if (cs_comm_rank(comm) == 0)
+        cs_comm_send(comm, data, 100, 1);
+    else
+        cs_comm_receive(comm, data, 99, 0);
+    cs_comm_barrier(comm);
+    return 0;
+}
+
+START_TEST(mismatched_lengths_are_refused)
+{
+    ending ends[2];
+    perform(&layouts[2], send_too_much, ends);
+    expect_ending(&ends[0], 75, "rank 1 was lost");
+    expect_ending(&ends[1], 1, "rank 0 sent 100 bytes, but rank 1 receives 99");
+}
+END_TEST
+
+static int wait_for_message(cs_comm *comm)
+{
+    char data[100] = "";
+    if (cs_comm_rank(comm) == 0)
+        cs_comm_barrier(comm);
+    else
+        cs_comm_receive(comm, data, 99, 0);
+    return 0;
+}
+
+START_TEST(a_message_is_no_barrier)
+{
+    ending ends[2];
+    perform(&layouts[2], wait_for_message, ends);
+    expect_ending(&ends[1], 1, "rank 1 calls send of 99 u8, but rank 0 calls barrier");
+}
+END_TEST
+
+static int open_twice(void *hosts)
+{
+    for (int i = 0; i < 5; i++) {
+        cs_comm *comm = NULL;
+        float    one  = 1;
+        SHOULD(open_world(&comm, hosts));
+        cs_comm_all_reduce(comm, &one, 1, CS_F32, CS_SUM);
+        EXPECT((int)one == cs_comm_size(comm), "%g", (double)one);
+        cs_comm_close(comm);
+    }
+    return 0;
+}
+
+START_TEST(ranks_meet_again)
+{
+    run_everywhere(open_twice, 4);
+}
+END_TEST
+
+/* A training of two ranks over tcp is the training over shm, bit for bit, with sharded and with replicated parameters.
+ */
+START_TEST(a_training_is_that_over_shm)
+{
+    static run_result over[2];
+    for (int stage = 0; stage <= 3; stage += 3) {
+        run_spec spec  = { .world = 2, .stage = stage, .steps = 8, .micro = 2, .accumulation = 2, .precision = "fp32" };
+        spec.recompute = "none";
+        for (int tcp = 0; tcp < 2; tcp++) {
+            spec.set[0] = tcp ? "cspeed.comm=\"tcp\"" : "cspeed.comm=\"shm\"";
+            run_train(&spec, &over[tcp]);
+        }
+        for (int step = 0; step < spec.steps; step++) {
+            ck_assert_mem_eq(&over[0].loss[step], &over[1].loss[step], sizeof(double));
+            ck_assert_mem_eq(&over[0].norm[step], &over[1].norm[step], sizeof(double));
+        }
+        ck_assert(over[0].loss[0] > over[0].loss[spec.steps - 1]);
+    }
+}
+END_TEST
+
+SUITE_MAIN("tcp", a_training_is_that_over_shm, collectives_are_the_tree, large_vectors_are_the_tree,
+           bits_are_those_of_shm, messages_arrive_in_order, a_lost_rank_ends_the_others,
+           a_rank_that_left_is_missed_only_when_waited_for, mismatched_calls_are_refused_with_both,
+           mismatched_lengths_are_refused, a_message_is_no_barrier, ranks_meet_again)
