@@ -3,9 +3,10 @@
 #include "suite.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { UPDATES = 13 };
+enum { UPDATES = 14 };
 
 static cs_json *open_text(const char *text)
 {
@@ -68,8 +69,39 @@ static const struct {
      0.01,
      7,
      {0, 0, .005, .0079248125, .01, 1e-6, 1e-6}},
+    {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 1e-4, \"lr_range_test_step_size\": 2, "
+     "\"lr_range_test_step_rate\": 5}}",
+     1,
+     6,
+     {1e-4, 3.5e-4, 6e-4, 8.5e-4, 1.1e-3, 1.35e-3}},
+    {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 1e-4, \"lr_range_test_step_size\": 2, "
+     "\"lr_range_test_step_rate\": 5, \"lr_range_test_staircase\": true}}",
+     1,
+     6,
+     {1e-4, 1e-4, 6e-4, 6e-4, 1.1e-3, 1.1e-3}},
+    {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": [0.5], \"cycle_first_step_size\": "
+     "4, "
+     "\"cycle_second_step_size\": 6, \"cycle_first_stair_count\": 2, \"cycle_momentum\": false}}",
+     1,
+     11,
+     {.1, .1, .3, .3, .5, .3, .3, .3, .1, .1, .1}},
+    {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.5, \"cycle_first_step_size\": "
+     "4, "
+     "\"decay_lr_rate\": 0.5}}",
+     1,
+     11,
+     {.1, .2, .3, .4, .5, .4, .3, .2, .1, .1, .1}}, /* no decay_step_size: no decay */
+    {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 2, "
+     "\"cycle_second_step_size\": 0}}",
+     1,
+     4,
+     {0, .5, 0, 0}}, /* the peak is where the second half begins, and there is none */
     {"null", 0.25, 3, {0.25, 0.25, 0.25}},
 };
+
+static const char cycle[] = "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.5, "
+                            "\"cycle_first_step_size\": 4, \"decay_step_size\": 2, \"decay_lr_rate\": 0.5, "
+                            "\"decay_mom_rate\": 0.1}}";
 
 START_TEST(test_golden)
 {
@@ -82,6 +114,66 @@ START_TEST(test_golden)
                           golden[g].scheduler, k, rate, expected);
         }
     }
+}
+END_TEST
+
+START_TEST(test_momentum)
+{
+    static const double  rates[]  = {.1, .2, .3, .4, .5, .4, .3, .2, .1, .08, .1 / 1.5, .1 / 1.75, .05, .1 / 2.25};
+    static const double  beta1s[] = {.8, .875, .85, .825, .8, .825, .85, .875, .9, .945, .99, .999, .999, .999};
+    cs_schedule_settings s;
+    double               beta1 = 0, beta2 = 0;
+    ck_assert_int_eq(read_text(cycle, 1, 0, &s), CS_OK);
+    for (int k = 0; k < UPDATES; k++) { /* DeepSpeed's 1.035, 1.08 and 1.125 stop at 0.999 here */
+        ck_assert(cs_schedule_momentum(&s, k, &beta1, &beta2));
+        ck_assert_msg(fabs(beta1 - beta1s[k]) < 1e-12, "update %d: %.12g", k, beta1);
+        ck_assert(beta2 == 0.99);
+        ck_assert_msg(fabs(cs_schedule_rate(&s, k) - rates[k]) < 1e-12, "update %d", k);
+    }
+    cs_json *doc = open_text("{}");
+    cs_schedule_leave_momentum(doc, &s);
+    ck_assert_int_eq(cs_json_note_count(doc), 1);
+    ck_assert(!cs_schedule_momentum(&s, 3, &beta1, &beta2));
+    cs_json_close(doc);
+    ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\"}", 1, 0, &s), CS_OK);
+    ck_assert(!cs_schedule_momentum(&s, 3, &beta1, &beta2));
+}
+END_TEST
+
+static void compare(const char *scheduler, char *numbers, bool momentum)
+{
+    char                *end;
+    cs_schedule_settings s;
+    double               base = momentum ? 1 : strtod(numbers, &numbers), beta1, beta2;
+    ck_assert_msg(read_text(scheduler, base, 0, &s) == CS_OK, "%s", cs_error());
+    for (int64_t k = momentum;; k++, numbers = end) {
+        double expected = strtod(numbers, &end), got = cs_schedule_rate(&s, k);
+        if (end == numbers)
+            return;
+        if (momentum) {
+            ck_assert(cs_schedule_momentum(&s, k, &beta1, &beta2));
+            got = beta1;
+        }
+        ck_assert_msg(fabs(got - expected) <= 1e-12 * (fabs(expected) + 1e-3), "%s, update %d: %.15g, not %.15g",
+                      scheduler, (int)k, got, expected);
+    }
+}
+
+START_TEST(test_against_torch)
+{
+    char  scheduler[512], rates[8192], momenta[8192];
+    int   cases = 0;
+    FILE *file  = fopen(CS_TESTS "/golden/schedule.golden", "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(scheduler, sizeof scheduler, file)) {
+        ck_assert(fgets(rates, sizeof rates, file) && fgets(momenta, sizeof momenta, file));
+        compare(scheduler, rates, false);
+        if (*momenta != '\n')
+            compare(scheduler, momenta, true);
+        cases++;
+    }
+    fclose(file);
+    ck_assert_int_eq(cases, 7);
 }
 END_TEST
 
@@ -128,6 +220,10 @@ START_TEST(test_auto)
     ck_assert(s.total_num_steps == 700 && s.total_is_auto && s.warmup_max_lr == 0.5);
     ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_OK); /* the length is given in epochs: the data will tell */
     ck_assert(s.total_num_steps == 0 && s.total_is_auto);
+    ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": \"auto\"}}", 0.5, 0, &s),
+                     CS_OK);
+    ck_assert(s.warmup_num_steps == 0 && cs_schedule_rate(&s, 1) == 0 && cs_schedule_rate(&s, 3) == 0.5);
+    ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_OK);
     for (int64_t k = 0; k < 10; k++)
         ck_assert(cs_schedule_rate(&s, k) >= 0 && cs_schedule_rate(&s, k) <= 0.5);
 }
@@ -138,13 +234,21 @@ START_TEST(test_refused)
     static const struct {
         const char *scheduler, *sentence;
     } bad[] = {
-        {"{\"type\": \"OneCycle\"}", "not supported: the schedule OneCycle, because"},
+        {"{\"type\": \"OneCycle\"}", "OneCycle needs \"cycle_min_lr\""},
+        {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0}}", "OneCycle needs \"cycle_max_lr\""},
+        {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": [0, 1]}}", "a number is needed, not [0, 1]"},
+        {"{\"type\": \"OneCycle\", \"params\": {\"cycle_first_step_size\": 0}}", "at least 1 is needed, not 0"},
+        {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_size\": 0}}", "at least 1 is needed, not 0"},
+        {"{\"type\": \"CosineAnnealingWarmRestarts\"}", "CosineAnnealingWarmRestarts needs \"T_0\""},
+        {"{\"type\": \"StepLR\"}", "not supported: PyTorch's schedule StepLR, because"},
         {"{\"type\": \"WarmupCosine\"}", "no schedule is named \"WarmupCosine\""},
         {"{\"params\": {}}", "\"type\" is missing"},
+        {"{\"type\": \"\"}", "no schedule is named \"\""},
         {"{\"type\": \"WarmupDecayLR\", \"params\": {}}", "needs \"total_num_steps\""},
         {"{\"type\": \"WarmupCosineLR\"}", "needs \"total_num_steps\""},
-        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 0}}", "at least 1 is needed, not 0"},
-        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": \"auto\"}}", "\"auto\" cannot be resolved"},
+        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": -1}}", "at least 0 is needed, not -1"},
+        {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_rate\": \"auto\"}}",
+         "\"auto\" cannot be resolved"},
         {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_type\": \"cubic\"}}", "one of log|linear is needed"},
         {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_step\": 3}}",
          "the nearest known one is \"warmup_num_steps\""},
@@ -157,4 +261,5 @@ START_TEST(test_refused)
 }
 END_TEST
 
-SUITE_MAIN("schedule", test_golden, test_shape, test_start_midway, test_auto, test_refused)
+SUITE_MAIN("schedule", test_golden, test_momentum, test_against_torch, test_shape, test_start_midway, test_auto,
+           test_refused)

@@ -1,40 +1,85 @@
 /* config.c - open, override, resolve and ask a configuration. */
 #include "config/config.h"
+#include "base/base64.h"
 #include "base/must.h"
 #include "config/resolve.h"
 #include "config/sections.h"
-#include "models/models.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* In place of a path DeepSpeed takes the base64 of the text: what decodes to "{" and is no file. */
+static bool looks_encoded(const char *path)
+{
+    size_t length;
+    char  *text  = cs_base64_decode(path, &length);
+    bool   whole = text && text[strspn(text, " \t\r\n")] == '{';
+    free(text);
+    return whole;
+}
+
+static cs_status open_encoded(cs_json **doc, const char *path)
+{
+    size_t    length;
+    char     *text   = cs_base64_decode(path, &length);
+    cs_status status = cs_json_parse(doc, text, length, "base64");
+    free(text);
+    return status;
+}
 
 cs_status cs_config_open(cs_config **config, const char *path)
 {
     cs_json *doc;
     *config = NULL;
-    CS_TRY(cs_json_open(&doc, path));
+    CS_TRY(access(path, F_OK) != 0 && looks_encoded(path) ? open_encoded(&doc, path) : cs_json_open(&doc, path));
     *config = calloc(1, sizeof **config);
     CS_ASSERT(*config);
     (*config)->doc = doc;
     return CS_OK;
 }
 
+/* The path of KEY.PATH=VALUE in `path`, and its value; NULL and a sentence when it is no such text. */
+static const char *split(const cs_config *config, const char *assignment, char path[256])
+{
+    const char *equals = strchr(assignment, '=');
+    CS_ASSERT(!config->finished);
+    if (!equals || equals == assignment || equals - assignment >= 256) {
+        (void)cs_fail(CS_BAD_CONFIG, "command line: \"%.80s\" is not KEY.PATH=VALUE", assignment);
+        return NULL;
+    }
+    memcpy(path, assignment, (size_t)(equals - assignment));
+    path[equals - assignment] = 0;
+    return equals + 1;
+}
+
 cs_status cs_config_set(cs_config *config, const char *assignment)
 {
     char        path[256];
-    const char *equals = strchr(assignment, '=');
-    CS_ASSERT(!config->finished);
-    if (!equals || equals == assignment || (size_t)(equals - assignment) >= sizeof path)
-        return cs_fail(CS_BAD_CONFIG, "command line: \"%.80s\" is not KEY.PATH=VALUE", assignment);
-    memcpy(path, assignment, (size_t)(equals - assignment));
-    path[equals - assignment] = 0;
-    return cs_json_set(config->doc, path, equals + 1);
+    const char *value = split(config, assignment, path);
+    return value ? cs_json_set(config->doc, path, value) : CS_BAD_CONFIG;
+}
+
+cs_status cs_config_default(cs_config *config, const char *assignment)
+{
+    char        path[256];
+    const char *value = split(config, assignment, path);
+    if (!value || cs_json_is_set(config->doc, path))
+        return value ? CS_OK : CS_BAD_CONFIG;
+    CS_TRY(cs_json_set(config->doc, path, value));
+    cs_json_mark(config->doc, path, "program");
+    return CS_OK;
 }
 
 void cs_config_lenient(cs_config *config)
 {
     cs_json_lenient(config->doc);
+}
+
+void cs_config_for_world(cs_config *config, int size)
+{
+    config->world = (cs_world){.size = size, .local_size = size};
 }
 
 void cs_config_close(cs_config *config)
@@ -48,32 +93,11 @@ void cs_config_close(cs_config *config)
 
 /* ---- resolving ---- */
 
-/* DeepSpeed's older spellings become today's before the tables see them. */
-static void modernize(cs_json *doc)
-{
-    const json_t *zero = cs_json_find(doc, "zero_optimization");
-    if (json_is_boolean(zero)) {
-        int stage = json_is_true(zero);
-        cs_json_note(doc, "zero_optimization", "%s is the old spelling of {\"stage\": %d}", stage ? "true" : "false",
-                     stage);
-        json_object_set_new(cs_json_root(doc), "zero_optimization", json_pack("{si}", "stage", stage));
-    }
-    if (cs_json_is_set(doc, "bfloat16"))
-        cs_json_note(doc, "bfloat16",
-                     cs_json_is_set(doc, "bf16") ? "ignored, because \"bf16\" is there too"
-                                                 : "the old spelling of \"bf16\"");
-}
-
-static const char *spelling(cs_json *doc, const char *path)
-{
-    return strcmp(path, "bf16") == 0 && !cs_json_is_set(doc, "bf16") ? "bfloat16" : path;
-}
-
 static void fill_sections(cs_config *config)
 {
-    for (int i = 0; i < cs_section_count; i++) {
-        const cs_section *section = &cs_sections[i];
-        const char       *path    = spelling(config->doc, section->path);
+    const cs_section *section;
+    for (int i = 0; (section = cs_sections_at(i)); i++) {
+        const char *path = cs_resolve_spelling(config->doc, section->path);
         cs_keys_fill(config->doc, cs_json_find(config->doc, path), path, &config->settings, section->keys,
                      section->count);
     }
@@ -87,9 +111,9 @@ static json_t *object_at(cs_config *config, const char *path)
 
 static void settle_sections(cs_config *config)
 {
-    for (int i = 0; i < cs_section_count; i++) {
-        const cs_section *section = &cs_sections[i];
-        const char       *path    = spelling(config->doc, section->path);
+    const cs_section *section;
+    for (int i = 0; (section = cs_sections_at(i)); i++) {
+        const char *path = cs_resolve_spelling(config->doc, section->path);
         cs_keys_settle(config->doc, object_at(config, path), path, &config->settings, section->keys, section->count);
     }
 }
@@ -108,13 +132,25 @@ static char *print(const json_t *root)
     return text;
 }
 
+/* An elastic file stays one: another world has other numbers. */
+static void write_number(cs_config *config, const char *name, int64_t number)
+{
+    const cs_elasticity *elastic = &config->settings.elasticity;
+    json_t              *root    = cs_json_root(config->doc);
+    if (!cs_json_is_set(config->doc, name) && !elastic->enabled)
+        cs_json_mark(config->doc, name, "derived");
+    if (elastic->enabled && !elastic->ignore_non_elastic_batch_info)
+        json_object_del(root, name);
+    else
+        json_object_set_new(root, name, json_integer(number));
+}
+
 static void write_text(cs_config *config)
 {
-    json_t *root = cs_json_root(config->doc);
-    json_object_set_new(root, "train_batch_size", json_integer(config->settings.train_batch_size));
-    json_object_set_new(root, "train_micro_batch_size_per_gpu", json_integer(config->settings.micro_batch));
-    json_object_set_new(root, "gradient_accumulation_steps", json_integer(config->settings.accumulation));
-    config->text = print(root);
+    write_number(config, "train_batch_size", config->settings.train_batch_size);
+    write_number(config, "train_micro_batch_size_per_gpu", config->settings.micro_batch);
+    write_number(config, "gradient_accumulation_steps", config->settings.accumulation);
+    config->text = print(cs_json_root(config->doc));
 }
 
 cs_status cs_config_finish(cs_config *config)
@@ -123,15 +159,24 @@ cs_status cs_config_finish(cs_config *config)
     if (config->finished)
         return CS_OK;
     CS_TRY(cs_json_verdict(config->doc)); /* a second try finds what the first found */
-    CS_TRY(cs_world_read(&config->world));
+    if (config->world.size == 0)
+        CS_TRY(cs_world_read(&config->world));
     memset(s, 0, sizeof *s);
-    modernize(config->doc);
+    cs_resolve_legacy(config);
+    cs_resolve_auto(config);
     fill_sections(config);
     cs_resolve_batch(config);
+    cs_resolve_offload(config);
     cs_resolve_precision(config);
     cs_resolve_run(config);
+    cs_monitors_resolve(config);
+    cs_courses_resolve(config);
     cs_optim_read(config->doc, object_at(config, "optimizer"), &s->optim);
+    cs_groups_read(config->doc, s->written.param_groups, &s->optim, &s->groups);
+    cs_numbers_resolve(config);
     cs_schedule_read(config->doc, object_at(config, "scheduler"), s->optim.rate, s->steps, &s->schedule);
+    if (!cs_optim_has_betas(&s->optim))
+        cs_schedule_leave_momentum(config->doc, &s->schedule);
     settle_sections(config);
     CS_TRY(cs_json_verdict(config->doc));
     write_text(config);
@@ -181,12 +226,12 @@ double cs_config_get_number(const cs_config *config, const char *path)
                                    : *(const double *)(const void *)field;
 }
 
-/* A list answers with its first string. "precision" is no key, but what fp16 and bf16 come to. */
+/* A list answers with its first string. "precision" is no key, but what fp16, bf16, amp and torch_autocast come to. */
 const char *cs_config_get_string(const cs_config *config, const char *path)
 {
     const char *field;
     if (strcmp(path, "precision") == 0)
-        return config->settings.dtype == CS_F16 ? "fp16" : config->settings.dtype == CS_BF16 ? "bf16" : "fp32";
+        return cs_numbers_name(&config->settings);
     const cs_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_STRING || key->type == CS_KEY_JSON);
     if (key->type == CS_KEY_STRING)
@@ -201,22 +246,4 @@ bool cs_config_get_bool(const cs_config *config, const char *path)
     const cs_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_BOOL);
     return *(const bool *)field;
-}
-
-void cs_config_help(void)
-{
-    printf("Every key of the configuration: type, default, what it does, or why it is refused. \"accepted\": no effect "
-           "here, and why.\n"
-           "Any key can be set from the command line, --set KEY.PATH=VALUE, which overrides the file, which overrides "
-           "the default.\n"
-           "No environment variable sets a key.\n");
-    for (int i = 0; i < cs_section_count; i++) {
-        cs_keys_help(*cs_sections[i].path ? cs_sections[i].path : "top level", cs_sections[i].keys,
-                     cs_sections[i].count);
-        if (i == 0) {
-            cs_optim_help();
-            cs_schedule_help();
-        }
-    }
-    cs_models_help();
 }

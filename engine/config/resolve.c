@@ -1,91 +1,9 @@
-/* resolve.c - from what the file says to what the run does: the batch triangle, "auto", precision, lists of files. */
+/* resolve.c - from what the file says to what the run does: precision, offload, lists of files. */
 #include "config/resolve.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define MICRO "train_micro_batch_size_per_gpu"
-#define STEPS "gradient_accumulation_steps"
-#define BATCH "train_batch_size"
-
-/* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
-
-static bool is_given(cs_config *config, const char *path)
-{
-    const char *text = json_string_value(cs_json_find(config->doc, path));
-    return cs_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
-}
-
-/* The product of three positive numbers; -1 when it does not fit. */
-static int64_t product(int64_t a, int64_t b, int64_t c)
-{
-    int64_t all;
-    return __builtin_mul_overflow(a, b, &all) || __builtin_mul_overflow(all, c, &all) ? -1 : all;
-}
-
-static void fault_missing(cs_config *config)
-{
-    bool micro       = cs_keys_is_auto(cs_json_root(config->doc), MICRO),
-         whole       = cs_keys_is_auto(cs_json_root(config->doc), BATCH);
-    const char *path = micro ? MICRO : BATCH;
-    if (micro || whole)
-        cs_json_fault(config->doc, path,
-                      "\"auto\" has nothing to follow from: give " MICRO " or " BATCH " as a number");
-    else
-        cs_json_fault(config->doc, "", MICRO " or " BATCH " is needed");
-}
-
-static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
-{
-    long long whole = (long long)config->settings.train_batch_size;
-    cs_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
-                  other, (long long)size, config->world.size, missing);
-}
-
-static void check_triangle(cs_config *config)
-{
-    cs_settings *s   = &config->settings;
-    int64_t      all = product(s->micro_batch, s->accumulation, config->world.size);
-    if (all < 0)
-        cs_json_fault(config->doc, is_given(config, MICRO) ? MICRO : STEPS,
-                      MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
-                      (long long)s->accumulation, config->world.size);
-    else if (s->train_batch_size == 0)
-        s->train_batch_size = all;
-    else if (s->train_batch_size != all)
-        cs_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld",
-                      (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
-                      config->world.size, (long long)all);
-}
-
-void cs_resolve_batch(cs_config *config)
-{
-    cs_settings *s     = &config->settings;
-    bool         whole = is_given(config, BATCH), micro = is_given(config, MICRO), steps = is_given(config, STEPS);
-    int64_t      world = config->world.size;
-    if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
-        return; /* reported with the value */
-    if (!whole && !micro) {
-        fault_missing(config);
-        return;
-    }
-    if (!steps && !(whole && micro))
-        s->accumulation = 1;
-    if (whole && !micro) {
-        int64_t ranks  = product(s->accumulation, world, 1);
-        s->micro_batch = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
-        if (s->micro_batch < 1)
-            fault_indivisible(config, STEPS, s->accumulation, MICRO);
-    } else if (whole && !steps) {
-        int64_t ranks   = product(s->micro_batch, world, 1);
-        s->accumulation = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
-        if (s->accumulation < 1)
-            fault_indivisible(config, MICRO, s->micro_batch, STEPS);
-    }
-    if (s->micro_batch > 0 && s->accumulation > 0)
-        check_triangle(config);
-}
 
 /* ---- fp32, bf16, fp16 ---- */
 
@@ -100,6 +18,12 @@ static bool has_amx(void)
     if (file)
         fclose(file);
     return found;
+}
+
+bool cs_resolve_is_given(cs_config *config, const char *path)
+{
+    const char *text = json_string_value(cs_json_find(config->doc, path));
+    return cs_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
 }
 
 static void settle_enabled(cs_config *config, const char *section, bool enabled)
@@ -137,7 +61,7 @@ static void check_scaler(cs_config *config)
     if (scaler->min_loss_scale != trunc(scaler->min_loss_scale))
         cs_json_note(config->doc, "fp16.min_loss_scale", "%g is accepted; DeepSpeed takes whole numbers only",
                      scaler->min_loss_scale);
-    if (!config->settings.written.fp16 || !dynamic)
+    if (!(config->settings.written.fp16 || config->settings.written.autocast.enabled) || !dynamic)
         return;
     if (scaler->min_loss_scale <= 0)
         cs_json_fault(config->doc, "fp16.min_loss_scale", "above 0 is needed, not %g", scaler->min_loss_scale);
@@ -161,6 +85,26 @@ void cs_resolve_precision(cs_config *config)
     resolve_auto(config);
     check_scaler(config);
     s->dtype = s->written.fp16 ? CS_F16 : s->written.bf16 ? CS_BF16 : CS_F32;
+}
+
+/* ---- offload ---- */
+
+/* On a CPU rank all state is in host memory, which is what offloading to the CPU asks for. */
+static void resolve_device(cs_config *config, const char *path, int device)
+{
+    if (device == 2)
+        cs_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
+    else if (device == 1 && config->settings.device == 2)
+        cs_json_fault(config->doc, path,
+                      "not supported: \"cpu\" on a GPU, because state stays on the device that computes");
+    else if (device == 1)
+        cs_json_note(config->doc, path, "\"cpu\": already so, as a CPU rank has all its state in host memory");
+}
+
+void cs_resolve_offload(cs_config *config)
+{
+    resolve_device(config, "zero_optimization.offload_param.device", config->settings.written.offload_param);
+    resolve_device(config, "zero_optimization.offload_optimizer.device", config->settings.written.offload_optimizer);
 }
 
 /* ---- the "cspeed" section ---- */
@@ -222,8 +166,20 @@ static void resolve_output(cs_config *config)
         json_object_set_new(root, "cspeed", json_object());
     if (!made || json_object_set_new(json_object_get(root, "cspeed"), "output", made) != 0)
         cs_json_fault(config->doc, "cspeed.output", "a folder is needed, as the file's own name is not UTF-8");
-    else
+    else {
         config->settings.output = json_string_value(made);
+        cs_json_mark(config->doc, "cspeed.output", "derived");
+    }
+}
+
+static void resolve_storage(cs_config *config)
+{
+    static const char path[] = "checkpoint.use_node_local_storage";
+    if (config->settings.written.node_storage && config->world.local_size < config->world.size)
+        cs_json_fault(config->doc, path,
+                      "not supported: on several nodes, because a checkpoint is one directory that all ranks see");
+    else if (config->settings.written.node_storage)
+        cs_json_note(config->doc, path, "already so, as all ranks are on this node");
 }
 
 void cs_resolve_run(cs_config *config)
@@ -237,10 +193,11 @@ void cs_resolve_run(cs_config *config)
     s->comm         = transports[s->written.comm];
     s->stage        = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == 1;
-    if (s->written.comm > 2)
+    resolve_storage(config);
+    if (s->written.comm > 3)
         cs_json_fault(config->doc, "cspeed.comm",
-                      "not supported: the transport %s, because it is not built; self and shm are there", s->comm);
-    if (s->epochs > 0 && s->steps > 0 && is_given(config, "cspeed.steps"))
+                      "not supported: the transport %s, because it is not built; self, shm and tcp are there", s->comm);
+    if (s->epochs > 0 && s->steps > 0 && cs_resolve_is_given(config, "cspeed.steps"))
         cs_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");
     if (s->epochs > 0)

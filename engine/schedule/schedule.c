@@ -5,21 +5,41 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cs_schedule *const shapes[] = {&cs_schedule_warmup, &cs_schedule_warmup_decay, &cs_schedule_warmup_cosine};
+#define CYCLED_BETA2 0.99 /* what DeepSpeed sets while it cycles momentum */
+
+static const cs_schedule *const shapes[] = {
+    &cs_schedule_warmup,     &cs_schedule_warmup_decay, &cs_schedule_warmup_cosine,
+    &cs_schedule_range_test, &cs_schedule_one_cycle,    &cs_schedule_warm_restarts,
+};
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+#define NAMES "WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle and CosineAnnealingWarmRestarts"
 
 typedef struct {
     const char *type;
 } section_text;
 
 static const cs_key section_keys[] = {
-    {"type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
-     "WarmupLR, WarmupDecayLR or WarmupCosineLR"},
+    {"type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL, "one of " NAMES},
     {"params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below"},
 };
 
-static const char refused_types[] = "LRRangeTest and OneCycle"; /* DeepSpeed's other two */
+/* PyTorch's others, which DeepSpeed would construct: known, and not there. */
+static const char refused_types[] =
+    "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, "
+    "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";
+
+const cs_schedule *cs_schedule_at(int index)
+{
+    return index < SHAPES ? shapes[index] : NULL;
+}
+
+const cs_key *cs_schedule_keys(int *count)
+{
+    *count = sizeof section_keys / sizeof *section_keys;
+    return section_keys;
+}
 
 double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update)
 {
@@ -30,20 +50,52 @@ double cs_schedule_rate(const cs_schedule_settings *settings, int64_t update)
     return settings->shape->rate(settings, start + update);
 }
 
+bool cs_schedule_momentum(const cs_schedule_settings *settings, int64_t update, double *beta1, double *beta2)
+{
+    int64_t start = settings->last_batch_iteration;
+    if (!settings->cycle_momentum || !settings->shape || !settings->shape->momentum || (update == 0 && start >= 0))
+        return false;
+    *beta1 = settings->shape->momentum(settings, start + update);
+    *beta2 = CYCLED_BETA2;
+    return true;
+}
+
+void cs_schedule_leave_momentum(cs_json *doc, cs_schedule_settings *settings)
+{
+    if (settings->cycle_momentum && settings->shape && settings->shape->momentum)
+        cs_json_note(doc, "scheduler.params.cycle_momentum",
+                     "without effect, as in DeepSpeed, because this optimizer has no betas");
+    settings->cycle_momentum = false;
+}
+
+/* Whether a list "a, b, c" has this name. */
+static bool lists(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = list; length && (at = strstr(at, name)); at += length)
+        if ((at == list || at[-1] == ' ') && (at[length] == ',' || at[length] == 0))
+            return true;
+    return false;
+}
+
 static const cs_schedule *find_shape(cs_json *doc, const char *name)
 {
     for (int i = 0; i < SHAPES; i++)
         if (strcmp(shapes[i]->name, name) == 0)
             return shapes[i];
-    if (strcmp(name, "LRRangeTest") == 0 || strcmp(name, "OneCycle") == 0)
+    if (lists(refused_types, name))
         cs_json_fault(doc, "scheduler.type",
-                      "not supported: the schedule %s, because it is not written yet; WarmupLR, WarmupDecayLR and "
-                      "WarmupCosineLR are there",
+                      "not supported: PyTorch's schedule %s, because no PyTorch runs here; there are " NAMES
+                      ", and cs_set_schedule for a program's own",
                       name);
     else
-        cs_json_fault(doc, "scheduler.type",
-                      "no schedule is named \"%.48s\"; WarmupLR, WarmupDecayLR and WarmupCosineLR are there", name);
+        cs_json_fault(doc, "scheduler.type", "no schedule is named \"%.48s\"; there are " NAMES, name);
     return NULL;
+}
+
+static bool is_there(const json_t *params, const char *name)
+{
+    return json_object_get(params, name) && !json_is_null(json_object_get(params, name));
 }
 
 static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
@@ -53,8 +105,7 @@ static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_
     if (cs_keys_is_auto(params, "total_num_steps")) {
         settings->total_is_auto   = true;
         settings->total_num_steps = total_steps;
-    } else if (!json_object_get(params, "total_num_steps") ||
-               json_is_null(json_object_get(params, "total_num_steps"))) {
+    } else if (!is_there(params, "total_num_steps")) {
         cs_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
                       settings->shape->name);
     }
@@ -64,27 +115,61 @@ static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
 }
 
+/* What a shape cannot do without. */
+static void demand(cs_json *doc, const json_t *params, const cs_schedule *shape, const char *name)
+{
+    if (cs_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
+        cs_json_fault(doc, "scheduler.params", "%s needs \"%s\"", shape->name, name);
+}
+
+/* DeepSpeed takes a list, one number a parameter group; of one number it is that number. */
+static void unwrap_lists(json_t *params, const cs_schedule *shape)
+{
+    for (int i = 0; i < shape->key_count; i++) {
+        json_t *value = json_object_get(params, shape->keys[i].name);
+        if (json_is_array(value) && json_array_size(value) == 1)
+            json_object_set(params, shape->keys[i].name, json_array_get(value, 0));
+    }
+}
+
+static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
+{
+    static const char *const needed[] = {"cycle_min_lr", "cycle_max_lr", "T_0"};
+    const cs_schedule       *shape    = settings->shape;
+    unwrap_lists(params, shape);
+    cs_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
+    if (cs_keys_is_auto(params, "warmup_max_lr"))
+        settings->warmup_max_lr = settings->base_rate;
+    if (cs_keys_is_auto(params, "warmup_num_steps"))
+        settings->warmup_num_steps = 0;
+    if (settings->cycle_second_step_size < 0)
+        settings->cycle_second_step_size = settings->cycle_first_step_size;
+    if (settings->cycle_second_stair_count < 0)
+        settings->cycle_second_stair_count = settings->cycle_first_stair_count;
+    resolve_total(doc, params, total_steps, settings);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        demand(doc, params, shape, needed[i]);
+    cs_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
+}
+
 void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps,
                       cs_schedule_settings *settings)
 {
     section_text text;
-    json_t      *params = json_object_get(section, "params");
-    *settings = (cs_schedule_settings){.base_rate = base_rate, .warmup_max_lr = base_rate, .last_batch_iteration = -1};
+    *settings = (cs_schedule_settings){.base_rate                = base_rate,
+                                       .warmup_max_lr            = base_rate,
+                                       .last_batch_iteration     = -1,
+                                       .cycle_second_step_size   = -1,
+                                       .cycle_second_stair_count = -1};
     if (!section)
         return;
     cs_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));
     if (!text.type)
-        cs_json_fault(doc, "scheduler", "\"type\" is missing: WarmupLR, WarmupDecayLR or WarmupCosineLR");
+        cs_json_fault(doc, "scheduler", "\"type\" is missing: one of " NAMES);
     else
         settings->shape = find_shape(doc, text.type);
-    if (!settings->shape)
-        return;
-    const cs_schedule *shape = settings->shape;
-    cs_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
-    if (cs_keys_is_auto(params, "warmup_max_lr"))
-        settings->warmup_max_lr = base_rate;
-    resolve_total(doc, params, total_steps, settings);
-    cs_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
+    if (settings->shape)
+        read_params(doc, json_object_get(section, "params"), total_steps, settings);
 }
 
 void cs_schedule_help(void)
@@ -95,5 +180,5 @@ void cs_schedule_help(void)
         snprintf(heading, sizeof heading, "scheduler.params of %s", shapes[i]->name);
         cs_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);
     }
-    printf("\nschedules that are not supported\n  %s, because they are not written yet\n", refused_types);
+    printf("\nschedules that are not supported\n  PyTorch's %s\n", refused_types);
 }

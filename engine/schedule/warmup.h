@@ -1,4 +1,4 @@
-/* warmup.h - what the three warm-up schedules share. */
+/* warmup.h - what the shapes of schedules share, above all the three that warm up. */
 #ifndef CS_SCHEDULE_WARMUP_H
 #define CS_SCHEDULE_WARMUP_H
 
@@ -15,12 +15,14 @@
      CS_KEY_INT,                                                                                                       \
      CS_WARMUP_AT(warmup_num_steps),                                                                                   \
      "1000",                                                                                                           \
-     1,                                                                                                                \
+     0,                                                                                                                \
      CS_WARMUP_MOST,                                                                                                   \
-     NULL,                                                                                                             \
-     "updates of the warm-up; below 2 counts as 2"},                                                                   \
+     "auto",                                                                                                           \
+     "updates of the warm-up; below 2 counts as 2; \"auto\": 0, Hugging Face's default"},                              \
         {"warmup_type", CS_KEY_CHOICE,         CS_WARMUP_AT(warmup_type), "\"log\"", 0, 0,                             \
          "log|linear",  "shape of the warm-up"},                                                                       \
+        CS_WARMUP_START
+#define CS_WARMUP_START                                                                                                \
     {                                                                                                                  \
         "last_batch_iteration", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,        \
             "where the schedule starts; -1: at its beginning"                                                          \
@@ -32,6 +34,7 @@
     }
 
 extern const cs_schedule cs_schedule_warmup, cs_schedule_warmup_decay, cs_schedule_warmup_cosine;
+extern const cs_schedule cs_schedule_range_test, cs_schedule_one_cycle, cs_schedule_warm_restarts;
 
 int64_t cs_warmup_steps(const cs_schedule_settings *settings); /* W: at least 2 */
 double  cs_warmup_share(const cs_schedule_settings *settings,

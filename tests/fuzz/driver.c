@@ -1,10 +1,11 @@
 /* driver.c - runs a fuzz target where clang's libFuzzer is not: TARGET SECONDS [FOLDER] mutates the folder's files for
- * that long; without a folder it begins with nothing.
+ * that long, or, when it is written 1000000x, as many times; without a folder it begins with nothing.
  *
  * A crash or a sanitizer's report ends the process; the input that did it is then in the file TARGET prints at its
  * start. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,10 +127,11 @@ int main(int count, char **argument)
 {
     char path[4096];
     if (count != 2 && count != 3) {
-        fprintf(stderr, "usage: %s SECONDS [FOLDER]\n", argument[0]);
+        fprintf(stderr, "usage: %s SECONDS|COUNTx [FOLDER]\n", argument[0]);
         return 64;
     }
-    double   end   = now() + atof(argument[1]);
+    bool     counts = strchr(argument[1], 'x') != NULL;
+    double   end = now() + atof(argument[1]), most = counts ? atof(argument[1]) : 0;
     uint8_t *input = map_input(path, sizeof path);
     if (!input) {
         fprintf(stderr, "%s: no file for the input under test can be made\n", argument[0]);
@@ -143,7 +145,7 @@ int main(int count, char **argument)
            sample_count, path);
     fflush(stdout);
     long runs = 0;
-    for (int i = 0; now() < end; i = (i + 1) % sample_count, runs++) {
+    for (int i = 0; counts ? (double)runs < most : now() < end; i = (i + 1) % sample_count, runs++) {
         size_t size = samples[i].size;
         memset(input, 0, MOST_BYTES);
         memcpy(input, samples[i].bytes, size);

@@ -1,9 +1,11 @@
-/* fuzz_config.c - any bytes as a configuration: a sentence or a resolved struct, never a crash; and what is accepted is
- * stable.
+/* fuzz_config.c - any bytes, and any structure, as a configuration: a sentence or a resolved struct, never a crash; and
+ * what is accepted is stable.
  *
- * Bytes behind the first NUL are overrides, one a line. */
+ * Bytes behind the first NUL are overrides, one a line. What is still JSON is tried again with known keys of the tables
+ * set to values of every kind, chosen by the bytes. */
 #include "base/must.h"
-#include "config/config.h"
+#include "config/listing.h"
+#include "config/sections.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +37,76 @@ static void check_again(const cs_config *config)
 {
     cs_config *again = make(config->text, strlen(config->text));
     CS_ASSERT(again);
-    CS_ASSERT(cs_config_finish(again) == CS_OK);
+    if (cs_config_finish(again) != CS_OK)
+        cs_fatal(CS_BAD_CONFIG, "%s\n%s", cs_error(), config->text);
     CS_ASSERT(strcmp(again->text, config->text) == 0);
     cs_config_close(again);
+}
+
+static void look(void *to, const cs_listing *item)
+{
+    CS_ASSERT(item->value && *item->origin);
+    ++*(int *)to;
+}
+
+static void finish(cs_config *config)
+{
+    int listed = 0;
+    if (cs_config_finish(config) == CS_OK)
+        check_again(config);
+    else
+        CS_ASSERT(*cs_error());
+    if (config->world.size)
+        cs_listing_each(config, look, &listed);
+    CS_ASSERT(listed > 0 || !config->world.size);
+}
+
+static uint32_t draw(uint32_t *state, uint32_t below)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 8) % below;
+}
+
+/* Some key of some table becomes some value. */
+static void set_known(cs_config *config, uint32_t *state)
+{
+    static const char *const values[] = {
+        "true",   "false", "null",   "0",   "1",       "-1",       "2",     "0.5",  "1e12", "\"auto\"",
+        "[]",     "{}",    "[1, 2]", "[3]", "\"cpu\"", "Infinity", "1e300", "\"\"", "64",   "{\"enabled\": true}",
+        "[null]", "-1e300"};
+    char assignment[512];
+    int  sections = 0;
+    while (cs_sections_at(sections))
+        sections++;
+    const cs_section  *section = cs_sections_at((int)draw(state, (uint32_t)sections));
+    const cs_schedule *shape   = cs_schedule_at((int)draw(state, 12));
+    const char        *folder = section->path, *value = values[draw(state, sizeof values / sizeof *values)];
+    const cs_key      *key = &section->keys[draw(state, (uint32_t)section->count)];
+    if (shape) {
+        folder = "scheduler.params";
+        key    = &shape->keys[draw(state, (uint32_t)shape->key_count)];
+    }
+    snprintf(assignment, sizeof assignment, "%s%s%s=%s", folder, *folder ? "." : "", key->name, value);
+    if (cs_config_set(config, assignment) != CS_OK)
+        CS_ASSERT(*cs_error());
+    if (shape) {
+        snprintf(assignment, sizeof assignment, "scheduler.type=%s", shape->name);
+        if (cs_config_set(config, assignment) != CS_OK)
+            CS_ASSERT(*cs_error());
+    }
+}
+
+static void try_structure(const char *text, size_t length, size_t size)
+{
+    cs_config *config = make(text, length);
+    uint32_t   state  = (uint32_t)size;
+    for (size_t i = 0; i < length; i++)
+        state = state * 31 + (unsigned char)text[i];
+    for (uint32_t changes = 1 + draw(&state, 6); config && changes > 0; changes--)
+        set_known(config, &state);
+    if (config)
+        finish(config);
+    cs_config_close(config);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -47,14 +116,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     json_decref(cs_json_strict(copy, size));
     const char *split  = memchr(copy, 0, size);
-    cs_config  *config = make(copy, split ? (size_t)(split - copy) : size);
+    size_t      length = split ? (size_t)(split - copy) : size;
+    cs_config  *config = make(copy, length);
     if (config) {
+        try_structure(copy, length, size);
         if (split)
-            set_all(config, copy + (split - copy) + 1);
-        if (cs_config_finish(config) == CS_OK)
-            check_again(config);
-        else
-            CS_ASSERT(*cs_error());
+            set_all(config, copy + length + 1);
+        finish(config);
     }
     cs_config_close(config);
     free(copy);

@@ -1,0 +1,253 @@
+/* batches.c - train_batch_size = micro batch x accumulation steps x world size: the triangle, and elasticity, which
+ * draws it for many worlds. */
+#include "config/resolve.h"
+#include "config/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MICRO "train_micro_batch_size_per_gpu"
+#define STEPS "gradient_accumulation_steps"
+#define BATCH "train_batch_size"
+
+enum { USUAL_MICRO = 8 };
+
+/* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
+
+/* The product of three positive numbers; -1 when it does not fit. */
+static int64_t product(int64_t a, int64_t b, int64_t c)
+{
+    int64_t all;
+    return __builtin_mul_overflow(a, b, &all) || __builtin_mul_overflow(all, c, &all) ? -1 : all;
+}
+
+/* What Hugging Face's trainer fills in for "auto" when nobody says a number. */
+static bool take_usual(cs_config *config)
+{
+    json_t     *root = cs_json_root(config->doc);
+    const char *path = cs_keys_is_auto(root, MICRO) ? MICRO : BATCH;
+    if (!cs_keys_is_auto(root, path)) {
+        cs_json_fault(config->doc, "", MICRO " or " BATCH " is needed");
+        return false;
+    }
+    config->settings.micro_batch = USUAL_MICRO;
+    json_object_set_new(root, MICRO, json_integer(USUAL_MICRO));
+    cs_json_mark(config->doc, MICRO, "auto: Hugging Face's default");
+    cs_json_note(config->doc, path,
+                 "\"auto\" became " MICRO " = %d, Hugging Face's default; --set " MICRO "=N says another", USUAL_MICRO);
+    return true;
+}
+
+static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
+{
+    long long whole = (long long)config->settings.train_batch_size;
+    cs_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
+                  other, (long long)size, config->world.size, missing);
+}
+
+static void fault_product(cs_config *config, int64_t all)
+{
+    const cs_settings *s    = &config->settings;
+    int64_t            each = all / config->world.size;
+    char               fits[48];
+    snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
+    cs_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
+                  (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
+                  config->world.size, (long long)all, s->train_batch_size % each == 0 ? fits : "");
+}
+
+static void check_triangle(cs_config *config)
+{
+    cs_settings *s   = &config->settings;
+    int64_t      all = product(s->micro_batch, s->accumulation, config->world.size);
+    if (all < 0)
+        cs_json_fault(config->doc, cs_resolve_is_given(config, MICRO) ? MICRO : STEPS,
+                      MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
+                      (long long)s->accumulation, config->world.size);
+    else if (s->train_batch_size == 0)
+        s->train_batch_size = all;
+    else if (s->train_batch_size != all)
+        fault_product(config, all);
+}
+
+static void resolve_triangle(cs_config *config)
+{
+    cs_settings *s     = &config->settings;
+    bool         whole = cs_resolve_is_given(config, BATCH), micro = cs_resolve_is_given(config, MICRO),
+         steps    = cs_resolve_is_given(config, STEPS);
+    int64_t world = config->world.size;
+    if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
+        return; /* reported with the value */
+    if (!whole && !micro && !take_usual(config))
+        return;
+    if (!steps && !(whole && micro))
+        s->accumulation = 1;
+    if (whole && !micro) {
+        int64_t ranks  = product(s->accumulation, world, 1);
+        s->micro_batch = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
+        if (s->micro_batch < 1)
+            fault_indivisible(config, STEPS, s->accumulation, MICRO);
+    } else if (whole && !steps) {
+        int64_t ranks   = product(s->micro_batch, world, 1);
+        s->accumulation = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
+        if (s->accumulation < 1)
+            fault_indivisible(config, MICRO, s->micro_batch, STEPS);
+    }
+    if (s->micro_batch > 0 && s->accumulation > 0)
+        check_triangle(config);
+}
+
+/* ---- elasticity ---- */
+
+static const cs_key keys[] = {
+    SUPPORTED("enabled", BOOL, elasticity.enabled, "false", 0, 0, NULL,
+              "the batch sizes follow from this section and the world size"),
+    SUPPORTED("max_train_batch_size", INT, elasticity.max_train_batch_size, "null", 1, MOST, NULL,
+              "needed when enabled: no larger batch is chosen"),
+    SUPPORTED("micro_batch_sizes", JSON, elasticity.written, "null", 0, 0, NULL,
+              "needed when enabled: a list of micro batches to choose from"),
+    SUPPORTED("min_gpus", INT, elasticity.min_gpus, "1", 1, CS_ELASTICITY_RANKS, NULL, "fewest ranks that count"),
+    SUPPORTED("max_gpus", INT, elasticity.max_gpus, "10000", 1, CS_ELASTICITY_RANKS, NULL, "most ranks that count"),
+    INERT("min_time", "0", "it is for a scheduler; DeepSpeed does not read it either"),
+    SUPPORTED("version", NUMBER, elasticity.version, "0.2", 0, MOST, NULL, "0.1 counts ranks, 0.2 whole nodes"),
+    SUPPORTED("prefer_larger_batch", BOOL, elasticity.prefer_larger_batch, "true", 0, 0, NULL,
+              "of batches with as many world sizes, the larger"),
+    SUPPORTED("ignore_non_elastic_batch_info", BOOL, elasticity.ignore_non_elastic_batch_info, "false", 0, 0, NULL,
+              "batch sizes given elsewhere in the file are overridden instead of refused"),
+    SUPPORTED("num_gpus_per_node", INT, elasticity.num_gpus_per_node, "1", 1, CS_ELASTICITY_RANKS, NULL,
+              "ranks of a node"),
+    SUPPORTED("model_parallel_size", INT, elasticity.model_parallel_size, "1", 1, CS_ELASTICITY_RANKS, NULL,
+              "ranks that share one sample; above 1 it is arithmetic for `cspeed elastic`, and no training"),
+};
+
+const cs_section cs_batches_sections[]    = {{"elasticity", CS_KEYS(keys)}};
+const int        cs_batches_section_count = sizeof cs_batches_sections / sizeof *cs_batches_sections;
+
+static void read_micros(cs_json *doc, cs_elasticity *settings)
+{
+    static const char path[] = "elasticity.micro_batch_sizes";
+    size_t            index, count = json_array_size(settings->written);
+    json_t           *value;
+    settings->micro_count = 0;
+    if (count == 0 || count > CS_ELASTICITY_MICROS) {
+        cs_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CS_ELASTICITY_MICROS);
+        return;
+    }
+    json_array_foreach(settings->written, index, value)
+    {
+        int64_t size = json_is_integer(value) ? json_integer_value(value) : 0;
+        if (size < 1 || size > settings->max_train_batch_size) {
+            cs_json_fault(doc, path, "each is a whole number from 1 to max_train_batch_size, %lld",
+                          (long long)settings->max_train_batch_size);
+            return;
+        }
+        settings->micro_batch_sizes[settings->micro_count++] = size;
+    }
+}
+
+static void check_elasticity(cs_json *doc, cs_elasticity *settings)
+{
+    if (settings->max_train_batch_size < 1)
+        cs_json_fault(doc, "elasticity", "\"max_train_batch_size\" is missing");
+    else if (!settings->written)
+        cs_json_fault(doc, "elasticity", "\"micro_batch_sizes\" is missing");
+    else
+        read_micros(doc, settings);
+    if (settings->version != 0.1 && settings->version != 0.2)
+        cs_json_fault(doc, "elasticity.version", "0.1 or 0.2 is needed, not %g", settings->version);
+    if (settings->max_gpus < settings->min_gpus)
+        cs_json_fault(doc, "elasticity.max_gpus", "at least min_gpus, %lld, is needed", (long long)settings->min_gpus);
+    if (settings->version == 0.1 && settings->model_parallel_size > 1)
+        cs_json_fault(doc, "elasticity.model_parallel_size", "above 1 needs version 0.2");
+    if (settings->version == 0.2 && settings->num_gpus_per_node % settings->model_parallel_size != 0)
+        cs_json_fault(doc, "elasticity.num_gpus_per_node", "%lld is not a multiple of model_parallel_size, %lld",
+                      (long long)settings->num_gpus_per_node, (long long)settings->model_parallel_size);
+}
+
+cs_status cs_resolve_elasticity(cs_config *config)
+{
+    cs_keys_fill(config->doc, cs_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CS_KEYS(keys));
+    if (config->settings.elasticity.enabled)
+        check_elasticity(config->doc, &config->settings.elasticity);
+    return cs_json_verdict(config->doc);
+}
+
+/* A scheduler that chose the worlds says with what: the file must still say the same. */
+static void compare_with_scheduler(cs_config *config)
+{
+    static const char *const names[] = {"max_train_batch_size", "micro_batch_sizes", "version"};
+    const char              *text    = getenv("DEEPSPEED_ELASTICITY_CONFIG");
+    json_t                  *theirs  = text ? cs_json_strict(text, strlen(text)) : NULL;
+    char                     path[64], shown[2][48];
+    if (text && !theirs)
+        cs_json_fault(config->doc, "elasticity",
+                      "DEEPSPEED_ELASTICITY_CONFIG is in the environment and is not JSON: %s", cs_error());
+    for (size_t i = 0; theirs && i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "elasticity.%s", names[i]);
+        const json_t *their = json_object_get(theirs, names[i]), *our = cs_json_find(config->doc, path);
+        bool          same = json_is_number(their) && our ? json_number_value(their) == json_number_value(our)
+                                                          : !their || json_equal(their, our);
+        if (!same)
+            cs_json_fault(config->doc, "elasticity", "%s is %s here and %s in DEEPSPEED_ELASTICITY_CONFIG", names[i],
+                          cs_json_show(our, shown[0], sizeof shown[0]), cs_json_show(their, shown[1], sizeof shown[1]));
+    }
+    json_decref(theirs);
+}
+
+static bool may_override(cs_config *config)
+{
+    static const char *const names[] = {BATCH, MICRO, STEPS};
+    bool                     free_to = config->settings.elasticity.ignore_non_elastic_batch_info;
+    for (int i = 0; i < 3; i++)
+        if (cs_resolve_is_given(config, names[i]) && !free_to)
+            cs_json_fault(config->doc, names[i],
+                          "elasticity chooses the batch sizes: leave this out, or set "
+                          "elasticity.ignore_non_elastic_batch_info");
+    return free_to || (!cs_resolve_is_given(config, BATCH) && !cs_resolve_is_given(config, MICRO) &&
+                       !cs_resolve_is_given(config, STEPS));
+}
+
+static void fault_world(cs_config *config, const cs_elasticity_plan *plan)
+{
+    char   text[240] = "";
+    size_t used      = 0;
+    for (int i = 0; i < plan->count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, " %lld", (long long)plan->worlds[i]);
+    cs_json_fault(config->doc, "elasticity", "%d ranks cannot share a batch of %lld evenly; these can:%s",
+                  config->world.size, (long long)plan->batch, text);
+}
+
+static void resolve_elasticity(cs_config *config)
+{
+    static const char *const names[] = {BATCH, MICRO, STEPS};
+    cs_settings             *s       = &config->settings;
+    cs_elasticity           *elastic = &s->elasticity;
+    cs_elasticity_plan       plan    = {0};
+    check_elasticity(config->doc, elastic);
+    compare_with_scheduler(config);
+    if (elastic->model_parallel_size > 1)
+        cs_json_fault(config->doc, "elasticity.model_parallel_size",
+                      "not supported: above 1 in training, because no layer is split over ranks");
+    if (!may_override(config) || cs_json_verdict(config->doc) != CS_OK)
+        return;
+    if (cs_elasticity_solve(&plan, elastic, config->world.size) != CS_OK)
+        cs_json_fault(config->doc, "elasticity", "%s", cs_error());
+    else if (!cs_elasticity_allows(&plan, config->world.size))
+        fault_world(config, &plan);
+    else {
+        s->train_batch_size = plan.batch;
+        s->micro_batch      = cs_elasticity_micro(elastic, plan.batch, config->world.size);
+        s->accumulation     = plan.batch / (s->micro_batch * config->world.size);
+        for (int i = 0; i < 3; i++)
+            cs_json_mark(config->doc, names[i], "derived: elasticity");
+    }
+    cs_elasticity_free(&plan);
+}
+
+void cs_resolve_batch(cs_config *config)
+{
+    if (config->settings.elasticity.enabled)
+        resolve_elasticity(config);
+    else
+        resolve_triangle(config);
+}

@@ -1,0 +1,77 @@
+/* differences.c - where a key's default or meaning is not DeepSpeed's, and why. */
+#include "config/differences.h"
+
+#include <string.h>
+
+static const cs_difference list[] = {
+    {"train_micro_batch_size_per_gpu", "\"auto\" is filled in by Hugging Face's trainer, from its arguments",
+     "\"auto\" with no other batch size is 8, that trainer's default, and a note says so",
+     "the file alone is the whole configuration of a run"},
+    {"gradient_clipping", "1.0 since June 2026, and 0, off, in every release before", "1.0",
+     "it follows the newest release; the value is printed at start, as a file that does not name it trained unclipped "
+     "before"},
+    {"scheduler.params.warmup_type", "any other word counts as log, with a warning", "any other word is refused",
+     "a misspelt \"linear\" would train otherwise than meant"},
+    {"optimizer.params.lr", "\"auto\" is filled in by Hugging Face's trainer",
+     "\"auto\" is 5e-5, that trainer's default", "the file alone is the whole configuration of a run"},
+    {"zero_optimization.stage", "\"auto\" is filled in by Accelerate's plugin", "\"auto\" is 2, that plugin's default",
+     "the file alone is the whole configuration of a run"},
+    {"optimizer.params.weight_decay", "falls on every parameter",
+     "falls on matrices; on norms, biases and vectors where a group of cspeed.param_groups gives its own",
+     "decay is meant for matrices, and there programs make such groups"},
+    {"optimizer.type",
+     "Lamb under ZeRO takes the norms of flat parts; Muon's matrices are clipped after they were made "
+     "orthogonal; GPT-2's embeddings, wte and wpe, count as matrices to Muon",
+     "Lamb's norms are of whole tensors; gradients are clipped first; AdamW moves wte and wpe",
+     "a run's losses do not depend on the stage, and clipping is of gradients"},
+    {"optimizer.params.adam_lr", "a schedule gives both sides of Muon one rate, unless it scales each side's own",
+     "every schedule moves both in proportion, as it moves parameter groups", "AdamW needs a smaller rate than Muon"},
+    {"optimizer.params.ns_method", "gram in fp16, standard in bf16", "one loop in fp32 for both",
+     "they are the same polynomial"},
+    {"scheduler.params.warmup_num_steps", "0, 10.0 and 1e3 are refused since July 2026",
+     "they are accepted; below 2 counts as 2, as there", "files from before still train"},
+    {"scheduler.params.decay_mom_rate", "momentum grows without bound, past 1", "it stops at 0.999",
+     "Adam's bias correction has no meaning at 1"},
+    {"scheduler.params.cycle_min_lr", "a list has one number a parameter group", "one number, or a list of one",
+     "groups have rates of their own, which one schedule moves together"},
+    {"fp16.min_loss_scale", "a whole number", "any number above 0, with a note", "such files are common"},
+    {"fp16.hysteresis", "0 and below keep the scale from ever falling", "at least 1 is needed",
+     "a scale that cannot fall skips every step once it is too high"},
+    {"fp16.loss_scale", "stage 0 has a state machine of its own, without hysteresis",
+     "one state machine at every stage", "a run's losses do not depend on the stage"},
+    {"bf16.loss_scale", "this key and its neighbours are refused inside bf16", "they are accepted, with a note",
+     "such files are common, and bf16 needs no loss scale"},
+    {"data_types.grad_accum_dtype", "gradients accumulate in the model's type, bf16 in bf16", "in fp32",
+     "small gradients would vanish in a large sum"},
+    {"zero_optimization.overlap_comm", "true at stage 3, false elsewhere, unless given",
+     "communication overlaps where a rank has a core to spare for it", "on a CPU the core decides, not the stage"},
+    {"zero_optimization.reduce_bucket_size", "elements that are reduced at once", "without effect",
+     "gradients travel unit by unit"},
+    {"zero_optimization.offload_optimizer.device", "\"cpu\" moves the state to host memory",
+     "\"cpu\" is honoured on a CPU rank, whose state is there anyway, and refused on a GPU",
+     "moving state between a GPU and its host is not built"},
+    {"steps_per_print", "null: no line; 0 ends in a division by zero", "0, null and Infinity: no line",
+     "progress is shown all the same"},
+    {"log_level", "warning: progress lines are hidden", "progress is always printed",
+     "a silent run looks like a dead one"},
+    {"checkpoint.load_universal", "a checkpoint must be converted for another world size",
+     "every checkpoint loads at any world size", "it holds names and ranges, never ranks"},
+    {"elasticity.version", "0.2 divides by all ranks where it means data-parallel ones, and lists the latter",
+     "every count is of ranks, and a batch is shared out over ranks / model_parallel_size",
+     "the micro batch must divide what a rank gets"},
+    {"elasticity.max_gpus", "below one node it counts as no limit", "it is a limit", "it is named one"},
+};
+
+const cs_difference *cs_differences_at(int index)
+{
+    return index >= 0 && index < (int)(sizeof list / sizeof *list) ? &list[index] : NULL;
+}
+
+const cs_difference *cs_differences_find(const char *path)
+{
+    const cs_difference *row;
+    for (int i = 0; (row = cs_differences_at(i)); i++)
+        if (strcmp(row->path, path) == 0)
+            return row;
+    return NULL;
+}

@@ -1,0 +1,162 @@
+/* elasticity.c - one batch size for many world sizes: DeepSpeed's elasticity, versions 0.1 and 0.2. */
+#include "config/elasticity.h"
+#include "base/must.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- version 0.1: which multiples of a base have most divisors ---- */
+
+static int64_t least_common_multiple(const cs_elasticity *settings)
+{
+    int64_t all = 1;
+    for (int i = 0; i < settings->micro_count; i++) {
+        int64_t a = all, b = settings->micro_batch_sizes[i];
+        while (b) {
+            int64_t rest = a % b;
+            a            = b;
+            b            = rest;
+        }
+        if (__builtin_mul_overflow(all / a, settings->micro_batch_sizes[i], &all))
+            return INT64_MAX;
+    }
+    return all;
+}
+
+/* The largest number up to `most` that has more divisors than every smaller one, of those DeepSpeed lists. */
+static int64_t highly_composite(int64_t most)
+{
+    static const int32_t list[] = {1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
+                                   180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
+                                   10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
+                                   166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720};
+    int                  i      = sizeof list / sizeof *list - 1;
+    while (list[i] > most)
+        i--;
+    return list[i];
+}
+
+/* Marks in `valid`, indexed by count, those that can share out a batch. Returns how many there are. */
+static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch, int64_t least, int64_t most)
+{
+    int found = 0;
+    memset(valid, 0, (size_t)most + 1);
+    for (int i = 0; i < settings->micro_count; i++) {
+        if (batch % settings->micro_batch_sizes[i] != 0)
+            continue;
+        int64_t parts = batch / settings->micro_batch_sizes[i];
+        for (int64_t count = least; count <= most && count <= parts; count++) {
+            found += !valid[count] && parts % count == 0;
+            valid[count] |= parts % count == 0;
+        }
+    }
+    return found;
+}
+
+/* The batch up to `cap` with most counts in [least, most]; false: none. */
+static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t least,
+                         int64_t most)
+{
+    bool *valid = calloc((size_t)most + 1, 1);
+    CS_ASSERT(valid);
+    for (int i = 0; i <= settings->micro_count; i++) {
+        int64_t base = i < settings->micro_count ? settings->micro_batch_sizes[i] : least_common_multiple(settings);
+        if (base > cap)
+            continue;
+        int64_t batch = base * highly_composite(cap / base);
+        int     count = mark_counts(valid, settings, batch, least, most);
+        bool    nicer = settings->prefer_larger_batch ? batch > plan->batch : batch < plan->batch;
+        if (count > plan->count || (count == plan->count && count > 0 && nicer)) {
+            plan->batch = batch;
+            plan->count = count;
+        }
+    }
+    if (plan->count > 0) {
+        plan->worlds = calloc((size_t)plan->count, sizeof *plan->worlds);
+        CS_ASSERT(plan->worlds);
+        mark_counts(valid, settings, plan->batch, least, most);
+        for (int64_t count = least, at = 0; count <= most; count++)
+            if (valid[count])
+                plan->worlds[at++] = count;
+    }
+    free(valid);
+    return plan->count > 0;
+}
+
+/* ---- version 0.2: whole nodes, and if need be a batch for this world alone ---- */
+
+static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
+{
+    int64_t parts = world / settings->model_parallel_size, best = 0;
+    if (world % settings->model_parallel_size != 0)
+        return cs_fail(CS_BAD_CONFIG, "elasticity: %lld ranks cannot be split by model_parallel_size %lld",
+                       (long long)world, (long long)settings->model_parallel_size);
+    for (int i = 0; i < settings->micro_count; i++) {
+        int64_t least;
+        if (__builtin_mul_overflow(settings->micro_batch_sizes[i], parts, &least))
+            continue;
+        int64_t batch = settings->max_train_batch_size / least * least;
+        if (batch > 0 && (best == 0 || (settings->prefer_larger_batch ? batch > best : batch < best)))
+            best = batch;
+    }
+    if (best == 0)
+        return cs_fail(CS_BAD_CONFIG,
+                       "elasticity: %lld ranks need a batch above max_train_batch_size %lld, even with the smallest of "
+                       "micro_batch_sizes",
+                       (long long)world, (long long)settings->max_train_batch_size);
+    cs_elasticity_free(plan);
+    *plan = (cs_elasticity_plan){.batch = best, .count = 1, .worlds = calloc(1, sizeof *plan->worlds)};
+    CS_ASSERT(plan->worlds);
+    plan->worlds[0] = world;
+    return CS_OK;
+}
+
+static cs_status solve_nodes(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
+{
+    int64_t ranks = settings->num_gpus_per_node, parts = ranks / settings->model_parallel_size;
+    int64_t least = settings->min_gpus / ranks, most = settings->max_gpus / ranks;
+    if (world < 1)
+        return cs_fail(CS_BAD_CONFIG, "elasticity: version 0.2 needs the number of ranks; version 0.1 does not");
+    if (solve_counts(plan, settings, settings->max_train_batch_size / parts, least ? least : 1, most)) {
+        plan->batch *= parts;
+        for (int i = 0; i < plan->count; i++)
+            plan->worlds[i] *= ranks;
+    }
+    return cs_elasticity_allows(plan, world) ? CS_OK : solve_world(plan, settings, world);
+}
+
+cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
+{
+    *plan = (cs_elasticity_plan){0};
+    if (settings->version == 0.2)
+        return solve_nodes(plan, settings, world);
+    if (!solve_counts(plan, settings, settings->max_train_batch_size, settings->min_gpus, settings->max_gpus))
+        return cs_fail(CS_BAD_CONFIG, "elasticity: no batch up to %lld can be shared out over %lld to %lld ranks",
+                       (long long)settings->max_train_batch_size, (long long)settings->min_gpus,
+                       (long long)settings->max_gpus);
+    return CS_OK;
+}
+
+void cs_elasticity_free(cs_elasticity_plan *plan)
+{
+    free(plan->worlds);
+    *plan = (cs_elasticity_plan){0};
+}
+
+bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world)
+{
+    for (int i = 0; i < plan->count; i++)
+        if (plan->worlds[i] == world)
+            return true;
+    return false;
+}
+
+int64_t cs_elasticity_micro(const cs_elasticity *settings, int64_t batch, int64_t world)
+{
+    int64_t parts = world / settings->model_parallel_size, best = 0;
+    for (int i = 0; parts > 0 && i < settings->micro_count; i++)
+        if (batch % parts == 0 && batch / parts % settings->micro_batch_sizes[i] == 0 &&
+            settings->micro_batch_sizes[i] > best)
+            best = settings->micro_batch_sizes[i];
+    return best;
+}

@@ -1,0 +1,88 @@
+/* formats.c - the key tables of number formats: fp16, bf16, data_types, amp, torch_autocast. */
+#include "config/rows.h"
+
+#define NO_SCALE  "bf16 has the range of fp32 and needs no loss scale"
+
+static const cs_key fp16[] = {
+    SUPPORTED("enabled", BOOL, written.fp16, "false", 0, 0, "auto", "\"auto\": false"),
+    SUPPORTED("loss_scale", NUMBER, scaler.loss_scale, "0", 0, 0x1p126, "auto", "0: dynamic; else this scale, always"),
+    SUPPORTED("initial_scale_power", INT, scaler.initial_scale_power, "16", -126, 126, "auto",
+              "the first scale is 2 to this power"),
+    SUPPORTED("loss_scale_window", INT, scaler.loss_scale_window, "1000", 0, 0, "auto",
+              "clean steps between doublings"),
+    SUPPORTED("hysteresis", INT, scaler.hysteresis, "2", 0, 0, "auto",
+              "at this overflow the scale is lowered; the earlier ones only skip"),
+    SUPPORTED("consecutive_hysteresis", BOOL, scaler.consecutive_hysteresis, "false", 0, 0, "auto",
+              "every clean step refills the hysteresis"),
+    SUPPORTED("min_loss_scale", NUMBER, scaler.min_loss_scale, "1", 0, 0x1p126, "auto",
+              "an overflow at this scale ends the run"),
+    INERT("auto_cast", "false", "inputs are token numbers or cast by the model"),
+    SUPPORTED("fp16_master_weights_and_grads", BOOL, written.fp16_masters, "false", 0, 0, NULL,
+              "no fp32 masters: the fp16 parameters themselves are updated, and gradients accumulate in fp16"),
+};
+
+static const cs_key bf16[] = {
+    SUPPORTED("enabled", BOOL, written.bf16, "false", 0, 0, "auto",
+              "\"auto\": true where the CPU has AMX and on GPUs, unless fp16 is"),
+    SUPPORTED("check_grad_overflow", BOOL, check_grad_overflow, "true", 0, 0, "auto",
+              "skip a step whose gradients are not finite"),
+    INERT("immediate_grad_update", "false", "a unit's gradient is accumulated as its backward ends, as this key asks"),
+    SUPPORTED("bf16_master_weights_and_grads", BOOL, written.bf16_masters, "false", 0, 0, NULL,
+              "no fp32 masters: the bf16 parameters themselves are updated, and gradients accumulate in bf16"),
+    SUPPORTED("bf16_optimizer_states", BOOL, written.bf16_slots, "false", 0, 0, NULL,
+              "the optimizer's state in bf16; needs bf16_master_weights_and_grads"),
+    INERT("loss_scale", "null", NO_SCALE),
+    INERT("initial_scale_power", "null", NO_SCALE),
+    INERT("loss_scale_window", "null", NO_SCALE),
+    INERT("hysteresis", "null", NO_SCALE),
+    INERT("consecutive_hysteresis", "null", NO_SCALE),
+    INERT("min_loss_scale", "null", NO_SCALE),
+    INERT("auto_cast", "null", "inputs are token numbers or cast by the model"),
+};
+
+static const cs_key data_types[] = {
+    SUPPORTED("grad_accum_dtype", STRING, written.sums, "null", 0, 0, "auto",
+              "fp32, bf16 or fp16: what gradients accumulate in; null: fp32 (DeepSpeed: the type of the parameters)"),
+    SUPPORTED("param_dtype", STRING, written.values, "null", 0, 0, "auto",
+              "fp32, bf16 or fp16; must be what fp16.enabled and bf16.enabled say"),
+    REFUSED("buffer_dtype", "null", "models have no buffers besides their parameters"),
+};
+
+static const cs_key amp[] = {
+    SUPPORTED("enabled", BOOL, written.amp.enabled, "false", 0, 0, NULL,
+              "Apex's levels of mixed precision, at any stage"),
+    SUPPORTED("opt_level", CHOICE, written.amp.level, "\"O1\"", 0, 0, "O0|O1|O2|O3",
+              "O0: fp32; O1: fp16 products on fp32 parameters; O2: fp16 with fp32 norms and masters; O3: all fp16"),
+    SUPPORTED("loss_scale", JSON, written.amp.loss_scale, "null", 0, 0, NULL,
+              "\"dynamic\" or a number; null: dynamic at O1 and O2, else 1"),
+    SUPPORTED("min_loss_scale", NUMBER, written.amp.least_scale, "null", 0, 0x1p126, NULL,
+              "an overflow at this scale ends the run; null: 2^-24"),
+    SUPPORTED("max_loss_scale", NUMBER, written.amp.most_scale, "16777216", 0, 0x1p126, NULL,
+              "the dynamic scale stays below or at it"),
+    SUPPORTED("keep_batchnorm_fp32", JSON, written.amp.keep_norms, "null", 0, 0, NULL,
+              "norms have fp32 parameters; null: true at O2, false at O3; of no use at O0 and O1"),
+    SUPPORTED("master_weights", JSON, written.amp.masters, "null", 0, 0, NULL,
+              "fp32 masters; null: true at O2, false at O3; of no use at O0 and O1"),
+    REFUSED("cast_model_type", "null", "it follows from opt_level"),
+    REFUSED("patch_torch_functions", "null", "it follows from opt_level"),
+    REFUSED("cast_model_outputs", "null", "the model's output is a loss, in fp32"),
+    REFUSED("num_losses", "1", "a model has one loss"),
+    INERT("verbosity", "1", "what runs in what is printed once"),
+};
+
+static const cs_key autocast[] = {
+    SUPPORTED("enabled", BOOL, written.autocast.enabled, "false", 0, 0, NULL,
+              "16-bit matrix products on fp32 parameters; float16 scales the loss, by the keys of \"fp16\""),
+    SUPPORTED("dtype", STRING, written.autocast.dtype, "null", 0, 0, NULL, "bfloat16 or float16; needed when enabled"),
+    SUPPORTED("lower_precision_safe_modules", JSON, written.autocast.modules, "null", 0, 0, NULL,
+              "must hold torch.nn.Linear: products are what runs in 16 bits; other names are of no use here"),
+};
+
+const cs_section cs_formats_sections[] = {
+    {"fp16", CS_KEYS(fp16)},
+    {"bf16", CS_KEYS(bf16)},
+    {"data_types", CS_KEYS(data_types)},
+    {"amp", CS_KEYS(amp)},
+    {"torch_autocast", CS_KEYS(autocast)},
+};
+const int cs_formats_section_count = sizeof cs_formats_sections / sizeof *cs_formats_sections;

@@ -1,0 +1,53 @@
+/* legacy.c - DeepSpeed's older spellings become today's before the tables see them, each with a note. */
+#include "config/resolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void turn_boolean(cs_json *doc)
+{
+    const json_t *zero = cs_json_find(doc, "zero_optimization");
+    if (!json_is_boolean(zero))
+        return;
+    int stage = json_is_true(zero);
+    cs_json_note(doc, "zero_optimization", "%s is the old spelling of {\"stage\": %d}", stage ? "true" : "false",
+                 stage);
+    json_object_set_new(cs_json_root(doc), "zero_optimization", json_pack("{si}", "stage", stage));
+}
+
+/* `old`: true stands for `today`: {"device": "cpu"}; both together are a contradiction, also in DeepSpeed. */
+static void turn_offload(cs_json *doc, const char *old, const char *today)
+{
+    char    path[64];
+    json_t *zero = cs_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
+    snprintf(path, sizeof path, "zero_optimization.%s", old);
+    if (!json_is_boolean(value))
+        return; /* its row judges it */
+    if (json_is_object(json_object_get(zero, today))) {
+        cs_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
+        return;
+    }
+    if (json_is_true(value))
+        json_object_set_new(zero, today, json_pack("{ss}", "device", "cpu"));
+    cs_json_note(doc, path, "the old spelling of \"%s\": {\"device\": \"%s\"}", today,
+                 json_is_true(value) ? "cpu" : "none");
+    json_object_del(zero, old);
+}
+
+const char *cs_resolve_spelling(cs_json *doc, const char *path)
+{
+    bool older = strcmp(path, "bf16") == 0 && !cs_json_is_set(doc, "bf16") && cs_json_is_set(doc, "bfloat16");
+    return older ? "bfloat16" : path;
+}
+
+void cs_resolve_legacy(cs_config *config)
+{
+    cs_json *doc = config->doc;
+    turn_boolean(doc);
+    turn_offload(doc, "cpu_offload", "offload_optimizer");
+    turn_offload(doc, "cpu_offload_param", "offload_param");
+    if (cs_json_is_set(doc, "bfloat16"))
+        cs_json_note(doc, "bfloat16",
+                     cs_json_is_set(doc, "bf16") ? "ignored, because \"bf16\" is there too"
+                                                 : "the old spelling of \"bf16\"");
+}

@@ -1,0 +1,114 @@
+/* monitors.c - the key tables of what is timed, profiled and written for people to watch. */
+#include "config/resolve.h"
+#include "config/rows.h"
+#include "base/beat.h"
+
+#include <strings.h>
+
+#define NO_CLIENT "its service has no client in C; csv_monitor and tensorboard write the same numbers"
+#define OF_CLIENT "of a writer that is refused when enabled"
+#define CALLER    "a record names the operation and its size; one engine calls them all"
+
+static const cs_key timers[]     = { SECTION("throughput", "samples a second") };
+static const cs_key throughput[] = {
+    SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, NULL,
+              "the line with RunningAvgSamplesPerSec, every steps_per_print updates from the third on"),
+    INERT("synchronized", "true", "a step is timed from boundary to boundary"),
+};
+
+static const cs_key flops_profiler[] = {
+    SUPPORTED("enabled", BOOL, profiler.enabled, "false", 0, 0, NULL,
+              "print where one forward pass of rank 0 spent its time, unit by unit; sets wall_clock_breakdown too"),
+    SUPPORTED("profile_step", INT, profiler.profile_step, "1", 0, MOST, NULL, "which update, counted from 0"),
+    SUPPORTED("module_depth", INT, profiler.module_depth, "-1", -1, MOST, NULL,
+              "deepest level of the summary: 0 the model, 1 its units; -1: all"),
+    SUPPORTED("top_modules", INT, profiler.top_modules, "1", 1, MOST, NULL, "kinds of unit a level of the summary"),
+    SUPPORTED("detailed", BOOL, profiler.detailed, "true", 0, 0, NULL, "list every unit after the summary"),
+    SUPPORTED("output_file", STRING, profiler.output_file, "null", 0, 0, NULL, "null: standard output"),
+    SUPPORTED("recompute_fwd_factor", NUMBER, profiler.recompute_factor, "0.0", 0, INFINITY, NULL,
+              "backward is counted as 2 + this many forward passes"),
+};
+
+static const cs_key csv_monitor[] = {
+    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, NULL, "write one CSV file a metric"),
+    SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "folder; empty: the working directory"),
+    SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL, "folder in output_path"),
+};
+
+static const cs_key tensorboard[] = {
+    SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, NULL, "write event files"),
+    SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL, "folder; empty: the working directory"),
+    SUPPORTED("job_name", STRING, tensorboard.job_name, "DeepSpeedJobName", 0, 0, NULL, "folder in output_path"),
+};
+
+static const cs_key wandb[] = {
+    REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),
+    INERT("group", "null", OF_CLIENT),
+    INERT("team", "null", OF_CLIENT),
+    INERT("project", "null", OF_CLIENT),
+};
+
+static const cs_key comet[] = {
+    REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),
+    INERT("samples_log_interval", "100", OF_CLIENT),
+    INERT("project", "null", OF_CLIENT),
+    INERT("workspace", "null", OF_CLIENT),
+    INERT("api_key", "null", OF_CLIENT),
+    INERT("experiment_name", "null", OF_CLIENT),
+    INERT("experiment_key", "null", OF_CLIENT),
+    INERT("online", "null", OF_CLIENT),
+    INERT("mode", "null", OF_CLIENT),
+};
+
+static const cs_key comms_logger[] = {
+    SUPPORTED("enabled", BOOL, tally.enabled, "false", 0, 0, NULL,
+              "record each collective's time, and print a table at the end"),
+    SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, NULL, "print a line for each collective of rank 0"),
+    SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, NULL, "record all operations; false: prof_ops"),
+    INERT("debug", "false", CALLER),
+    SUPPORTED("prof_ops", JSON, written.prof_ops, "[]", 0, 0, NULL, "names of the operations to record"),
+};
+
+const cs_section cs_monitors_sections[] = {
+    { "timers", CS_KEYS(timers) },
+    { "timers.throughput", CS_KEYS(throughput) },
+    { "flops_profiler", CS_KEYS(flops_profiler) },
+    { "csv_monitor", CS_KEYS(csv_monitor) },
+    { "tensorboard", CS_KEYS(tensorboard) },
+    { "wandb", CS_KEYS(wandb) },
+    { "comet", CS_KEYS(comet) },
+    { "comms_logger", CS_KEYS(comms_logger) },
+};
+const int cs_monitors_section_count = sizeof cs_monitors_sections / sizeof *cs_monitors_sections;
+
+static uint32_t named_operations(cs_config *config)
+{
+    uint32_t      operations = 0;
+    const json_t *list       = config->settings.written.prof_ops;
+    if (list && !json_is_array(list))
+        cs_json_fault(config->doc, "comms_logger.prof_ops", "a list of names is needed, as [\"all_reduce\"]");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name      = json_string_value(json_array_get(list, i));
+        int         operation = name ? cs_tally_find(name) : 0;
+        operations |= 1u << operation;
+        if (!operation)
+            cs_json_fault(config->doc, "comms_logger.prof_ops",
+                          "all_reduce, reduce_scatter_tensor, all_gather_into_tensor, broadcast, barrier, send and "
+                          "recv are known, not \"%s\"",
+                          name ? name : "a value that is no string");
+    }
+    return operations;
+}
+
+void cs_monitors_resolve(cs_config *config)
+{
+    cs_settings *s = &config->settings;
+    s->wall_clock_breakdown |= s->profiler.enabled;
+    if (s->steps_per_print == INT64_MAX) /* Infinity */
+        s->steps_per_print = 0;
+    if (cs_json_is_set(config->doc, "comms_logger") && !cs_json_is_set(config->doc, "comms_logger.enabled"))
+        s->tally.enabled = true; /* the section alone asks for it, as in DeepSpeed */
+    s->tally.operations = named_operations(config);
+    if (s->written.prof_all)
+        s->tally.operations = UINT32_MAX;
+}

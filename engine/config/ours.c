@@ -1,0 +1,74 @@
+/* ours.c - the key tables of the "cspeed" section, what DeepSpeed's file has no word for. */
+#include "config/rows.h"
+
+static const cs_key cspeed[] = {
+    SUPPORTED("model", JSON, written.model, "null", 0, 0, NULL,
+              "a folder with Hugging Face's config.json, or an object with its keys"),
+    SECTION("data", "token shards"),
+    SUPPORTED("param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
+              "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a "
+              "list, have their own values of optimizer.params; the first that matches counts; a weight_decay given here "
+              "falls on vectors too"),
+    SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "updates of the whole training"),
+    SUPPORTED("fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
+              "take fewer steps where they would last longer than this; 0: never"),
+    SUPPORTED("epochs", INT, epochs, "0", 0, MOST, NULL, "instead of steps: passes over the data"),
+    SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL, "of first values, window order and dropout"),
+    SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
+              "folder of checkpoints and metrics; null: runs/ and the name of the file, less .json"),
+    SUPPORTED("load", STRING, load, "null", 0, 0, NULL,
+              "folder of checkpoints to start from; null: continue from output if it holds one"),
+    SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL, "checkpoint to start from; null: the latest"),
+    SUPPORTED("save_interval", INT, save_interval, "200", 0, MOST, NULL,
+              "updates between checkpoints; 0: only at the end"),
+    SUPPORTED("keep_last", INT, keep_last, "3", 0, MOST, NULL, "checkpoints to keep; 0: all"),
+    SUPPORTED("keep_every", INT, keep_every, "0", 0, MOST, NULL,
+              "never remove checkpoints of steps that are multiples of this; 0: no such"),
+    SUPPORTED("async_save", BOOL, async_save, "false", 0, 0, NULL,
+              "training goes on while a checkpoint is written, from a copy of the state that it costs in memory"),
+    SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MOST, NULL,
+              "updates between evaluations; 0: only at the end"),
+    SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
+              "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
+    SECTION("checkpoint", "how checkpoints are written and read"),
+    SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
+              "file of one object an update, relative to output; null: none"),
+    SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "what computes"),
+    SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
+              "of a rank; 0 and \"auto\": the cores bound to it; OMP_NUM_THREADS wins"),
+    SUPPORTED("comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl",
+              "how ranks talk; tcp, mpi and nccl are not built"),
+    SUPPORTED("recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
+              "unit: keep a unit's input alone and compute the rest again"),
+    SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL, "units gathered ahead at stage 3"),
+    REFUSED("mode", "\"zero\"", NOT_YET "; \"zero\" is there, and its stage 0 is data parallelism"),
+    REFUSED("strict", "false", NOT_YET),
+};
+
+static const cs_key cspeed_data[] = {
+    SUPPORTED("train", JSON, written.train, "null", 0, 0, NULL,
+              "file name or pattern of token shards, or a list of such"),
+    SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL, "the same, for evaluation"),
+    SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
+    SUPPORTED("shuffle", BOOL, shuffle, "true", 0, 0, NULL,
+              "another permutation of the windows each epoch; false: file order"),
+    REFUSED_UNLESS("weights", "[1.0]", "[1]", NOT_YET ": all shards of \"train\" are one text"),
+};
+
+static const cs_key cspeed_checkpoint[] = {
+    SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL, "files that a rank writes at the same time"),
+    SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
+              "bytes of one write; a multiple of 4096"),
+    SUPPORTED("direct", BOOL, direct, "true", 0, 0, NULL, "write past the page cache where the file system allows"),
+    SUPPORTED("on_bad_latest", CHOICE, on_bad_latest, "\"fallback\"", 0, 0, "fallback|fail",
+              "when latest is missing or names no whole checkpoint: load the newest whole one, with a warning, or fail"),
+    SUPPORTED("verify_on_load", CHOICE, verify_on_load, "\"touched\"", 0, 0, "touched|full|off",
+              "checksums to hold data to: of what this run reads, of all files first, or none (headers always)"),
+};
+
+const cs_section cs_ours_sections[] = {
+    {"cspeed", CS_KEYS(cspeed)},
+    {"cspeed.data", CS_KEYS(cspeed_data)},
+    {"cspeed.checkpoint", CS_KEYS(cspeed_checkpoint)},
+};
+const int cs_ours_section_count = sizeof cs_ours_sections / sizeof *cs_ours_sections;

@@ -1,0 +1,42 @@
+/* rows.h - how the key tables of this room are written: a word for each sort of row, and reasons that several give. */
+#ifndef CS_CONFIG_ROWS_H
+#define CS_CONFIG_ROWS_H
+
+#include "config/config.h"
+#include "config/sections.h"
+
+#include <math.h>
+
+#define AT(field) offsetof(cs_settings, field)
+#define MOST      9e15 /* what a double counts exactly */
+#define OFF       "{\"enabled\": false}"
+
+#define SUPPORTED(key, type, field, fallback, least, most, choices, sentence)                                          \
+    {                                                                                                                  \
+        key, CS_KEY_##type, AT(field), fallback, least, most, choices, sentence                                        \
+    }
+#define SECTION(key, sentence)                                                                                         \
+    {                                                                                                                  \
+        key, CS_KEY_SECTION, 0, "{}", 0, 0, NULL, sentence                                                             \
+    }
+#define INERT(key, fallback, sentence)                                                                                 \
+    {                                                                                                                  \
+        key, CS_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
+    }
+#define SIZE(key, fallback, sentence)                                                                                  \
+    {                                                                                                                  \
+        key, CS_KEY_INERT, 0, fallback, 0, INFINITY, NULL, sentence                                                    \
+    }
+#define REFUSED(key, fallback, sentence)                                                                               \
+    {                                                                                                                  \
+        key, CS_KEY_REFUSED, 0, fallback, 0, 0, NULL, sentence                                                         \
+    }
+#define REFUSED_UNLESS(key, fallback, harmless, sentence)                                                              \
+    {                                                                                                                  \
+        key, CS_KEY_REFUSED, 0, fallback, 0, 0, harmless, sentence                                                     \
+    }
+
+#define ALL_FP32 "gradients are summed and accumulated in fp32"
+#define NOT_YET  "it is not built yet"
+
+#endif

@@ -1,0 +1,91 @@
+/* sharding.c - the key tables of zero_optimization: what is sharded, and how DeepSpeed would move it. */
+#include "config/rows.h"
+
+#define BY_UNITS "parameters and gradients travel unit by unit here, not in buckets"
+#define NO_HOOKS "the engine walks a list of units: there are no hooks or traces to tune"
+#define ALWAYS   "this is how it is always done here"
+#define OFFLOAD  "on a CPU rank state is in host memory anyway, so that \"cpu\" is honoured; nvme is refused"
+
+static const cs_key zero[] = {
+    SUPPORTED("stage", INT, written.stage, "0", 0, 3, "auto",
+              "what is sharded: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters"),
+    INERT("contiguous_gradients", "true", ALWAYS),
+    INERT("reduce_scatter", "true", ALWAYS),
+    SIZE("reduce_bucket_size", "5e8", BY_UNITS),
+    INERT("use_multi_rank_bucket_allreduce", "true", BY_UNITS),
+    INERT("allgather_partitions", "true", "DeepSpeed does not read it either"),
+    SIZE("allgather_bucket_size", "5e8", BY_UNITS),
+    INERT("overlap_comm", "null", "communication overlaps where a rank has a core to spare for it"),
+    REFUSED("load_from_fp32_weights", "true", "a checkpoint holds fp32 masters and no 16-bit weights to load from"),
+    INERT("elastic_checkpoint", "false", "checkpoints hold names and ranges, never ranks"),
+    INERT("round_robin_gradients", "false", BY_UNITS),
+    INERT("ignore_unused_parameters", "true", "every parameter of a unit has a gradient"),
+    REFUSED("legacy_stage1", "false", "DeepSpeed has dropped it too"),
+    SIZE("sub_group_size", "1e9", "an update needs no memory beyond the state, so it needs no groups"),
+    SIZE("stage3_prefetch_bucket_size", "5e7", BY_UNITS "; cspeed.prefetch says how many ahead"),
+    SIZE("prefetch_bucket_size", "5e7", "other spelling of stage3_prefetch_bucket_size"),
+    SIZE("stage3_param_persistence_threshold", "1e5", BY_UNITS ": a small parameter travels with its unit"),
+    SIZE("param_persistence_threshold", "1e5", "other spelling of stage3_param_persistence_threshold"),
+    SIZE("stage3_model_persistence_threshold", "9223372036854775807", BY_UNITS),
+    SIZE("model_persistence_threshold", "9223372036854775807", "other spelling of stage3_model_persistence_threshold"),
+    SIZE("stage3_max_live_parameters", "1e9", "the unit in use and those prefetched are live, no more"),
+    SIZE("max_live_parameters", "1e9", "other spelling of stage3_max_live_parameters"),
+    SIZE("stage3_max_reuse_distance", "1e9", "a unit is released after its use, except at the turn"),
+    SIZE("max_reuse_distance", "1e9", "other spelling of stage3_max_reuse_distance"),
+    INERT("stage3_gather_16bit_weights_on_model_save", "false",
+          "a checkpoint is sharded, and exported without gathering"),
+    INERT("gather_16bit_weights_on_model_save", "false", "other spelling of stage3_gather_16bit_weights_on_model_save"),
+    INERT("stage3_gather_fp16_weights_on_model_save", "false",
+          "older spelling of stage3_gather_16bit_weights_on_model_save"),
+    INERT("stage3_module_granularity_threshold", "0", NO_HOOKS),
+    INERT("module_granularity_threshold", "0", NO_HOOKS),
+    INERT("stage3_use_all_reduce_for_fetch_params", "false", "a unit is all-gathered"),
+    INERT("stage3_allgather_sequential", "false", BY_UNITS),
+    REFUSED("zero_hpz_partition_size", "1", "parameters have one partition, over all ranks"),
+    REFUSED("zero_quantized_weights", "false", "parameters travel in the type that computes"),
+    REFUSED("zero_quantized_nontrainable_weights", "false", "parameters travel in the type that computes"),
+    REFUSED("zero_quantized_gradients", "false", ALL_FP32),
+    REFUSED("zeropp_loco_param", "null", ALL_FP32),
+    REFUSED_UNLESS("mics_shard_size", "-1", "0", "the shards of a parameter are spread over all ranks"),
+    REFUSED("mics_hierarchical_params_gather", "false", "the shards of a parameter are spread over all ranks"),
+    INERT("memory_efficient_linear", "true", "no autograd function is replaced, as there is none"),
+    INERT("override_module_apply", "true", NO_HOOKS),
+    INERT("pipeline_loading_checkpoint", "false", "no rank ever loads the whole model"),
+    INERT("log_trace_cache_warnings", "false", NO_HOOKS),
+    INERT("enable_sanity_checks", "false", "they are always on"),
+    INERT("save_muon_momentum_buffer_in_memory", "false", "nothing is swapped to disk"),
+    INERT("leaf_module", "null", NO_HOOKS),
+    REFUSED("zenflow", "null", "it updates offloaded parameters late, and nothing is offloaded"),
+    SECTION("offload_param", "parameters in host memory or on disk"),
+    SECTION("offload_optimizer", "optimizer state in host memory or on disk"),
+    INERT("cpu_offload", "null", "older spelling of offload_optimizer {\"device\": \"cpu\"}, which it becomes"),
+    INERT("cpu_offload_param", "null", "older spelling of offload_param {\"device\": \"cpu\"}, which it becomes"),
+    INERT("cpu_offload_use_pin_memory", "null", "nothing is offloaded"),
+};
+
+static const cs_key offload_param[] = {
+    SUPPORTED("device", CHOICE, written.offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto", OFFLOAD),
+    INERT("nvme_path", "null", "nothing is offloaded"),
+    SIZE("buffer_count", "5", "nothing is offloaded"), SIZE("buffer_size", "1e8", "nothing is offloaded"),
+    SIZE("max_in_cpu", "1e9", "nothing is offloaded"), INERT("pin_memory", "true", "nothing is offloaded"),
+};
+
+static const cs_key offload_optimizer[] = {
+    SUPPORTED("device", CHOICE, written.offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto", OFFLOAD),
+    INERT("nvme_path", "null", "nothing is offloaded"),
+    SIZE("buffer_count", "4", "nothing is offloaded"),
+    INERT("pin_memory", "true", "nothing is offloaded"),
+    INERT("pipeline_read", "false", "nothing is offloaded"),
+    INERT("pipeline_write", "false", "nothing is offloaded"),
+    INERT("fast_init", "false", "nothing is offloaded"),
+    SIZE("ratio", "1.0", "nothing is offloaded"),
+    INERT("super_offload", "false", "nothing is offloaded"),
+    SIZE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
+};
+
+const cs_section cs_sharding_sections[] = {
+    {"zero_optimization", CS_KEYS(zero)},
+    {"zero_optimization.offload_param", CS_KEYS(offload_param)},
+    {"zero_optimization.offload_optimizer", CS_KEYS(offload_optimizer)},
+};
+const int cs_sharding_section_count = sizeof cs_sharding_sections / sizeof *cs_sharding_sections;

@@ -1,0 +1,83 @@
+/* one_cycle.c - OneCycle: the rate up and down once while momentum goes down and up, then a slow decay. */
+#include "schedule/warmup.h"
+
+#include <math.h>
+
+/* DeepSpeed lets a decaying momentum grow past 1, where Adam's bias correction has no meaning. */
+#define MOST_MOMENTUM 0.999
+
+static const cs_key keys[] = {
+    {"cycle_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_lr), "null", 0, 1e30, NULL,
+     "needed: where the cycle begins and ends"},
+    {"cycle_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_lr), "null", 0, 1e30, NULL, "needed: its peak"},
+    {"decay_lr_rate", CS_KEY_NUMBER, CS_WARMUP_AT(decay_lr_rate), "0", 0, 1e30, NULL,
+     "after the cycle the rate is divided by 1 + this much a decay_step_size"},
+    {"cycle_first_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_first_step_size), "2000", 1, CS_WARMUP_MOST, NULL,
+     "updates on the way up"},
+    {"cycle_second_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_second_step_size), "null", 0, CS_WARMUP_MOST, NULL,
+     "updates on the way down; null: as many"},
+    {"cycle_first_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_first_stair_count), "0", 0, CS_WARMUP_MOST, NULL,
+     "stairs on the way up; 0: a line"},
+    {"cycle_second_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_second_stair_count), "null", 0, CS_WARMUP_MOST, NULL,
+     "stairs on the way down; null: as many"},
+    {"decay_step_size", CS_KEY_INT, CS_WARMUP_AT(decay_step_size), "0", 0, CS_WARMUP_MOST, NULL,
+     "updates of one decay after the cycle; 0: no decay"},
+    {"cycle_momentum", CS_KEY_BOOL, CS_WARMUP_AT(cycle_momentum), "true", 0, 0, NULL,
+     "beta1 moves against the rate, and beta2 is 0.99; only for an optimizer with betas"},
+    {"cycle_min_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_mom), "0.8", 0, MOST_MOMENTUM, NULL, "beta1 at the peak"},
+    {"cycle_max_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_mom), "0.9", 0, MOST_MOMENTUM, NULL, "beta1 at the ends"},
+    {"decay_mom_rate", CS_KEY_NUMBER, CS_WARMUP_AT(decay_mom_rate), "0", 0, 1e30, NULL,
+     "after the cycle beta1 is multiplied by 1 + this much a decay_step_size, up to 0.999"},
+    CS_WARMUP_START,
+};
+
+static double stairs(double place, double count)
+{
+    return floor(place) / count;
+}
+
+/* 0 at both ends of the cycle, 1 at its peak, at update n of it. */
+static double share(const cs_schedule_settings *settings, int64_t n)
+{
+    double first = (double)settings->cycle_first_step_size, second = (double)settings->cycle_second_step_size;
+    double whole = first + second, at = (double)n / whole, peak = first / whole;
+    double up = (double)settings->cycle_first_stair_count, down = (double)settings->cycle_second_stair_count;
+    double j = fmod((double)n, whole);
+    at -= floor(at);
+    if (j <= first)
+        return up > 0 ? stairs(j * up / first, up) : at / peak;
+    return down > 0 ? stairs((whole - j) * down / second, down) : (at - 1) / (peak - 1);
+}
+
+static bool is_cycling(const cs_schedule_settings *settings, int64_t iteration)
+{
+    return iteration < settings->cycle_first_step_size + settings->cycle_second_step_size;
+}
+
+/* How many decay steps lie behind, in parts. */
+static double decayed(const cs_schedule_settings *settings, int64_t iteration)
+{
+    int64_t since = iteration - settings->cycle_first_step_size - settings->cycle_second_step_size + 1;
+    return settings->decay_step_size ? (double)since / (double)settings->decay_step_size : 0;
+}
+
+static double rate(const cs_schedule_settings *settings, int64_t iteration)
+{
+    double low = settings->cycle_min_lr, high = settings->cycle_max_lr;
+    if (is_cycling(settings, iteration))
+        return low + (high - low) * share(settings, iteration + 1);
+    return low / (1 + settings->decay_lr_rate * decayed(settings, iteration));
+}
+
+/* The first update runs at the lower end, as in DeepSpeed. */
+static double momentum(const cs_schedule_settings *settings, int64_t iteration)
+{
+    double low = settings->cycle_min_mom, high = settings->cycle_max_mom;
+    if (iteration < 0)
+        return low;
+    if (is_cycling(settings, iteration))
+        return high - (high - low) * share(settings, iteration + 1);
+    return fmin(MOST_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
+}
+
+const cs_schedule cs_schedule_one_cycle = {"OneCycle", CS_KEYS(keys), rate, momentum};

@@ -1,0 +1,30 @@
+/* warm_restarts.c - CosineAnnealingWarmRestarts (SGDR, Loshchilov & Hutter 2017), as PyTorch's: half cosines from the
+ * optimizer's lr down to eta_min, each T_mult times as long as the one before. */
+#include "schedule/warmup.h"
+
+#include <math.h>
+
+static const cs_key keys[] = {
+    {"T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MOST, NULL,
+     "needed: updates until the first restart"},
+    {"T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL, "how many times as long the next run is"},
+    {"eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL, "the lowest rate"},
+    {"last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,
+     "where the schedule starts; -1: at its beginning"},
+};
+
+static double rate(const cs_schedule_settings *settings, int64_t iteration)
+{
+    int64_t since = iteration + 1, length = settings->restart_first, factor = settings->restart_factor;
+    if (factor == 1)
+        since %= length;
+    while (since >= length) {
+        since -= length;
+        if (__builtin_mul_overflow(length, factor, &length))
+            length = INT64_MAX;
+    }
+    double low = settings->restart_min_lr, high = settings->base_rate;
+    return low + (high - low) * (1 + cos(M_PI * (double)since / (double)length)) / 2;
+}
+
+const cs_schedule cs_schedule_warm_restarts = {"CosineAnnealingWarmRestarts", CS_KEYS(keys), rate, NULL};
