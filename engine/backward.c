@@ -22,7 +22,7 @@ static void recompute(cs_engine *engine, int i)
     cs_tensor x    = engine->inputs[i];
     int64_t   rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
     unit->kind->forward(unit, engine->pass, x,
-                        cs_pass_make(engine->pass, engine->zero.dtype, rows, engine->model->width));
+                        cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width));
     cs_pass_let_go(engine->pass, x);
 }
 
@@ -49,13 +49,15 @@ void cs_backward_ascend(cs_engine *engine)
             recompute(engine, i);
         cs_tensor dx = { 0 };
         if (i > 0) {
-            dx = cs_pass_make(engine->pass, engine->zero.dtype, cs_rows(dy), engine->model->width);
+            dx = cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), cs_rows(dy), engine->model->width);
             cs_pass_hold(engine->pass, dx);
         }
         unit->kind->backward(unit, engine->pass, dy, dx);
         cs_pass_let_go(engine->pass, dy);
         cs_walk_leave(engine, i, true);
+        double started = cs_clock_seconds();
         cs_shard_reduce(engine->shards[i], micro_of(engine));
+        engine->seconds.reduce += cs_clock_seconds() - started;
         dy = dx;
     }
     cs_pass_let_go(engine->pass, engine->loss_rows);
@@ -65,8 +67,10 @@ void cs_backward_ascend(cs_engine *engine)
 void cs_backward(cs_engine *engine)
 {
     cs_forward_expect(engine, CS_EXPECT_BACKWARD, "cs_backward");
+    cs_occupancy_print(engine, "Engine before backward");
     double started = cs_clock_seconds();
     cs_backward_ascend(engine);
     engine->phase = CS_EXPECT_STEP;
     engine->seconds.backward += cs_clock_seconds() - started;
+    cs_occupancy_print(engine, "Engine after backward");
 }

@@ -90,6 +90,8 @@ typedef struct {
  * which the getters answer. */
 cs_status   cs_config_open(cs_config **config, const char *path);
 cs_status   cs_config_set(cs_config *config, const char *assignment);
+/* The program's own choice where neither file nor cs_config_set names the key: "optimizer={\"type\": \"SGD\"}". */
+cs_status   cs_config_default(cs_config *config, const char *assignment);
 void        cs_config_lenient(cs_config *config); /* unknown keys warn instead of being refused */
 cs_status   cs_config_finish(cs_config *config); /* resolve and check for this world; cs_initialize does it if need be */
 void        cs_config_close(cs_config *config);
@@ -99,6 +101,12 @@ const char *cs_config_get_string(const cs_config *config, const char *path); /* 
 bool        cs_config_get_bool(const cs_config *config, const char *path);
 void        cs_config_help(void); /* every key: type, default, what it does, or why it is refused */
 
+/* The configuration to use a trained model with: `source` is a folder of checkpoints (`tag` NULL: the latest), one of them,
+ * or a Hugging Face folder. It has the model, its precision and the data of the training, one rank holds all of it, and
+ * nothing is there for an optimizer, so that cs_forward is refused. "cspeed.load" names what cs_load_checkpoint is to load,
+ * with module_only; of a Hugging Face folder nothing, as cs_initialize reads the weights. */
+cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
+
 /* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new, or NULL for the
  * one the configuration names. The engine takes both over, also when it fails. Collective. */
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
@@ -107,8 +115,15 @@ void      cs_destroy(cs_engine *engine); /* accepts NULL */
 /* The schedule's total_num_steps, where the configuration said "auto", becomes `steps`. The same on every rank. */
 void cs_set_total_steps(cs_engine *engine, int64_t steps);
 
+/* A schedule of the program's own, in place of the configuration's: the rate of applied update number `step` (from 0), a
+ * function of it alone, the same on every rank. After loading a checkpoint it is asked for the next. NULL: the
+ * configuration's again. */
+void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
+
 /* Rank 0's value, on every rank. Collective. */
 int64_t cs_agree(cs_engine *engine, int64_t value);
+/* The ranks' texts one behind another, in order of ranks, on rank 0: malloc'ed. NULL on the others. Collective. */
+char *cs_gather(cs_engine *engine, const char *text);
 
 int         cs_launched_rank(void); /* as the environment tells it, before there is an engine; 0 when alone */
 int         cs_rank(const cs_engine *engine);
@@ -125,16 +140,24 @@ typedef struct {
 cs_memory cs_memory_of(const cs_engine *engine);
 int64_t   cs_parameter_count(const cs_engine *engine);
 int64_t   cs_vocabulary(const cs_engine *engine); /* of a language model the configuration named; else 0 */
+int64_t   cs_positions(const cs_engine *engine);  /* the longest text it reads; 0: no limit is known        */
 
-/* Seconds of this rank in the last whole optimizer step. */
+/* Seconds of this rank in the last whole optimizer step. A part that overlaps with computing counts only as far as
+ * this rank waited for it. */
 typedef struct {
     double forward, backward, step;
+    double reduce;                     /* part of backward: gradients over ranks                              */
+    double gradients, update, publish; /* parts of step: norm and overflow; the optimizer; values over ranks */
 } cs_phase_seconds;
 cs_phase_seconds cs_phases(const cs_engine *engine);
 
 void cs_forward(cs_engine *engine, const cs_batch *batch);
 void cs_backward(cs_engine *engine);
 bool cs_step(cs_engine *engine); /* true at a gradient accumulation boundary */
+
+/* comms_logger's tables, on rank 0: each collective by size with its latency and bandwidth, and what ranks waited for
+ * each other. Without comms_logger nothing. Collective. */
+void cs_log_summary(cs_engine *engine);
 
 /* The token-weighted mean loss of the last whole optimizer step over all ranks. Never communicates. */
 float cs_loss(cs_engine *engine);
@@ -153,6 +176,8 @@ typedef struct {
     double  step_seconds;  /* wall time of this step on this rank                 */
     double  tokens_per_second;
     double  peak_share;    /* arithmetic done over what the matrix roof allows; 0 when unknown */
+    int64_t saved_step;    /* of the last checkpoint that this process saved whole; -1: none   */
+    double  save_stall;    /* seconds this rank's training stood still for it                  */
 } cs_metrics;
 cs_metrics cs_last_step(const cs_engine *engine);
 
@@ -160,19 +185,56 @@ cs_metrics cs_last_step(const cs_engine *engine);
  * window once): the same bits for any world size at one thread count. Collective. Leaves the training untouched. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
+/* The same, and how often the likeliest token was the target. */
+typedef struct {
+    double  loss;    /* as cs_evaluate */
+    int64_t tokens;  /* targets        */
+    int64_t correct; /* of those; -1 where the model does not say: its last unit is not a cross-entropy */
+} cs_scores;
+cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores);
+
 /* The model's output for a batch, whose targets do not matter: logits (B*T, vocabulary) for a language model. B and T
  * may be smaller than in training. The tensor is borrowed until the next verb. Collective; every rank passes a
  * batch of the same shape. */
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output);
 
+/* A text that a language model reads token by token: the keys and values of up to `length` positions (0: as many as the
+ * model has), so that the next token costs one position. What was read before parameters changed is stale. */
+typedef struct cs_context cs_context;
+cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
+void      cs_context_close(cs_context *context); /* accepts NULL; before cs_destroy */
+/* Reads tokens, in pieces of at most the configuration's seq_len. logits are those of the last piece, (rows, vocabulary);
+ * their last row says what follows. Borrowed until the next verb. Collective at stage 3. */
+cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits);
+int64_t   cs_context_count(const cs_context *context); /* tokens read so far */
+void      cs_context_clear(cs_context *context);       /* another text begins */
+
+typedef struct {
+    double  temperature; /* 0: always the likeliest token                                */
+    int64_t top_k;       /* only of the so many likeliest; 0: of all                     */
+    double  top_p;       /* only of the fewest whose probabilities sum to this; 1: of all */
+    int64_t seed;
+} cs_sampling;
+/* The next token, from the last row of logits. Chance is a function of the seed, which text it is, and the token's place. */
+int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
+
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
  * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
+
+/* With cspeed.async_save cs_save_checkpoint returns when the save has begun, and training goes on with the same bits: the
+ * state is copied before the next update moves it, and written by a thread. One save is in flight: the next waits for it.
+ * A save that failed leaves every earlier checkpoint as it was, is said at once, and its status is that of the next
+ * cs_save_checkpoint, cs_load_checkpoint or cs_finish_checkpoint, which does nothing else then. cs_finish_checkpoint waits
+ * until nothing is in flight; cs_destroy does too. Collective. */
+cs_status cs_finish_checkpoint(cs_engine *engine);
 
 typedef struct {
     bool skip_optimizer_states;    /* DeepSpeed's load_optimizer_states=False    */
     bool skip_lr_scheduler_states; /* load_lr_scheduler_states=False             */
     bool module_only;              /* load_module_only: parameters, nothing else */
+    bool loose;                    /* load_module_strict=False: parameters that the checkpoint lacks stay as they are, and
+                                    * what the model lacks is passed over; a shape that differs is refused all the same */
 } cs_load_options;
 
 /* tag NULL: what dir/latest names, else the newest whole checkpoint, loudly. options NULL: everything.
@@ -208,6 +270,7 @@ typedef struct {
     const char *name;
     cs_init     init;
     bool        decay; /* weight decay applies */
+    bool        norm;  /* of a normalization: computes in fp32 where the precision keeps norms so */
     cs_tensor   value, grad;
 } cs_param;
 
@@ -247,9 +310,15 @@ cs_tensor  cs_pass_like(cs_pass *pass, cs_tensor shape);
 void       cs_pass_keep(cs_pass *pass, cs_tensor tensor);
 cs_tensor  cs_pass_take(cs_pass *pass);
 cs_stream *cs_pass_stream(cs_pass *pass);  /* for the operations of ops.h                  */
-cs_dtype   cs_pass_dtype(cs_pass *pass);   /* of activations and parameter values         */
+cs_dtype   cs_pass_dtype(cs_pass *pass);   /* of what flows between units, and of parameter values */
+cs_dtype   cs_pass_products(cs_pass *pass); /* of what matrix products take and give: pass_dtype, unless the precision is mixed */
 int64_t    cs_pass_batch(cs_pass *pass);   /* B                                            */
 int64_t    cs_pass_length(cs_pass *pass);  /* T; rows are b * T + t. 1 without a sequence  */
+int64_t    cs_pass_start(cs_pass *pass);   /* row b * T + t is at position start + t: 0, unless a context goes on */
+cs_tensor  cs_pass_hits(cs_pass *pass);    /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
+/* While a context is read: the next of its tensors (positions, columns), in the order in which forward asks for them,
+ * rows [0, start) as earlier passes left them. Absent in every other pass. */
+cs_tensor  cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
 bool       cs_pass_training(cs_pass *pass);
 bool       cs_pass_measuring(cs_pass *pass); /* no memory is behind the tensors: see cs_kind               */
 cs_tensor  cs_pass_targets(cs_pass *pass); /* of the batch                                 */

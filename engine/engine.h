@@ -3,13 +3,27 @@
 #define CS_ENGINE_H
 
 #include "base/clock.h"
+#include "checkpoint/background.h"
 #include "config/config.h"
 #include "models/models.h"
+#include "monitor/monitor.h"
 #include "unit/pass.h"
 #include "zero/zero.h"
 
 /* Where in an iteration the program is: the verbs must come in order. */
 typedef enum { CS_EXPECT_FORWARD, CS_EXPECT_BACKWARD, CS_EXPECT_STEP } cs_phase;
+
+typedef struct cs_profile    cs_profile;
+typedef struct cs_curriculum cs_curriculum;
+
+/* The checkpoint in flight, and what became of it. */
+typedef struct {
+    cs_background *work; /* NULL: none was ever in flight */
+    int64_t        step;
+    double         stall; /* seconds that training has stood still for it */
+    cs_status      status;
+    char          *why; /* of a failure that no verb has returned yet; NULL: none */
+} cs_saving;
 
 struct cs_engine {
     cs_config         *config;
@@ -19,11 +33,13 @@ struct cs_engine {
     cs_comm           *comm;
     cs_model          *model;
     cs_model_facts     facts;
+    json_t            *model_json; /* the config.json of a model the configuration names; NULL: a program's own */
     int64_t            length; /* T: positions of a sample; 1 without a sequence */
 
     cs_zero    zero;
     cs_pool   *values, *grads;
     cs_shard **shards;
+    cs_update *update; /* borrows block: nothing of a pass lives while parameters move */
     void      *block;
     cs_pass   *pass;
     cs_memory  memory;
@@ -48,10 +64,30 @@ struct cs_engine {
     /* the training so far */
     int64_t    updates;   /* applied optimizer steps: Adam's t */
     int64_t    scheduled; /* the same, as the schedule counts    */
+    double (*rate)(int64_t step, void *argument); /* of cs_set_schedule; NULL: the configuration's */
+    void      *rate_argument;
     cs_scaler  scaler;
     cs_metrics metrics;
     int64_t    windows; /* of the training data, once it is open */
+    cs_saving  saving;
+
+    /* what people see */
+    cs_phase_seconds micro_before; /* engine->seconds when the last micro-batch was over  */
+    int64_t          timed_steps, timed_micros; /* of this process                        */
+    double           timed_seconds;             /* of its steps but the first two         */
+    cs_monitor      *monitor;                   /* NULL: none, and on other ranks than 0  */
+    cs_profile      *profile;                   /* the same                               */
+    cs_curriculum   *curriculum;                /* NULL: samples are always of `length`   */
 };
+
+/* saving.c: checkpoints, at once or in the background */
+cs_status cs_saving_open(cs_engine *engine);
+void      cs_saving_close(cs_engine *engine);
+cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
+cs_status cs_saving_finish(cs_engine *engine); /* nothing is in flight; the status of the last save if no verb returned it. Collective */
+void      cs_saving_hold(cs_engine *engine);   /* due before parameters and optimizer states change */
+int64_t   cs_saving_ready(const cs_engine *engine);
+void      cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
 
 /* walk.c: entering and leaving unit i */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;
@@ -65,11 +101,17 @@ typedef struct {
     cs_pass_mode mode;
     cs_tensor    inputs, targets;
     bool         predict; /* the last unit's prediction instead of its loss */
+    int64_t      start;   /* position of the first row */
+    cs_cache    *cache;   /* of the positions before   */
+    cs_tensor    hits;    /* (rows, 1), or absent      */
 } cs_descent;
 /* Runs the list; returns the last unit's output, held. In training the last unit stays gathered for the turn. */
 cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent);
 void      cs_forward_expect(cs_engine *engine, cs_phase phase, const char *verb);
 void      cs_forward_settle(cs_engine *engine); /* lets go of a borrowed prediction */
+
+/* evaluate.c */
+cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_descent *descent, cs_tensor *output);
 
 /* backward.c */
 void cs_backward_ascend(cs_engine *engine);
@@ -77,7 +119,37 @@ void cs_backward_ascend(cs_engine *engine);
 /* measure.c: walks the list on the dry device, so that all memory can be taken at once */
 cs_status cs_measure_run(cs_engine *engine);
 
-void    cs_report_step(cs_engine *engine);
+/* report.c: what a step took, and the lines DeepSpeed's users know */
+cs_status cs_report_open(cs_engine *engine);
+void      cs_report_close(cs_engine *engine);
+void      cs_report_micro(cs_engine *engine); /* after each micro-batch but the last of a step */
+void      cs_report_step(cs_engine *engine);
+
+/* occupancy.c: memory_breakdown's lines, and the bytes this rank's engine holds */
+void   cs_occupancy_print(const cs_engine *engine, const char *moment);
+double cs_occupancy_held(const cs_engine *engine);
+
+/* pretrained.c: first values from the weights of cspeed.model's folder, where it has any. Collective. */
+cs_status cs_pretrained_load(cs_engine *engine);
+
+/* dump.c: the configuration and the engine as they are, once */
+void cs_dump_engine(const cs_engine *engine);
+
+/* profile.c: one forward pass, unit by unit. Without a profile each of these returns at once. */
+cs_status cs_profile_open(cs_engine *engine);
+void      cs_profile_close(cs_engine *engine);
+void      cs_profile_start(cs_engine *engine);
+void      cs_profile_enter(cs_engine *engine);
+void      cs_profile_leave(cs_engine *engine, int i);
+void      cs_profile_stop(cs_engine *engine);
+void      cs_profile_print(cs_engine *engine); /* after the step that was profiled */
+
+/* curriculum.c: shorter samples at first */
+cs_status cs_curriculum_open(cs_engine *engine);
+void      cs_curriculum_close(cs_engine *engine);
+cs_batch  cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch); /* the batch as it is, or its samples' prefixes */
+bool      cs_curriculum_may_be(const cs_engine *engine, int64_t length);   /* whether a step may have this length */
+
 int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of this micro-batch's sample b */
 
 #endif

@@ -29,6 +29,9 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *
         .length  = tokens ? cs_columns(descent->inputs) : 1,
         .targets = descent->targets,
         .keys    = engine->keys,
+        .start   = descent->start,
+        .cache   = descent->cache,
+        .hits    = descent->hits,
     };
 }
 
@@ -41,7 +44,7 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
     if (last && predict)
         return unit->kind->predict(unit, engine->pass, x);
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
-                       : cs_pass_make(engine->pass, engine->zero.dtype, rows, engine->model->width);
+                       : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
     unit->kind->forward(unit, engine->pass, x, y);
     return y;
 }
@@ -57,8 +60,10 @@ cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent)
     engine->ahead = -1;
     for (int i = 0; i <= last; i++) {
         cs_walk_enter(engine, i, CS_DOWN);
-        int       mark = cs_pass_mark(engine->pass);
-        cs_tensor y    = run_unit(engine, i, x, descent->predict);
+        int mark = cs_pass_mark(engine->pass);
+        cs_profile_enter(engine);
+        cs_tensor y = run_unit(engine, i, x, descent->predict);
+        cs_profile_leave(engine, i);
         cs_pass_hold(engine->pass, y);
         if (recompute && i < last) {
             cs_pass_rewind(engine->pass, mark);
@@ -104,9 +109,14 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
 void cs_forward(cs_engine *engine, const cs_batch *batch)
 {
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_forward");
+    if (engine->config->reads)
+        cs_fatal(CS_UNSUPPORTED, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
+                 "configuration of its own and cspeed.load");
     cs_forward_settle(engine);
     check_batch(engine, batch);
+    cs_occupancy_print(engine, "Engine before forward");
     double   started = cs_clock_seconds();
+    cs_batch lesson  = cs_curriculum_shorten(engine, batch);
     uint64_t seed    = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
     if (engine->micro == 0) {
         engine->loss_sum          = (cs_exact){ 0 };
@@ -116,10 +126,14 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
         engine->keys[b] =
             cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
-    engine->loss_rows =
-        cs_forward_descend(engine, &(cs_descent){ CS_PASS_TRAINING, batch->inputs, batch->targets, false });
+    cs_profile_start(engine);
+    engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ .mode    = CS_PASS_TRAINING,
+                                                                  .inputs  = lesson.inputs,
+                                                                  .targets = lesson.targets });
     cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
-    engine->loss_rows_counted += count_targets(engine, batch->targets);
+    engine->loss_rows_counted += count_targets(engine, lesson.targets);
     engine->phase = CS_EXPECT_BACKWARD;
     engine->seconds.forward += cs_clock_seconds() - started;
+    cs_profile_stop(engine);
+    cs_occupancy_print(engine, "Engine after forward");
 }

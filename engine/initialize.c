@@ -7,12 +7,22 @@
 #include <math.h>
 #include <string.h>
 
+/* Builds the model that config.json's object describes, and keeps the object, complete enough for transformers. */
+static cs_status open_described_model(cs_engine *engine, cs_json *doc, json_t *config, const char *path)
+{
+    CS_TRY(cs_models_open(&engine->model, &engine->facts, doc, config, path));
+    engine->model_json = json_deep_copy(config);
+    if (!json_object_get(config, "architectures"))
+        json_object_set_new(engine->model_json, "architectures", json_pack("[s]", engine->facts.architecture));
+    return CS_OK;
+}
+
 /* The configuration's own object, or a folder's config.json. */
 static cs_status open_named_model(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     if (settings->model)
-        return cs_models_open(&engine->model, &engine->facts, engine->config->doc, settings->model, "cspeed.model");
+        return open_described_model(engine, engine->config->doc, settings->model, "cspeed.model");
     if (!settings->model_path)
         return cs_fail(CS_BAD_CONFIG,
                        "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
@@ -21,38 +31,16 @@ static cs_status open_named_model(cs_engine *engine)
     snprintf(path, sizeof path, "%s/config.json", settings->model_path);
     cs_json *doc = NULL;
     CS_TRY(cs_json_open(&doc, path));
-    cs_status status = cs_models_open(&engine->model, &engine->facts, doc, cs_json_root(doc), "");
+    cs_status status = open_described_model(engine, doc, cs_json_root(doc), "");
     cs_json_close(doc);
     return status;
-}
-
-/* First values only, so far: a folder with weights in it must not be trained from scratch in silence. */
-static cs_status refuse_weights(const char *folder)
-{
-    static const char *const names[] = { "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin" };
-    for (int i = 0; folder && i < 3; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        FILE *file = fopen(path, "rb");
-        if (!file)
-            continue;
-        fclose(file);
-        return cs_fail(
-            CS_UNSUPPORTED,
-            "not supported: starting from %s, because reading Hugging Face weights is not built yet; a folder with "
-            "config.json alone trains that architecture from random first values",
-            path);
-    }
-    return CS_OK;
 }
 
 static cs_status open_model(cs_engine *engine, cs_model *own)
 {
     engine->model = own;
-    if (!own) {
-        CS_TRY(refuse_weights(engine->settings->model_path));
+    if (!own)
         CS_TRY(open_named_model(engine));
-    }
     if (engine->model->count == 0)
         return cs_fail(CS_BAD_CONFIG, "the model has no unit");
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
@@ -76,54 +64,95 @@ static cs_status open_world(cs_engine *engine)
     return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = engine->settings->comm });
 }
 
-static cs_status open_shards(cs_engine *engine)
+/* What holds the run together, and how much memory it wants. */
+static cs_status measure(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     engine->zero                = (cs_zero){
                        .stage     = cs_stages[settings->stage],
-                       .dtype     = settings->dtype,
+                       .precision = settings->precision,
+                       .before    = settings->before,
                        .optimizer = cs_optim_find(&settings->optim),
+                       .groups    = &settings->groups,
                        .comm      = engine->comm,
                        .device    = engine->device,
                        .rank      = engine->world.rank,
                        .world     = engine->world.size,
     };
-    CS_TRY(cs_pool_open(&engine->values, cs_dtype_bytes(settings->dtype)));
+    for (int i = 0; i < settings->groups.count; i++)
+        if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
+            engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
+    CS_TRY(cs_assign_groups(&settings->groups, engine->model));
+    cs_assign_print(&settings->groups, engine->model);
+    CS_TRY(cs_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(cs_pool_open(&engine->grads, sizeof(float)));
-    CS_TRY(cs_measure_run(engine));
+    return cs_measure_run(engine);
+}
+
+static cs_status open_shards(cs_engine *engine)
+{
+    const cs_settings *settings = engine->settings;
+    CS_TRY(measure(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
-    CS_TRY(cs_pass_open(
-        &engine->pass, &(cs_pass_shape){ engine->device, settings->dtype, engine->block, engine->memory.activations }));
+    CS_TRY(cs_pass_open(&engine->pass, &(cs_pass_shape){ engine->device, settings->precision.values,
+                                                         settings->precision.products, engine->block,
+                                                         engine->memory.activations }));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
-    return CS_OK;
+    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, engine->block));
+    return cs_pretrained_load(engine);
+}
+
+/* What no one should have to guess: the types, and what bounds the gradients. The table where types are mixed. */
+static void say_precision(const cs_settings *settings)
+{
+    const cs_precision *types = &settings->precision;
+    cs_precision_row    row;
+    cs_log(CS_LOG_INFO,
+           "precision: parameters %s, masters %s, optimizer state %s, gradients %s, between ranks %s; %s%g",
+           cs_precision_name(types->values), cs_precision_name(types->masters), cs_precision_name(types->slots),
+           cs_precision_name(types->sums), cs_precision_name(types->wire),
+           settings->gradient_clipping > 0 ? "gradient_clipping " : "gradients are not clipped: gradient_clipping ",
+           settings->gradient_clipping);
+    for (int i = 0; settings->mixed && cs_precision_list(types, i, &row); i++)
+        cs_log(CS_LOG_INFO, "  %-18s takes %s, gives %s", row.operation, cs_precision_name(row.takes),
+               cs_precision_name(row.gives));
+}
+
+static cs_status open_lists(cs_engine *engine)
+{
+    size_t units   = (size_t)engine->model->count;
+    engine->shards = calloc(units, sizeof *engine->shards);
+    engine->inputs = calloc(units, sizeof *engine->inputs);
+    engine->keys   = calloc((size_t)engine->settings->micro_batch, sizeof *engine->keys);
+    if (!engine->shards || !engine->inputs || !engine->keys)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
+    return cs_curriculum_open(engine);
 }
 
 static cs_status build(cs_engine *engine, cs_model *own)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
-    cs_log_open(CS_LOG_INFO, engine->config->world.rank);
+    cs_log_open(engine->config->reads ? CS_LOG_WARNING : CS_LOG_INFO, engine->config->world.rank);
     for (int i = 0; i < cs_json_note_count(engine->config->doc); i++)
         cs_log(CS_LOG_INFO, "note: %s", cs_json_note_text(engine->config->doc, i));
-    cs_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->dtype == CS_F16);
+    cs_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
+    say_precision(engine->settings);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
-    size_t batch   = (size_t)engine->settings->micro_batch;
-    engine->shards = calloc((size_t)engine->model->count, sizeof *engine->shards);
-    engine->inputs = calloc((size_t)engine->model->count, sizeof *engine->inputs);
-    engine->keys   = calloc(batch, sizeof *engine->keys);
-    if (!engine->shards || !engine->inputs || !engine->keys)
-        return cs_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
+    CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss       = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
-    engine->started            = cs_clock_seconds();
+    CS_TRY(cs_saving_open(engine));
+    CS_TRY(cs_report_open(engine));
+    engine->started = cs_clock_seconds();
     return CS_OK;
 }
 
@@ -146,14 +175,48 @@ cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
     return status;
 }
 
+/* Where no world, device or transport is open, the dry walk is all there is. */
+static cs_status estimate(cs_engine *engine, cs_memory *memory)
+{
+    CS_TRY(cs_config_finish(engine->config));
+    engine->settings = &engine->config->settings;
+    engine->world    = engine->config->world;
+    cs_log_open(CS_LOG_WARNING, engine->world.rank);
+    CS_TRY(open_model(engine, NULL));
+    CS_TRY(open_lists(engine));
+    CS_TRY(measure(engine));
+    for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
+        cs_plan plan              = cs_plan_persistent(&engine->zero, engine->model);
+        memory[engine->zero.rank] = engine->memory;
+        memory[engine->zero.rank].values    = plan.values;
+        memory[engine->zero.rank].gradients = plan.gradients;
+        memory[engine->zero.rank].masters   = plan.masters;
+        memory[engine->zero.rank].slots     = plan.slots;
+    }
+    return CS_OK;
+}
+
+cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
+{
+    cs_engine engine = { .config = config };
+    cs_status status = estimate(&engine, memory);
+    *parameters      = engine.model ? engine.model->parameters : 0;
+    close_all(&engine);
+    return status;
+}
+
 void cs_destroy(cs_engine *engine)
 {
     if (!engine)
         return;
     if (engine->device && engine->comm)
         cs_walk_settle(engine); /* a loop may end in the middle of a step */
+    cs_saving_close(engine);
+    cs_report_close(engine);
+    cs_curriculum_close(engine);
     for (int i = 0; engine->shards && i < engine->model->count; i++)
         cs_shard_close(engine->shards[i]);
+    cs_update_close(engine->update);
     cs_pass_close(engine->pass);
     if (engine->block)
         cs_device_free(engine->device, engine->block);
@@ -162,6 +225,7 @@ void cs_destroy(cs_engine *engine)
     cs_comm_close(engine->comm);
     cs_device_close(engine->device);
     cs_model_free(engine->model);
+    json_decref(engine->model_json);
     cs_config_close(engine->config);
     free(engine->shards);
     free(engine->inputs);
@@ -189,10 +253,21 @@ int64_t cs_vocabulary(const cs_engine *engine)
     return engine->facts.vocabulary;
 }
 
+int64_t cs_positions(const cs_engine *engine)
+{
+    return engine->facts.positions;
+}
+
 void cs_set_total_steps(cs_engine *engine, int64_t steps)
 {
     if (engine->config->settings.schedule.total_is_auto)
         engine->config->settings.schedule.total_num_steps = steps;
+}
+
+void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument)
+{
+    engine->rate          = rate;
+    engine->rate_argument = argument;
 }
 
 int64_t cs_agree(cs_engine *engine, int64_t value)

@@ -1,25 +1,11 @@
-/* report.c - what a step took, and the lines DeepSpeed's users know. */
+/* report.c - what a step took, and the lines and files DeepSpeed's users know. */
 #include "engine.h"
-#include "base/log.h"
+#include "base/say.h"
 
-static void print_lines(const cs_engine *engine)
-{
-    const cs_settings *settings = engine->settings;
-    const cs_metrics  *metrics  = &engine->metrics;
-    if (settings->steps_per_print > 0 && metrics->step % settings->steps_per_print == 0) {
-        bool sgd = settings->optim.kind == CS_OPTIM_SGD;
-        if (sgd)
-            cs_log(CS_LOG_INFO, "step=%lld, skipped=%lld, lr=[%.9g], mom=[%.9g]", (long long)metrics->step,
-                   (long long)metrics->skipped, metrics->learning_rate, settings->optim.momentum);
-        else
-            cs_log(CS_LOG_INFO, "step=%lld, skipped=%lld, lr=[%.9g], mom=[[%.9g, %.9g]]", (long long)metrics->step,
-                   (long long)metrics->skipped, metrics->learning_rate, settings->optim.betas[0],
-                   settings->optim.betas[1]);
-    }
-    if (settings->wall_clock_breakdown)
-        cs_log(CS_LOG_INFO, "time (ms) | fwd: %.2f | bwd: %.2f | step: %.2f", 1e3 * engine->seconds.forward,
-               1e3 * engine->seconds.backward, 1e3 * engine->seconds.step);
-}
+#include <math.h>
+#include <stdio.h>
+
+enum { LINE = 4096, FIRST_TIMED = 3 }; /* the first two steps warm up */
 
 cs_phase_seconds cs_phases(const cs_engine *engine)
 {
@@ -33,18 +19,177 @@ cs_memory cs_memory_of(const cs_engine *engine)
     return memory;
 }
 
+void cs_log_summary(cs_engine *engine)
+{
+    cs_walk_settle(engine);
+    cs_comm_log_summary(engine->comm);
+}
+
+/* ---- lines ---- */
+
+/* Of one group of parameters: DeepSpeed prints 0.0 where it has neither betas nor SGD's momentum. */
+static int put_momentum(char *text, size_t room, const cs_engine *engine, const cs_optim_settings *group)
+{
+    double  betas[2] = { group->betas[0], group->betas[1] };
+    int64_t update   = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the one that is over */
+    if (!cs_optim_has_betas(group))
+        return snprintf(text, room, "%s", cs_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
+    if (!engine->rate)
+        cs_schedule_momentum(&engine->settings->schedule, update, &betas[0], &betas[1]);
+    return snprintf(text, room, "[%s, %s]", cs_say_number(betas[0]).text, cs_say_number(betas[1]).text);
+}
+
+static void print_progress(const cs_engine *engine, double rate)
+{
+    const cs_groups *groups      = &engine->settings->groups;
+    char             rates[LINE] = "", momenta[LINE] = "";
+    int              rates_used = 0, momenta_used = 0;
+    for (int i = 0; i < groups->count; i++) {
+        const char *comma = i ? ", " : "";
+        rates_used += snprintf(rates + rates_used, sizeof rates - (size_t)rates_used, "%s%s", comma,
+                               cs_say_number(rate * groups->group[i].ratio).text);
+        momenta_used += snprintf(momenta + momenta_used, sizeof momenta - (size_t)momenta_used, "%s", comma);
+        momenta_used += put_momentum(momenta + momenta_used, sizeof momenta - (size_t)momenta_used, engine,
+                                     &groups->group[i].settings);
+    }
+    CS_SAY_LOGGED("step=%lld, skipped=%lld, lr=[%s], mom=[%s]", (long long)engine->metrics.step,
+                  (long long)engine->metrics.skipped, rates, momenta);
+}
+
+static void print_throughput(const cs_engine *engine, double seconds)
+{
+    double    batch = (double)engine->settings->train_batch_size, gb = cs_occupancy_held(engine) / (1 << 30);
+    cs_number held = cs_say_number(round(100 * gb) / 100);
+    CS_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
+                  "MemAllocated=%sGB, MaxMemAllocated=%sGB",
+                  (long long)engine->metrics.epoch, (long long)engine->timed_micros, (long long)engine->timed_steps,
+                  cs_say_number(batch * (double)(engine->timed_steps + 1 - FIRST_TIMED) / engine->timed_seconds).text,
+                  cs_say_number(batch / (seconds + 1e-6)).text, held.text, held.text);
+}
+
+static cs_phase_seconds less(const cs_phase_seconds *a, const cs_phase_seconds *b)
+{
+    return (cs_phase_seconds){ .forward  = a->forward - b->forward,
+                               .backward = a->backward - b->backward,
+                               .step     = a->step - b->step,
+                               .reduce   = a->reduce - b->reduce };
+}
+
+/* suffix: "" for a whole step, "_microstep". */
+static void print_times(const cs_phase_seconds *t, const char *suffix)
+{
+    cs_say("time (ms) | fwd%s: %.2f | bwd%s: %.2f | bwd_inner%s: %.2f | bwd_allreduce%s: %.2f | step%s: %.2f", suffix,
+           1e3 * t->forward, suffix, 1e3 * t->backward, suffix, 1e3 * (t->backward - t->reduce), suffix,
+           1e3 * t->reduce, suffix, 1e3 * t->step);
+}
+
+static void print_optimizer_times(const cs_engine *engine)
+{
+    const cs_phase_seconds *t = &engine->seconds;
+    if (engine->settings->stage == 1 || engine->settings->stage == 2)
+        cs_say("time (ms) | optimizer_allgather: %.2f | optimizer_gradients: %.2f | optimizer_step: %.2f",
+               1e3 * t->publish, 1e3 * t->gradients, 1e3 * t->update);
+    else if (engine->settings->stage == 3)
+        cs_say("time (ms) | optimizer_step: %.2f", 1e3 * t->update);
+}
+
+/* ---- files ---- */
+
+static void write_events(cs_engine *engine)
+{
+    const cs_metrics       *metrics = &engine->metrics;
+    const cs_phase_seconds *t       = &engine->seconds;
+    const struct {
+        const char *tag;
+        double      value;
+        bool        wanted;
+    } events[] = {
+        { "Train/Samples/train_loss", metrics->loss, true },
+        { "Train/Samples/lr", metrics->learning_rate, true },
+        { "Train/Samples/loss_scale", metrics->loss_scale, engine->settings->precision.scaled },
+        { "Train/Samples/elapsed_time_ms_forward", 1e3 * t->forward, engine->settings->wall_clock_breakdown },
+        { "Train/Samples/elapsed_time_ms_backward", 1e3 * t->backward, engine->settings->wall_clock_breakdown },
+        { "Train/Samples/elapsed_time_ms_backward_inner", 1e3 * (t->backward - t->reduce),
+          engine->settings->wall_clock_breakdown },
+        { "Train/Samples/elapsed_time_ms_backward_allreduce", 1e3 * t->reduce, engine->settings->wall_clock_breakdown },
+        { "Train/Samples/elapsed_time_ms_step", 1e3 * t->step, engine->settings->wall_clock_breakdown },
+    };
+    if (!engine->monitor)
+        return;
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i].wanted)
+            cs_monitor_write(engine->monitor, events[i].tag, events[i].value, metrics->samples);
+    cs_monitor_flush(engine->monitor);
+}
+
+/* ---- the engine's calls ---- */
+
+cs_status cs_report_open(cs_engine *engine)
+{
+    const cs_settings *settings = engine->settings;
+    cs_comm_record(engine->comm, &settings->tally);
+    if (engine->world.rank != 0)
+        return CS_OK;
+    CS_TRY(cs_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
+    CS_TRY(cs_profile_open(engine));
+    cs_dump_engine(engine);
+    if (settings->steps_per_print > 0)
+        print_progress(engine, cs_schedule_rate(&settings->schedule, 0));
+    return CS_OK;
+}
+
+void cs_report_close(cs_engine *engine)
+{
+    cs_profile_close(engine);
+    cs_monitor_close(engine->monitor);
+}
+
+void cs_report_micro(cs_engine *engine)
+{
+    cs_phase_seconds since = less(&engine->seconds, &engine->micro_before);
+    engine->micro_before   = engine->seconds;
+    engine->timed_micros++;
+    if (engine->settings->wall_clock_breakdown)
+        print_times(&since, "_microstep");
+    if (engine->micro > 0)
+        cs_occupancy_print(engine, "Engine after step");
+}
+
+static void print_lines(cs_engine *engine)
+{
+    const cs_settings *settings = engine->settings;
+    double             seconds  = engine->seconds.forward + engine->seconds.backward + engine->seconds.step;
+    bool               due = settings->steps_per_print > 0 && engine->metrics.step % settings->steps_per_print == 0;
+    engine->timed_steps++;
+    if (engine->timed_steps >= FIRST_TIMED)
+        engine->timed_seconds += seconds;
+    if (due)
+        print_progress(engine, engine->metrics.learning_rate);
+    if (settings->wall_clock_breakdown)
+        print_optimizer_times(engine);
+    cs_report_micro(engine);
+    if (settings->wall_clock_breakdown)
+        print_times(&engine->seconds, "");
+    if (due && settings->throughput && engine->timed_steps >= FIRST_TIMED)
+        print_throughput(engine, seconds);
+    cs_occupancy_print(engine, "Engine after step");
+    engine->micro_before = (cs_phase_seconds){ 0 };
+}
+
 /* A step lasts from the end of the one before, so that the program's own time counts. */
 void cs_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double      now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
-    double      rows           = (double)(engine->settings->train_batch_size * engine->length);
-    double      roof           = cs_device_roof(engine->device, engine->zero.dtype); /* measured now, the first time */
+    double      rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
+    double      roof = cs_device_roof(engine->device, engine->zero.precision.products); /* measured the first time */
     metrics->step_seconds      = now - engine->started;
     metrics->tokens_per_second = rows / metrics->step_seconds;
     metrics->peak_share        = roof > 0 ? (flops - engine->flops_before) / (roof * metrics->step_seconds) : 0;
     metrics->epoch             = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
     engine->started            = cs_clock_seconds();
     engine->flops_before       = flops;
+    write_events(engine);
     print_lines(engine);
+    cs_profile_print(engine);
 }

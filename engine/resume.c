@@ -37,11 +37,12 @@ static void drop(piece_list *list)
 }
 
 /* One parameter's master, and with optimizer states its slots under PyTorch's flattened names. */
-static cs_status list_parameter(piece_list *list, const cs_optimizer *optimizer, const cs_shard_piece *from,
-                                bool states)
+static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_shard_piece *from, bool states)
 {
-    const cs_param *param = &from->entry->param;
-    cs_piece piece = { from->entry->full_name, "weights", CS_F32, param->value.dims, { 0 }, from->range, from->master };
+    const cs_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
+    const cs_param     *param     = &from->entry->param;
+    cs_piece piece = { from->entry->full_name, "weights", zero->precision.masters, param->value.dims, { 0 }, from->range,
+                       from->master };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
     CS_TRY(append(list, piece));
     for (int slot = 0; states && slot < optimizer->slots; slot++) {
@@ -50,6 +51,7 @@ static cs_status list_parameter(piece_list *list, const cs_optimizer *optimizer,
             return cs_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         piece.name   = name;
         piece.folder = "optim";
+        piece.dtype  = zero->precision.slots;
         piece.data   = from->slots[slot];
         CS_TRY(append(list, piece));
     }
@@ -67,7 +69,7 @@ static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
         count            = cs_shard_pieces(engine->shards[i], pieces);
         cs_status status = CS_OK;
         for (int at = 0; at < count && status == CS_OK; at++)
-            status = list_parameter(list, &engine->zero.optimizer, &pieces[at], states);
+            status = list_parameter(list, &engine->zero, &pieces[at], states);
         free(pieces);
         CS_TRY(status);
     }
@@ -93,6 +95,7 @@ static json_t *engine_state(const cs_engine *engine)
 
 static json_t *provenance(const cs_engine *engine)
 {
+    static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
     char  host[256] = "";
     FILE *file      = fopen("/proc/sys/kernel/hostname", "r");
     if (file) {
@@ -101,12 +104,14 @@ static json_t *provenance(const cs_engine *engine)
         host[strcspn(host, "\n")] = 0;
         fclose(file);
     }
-    return json_pack("{s:i, s:i, s:s, s:s, s:s}", "world_size", engine->world.size, "zero_stage",
-                     engine->settings->stage, "train_dtype",
-                     engine->zero.dtype == CS_F32   ? "F32"
-                     : engine->zero.dtype == CS_F16 ? "F16"
-                                                    : "BF16",
-                     "host", host, "cspeed", CS_VERSION);
+    /* what an export needs of the model, though the folder it came from may go */
+    char   *folder = engine->model_json && engine->settings->model_path ? realpath(engine->settings->model_path, NULL)
+                                                                        : NULL;
+    json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:O*, s:s*}", "world_size", engine->world.size, "zero_stage",
+                            engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
+                            host, "cspeed", CS_VERSION, "model", engine->model_json, "model_folder", folder);
+    free(folder);
+    return all;
 }
 
 /* checkpoint.tag_validation: the tag must be the same on every rank. */
@@ -138,8 +143,9 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
                        (long long)engine->micro);
     cs_walk_settle(engine);
+    double started = cs_clock_seconds();
+    CS_TRY(cs_saving_finish(engine));
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
-    double                started = cs_clock_seconds();
     piece_list            list    = { 0 };
     cs_checkpoint_content content = {
         .tag          = tag ? tag : automatic,
@@ -152,12 +158,15 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .keep_last  = engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
         .step       = engine->metrics.step,
+        .writing    = { .threads      = (int)engine->settings->writer_threads,
+                        .buffer_bytes = (size_t)engine->settings->io_buffer_size,
+                        .buffered     = !engine->settings->direct },
     };
     cs_status status    = list_pieces(engine, &list, true);
     content.pieces      = list.piece;
     content.piece_count = list.count;
     if (status == CS_OK)
-        status = cs_checkpoint_save(engine->comm, dir, &content);
+        status = cs_saving_save(engine, dir, &content, started);
     drop(&list);
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
@@ -250,8 +259,13 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
                        (long long)engine->micro);
     cs_walk_settle(engine);
-    CS_TRY(cs_checkpoint_open(&reader, engine->comm, dir, tag));
-    cs_status status = load(engine, reader, options ? options : &everything, &list);
+    CS_TRY(cs_saving_finish(engine));
+    options = options ? options : &everything;
+    cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
+                                      .verify      = engine->settings->verify_on_load,
+                                      .names       = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
+    CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
+    cs_status status = load(engine, reader, options, &list);
     if (status == CS_OK && client_state) {
         const char *text = cs_checkpoint_client_state(reader);
         *client_state    = text ? strdup(text) : NULL;

@@ -429,6 +429,7 @@ static void put_line(FILE *file, const cs_metrics *m, double valid_loss)
             m->tokens);
     put_number(file, "tokens_per_s", m->tokens_per_second);
     put_number(file, "step_ms", 1e3 * m->step_seconds);
+    put_number(file, "peak_share", m->peak_share);
     if (!isnan(valid_loss))
         put_number(file, "valid_loss", valid_loss);
     fputs("}\n", file);
@@ -505,6 +506,7 @@ typedef struct {
     int64_t       steps;
     int64_t       first;  /* the step this run began at */
     bool          fitted; /* steps follow from this machine's speed */
+    int64_t       saved;  /* the step last said to be saved; -1: none */
     double        best, started, warm;
 } training;
 
@@ -520,6 +522,21 @@ static double validate(training *run)
     return loss;
 }
 
+/* Said when it is whole, which in the background is some steps later. */
+static void say_saved(training *run)
+{
+    cs_metrics m = cs_last_step(run->engine);
+    if (m.saved_step == run->saved)
+        return;
+    run->saved = m.saved_step;
+    end_line(&run->progress);
+    if (cs_config_get_bool(run->config, "cspeed.async_save"))
+        say("saved %s/global_step%" PRId64 ", for which training stood still for %.1f ms", run->output, m.saved_step,
+            1e3 * m.save_stall);
+    else
+        say("saved %s/global_step%" PRId64, run->output, m.saved_step);
+}
+
 static void save(training *run)
 {
     cs_metrics m      = cs_last_step(run->engine);
@@ -528,8 +545,7 @@ static void save(training *run)
     char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
                              ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
     CS_MUST(cs_save_checkpoint(run->engine, run->output, NULL, client));
-    end_line(&run->progress);
-    say("saved %s/global_step%" PRId64, run->output, m.step);
+    say_saved(run);
     free(best);
     free(fitted);
     free(client);
@@ -582,10 +598,14 @@ static void train(training *run, const command_line *options)
         bool   check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
         double valid = check ? validate(run) : (double)NAN;
         write_metrics(&run->metrics, &m, valid);
+        say_saved(run);
         if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
             save(run);
     }
+    CS_MUST(cs_finish_checkpoint(run->engine));
+    say_saved(run);
     end_line(&run->progress);
+    cs_log_summary(run->engine);
 }
 
 /* The number behind "key": in an object that `save` wrote; `fallback` where there is none. */
@@ -642,10 +662,17 @@ static void introduce(const training *run)
         cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
 }
 
+/* Lines of the engine's own, which a line that is drawn over and over would swallow. */
+static bool engine_talks(const cs_config *config)
+{
+    return cs_config_get_int(config, "steps_per_print") > 0 || cs_config_get_bool(config, "wall_clock_breakdown") ||
+           cs_config_get_bool(config, "memory_breakdown") || cs_config_get_bool(config, "comms_logger.verbose");
+}
+
 static void open_training(training *run, const command_line *options)
 {
     const char *window    = getenv("CSPEED_TERMINAL"); /* the launcher's, whose pipe hides the terminal */
-    run->progress.terminal = window ? window[0] == '1' : isatty(STDOUT_FILENO);
+    run->progress.terminal = (window ? window[0] == '1' : isatty(STDOUT_FILENO)) && !engine_talks(run->config);
     run->output            = text("%s", cs_config_get_string(run->config, "cspeed.output"));
     for (size_t end = strlen(run->output); end > 1 && run->output[end - 1] == '/'; end--)
         run->output[end - 1] = 0;
@@ -674,7 +701,7 @@ static void close_training(training *run)
 int main(int argc, char **argv)
 {
     command_line options = { 0 };
-    training     run     = { .best = (double)NAN };
+    training     run     = { .best = (double)NAN, .saved = -1 };
     run.config           = read_options(argc, argv, &options);
     open_training(&run, &options);
     if (run.first >= run.steps)

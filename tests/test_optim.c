@@ -7,7 +7,7 @@
 
 typedef float rule(float, float, float *, float *, cs_hyper);
 
-static rule *const rules[] = {adamw, adam, sgd}; /* in the order of cs_optim_kind */
+static rule *const rules[] = {adamw, adam, sgd, adagrad, lion, lamb, muon}; /* in the order of cs_optim_kind */
 
 enum { STEPS = 4, ELEMENTS = 3 };
 
@@ -141,12 +141,68 @@ START_TEST(test_read)
 }
 END_TEST
 
+START_TEST(test_defaults)
+{
+    static const struct {
+        const char *type;
+        int         kind, slots;
+        double      rate, betas[2], epsilon;
+    } known[] = {
+        {"adagrad", CS_OPTIM_ADAGRAD, 1, 1e-2, {0, 0}, 1e-10},        {"lion", CS_OPTIM_LION, 1, 1e-3, {0.9, 0.999}, 0},
+        {"LAMB", CS_OPTIM_LAMB, 2, 1e-3, {0.9, 0.999}, 1e-8},
+        {"muon", CS_OPTIM_MUON, 1, 0.02, {0.9, 0.95}, 1e-10},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char              text[64];
+        cs_optim_settings s;
+        snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"%s\"}}", known[i].type);
+        ck_assert_int_eq(read_text(text, &s), CS_OK);
+        ck_assert(s.kind == known[i].kind && s.rate == known[i].rate && cs_optim_find(&s).slots == known[i].slots);
+        ck_assert(known[i].betas[0] == 0 || (s.betas[0] == known[i].betas[0] && s.betas[1] == known[i].betas[1]));
+        ck_assert(known[i].epsilon == 0 || s.epsilon == known[i].epsilon);
+        ck_assert_str_eq(cs_optim_find(&s).slot_names[0], s.kind == CS_OPTIM_MUON      ? "momentum_buffer"
+                                                          : s.kind == CS_OPTIM_ADAGRAD ? "sum"
+                                                                                       : "exp_avg");
+    }
+}
+END_TEST
+
+START_TEST(test_muon_rates)
+{
+    static const struct {
+        const char *params;
+        double      matrices, others;
+    } rates[] = {
+        {"", 0.02, 3e-4},
+        {"\"lr\": \"auto\"", 0.02, 3e-4},
+        {"\"lr\": 0.5", 0.5, 0.5},
+        {"\"lr\": 0.5, \"adam_lr\": 0.1", 0.5, 0.1},
+        {"\"muon_lr\": 0.5", 0.5, 3e-4},
+        {"\"muon_lr\": 0, \"lr\": 0.1", 0, 0.1},
+        {"\"adam_lr\": 0.25", 0.02, 0.25},
+    };
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        char              text[128];
+        cs_optim_settings s;
+        snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"Muon\", \"params\": {%s}}}", rates[i].params);
+        ck_assert_int_eq(read_text(text, &s), CS_OK);
+        cs_optim_settings other = cs_optim_beside_muon(&s);
+        ck_assert_msg(s.rate == rates[i].matrices && other.rate == rates[i].others, "%s: %g and %g", text, s.rate,
+                      other.rate);
+        ck_assert(other.kind == CS_OPTIM_ADAMW && other.bias_correction && other.betas[1] == 0.95);
+    }
+}
+END_TEST
+
 START_TEST(test_refused)
 {
     static const struct {
         const char *params, *sentence;
     } bad[] = {
-        {"\"type\": \"Lamb\"", "not supported: the optimizer Lamb, because"},
+        {"\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because of torch.optim only"},
+        {"\"type\": \"OneBitLamb\"", "not supported: the optimizer OneBitLamb, because"},
+        {"\"type\": \"zerooneadam\"", "not supported: the optimizer ZeroOneAdam, because"},
+        {"\"type\": \"MuAdamW\"", "not supported: the optimizer MuAdamW, because"},
         {"\"type\": \"onebitadam\"", "not supported: the optimizer OneBitAdam, because"},
         {"\"type\": \"Addam\"", "no optimizer is named \"Addam\""},
         {"\"params\": {}", "\"type\" is missing"},
@@ -159,6 +215,18 @@ START_TEST(test_refused)
         {"\"type\": \"Adam\", \"params\": {\"weigth_decay\": 1}", "the nearest known one is \"weight_decay\""},
         {"\"type\": \"Adam\", \"eps\": 1", "unknown key"},
         {"\"type\": \"SGD\", \"params\": {\"nesterov\": true}", "Nesterov needs a momentum"},
+        {"\"type\": \"Adam\", \"params\": {\"fused\": true}", "not supported: optimizer.params.fused, because"},
+        {"\"type\": \"Adam\", \"params\": {\"freeze_step\": 100}", "because it belongs to 1-bit optimizers"},
+        {"\"type\": \"Adam\", \"params\": {\"momentum\": 0.9}", "unknown key"},
+        {"\"type\": \"Adagrad\", \"params\": {\"amsgrad\": true}", "not supported: optimizer.params.amsgrad, because"},
+        {"\"type\": \"Adagrad\", \"params\": {\"initial_accumulator_value\": -1}", "at least 0 is needed"},
+        {"\"type\": \"Lion\", \"params\": {\"betas\": [1, 0.9]}", "both must be below 1"},
+        {"\"type\": \"Lion\", \"params\": {\"eps\": 1e-8}", "unknown key"},
+        {"\"type\": \"Lamb\", \"params\": {\"min_coeff\": 2, \"max_coeff\": 1}", "2 is above max_coeff, 1"},
+        {"\"type\": \"Lamb\", \"params\": {\"max_grad_norm\": 1}", "gradient_clipping"},
+        {"\"type\": \"Muon\", \"params\": {\"momentum\": 1}", "it must be below 1"},
+        {"\"type\": \"Muon\", \"params\": {\"betas\": [0.9, 1]}", "both must be below 1"},
+        {"\"type\": \"Muon\", \"params\": {\"ns_method\": \"svd\"}", "gram"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char              text[256];
@@ -170,4 +238,4 @@ START_TEST(test_refused)
 }
 END_TEST
 
-SUITE_MAIN("optim", test_against_torch, test_hyper, test_find, test_read, test_refused)
+SUITE_MAIN("optim", test_against_torch, test_hyper, test_find, test_read, test_defaults, test_muon_rates, test_refused)

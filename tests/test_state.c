@@ -36,8 +36,8 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
         open_device(threads);
         for (int cut = 0; cut <= COUNT; cut += 64 * 750) {
             cs_exact squares = { 0 }, sum = { 0 };
-            cs_state_sum_squares(stream, &squares, values + cut, COUNT - cut, 0.5);
-            cs_state_sum_squares(stream, &squares, values, cut, 0.5);
+            cs_state_sum_squares(stream, &squares, cs_vector(values + cut, CS_F32, COUNT - cut), 0, 0.5);
+            cs_state_sum_squares(stream, &squares, cs_vector(values, CS_F32, cut), 0, 0.5);
             cs_state_sum(stream, &sum, values, cut);
             cs_state_sum(stream, &sum, values + cut, COUNT - cut);
             double got[2] = { cs_exact_value(&squares), cs_exact_value(&sum) };
@@ -53,17 +53,40 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
 }
 END_TEST
 
+/* A tensor may begin and end anywhere in a row whose parts are cut at multiples of 64. */
+START_TEST(sums_of_a_tensor_in_a_row)
+{
+    enum { FROM = 100, CUT = 64 * 600, TO = 64 * 900 + 7 };
+    cs_tensor row    = near_random(CS_F32, 1, TO, 1, 1);
+    float    *values = row.data;
+    double    want   = 0;
+    for (int i = FROM; i < TO; i++)
+        want += (double)values[i] * (double)values[i];
+    for (int threads = 1; threads <= 2; threads++) {
+        cs_exact whole = { 0 }, parts = { 0 };
+        open_device(threads);
+        cs_state_sum_squares(stream, &whole, cs_vector(values + FROM, CS_F32, TO - FROM), FROM % 64, 1);
+        cs_state_sum_squares(stream, &parts, cs_vector(values + CUT, CS_F32, TO - CUT), 0, 1);
+        cs_state_sum_squares(stream, &parts, cs_vector(values + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
+        ck_assert_double_eq_tol(cs_exact_value(&whole), want, 1e-12 * want);
+        ck_assert(cs_exact_value(&whole) == cs_exact_value(&parts));
+        cs_device_close(device);
+    }
+    near_free(row);
+}
+END_TEST
+
 START_TEST(sums_take_every_finite_float)
 {
     open_device(1);
     float    g[64] = { 3e38f, 1e-38f, 1e-45f };
     cs_exact sum   = { 0 };
-    cs_state_sum_squares(stream, &sum, g, 64, 1);
+    cs_state_sum_squares(stream, &sum, cs_vector(g, CS_F32, 64), 0, 1);
     ck_assert_double_eq_tol(cs_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
     memset(g, 0, sizeof g);
     g[1] = 1e-45f;
     sum  = (cs_exact){ 0 };
-    cs_state_sum_squares(stream, &sum, g, 64, 1);
+    cs_state_sum_squares(stream, &sum, cs_vector(g, CS_F32, 64), 0, 1);
     ck_assert(cs_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
     cs_device_close(device);
 }
@@ -75,7 +98,7 @@ START_TEST(sums_count_what_is_not_finite)
     float   *g   = calloc(64 * 1000, sizeof *g);
     cs_exact sum = { 0 };
     g[5] = INFINITY, g[6] = NAN, g[64 * 999] = -INFINITY;
-    cs_state_sum_squares(stream, &sum, g, 64 * 1000, 1);
+    cs_state_sum_squares(stream, &sum, cs_vector(g, CS_F32, 64 * 1000), 0, 1);
     ck_assert_int_eq(sum.nonfinite, 3);
     cs_state_sum(stream, &sum, g, 64 * 1000);
     ck_assert_int_eq(sum.nonfinite, 6);
@@ -92,7 +115,7 @@ START_TEST(add_adds)
     double   *want = near_doubles(a);
     for (int i = 0; i < COUNT; i++)
         want[i] += near_element(b, i);
-    cs_state_add(stream, a.data, b.data, COUNT);
+    cs_state_add(stream, a, b);
     ck_assert(near_all("state_add", a, want, 0));
     free(want);
     near_free(a), near_free(b);
@@ -108,6 +131,8 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
     cs_tensor p = near_random(CS_F32, 1, COUNT, 1, 1), g = near_random(CS_F32, 1, COUNT, 2, 1);
     cs_tensor s[2]  = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
     cs_tensor out = near_new(publish, 1, COUNT), want = near_copy(p);
+    for (int i = 0; i < COUNT && optimizer.kind == CS_OPTIM_ADAGRAD; i++)
+        ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* a sum of squares */
     cs_tensor want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
     for (int i = 0; i < COUNT; i++) {
         ((float *)s[1].data)[i] = ((float *)want_s[1].data)[i] = fabsf(((float *)s[0].data)[i]);
@@ -122,7 +147,7 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
     for (int k = 0; k < optimizer.slots; k++)
         span.slots[k] = s[k].data;
     cs_state_update(stream, &optimizer, hyper, span);
-    ck_assert(near_tensors("update", p, want, 1e-6));
+    ck_assert(near_tensors("update", optimizer.directs ? g : p, want, 1e-6));
     ck_assert(near_tensors("first slot", s[0], want_s[0], 1e-6));
     ck_assert(near_tensors("second slot", s[1], want_s[1], 1e-6));
     cs_tensor rounded = near_new(publish, 1, COUNT);
@@ -137,10 +162,10 @@ START_TEST(update_walks_every_rule)
 {
     cs_optim_settings settings = { .rate = 0.01, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1,
                                    .momentum = 0.9, .bias_correction = true };
-    static rule_function *const rules[] = { [CS_OPTIM_ADAMW] = adamw, [CS_OPTIM_ADAM] = adam, [CS_OPTIM_SGD] = sgd };
+    static rule_function *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* as cs_optim_kind */
     for (int threads = 1; threads <= 2; threads++) {
         open_device(threads);
-        for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_SGD; kind++) {
+        for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_MUON; kind++) {
             for (int momentum = 0; momentum < 2; momentum++) {
                 settings.kind      = kind;
                 settings.momentum  = momentum ? 0.9 : 0;
@@ -191,5 +216,6 @@ START_TEST(first_values_depend_on_key_and_element_alone)
 }
 END_TEST
 
-SUITE_MAIN("state", sums_do_not_depend_on_cuts_or_threads, sums_take_every_finite_float, sums_count_what_is_not_finite,
-           add_adds, update_walks_every_rule, first_values_depend_on_key_and_element_alone)
+SUITE_MAIN("state", sums_do_not_depend_on_cuts_or_threads, sums_of_a_tensor_in_a_row, sums_take_every_finite_float,
+           sums_count_what_is_not_finite, add_adds, update_walks_every_rule,
+           first_values_depend_on_key_and_element_alone)

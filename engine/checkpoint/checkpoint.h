@@ -31,6 +31,13 @@ typedef struct {
     void       *data;
 } cs_piece;
 
+/* How files are written. Zeros: one thread, buffers of 16 MiB, past the page cache where the file system allows. */
+typedef struct {
+    int    threads;      /* files a rank writes at the same time      */
+    size_t buffer_bytes; /* of one write; a multiple of 4096; 0: 16 MiB */
+    bool   buffered;     /* through the page cache                    */
+} cs_checkpoint_writing;
+
 typedef struct {
     const char     *tag;          /* any string but ""; the directory's name is its escaped form        */
     const char     *client_state; /* JSON text or NULL                                                  */
@@ -43,6 +50,7 @@ typedef struct {
     int64_t         step;
     const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
     int64_t         piece_count;
+    cs_checkpoint_writing writing;
 } cs_checkpoint_content;
 
 /* Collective: the same status and sentence on every rank; on failure nothing of an earlier checkpoint is touched. */
@@ -50,10 +58,21 @@ cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint
 
 typedef struct cs_checkpoint_reader cs_checkpoint_reader;
 
+/* How one is read. Zeros: fall back to the newest whole one, hold to its checksum what is read, ask for known names. */
+typedef struct {
+    bool no_fallback; /* latest that is missing or broken is a failure */
+    enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify; /* blocks; headers are always held to theirs */
+    /* WANTED: every piece must be there. ALL: and nothing else, in the folders that are read. LOOSE: what is not there
+     * leaves its piece as it is. A shape that differs is always a failure. */
+    enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
+} cs_checkpoint_reading;
+
 /* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint, with a
  * warning that says so. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the sentence lists those it holds).
  * CS_BAD_FILE: damaged, with file, and tensor. */
 cs_status   cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
+cs_status   cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
+                                  const cs_checkpoint_reading *reading);
 void        cs_checkpoint_close(cs_checkpoint_reader *reader); /* accepts NULL */
 const char *cs_checkpoint_tag(const cs_checkpoint_reader *reader);
 json_t     *cs_checkpoint_engine(cs_checkpoint_reader *reader);       /* borrowed */

@@ -3,8 +3,8 @@
  * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place; each
  * touches whole blocks of CS_SHARDFILE_BLOCK bytes, which are read and verified one at a time into the one buffer there
  * is. */
-#include "base/crc.h"
 #include "checkpoint/agree.h"
+#include "checkpoint/blocks.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
 #include "checkpoint/outline.h"
@@ -52,12 +52,13 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
 }
 
 /* Why the piece cannot be read from this checkpoint, as a line; nothing when it can. */
-static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece)
+static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
     char                      here[128], there[128];
     if (!tensor) {
-        fprintf(faults, "%s is missing\n", piece->name);
+        if (!loose)
+            fprintf(faults, "%s is missing\n", piece->name);
     } else if (!same_shape(tensor, piece)) {
         write_shape(here, piece->shape, piece->dims);
         write_shape(there, tensor->shape, tensor->dims);
@@ -66,6 +67,26 @@ static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece
         fprintf(faults, "%s is %s there and %s here\n", piece->name, cs_safetensors_name(tensor->dtype),
                 cs_safetensors_name(piece->dtype));
     }
+}
+
+/* What the checkpoint holds and no rank asks for, in the folders that are read at all. Collective. */
+static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces,
+                            int64_t count)
+{
+    const cs_manifest *manifest = &reader->manifest;
+    int64_t            length   = manifest->tensor_count + CS_OUTLINE_FOLDERS;
+    uint8_t           *asked    = cs_agree_memory((size_t)length), *folders = asked + manifest->tensor_count;
+    for (int64_t i = 0; i < count; i++) {
+        const cs_manifest_tensor *tensor = cs_manifest_find(manifest, pieces[i].name);
+        if (tensor)
+            asked[tensor - manifest->tensors] = 1;
+        folders[cs_outline_folder(pieces[i].folder)] = 1;
+    }
+    cs_comm_all_reduce(comm, asked, length, CS_U8, CS_MAX);
+    for (int64_t i = 0; i < manifest->tensor_count; i++)
+        if (!asked[i] && folders[manifest->tensors[i].folder])
+            fprintf(faults, "%s is there and not in this model\n", manifest->tensors[i].name);
+    free(asked);
 }
 
 /* The lines of all ranks, each once. */
@@ -100,7 +121,9 @@ static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, 
     FILE     *faults = open_memstream(&mine, &length);
     cs_status status = CS_OK;
     for (int64_t i = 0; i < count; i++)
-        find_fault(faults, &reader->manifest, &pieces[i]);
+        find_fault(faults, &reader->manifest, &pieces[i], reader->reading.names == CS_NAMES_LOOSE);
+    if (reader->reading.names == CS_NAMES_ALL)
+        find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
     int64_t *sizes = cs_agree_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
     char    *all   = cs_agree_gather(comm, sizes, mine, length);
@@ -143,7 +166,7 @@ static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
     int64_t            room     = 0;
     for (int64_t i = 0; i < count; i++) {
         const cs_piece *piece = &pieces[i];
-        if (cs_range_length(piece->range) == 0)
+        if (cs_range_length(piece->range) == 0 || !cs_manifest_find(manifest, piece->name))
             continue;
         cs_range own = cs_chunks_of(&f->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
         for (int64_t c = own.from; c < own.to; c++) {
@@ -173,22 +196,14 @@ static cs_status open_file(fill *f, int64_t file)
 }
 
 /* Puts the chunk's block into the buffer, verified. */
-static cs_status hold_block(fill *f, const cs_chunk *chunk, int64_t index, cs_dtype dtype)
+static cs_status hold_block(fill *f, const cs_chunk *chunk, int64_t index)
 {
-    int64_t bytes = chunk->count * (int64_t)cs_dtype_bytes(dtype), from = index * CS_SHARDFILE_BLOCK;
-    size_t  now = (size_t)(bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK);
+    const cs_checkpoint_reader *reader = f->reader;
+    cs_block                    block  = { &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
     if (f->held_chunk == chunk && f->held_block == index)
         return CS_OK;
     f->held_chunk = NULL;
-    CS_TRY(cs_files_read_at(f->descriptor, f->buffer, now, chunk->offset + from, f->path));
-    uint32_t crc = cs_crc32c(0, f->buffer, now), wanted = f->reader->chunks.crcs[chunk->crc + index];
-    if (crc != wanted)
-        return cs_fail(CS_BAD_FILE,
-                       "%s: block %lld of tensor %s (bytes %lld to %lld of the file) has CRC32C %08x where the header "
-                       "says %08x: the file is damaged",
-                       f->path, (long long)index, f->reader->manifest.tensors[chunk->tensor].name,
-                       (long long)(chunk->offset + from), (long long)(chunk->offset + from) + (long long)now,
-                       (unsigned)crc, (unsigned)wanted);
+    CS_TRY(cs_blocks_read(f->buffer, &block, reader->reading.verify != CS_VERIFY_OFF));
     f->held_chunk = chunk;
     f->held_block = index;
     return CS_OK;
@@ -216,7 +231,7 @@ static cs_status take(fill *f, const taking *t)
     CS_TRY(open_file(f, t->chunk->file));
     for (int64_t block = t->cut.from / per_block; block * per_block < t->cut.to; block++) {
         cs_range inside = { block * per_block, (block + 1) * per_block };
-        CS_TRY(hold_block(f, t->chunk, block, stored));
+        CS_TRY(hold_block(f, t->chunk, block));
         copy_out(f, t, cs_range_overlap(t->cut, inside), stored);
     }
     return CS_OK;

@@ -4,6 +4,7 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
 
@@ -16,6 +17,7 @@ typedef struct {
     const char *dir;
     char        first[CS_TAG_BYTES]; /* what was asked for, or latest's; "": latest names nothing */
     cs_catalog  catalog;
+    bool        only_first;
     int64_t     next;   /* -1: first; then into the catalog */
     cs_status   status; /* why it was none of those before */
     char        reason[4096];
@@ -55,11 +57,14 @@ static cs_status find_tag(search *s, const char *tag)
 
 static cs_status find_newest(search *s)
 {
+    char foreign[CS_FOREIGN_BYTES];
     CS_TRY(cs_catalog_open(&s->catalog, s->dir));
     cs_status status = cs_catalog_latest(s->first, s->dir);
     if (status == CS_OK)
         return CS_OK;
     s->first[0] = 0;
+    if (status == CS_NOT_FOUND && s->catalog.count == 0 && cs_foreign_recognise(foreign, s->dir))
+        return cs_fail(CS_UNSUPPORTED, "%s", foreign);
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
         return s->catalog.broken ? cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", s->dir, s->catalog.broken)
                                  : cs_fail(CS_NOT_FOUND, "%s holds no checkpoint", s->dir);
@@ -77,6 +82,8 @@ static const char *next_name(search *s)
         if (s->first[0])
             return s->first;
     }
+    if (s->only_first)
+        return "";
     while (s->next < s->catalog.count && strcmp(s->catalog.items[s->next].name, s->first) == 0)
         s->next++;
     return s->next < s->catalog.count ? s->catalog.items[s->next++].name : "";
@@ -86,6 +93,9 @@ static cs_status give_up(const search *s, const char *tag)
 {
     if (tag)
         return cs_fail(s->status, "%s", s->reason);
+    if (s->only_first)
+        return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
+                       "%s; cspeed.checkpoint.on_bad_latest is \"fail\": name a tag, or say \"fallback\"", s->reason);
     return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status, "%s; %s holds no other whole checkpoint",
                    s->reason, s->dir);
 }
@@ -123,8 +133,15 @@ static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm, sear
 
 cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag)
 {
-    search s         = { .dir = dir, .next = -1 };
-    *reader          = cs_agree_memory(sizeof **reader);
+    return cs_checkpoint_open_as(reader, comm, dir, tag, &(cs_checkpoint_reading){ 0 });
+}
+
+cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
+                                const cs_checkpoint_reading *reading)
+{
+    search s           = { .dir = dir, .next = -1, .only_first = tag || reading->no_fallback };
+    *reader            = cs_agree_memory(sizeof **reader);
+    (*reader)->reading = *reading;
     cs_status status = find_and_open(*reader, comm, &s, tag);
     cs_catalog_close(&s.catalog);
     if (status != CS_OK) {

@@ -137,7 +137,11 @@ static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const
     const json_t *shape = json_object_get(value, "shape");
     const char   *dtype = json_string_value(json_object_get(value, "dtype"));
     int64_t       count;
-    tensor->name = name;
+    const char   *folder = json_string_value(json_object_get(value, "folder"));
+    tensor->name         = name;
+    tensor->folder       = folder ? cs_outline_folder(folder) : CS_OUTLINE_WEIGHTS;
+    if (tensor->folder < 0)
+        return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
     if (!dtype || !cs_safetensors_dtype(&tensor->dtype, dtype))
         return cs_fail(CS_BAD_FILE, "%s: tensors: %s: no type this program knows (\"%.20s\")", path, name,

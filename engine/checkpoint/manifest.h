@@ -17,6 +17,7 @@ typedef struct {
     cs_dtype    dtype;
     int32_t     dims;
     int64_t     shape[CS_MAX_DIMS];
+    int         folder; /* index into cs_outline_folders */
 } cs_manifest_tensor;
 
 typedef struct {

@@ -5,7 +5,9 @@
 #include "checkpoint/reader.h"
 #include "base/crc.h"
 #include "checkpoint/agree.h"
+#include "checkpoint/audit.h"
 #include "checkpoint/files.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdlib.h>
@@ -15,10 +17,13 @@
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     cs_manifest manifest = { 0 };
+    char        foreign[CS_FOREIGN_BYTES];
     char       *path     = cs_files_join(directory, CS_MANIFEST_FILE);
     cs_status   status   = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
     if (status == CS_NOT_FOUND && !cs_files_exists(directory))
         status = cs_fail(CS_NOT_FOUND, "%s is not there", directory);
+    else if (status == CS_NOT_FOUND && cs_foreign_recognise(foreign, directory))
+        status = cs_fail(CS_UNSUPPORTED, "%s", foreign);
     else if (status == CS_NOT_FOUND)
         status = cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
                          CS_MANIFEST_FILE);
@@ -123,11 +128,31 @@ static cs_status share_client_state(cs_checkpoint_reader *reader, cs_comm *comm)
     return CS_OK;
 }
 
+static void keep_first(void *to, const char *sentence)
+{
+    char **first = to;
+    if (!*first)
+        *first = strdup(sentence);
+}
+
+/* All blocks of this rank's share of the files, before any is used. */
+static cs_status verify_blocks(const cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    char    *first = NULL;
+    cs_audit audit = { .fault = keep_first, .to = &first };
+    cs_audit_shards(&audit, &reader->manifest, reader->path, cs_comm_rank(comm), cs_comm_size(comm));
+    cs_status status = audit.faults == 0 ? CS_OK : cs_fail(CS_BAD_FILE, "%s", first);
+    free(first);
+    return status;
+}
+
 cs_status cs_reader_open(cs_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name)
 {
     reader->path = cs_files_join(dir, name);
     CS_TRY(share_manifest(reader, comm));
     CS_TRY(share_headers(reader, comm));
+    if (reader->reading.verify == CS_VERIFY_FULL)
+        CS_TRY(cs_agree_status(comm, verify_blocks(reader, comm)));
     return share_client_state(reader, comm);
 }
 
@@ -137,5 +162,5 @@ void cs_reader_close(cs_checkpoint_reader *reader)
     cs_chunks_close(&reader->chunks);
     free(reader->client_state);
     free(reader->path);
-    *reader = (cs_checkpoint_reader){ 0 };
+    *reader = (cs_checkpoint_reader){ .reading = reader->reading };
 }

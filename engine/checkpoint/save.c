@@ -1,43 +1,17 @@
-/* save.c - state out: every rank writes its files, rank 0 makes them a checkpoint.
- *
- * Agree on what is written -> rank 0 makes the staging directory -> all write and flush their files -> agree -> rank 0
- * looks at every file, writes the manifest, renames, replaces latest -> agree. Whatever fails on one rank fails on all,
- * and rank 0 removes the staging directory. */
-#include "checkpoint/checkpoint.h"
+/* save.c - state out, stage by stage. */
+#include "checkpoint/save.h"
 #include "base/log.h"
 #include "checkpoint/agree.h"
-#include "checkpoint/coverage.h"
+#include "checkpoint/crew.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/outline.h"
 #include "checkpoint/prune.h"
-#include "checkpoint/shardfile.h"
-#include "checkpoint/staging.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-typedef struct {
-    int64_t files[CS_OUTLINE_FOLDERS];
-    int64_t bytes;
-} volume;
-
-typedef struct {
-    cs_comm                     *comm;
-    int                          rank, size;
-    const cs_checkpoint_content *content;
-    char                         save_id[CS_SHARDFILE_ID];
-    cs_coverage                  coverage;
-    cs_outline                   outline;
-    volume                      *volumes; /* of every rank */
-    volume                       total;
-    cs_staging                   staging; /* rank 0 */
-    char                        *path;    /* of the staging directory, on every rank */
-    cs_shardfile_record         *records; /* of the own files */
-} save;
 
 static cs_status make_id(char id[CS_SHARDFILE_ID])
 {
@@ -53,9 +27,9 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
 }
 
 /* Who writes how much: the volumes of all ranks and their sum. */
-static cs_status count_all(save *s)
+static cs_status count_all(cs_save *s)
 {
-    volume mine = { .bytes = s->outline.data_bytes };
+    cs_save_volume mine = { .bytes = s->outline.data_bytes };
     memcpy(mine.files, s->outline.files_in, sizeof mine.files);
     s->volumes = cs_agree_memory((size_t)s->size * sizeof *s->volumes);
     cs_comm_all_gather(s->comm, s->volumes, &mine, sizeof mine, CS_U8);
@@ -71,10 +45,10 @@ static cs_status count_all(save *s)
     return CS_OK;
 }
 
-static cs_status make_staging(save *s, const char *dir)
+static cs_status make_staging(cs_save *s)
 {
     CS_TRY(make_id(s->save_id));
-    CS_TRY(cs_staging_open(&s->staging, dir, s->content->tag, s->save_id, s->total.bytes));
+    CS_TRY(cs_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
     for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
             continue;
@@ -87,7 +61,7 @@ static cs_status make_staging(save *s, const char *dir)
 }
 
 /* Rank 0's staging directory and id, known to all. */
-static void share_staging(save *s)
+static void share_staging(cs_save *s)
 {
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
     s->path       = s->staging.path;
@@ -96,7 +70,7 @@ static void share_staging(save *s)
 }
 
 /* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank by its outline. */
-static void file_name(char name[96], const save *s, int rank, int folder, int64_t index)
+static void file_name(char name[96], const cs_save *s, int rank, int folder, int64_t index)
 {
     int64_t number = index + 1;
     for (int i = 0; i < rank; i++)
@@ -105,21 +79,28 @@ static void file_name(char name[96], const save *s, int rank, int folder, int64_
              (long long)s->total.files[folder]);
 }
 
-static cs_status write_files(save *s)
+/* A task of the crew: this rank's file number `index`. */
+static cs_status write_file(void *argument, int64_t index)
 {
-    int64_t index[CS_OUTLINE_FOLDERS] = { 0 };
-    s->records                        = cs_agree_memory((size_t)s->outline.file_count * sizeof *s->records);
-    for (int64_t i = 0; i < s->outline.file_count; i++) {
-        const cs_outline_file *file = &s->outline.files[i];
-        char                   name[96];
-        file_name(name, s, s->rank, file->folder, index[file->folder]++);
-        char     *path   = cs_files_join(s->path, name);
-        cs_status status = cs_shardfile_write(&s->records[i], path, file, s->save_id);
-        free(path);
-        CS_TRY(status);
-    }
+    cs_save               *s      = argument;
+    const cs_outline_file *file   = &s->outline.files[index];
+    int64_t                before = 0;
+    char                   name[96];
+    for (int64_t i = 0; i < index; i++)
+        before += s->outline.files[i].folder == file->folder;
+    file_name(name, s, s->rank, file->folder, before);
+    char     *path   = cs_files_join(s->path, name);
+    cs_status status = cs_shardfile_write(&s->records[index], path, file, s->save_id, &s->content->writing);
+    free(path);
+    return status;
+}
+
+cs_status cs_save_write(cs_save *s)
+{
+    s->records = cs_agree_memory((size_t)s->outline.file_count * sizeof *s->records);
+    CS_TRY(cs_crew_run(s->content->writing.threads, s->outline.file_count, write_file, s));
     for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
-        if (index[folder] == 0)
+        if (s->outline.files_in[folder] == 0)
             continue;
         char     *path   = cs_files_join(s->path, cs_outline_folders[folder]);
         cs_status status = cs_files_sync_directory(path);
@@ -130,7 +111,7 @@ static cs_status write_files(save *s)
 }
 
 /* The manifest's entry of one file, which rank 0 must see as its writer left it. */
-static cs_status list_file(const save *s, json_t *files, const cs_shardfile_record *record, const char *name,
+static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_record *record, const char *name,
                            int writer)
 {
     char    digits[9];
@@ -148,7 +129,7 @@ static cs_status list_file(const save *s, json_t *files, const cs_shardfile_reco
     return seen ? CS_OK : CS_IO_ERROR;
 }
 
-static cs_status list_files(const save *s, json_t *files, const cs_shardfile_record *records)
+static cs_status list_files(const cs_save *s, json_t *files, const cs_shardfile_record *records)
 {
     for (int rank = 0; rank < s->size; rank++) {
         for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
@@ -162,7 +143,7 @@ static cs_status list_files(const save *s, json_t *files, const cs_shardfile_rec
     return CS_OK;
 }
 
-static cs_status write_text(const save *s, const char *name, const char *text)
+static cs_status write_text(const cs_save *s, const char *name, const char *text)
 {
     if (!text)
         return CS_OK;
@@ -173,7 +154,7 @@ static cs_status write_text(const save *s, const char *name, const char *text)
 }
 
 /* Under another name first: a manifest that exists is complete. */
-static cs_status write_manifest(const save *s, json_t *files)
+static cs_status write_manifest(const cs_save *s, json_t *files)
 {
     char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
     char     *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
@@ -186,11 +167,18 @@ static cs_status write_manifest(const save *s, json_t *files)
     return status;
 }
 
-/* Rank 0: from files to a checkpoint. */
-static cs_status commit(save *s, const cs_shardfile_record *records)
+void cs_save_gather(cs_save *s)
+{
+    int64_t *sizes = cs_agree_memory((size_t)s->size * sizeof *sizes);
+    size_t   bytes = (size_t)s->outline.file_count * sizeof *s->records;
+    s->all         = (cs_shardfile_record *)(void *)cs_agree_gather(s->comm, sizes, s->records, bytes);
+    free(sizes);
+}
+
+static cs_status commit(cs_save *s)
 {
     json_t   *files  = json_array();
-    cs_status status = list_files(s, files, records);
+    cs_status status = list_files(s, files, s->all);
     if (status == CS_OK)
         status = write_text(s, CS_CLIENT_STATE_FILE, s->content->client_state);
     if (status == CS_OK)
@@ -203,16 +191,16 @@ static cs_status commit(save *s, const cs_shardfile_record *records)
     return status;
 }
 
-static cs_status gather_and_commit(save *s)
+cs_status cs_save_commit(cs_save *s)
 {
-    int64_t  *sizes  = cs_agree_memory((size_t)s->size * sizeof *sizes);
-    char     *all    = cs_agree_gather(s->comm, sizes, s->records, (size_t)s->outline.file_count * sizeof *s->records);
-    cs_status status = CS_OK;
-    if (s->rank == 0)
-        status = commit(s, (const cs_shardfile_record *)(void *)all);
-    free(all);
-    free(sizes);
-    return cs_agree_status(s->comm, status);
+    if (s->rank != 0)
+        return CS_OK;
+    CS_TRY(commit(s));
+    cs_staging_close(&s->staging);
+    s->path = NULL;
+    if (cs_prune_directory(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
+        cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
+    return CS_OK;
 }
 
 static cs_status check_content(const cs_checkpoint_content *content)
@@ -226,7 +214,7 @@ static cs_status check_content(const cs_checkpoint_content *content)
     return cs_outline_check(content->pieces, content->piece_count);
 }
 
-static cs_status run(save *s, const char *dir)
+static cs_status open_all(cs_save *s)
 {
     const cs_checkpoint_content *content = s->content;
     cs_status                    status  = CS_OK;
@@ -235,30 +223,44 @@ static cs_status run(save *s, const char *dir)
     cs_outline_open(&s->outline, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
     CS_TRY(count_all(s));
     if (s->rank == 0)
-        status = make_staging(s, dir);
+        status = make_staging(s);
     CS_TRY(cs_agree_status(s->comm, status));
     share_staging(s);
-    CS_TRY(cs_agree_status(s->comm, write_files(s)));
-    return gather_and_commit(s);
+    return CS_OK;
+}
+
+cs_status cs_save_open(cs_save *s, cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
+{
+    *s = (cs_save){ .comm = comm,       .rank = cs_comm_rank(comm), .size = cs_comm_size(comm), .dir = dir,
+                    .content = content, .staging.lock = -1 };
+    return open_all(s);
+}
+
+void cs_save_close(cs_save *s)
+{
+    if (s->rank == 0)
+        cs_staging_close(&s->staging);
+    else
+        free(s->path);
+    cs_coverage_close(&s->coverage);
+    cs_outline_close(&s->outline);
+    free(s->volumes);
+    free(s->records);
+    free(s->all);
 }
 
 cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
 {
-    save s = {
-        .comm = comm, .rank = cs_comm_rank(comm), .size = cs_comm_size(comm), .content = content, .staging.lock = -1
-    };
-    cs_status status = run(&s, dir);
-    char     *why    = status == CS_OK ? NULL : strdup(cs_error()); /* cleaning up may have sentences of its own */
-    if (s.rank == 0)
-        cs_staging_close(&s.staging);
-    else
-        free(s.path);
-    if (status == CS_OK && s.rank == 0 && cs_prune_directory(dir, content->keep_last, content->keep_every) != CS_OK)
-        cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
-    cs_coverage_close(&s.coverage);
-    cs_outline_close(&s.outline);
-    free(s.volumes);
-    free(s.records);
+    cs_save   s;
+    cs_status status = cs_save_open(&s, comm, dir, content);
+    if (status == CS_OK)
+        status = cs_agree_status(comm, cs_save_write(&s));
+    if (status == CS_OK) {
+        cs_save_gather(&s);
+        status = cs_agree_status(comm, cs_save_commit(&s));
+    }
+    char *why = status == CS_OK ? NULL : strdup(cs_error()); /* cleaning up may have sentences of its own */
+    cs_save_close(&s);
     if (status != CS_OK)
         cs_fail(status, "%s", why ? why : "checkpoint: not saved");
     free(why);

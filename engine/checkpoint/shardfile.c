@@ -125,7 +125,7 @@ static cs_status write_data(cs_sink *sink, uint32_t *crcs, const cs_outline_file
 }
 
 static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t *crcs, const char *path,
-                            const cs_outline_file *file, const char *save_id)
+                            const cs_outline_file *file, const char *save_id, const cs_checkpoint_writing *writing)
 {
     size_t   head_bytes, again;
     uint8_t *head = header_block(&head_bytes, file, save_id, crcs);
@@ -137,7 +137,7 @@ static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t
             (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
     record->bytes  = (int64_t)head_bytes + file->data_bytes;
-    CS_TRY(cs_sink_open(sink, path, (int64_t)head_bytes, record->bytes));
+    CS_TRY(cs_sink_open(sink, path, (int64_t)head_bytes, record->bytes, writing));
     CS_TRY(write_data(sink, crcs, file));
     head = header_block(&again, file, save_id, crcs);
     CS_ASSERT(again == head_bytes);
@@ -148,14 +148,14 @@ static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t
 }
 
 cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
-                             const char *save_id)
+                             const char *save_id, const cs_checkpoint_writing *writing)
 {
     int64_t blocks = 0;
     cs_sink sink   = { .descriptor = -1 };
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
     uint32_t *crcs   = cs_agree_memory((size_t)blocks * sizeof *crcs);
-    cs_status status = write_file(record, &sink, crcs, path, file, save_id);
+    cs_status status = write_file(record, &sink, crcs, path, file, save_id, writing);
     cs_sink_close(&sink);
     free(crcs);
     return status;

@@ -14,6 +14,6 @@ typedef struct {
 } cs_shardfile_record;
 
 cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
-                             const char *save_id);
+                             const char *save_id, const cs_checkpoint_writing *writing);
 
 #endif

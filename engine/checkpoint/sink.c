@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static cs_status create(cs_sink *sink)
+static cs_status create(cs_sink *sink, bool buffered)
 {
     int flags        = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    sink->descriptor = open(sink->path, flags | O_DIRECT, 0666);
-    if (sink->descriptor < 0 &&
+    sink->descriptor = open(sink->path, buffered ? flags : flags | O_DIRECT, 0666);
+    if (sink->descriptor < 0 && !buffered &&
         errno == EINVAL) { /* some file systems leave the new file there when they refuse the flag */
         unlink(sink->path);
         sink->descriptor = open(sink->path, flags, 0666);
@@ -33,13 +33,15 @@ static cs_status take_room(cs_sink *sink, int64_t bytes)
     return CS_OK;
 }
 
-cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes)
+cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes,
+                       const cs_checkpoint_writing *writing)
 {
     *sink        = (cs_sink){ .descriptor = -1, .path = path, .at = head_bytes };
-    sink->buffer = aligned_alloc(CS_SINK_ALIGN, CS_SINK_STEP);
+    sink->step   = writing->buffer_bytes ? writing->buffer_bytes : CS_SINK_STEP;
+    sink->buffer = aligned_alloc(CS_SINK_ALIGN, sink->step);
     if (!sink->buffer)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %d bytes of a write buffer", path, CS_SINK_STEP);
-    CS_TRY(create(sink));
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of a write buffer", path, sink->step);
+    CS_TRY(create(sink, writing->buffered));
     return take_room(sink, bytes);
 }
 
@@ -81,12 +83,12 @@ static cs_status flush(cs_sink *sink)
 cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count)
 {
     for (const uint8_t *from = bytes; count > 0;) {
-        size_t room = CS_SINK_STEP - sink->filled, now = count < room ? count : room;
+        size_t room = sink->step - sink->filled, now = count < room ? count : room;
         memcpy(sink->buffer + sink->filled, from, now);
         sink->filled += now;
         from += now;
         count -= now;
-        if (sink->filled == CS_SINK_STEP)
+        if (sink->filled == sink->step)
             CS_TRY(flush(sink));
     }
     return CS_OK;
@@ -96,7 +98,7 @@ cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count)
 static cs_status put_head(cs_sink *sink, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
-        size_t now = bytes - done < CS_SINK_STEP ? bytes - done : CS_SINK_STEP;
+        size_t now = bytes - done < sink->step ? bytes - done : sink->step;
         memcpy(sink->buffer, head + done, now);
         CS_TRY(put(sink, sink->buffer, now, (int64_t)done));
         done += now;

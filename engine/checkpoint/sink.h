@@ -5,20 +5,21 @@
 #ifndef CS_CHECKPOINT_SINK_H
 #define CS_CHECKPOINT_SINK_H
 
-#include "base/status.h"
+#include "checkpoint/checkpoint.h"
 
 enum { CS_SINK_ALIGN = 4096, CS_SINK_STEP = 16 << 20 };
 
 typedef struct {
     int         descriptor;
     const char *path;   /* borrowed */
-    uint8_t    *buffer; /* CS_SINK_STEP bytes, aligned */
-    size_t      filled;
+    uint8_t    *buffer; /* `step` bytes, aligned */
+    size_t      step, filled;
     int64_t     at; /* where in the file the buffer goes */
 } cs_sink;
 
 /* Room for `bytes` bytes is taken at once; writing begins behind `head_bytes`, a multiple of CS_SINK_ALIGN. */
-cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes);
+cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes,
+                       const cs_checkpoint_writing *writing);
 cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count);
 /* Writes the rest, then the head, and waits for the disk. */
 cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes);

@@ -18,7 +18,7 @@ static const char magic[8] = { 'C', 'S', 'T', 'O', 'K', 'E', 'N', 'S' };
 typedef struct {
     char     magic[8];
     uint32_t version, token_bytes;
-    uint64_t vocab_size, count, documents, index_offset, zero[2];
+    uint64_t vocab_size, count, documents, index_offset, mask_offset, zero;
 } own_header;
 _Static_assert(sizeof(own_header) == 64, "the header is 64 bytes without holes");
 
@@ -54,12 +54,17 @@ static cs_status check_form(const own_header *header, const char *path)
     if (header->vocab_size == 0 || header->vocab_size > LARGEST_VOCAB)
         return cs_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
                        LARGEST_VOCAB);
-    if (header->zero[0] || header->zero[1])
-        return cs_fail(CS_BAD_FILE, "%s: bytes 48 to 63 of the header are not zero", path);
+    if (header->zero)
+        return cs_fail(CS_BAD_FILE, "%s: bytes 56 to 63 of the header are not zero", path);
     return CS_OK;
 }
 
-/* The counts and the offset against the file's size. */
+static uint64_t mask_bytes(const own_header *header)
+{
+    return header->mask_offset ? (header->count + 63) / 64 * 8 : 0;
+}
+
+/* The counts and the offsets against the file's size. */
 static cs_status check_extent(const own_header *header, uint64_t bytes, const char *path)
 {
     uint64_t width = header->token_bytes, offset = header->index_offset;
@@ -74,11 +79,15 @@ static cs_status check_extent(const own_header *header, uint64_t bytes, const ch
                        "%s: offset of the document index is %" PRIu64 ", not a multiple of 8 from the tokens' end at "
                        "%" PRIu64 " to the file's at %" PRIu64,
                        path, offset, end, bytes);
-    if (bytes % 8 || header->documents != (bytes - offset) / 8)
+    uint64_t mask = mask_bytes(header);
+    if (bytes % 8 || mask > bytes - offset || header->documents != (bytes - offset - mask) / 8)
         return cs_fail(CS_BAD_FILE,
-                       "%s: document count is %" PRIu64 " of 8 bytes, and the file has %" PRIu64
+                       "%s: document count is %" PRIu64 " of 8 bytes, the mask takes %" PRIu64 ", and the file has %" PRIu64
                        " bytes from its index at %" PRIu64 " on",
-                       path, header->documents, bytes - offset, offset);
+                       path, header->documents, mask, bytes - offset, offset);
+    if (header->mask_offset && header->mask_offset != bytes - mask)
+        return cs_fail(CS_BAD_FILE, "%s: offset of the mask is %" PRIu64 ", and its %" PRIu64 " bytes begin at %" PRIu64,
+                       path, header->mask_offset, mask, bytes - mask);
     return CS_OK;
 }
 
@@ -96,6 +105,9 @@ static cs_status read_own(cs_tokens *tokens, const char *path)
     tokens->count       = (int64_t)header.count;
     tokens->vocab_size  = (int64_t)header.vocab_size;
     tokens->documents   = (int64_t)header.documents;
+    tokens->starts      = (const uint64_t *)((const char *)tokens->mapping + header.index_offset);
+    if (header.mask_offset)
+        tokens->learnt = (const unsigned char *)tokens->mapping + header.mask_offset;
     return CS_OK;
 }
 
@@ -202,6 +214,11 @@ int64_t cs_tokens_at(const cs_tokens *tokens, int64_t position)
                                     : ((const uint32_t *)tokens->tokens)[position];
 }
 
+bool cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position)
+{
+    return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
+}
+
 /* The largest of a block first, which the compiler turns into vector code; then, if ever, the place in the block. */
 int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
 {
@@ -236,7 +253,10 @@ struct cs_tokens_writer {
     char      *path, *temporary;
     own_header header;
     uint64_t  *starts;
-    size_t     start_room;
+    size_t      start_room;
+    bool           masked;    /* some token is not learnt */
+    unsigned char *learnt;    /* a bit a token */
+    uint64_t       mask_room; /* tokens */
 };
 
 static cs_status put(cs_tokens_writer *writer, const void *bytes, size_t size)
@@ -253,6 +273,7 @@ static void free_writer(cs_tokens_writer *writer)
     free(writer->path);
     free(writer->temporary);
     free(writer->starts);
+    free(writer->learnt);
     free(writer);
 }
 
@@ -302,12 +323,39 @@ static cs_status put_chunk(cs_tokens_writer *writer, const int32_t *tokens, int6
     return put(writer, narrow, (size_t)count * sizeof *narrow);
 }
 
+/* The bits of the next `count` tokens. */
+static cs_status put_mask(cs_tokens_writer *writer, const bool *learnt, int64_t count)
+{
+    uint64_t first = writer->header.count, end = first + (uint64_t)count;
+    if (end > writer->mask_room) {
+        uint64_t       room = 2 * end / 64 * 64 + 64;
+        unsigned char *more = realloc(writer->learnt, room / 8);
+        if (!more)
+            return cs_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, room);
+        memset(more + writer->mask_room / 8, 0, (room - writer->mask_room) / 8);
+        writer->learnt    = more;
+        writer->mask_room = room;
+    }
+    for (uint64_t i = first; i < end; i++) {
+        bool is_learnt = !learnt || learnt[i - first];
+        writer->learnt[i / 8] |= (unsigned char)(is_learnt << i % 8);
+        writer->masked |= !is_learnt;
+    }
+    return CS_OK;
+}
+
 cs_status cs_tokens_append(cs_tokens_writer *writer, const int32_t *tokens, int64_t count)
+{
+    return cs_tokens_append_masked(writer, tokens, NULL, count);
+}
+
+cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->header.vocab_size)
             return cs_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
                            tokens[i], writer->header.vocab_size);
+    CS_TRY(put_mask(writer, learnt, count));
     for (int64_t from = 0; from < count; from += CHUNK)
         CS_TRY(put_chunk(writer, tokens + from, count - from < CHUNK ? count - from : CHUNK));
     writer->header.count += (uint64_t)count;
@@ -349,6 +397,10 @@ static cs_status complete(cs_tokens_writer *writer)
     header->index_offset     = (uint64_t)cs_round_up((int64_t)end, 8);
     CS_TRY(put(writer, zeros, header->index_offset - end));
     CS_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
+    if (writer->masked) {
+        header->mask_offset = header->index_offset + header->documents * sizeof *writer->starts;
+        CS_TRY(put(writer, writer->learnt, mask_bytes(header)));
+    }
     if (fseeko(writer->file, 0, SEEK_SET) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
     CS_TRY(put(writer, header, sizeof *header));

@@ -201,6 +201,9 @@ void cs_windows_read_plain(const cs_windows *windows, int64_t index, int32_t *in
         memcpy(inputs, token, (size_t)length * sizeof *inputs);
         memcpy(targets, token + 1, (size_t)length * sizeof *targets);
     }
+    for (int64_t t = 0; from->tokens.learnt && t < length; t++)
+        if (!cs_tokens_is_learnt(&from->tokens, start + t + 1))
+            targets[t] = -1;
 }
 
 void cs_windows_read(const cs_windows *windows, int64_t position, int32_t *inputs, int32_t *targets)

@@ -29,6 +29,12 @@ static bool is_like(cs_tensor a, cs_tensor b)
     return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
 }
 
+/* Same rows, same columns; each of a type of its own. */
+static bool is_shaped(cs_tensor a, cs_tensor b)
+{
+    return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
+}
+
 static bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
 {
     return x.data && x.dtype == dtype && cs_count(x) == count;
@@ -80,37 +86,74 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                 float epsilon)
 {
-    CS_ASSERT(is_compute(x) && is_like(x, y));
+    CS_ASSERT(is_compute(x) && is_shaped(x, y));
     CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
-    CS_ASSERT(is_vector(weight, x.dtype, cs_columns(x)) && is_vector(bias, x.dtype, cs_columns(x)));
+    CS_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
+    CS_ASSERT(is_vector(bias, weight.dtype, cs_columns(x)));
     RUN(stream, norm, y, stats, x, weight, bias, epsilon);
 }
 
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight)
 {
-    CS_ASSERT(is_compute(x) && is_like(x, dx) && is_like(x, dy));
+    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
     CS_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)) && is_vector(dbias, CS_F32, cs_columns(x)));
     CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
-    CS_ASSERT(is_vector(weight, x.dtype, cs_columns(x)));
+    CS_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
     RUN(stream, norm_grad, dx, dweight, dbias, dy, x, stats, weight);
+}
+
+static void check_rms(cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first)
+{
+    CS_ASSERT(is_compute(x) && is_compute(weight));
+    CS_ASSERT(is_f32(stats) && cs_rows(stats) == cs_rows(x));
+    CS_ASSERT(first >= 0 && first + cs_columns(stats) * cs_count(weight) <= cs_columns(x));
+}
+
+void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+               float epsilon)
+{
+    check_rms(stats, x, weight, first);
+    CS_ASSERT(is_shaped(x, y));
+    RUN(stream, rms, y, stats, x, weight, first, epsilon);
+}
+
+void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                    cs_tensor weight, int64_t first)
+{
+    check_rms(stats, x, weight, first);
+    CS_ASSERT(is_shaped(x, dx) && is_shaped(x, dy) && is_vector(dweight, CS_F32, cs_count(weight)));
+    RUN(stream, rms_grad, dx, dweight, dy, x, stats, weight, first);
 }
 
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CS_ASSERT(is_compute(x) && is_like(x, y));
+    CS_ASSERT(is_compute(x) && is_shaped(x, y));
     RUN(stream, gelu, y, x);
 }
 
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    CS_ASSERT(is_compute(x) && is_like(x, dx) && is_like(x, dy));
+    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
     RUN(stream, gelu_grad, dx, dy, x);
+}
+
+void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x)
+{
+    CS_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
+    RUN(stream, swiglu, y, x);
+}
+
+void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    CS_ASSERT(is_compute(x) && is_shaped(x, dx));
+    CS_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
+    RUN(stream, swiglu_grad, dx, dy, x);
 }
 
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    CS_ASSERT(is_compute(y) && is_like(y, a) && is_like(y, b));
+    CS_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
     RUN(stream, add, y, a, b);
 }
 
@@ -125,7 +168,7 @@ static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
 
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout)
 {
-    CS_ASSERT(is_compute(x) && is_like(x, y));
+    CS_ASSERT(is_compute(x) && is_shaped(x, y));
     check_dropout(dropout, dropout.batch, cs_count(x));
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, (cs_tensor){ 0 }, x, dropout);
@@ -135,7 +178,7 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
 
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
-    CS_ASSERT(is_compute(y) && is_like(y, a) && is_like(y, b));
+    CS_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
     check_dropout(dropout, dropout.batch, cs_count(y));
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, a, b, dropout);
@@ -145,20 +188,23 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
 
 static void check_attention(cs_stream *stream, const cs_attention *attention, int products)
 {
-    int64_t heads = attention->heads, rows = cs_rows(attention->y), width = cs_columns(attention->y);
+    cs_heads heads = attention->heads;
+    int64_t  rows = cs_rows(attention->y), columns = cs_columns(attention->y);
     CS_ASSERT(is_compute(attention->y) && attention->qkv.data && attention->qkv.dtype == attention->y.dtype);
-    CS_ASSERT(heads > 0 && width % heads == 0);
-    CS_ASSERT(is_matrix(attention->qkv, rows, 3 * width));
+    CS_ASSERT(heads.queries > 0 && heads.keys > 0);
+    CS_ASSERT(heads.queries % heads.keys == 0 && columns % heads.queries == 0);
+    CS_ASSERT(is_matrix(attention->qkv, rows, columns + 2 * columns / heads.queries * heads.keys));
     int64_t length = cs_columns(attention->lse), samples = rows / length;
     CS_ASSERT(is_f32(attention->lse) && rows % length == 0);
-    CS_ASSERT(cs_rows(attention->lse) == samples * heads);
-    check_dropout(attention->dropout, samples, rows * width);
+    CS_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
+    check_dropout(attention->dropout, samples, rows * columns);
     /* each product multiplies, for each pair j <= i of a head, the D numbers of a row */
-    double pairs = 0.5 * (double)length * (double)(length + 1) * (double)samples;
-    stream->device->flops += 2.0 * products * pairs * (double)width;
+    double window = (double)(heads.window && heads.window < length ? heads.window : length);
+    double pairs  = (window * (double)length - 0.5 * window * (window - 1)) * (double)samples;
+    stream->device->flops += 2.0 * products * pairs * (double)columns;
 }
 
-void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, int64_t heads, cs_dropout dropout)
+void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout)
 {
     cs_attention attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
     check_attention(stream, &attention, 2);
@@ -166,13 +212,47 @@ void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qk
 }
 
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
-                          int64_t heads, cs_dropout dropout)
+                          cs_heads heads, cs_dropout dropout)
 {
     cs_attention attention = { .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads,
                                .dropout = dropout };
     check_attention(stream, &attention, 5);
     CS_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
     RUN(stream, attention_grad, &attention);
+}
+
+static void turn(cs_stream *stream, const cs_turn *turn)
+{
+    CS_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
+    CS_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
+    CS_ASSERT(turn->rows.heads * turn->rope->width <= cs_columns(turn->x));
+    RUN(stream, rope, turn);
+}
+
+void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows)
+{
+    turn(stream, &(cs_turn){ x, rope, rows, 1 });
+}
+
+void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows)
+{
+    turn(stream, &(cs_turn){ dx, rope, rows, -1 });
+}
+
+void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
+                            cs_heads heads, int64_t start)
+{
+    int64_t width = cs_columns(y), rows = cs_rows(y), shared = cs_columns(keys);
+    CS_ASSERT(is_compute(y) && qkv.data && keys.data && values.data);
+    CS_ASSERT(qkv.dtype == y.dtype && keys.dtype == y.dtype && values.dtype == y.dtype);
+    CS_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0 && heads.window >= 0);
+    CS_ASSERT(width % heads.queries == 0 && shared == heads.keys * (width / heads.queries));
+    CS_ASSERT(is_matrix(qkv, rows, width + 2 * shared));
+    CS_ASSERT(start >= 0 && cs_rows(keys) >= start + rows);
+    CS_ASSERT(is_matrix(values, cs_rows(keys), shared));
+    double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
+    stream->device->flops += 4.0 * pairs * (double)width;
+    RUN(stream, extend, &(cs_extension){ y, qkv, keys, values, heads, start });
 }
 
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions)
@@ -213,6 +293,13 @@ void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dl
     CS_ASSERT(is_compute(logits) && is_like(logits, dlogits) && is_targets(targets, logits));
     CS_ASSERT(is_vector(dloss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
     RUN(stream, cross_entropy_grad, dlogits, dloss, logits, lse, targets);
+}
+
+void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+{
+    CS_ASSERT(is_compute(logits) && is_targets(targets, logits));
+    CS_ASSERT(is_vector(hits, CS_F32, cs_rows(logits)));
+    RUN(stream, hits, hits, logits, targets);
 }
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)

@@ -1,11 +1,12 @@
 /* ops.h - every operation: formula, shapes, types. (public, for models)
  *
  * Legend: N rows, C columns, K and M the two widths of a weight, B samples, T positions, H heads, D = C/H.
- * "c" is the pass's compute dtype: CS_F32, CS_BF16 or CS_F16. Arithmetic and sums are fp32 whatever is
- * stored; what is stored in 16 bits is rounded once, to nearest even. Weight gradients are fp32 and are
- * added to. Results depend on shapes, values and the device's thread count, never on timing. Outputs may not
- * overlap inputs unless it says so. Shapes and types are checked here (CS_ASSERT); kernels trust.
- * cs_tensors with data NULL are absent where "or absent" says so. */
+ * "c" is CS_F32, CS_BF16 or CS_F16: matrix products, attention, embedding and losses want one type for all their "c";
+ * norms, GELU, sums and dropout take each tensor in a type of its own. Arithmetic and sums are fp32 whatever is stored;
+ * what is stored in 16 bits is rounded once, to nearest even. Weight gradients are fp32 and are added to. Results
+ * depend on shapes, values and the device's thread count, never on timing. Outputs may not overlap inputs unless it
+ * says so. Shapes and types are checked here (CS_ASSERT); kernels trust. cs_tensors with data NULL are absent where
+ * "or absent" says so. */
 #ifndef CS_DEVICE_OPS_H
 #define CS_DEVICE_OPS_H
 
@@ -33,9 +34,22 @@ void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight);
 
+/* RMSNorm (Zhang & Sennrich 2019) of a run of heads, D columns each from column `first` on: y = x * rstd * weight, where
+ * rstd = 1/sqrt(mean of the head's x^2 + epsilon). x, y (N, W) c; weight (D) c; stats (N, heads) f32: rstd. Columns of
+ * other heads are not touched. A row as a whole is one head of D = W. */
+void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+               float epsilon);
+/* dx c, its other columns not touched; dweight (D) f32 is added to. dx may be dy. */
+void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                    cs_tensor weight, int64_t first);
+
 /* GELU, tanh form (Hendrycks & Gimpel 2016; "gelu_new"). y may be x; dx may be dy. */
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
+
+/* SwiGLU (Shazeer 2020): y (N, C) c = silu(gate) * up, x (N, 2C) c: gate | up; silu(x) = x / (1 + e^-x). */
+void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x);
+void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
 /* y = a + b. y may be a or b. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
@@ -56,13 +70,41 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
 /* y = a + dropout(b), in one walk. y may be a or b. */
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 
-/* Causal self-attention over B sequences of T rows. qkv (B*T, 3C) c: q | k | v, head h at columns h*D of each. y
- * (B*T, C) c; lse (B*H, T) f32: log of the softmax's denominator. Scores are scaled by 1/sqrt(D). Dropout falls on
- * the probabilities: element (h*T + i)*T + j of the sample. */
-void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, int64_t heads, cs_dropout dropout);
-/* dqkv (B*T, 3C) c, whole. */
+/* Heads of an attention, D wide each. Query head h reads key and value head h / (queries / keys): with fewer keys than
+ * queries that is grouped-query attention (Ainslie et al. 2023). keys divides queries. */
+typedef struct {
+    int64_t queries, keys;
+    int64_t window; /* a row sees itself and the window - 1 rows before it; 0: all before it */
+} cs_heads;
+
+/* Causal self-attention over B sequences of T rows. qkv (B*T, (queries + 2 keys) D) c: q | k | v, head h at columns h*D
+ * of each. y (B*T, queries D) c; lse (B*queries, T) f32: log of the softmax's denominator. Scores are scaled by
+ * 1/sqrt(D). Dropout falls on the probabilities: element (h*T + i)*T + j of the sample. */
+void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
+/* dqkv c, as qkv, whole. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
-                          int64_t heads, cs_dropout dropout);
+                          cs_heads heads, cs_dropout dropout);
+
+/* Rotary positions (Su et al. 2021), in place, in Hugging Face's order: with D = width, element i of [0, D/2) of a head
+ * and element i + D/2 are a pair, turned by the angle position * frequency[i] and scaled by `factor`. */
+enum { CS_ROPE_WIDTH = 512 };
+typedef struct {
+    int64_t width; /* D: even, at most CS_ROPE_WIDTH */
+    float   factor;
+    float   frequency[CS_ROPE_WIDTH / 2];
+} cs_rope;
+typedef struct {
+    int64_t heads;  /* how many are turned, from column 0 on    */
+    int64_t length; /* T: row r is at position first + r % T    */
+    int64_t first;
+} cs_rope_rows;
+void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows);
+void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows); /* in place: turned back */
+
+/* Attention of T new positions of one sequence, after the `start` that a cache knows. qkv (T, (queries + 2 keys) D) c and
+ * y (T, queries D) c as above; keys, values (>= start + T, keys D) c: rows [start, start + T) are set from qkv. */
+void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
+                            cs_heads heads, int64_t start);
 
 /* y (B*T, C) c = table[token] + positions[t]; tokens (B, T) i32 in [0, V), table (V, C) c, positions (>= T, C) c or
  * absent. */
@@ -76,6 +118,9 @@ void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor lse, cs_te
 /* dlogits = (softmax - onehot(target)) * dloss[row], 0 where target < 0. dlogits may be logits. */
 void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
                               cs_tensor targets);
+
+/* hits (N, 1) f32 = 1 where the target is the first of the largest logits, else 0; logits and targets as above. */
+void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets);
 
 /* loss (N, 1) f32 = mean over columns of (y - target)^2; y (N, C) c, target (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);

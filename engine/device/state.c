@@ -2,11 +2,11 @@
 #include "device/table.h"
 #include "base/must.h"
 
-void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, const float *g, int64_t count, double unscale)
+void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
-    CS_ASSERT(count >= 0 && count % 64 == 0);
+    CS_ASSERT(g.dtype <= CS_F16 && lead >= 0 && lead < 64);
     if (stream->device->table->sum_squares)
-        stream->device->table->sum_squares(stream->device, sum, g, count, unscale);
+        stream->device->table->sum_squares(stream->device, sum, g, lead, unscale);
 }
 
 void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
@@ -16,11 +16,18 @@ void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t
         stream->device->table->sum(stream->device, sum, values, count);
 }
 
-void cs_state_add(cs_stream *stream, float *into, const float *from, int64_t count)
+void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
 {
-    CS_ASSERT(count >= 0);
-    if (stream->device->table->sum_into)
-        stream->device->table->sum_into(stream->device, into, from, count);
+    CS_ASSERT(into.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(into) == cs_count(from));
+    if (stream->device->table->add)
+        stream->device->table->add(stream->device, into, into, from);
+}
+
+void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
+{
+    CS_ASSERT(to.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(to) == cs_count(from));
+    if (stream->device->table->convert)
+        stream->device->table->convert(stream->device, to, from, factor);
 }
 
 void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span)
@@ -31,6 +38,14 @@ void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper 
         CS_ASSERT(span.slots[slot] || span.count == 0);
     if (stream->device->table->update)
         stream->device->table->update(stream->device, optimizer, hyper, &span);
+}
+
+void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
+                            const cs_state_narrow *state)
+{
+    CS_ASSERT(cs_count(state->master) == cs_count(state->gradient));
+    if (stream->device->table->update_narrow)
+        stream->device->table->update_narrow(stream->device, optimizer, hyper, state);
 }
 
 void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)

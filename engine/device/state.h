@@ -6,28 +6,43 @@
 #include "base/exact.h"
 #include "optim/optim.h"
 
-/* sum += the squares of g[0..count), each times unscale^2, exactly in the sense of exact.h: squares of 64
- * elements at a time are added in double in a fixed order and then added exactly. count is a multiple of 64, so the
- * same bits come out however a flat buffer is cut into parts. Non-finite elements are counted in sum->nonfinite. */
-void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, const float *g, int64_t count, double unscale);
+/* sum += the squares of g's elements (any float type), each times unscale^2, exactly in the sense of exact.h: squares of
+ * 64 elements at a time are added in double in a fixed order and then added exactly. g begins `lead` elements behind
+ * the begin of a 64, and where it is cut, that is at such a begin: so the same bits come out however a flat buffer is
+ * cut into parts. Non-finite elements are counted in sum->nonfinite. */
+void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 
 /* sum += values[0..count), each exactly. */
 void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
 
-/* into[i] += from[i] (fp32). */
-void cs_state_add(cs_stream *stream, float *into, const float *from, int64_t count);
+/* into[i] += from[i], in fp32 and rounded once; any float types. */
+void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
 
-/* One walk of the optimizer's rule over [0, count): master (fp32), gradient g (fp32, times hyper.grad_scale), slots (fp32),
- * and where `publish` is not NULL the new value in `dtype`. */
+/* to[i] = from[i] * factor, in fp32 and rounded once; any float types. The two may share memory that begins at one
+ * place: a row is narrowed, or widened, where it lies. */
+void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
+
+/* One walk of the optimizer's rule over [0, count): master (fp32), gradient g (fp32, times hyper.grad_scale), slots
+ * (fp32), and where `publish` is not NULL the new value in `dtype`. A rule that returns a direction puts it in the
+ * gradient's place, and leaves the master. */
 typedef struct {
     float       *master;
-    const float *gradient;
+    float       *gradient;
     float       *slots[CS_OPTIM_SLOTS];
     void        *publish;
     cs_dtype     dtype;
     int64_t      count;
 } cs_state_span;
 void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span);
+
+/* The same walk over state kept in other types: a run of elements at a time is widened, updated by cs_state_update in
+ * fp32, and rounded to nearest even. For rules that see one element. */
+typedef struct {
+    cs_tensor master, gradient, slots[CS_OPTIM_SLOTS];
+    cs_tensor publish; /* or absent */
+} cs_state_narrow;
+void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
+                            const cs_state_narrow *state);
 
 /* First values: out[i] (fp32) for element from + i of the parameter with this key: 0, 1, std * normal, or uniform. */
 void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);

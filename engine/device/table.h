@@ -21,9 +21,24 @@ typedef struct {
 /* Heads of an attention; the tensors are ops.h's. */
 typedef struct {
     cs_tensor  y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
-    int64_t    heads;
+    cs_heads   heads;
     cs_dropout dropout;
 } cs_attention;
+
+/* Rotary positions: x is turned, or turned back. */
+typedef struct {
+    cs_tensor      x;
+    const cs_rope *rope;
+    cs_rope_rows   rows;
+    float          sign; /* 1, or -1: back */
+} cs_turn;
+
+/* New positions of one sequence against a cache; the tensors are ops.h's. */
+typedef struct {
+    cs_tensor y, qkv, keys, values;
+    cs_heads  heads;
+    int64_t   start;
+} cs_extension;
 
 typedef struct {
     const char *kind;
@@ -44,26 +59,37 @@ typedef struct {
                  float epsilon);
     void (*norm_grad)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                       cs_tensor stats, cs_tensor weight);
+    void (*rms)(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+                float epsilon);
+    void (*rms_grad)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                     cs_tensor weight, int64_t first);
+    void (*rope)(cs_device *device, const cs_turn *turn);
     void (*gelu)(cs_device *device, cs_tensor y, cs_tensor x);
     void (*gelu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
+    void (*swiglu)(cs_device *device, cs_tensor y, cs_tensor x);
+    void (*swiglu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
     void (*add)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b);
     void (*add_dropout)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout); /* a absent: 0 */
     void (*attention)(cs_device *device, const cs_attention *attention);
     void (*attention_grad)(cs_device *device, const cs_attention *attention);
+    void (*extend)(cs_device *device, const cs_extension *extension);
     void (*embed)(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
     void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
     void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
     void (*cross_entropy_grad)(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
                                cs_tensor targets);
+    void (*hits)(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets);
     void (*squared_error)(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
     void (*squared_error_grad)(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
     void (*cast)(cs_device *device, cs_tensor y, cs_tensor x);
     void (*fill)(cs_device *device, cs_tensor y, float value);
 
-    void (*sum_squares)(cs_device *device, cs_exact *sum, const float *g, int64_t count, double unscale);
+    void (*sum_squares)(cs_device *device, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
     void (*sum)(cs_device *device, cs_exact *sum, const float *values, int64_t count);
-    void (*sum_into)(cs_device *device, float *into, const float *from, int64_t count);
+    void (*convert)(cs_device *device, cs_tensor to, cs_tensor from, float factor);
     void (*update)(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+    void (*update_narrow)(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper,
+                          const cs_state_narrow *state);
     void (*init)(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 } cs_device_table;
 

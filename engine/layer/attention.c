@@ -1,4 +1,4 @@
-/* attention.c - causal self-attention with its projections. */
+/* attention.c - causal self-attention: projections, norms of q and k, rotary positions. */
 #include "layer/layer.h"
 
 #include <stdio.h>
@@ -10,16 +10,97 @@ void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *na
     cs_linear_declare(&attention->qkv, unit, full, sizes->width, 3 * sizes->width, sizes->init, CS_IN_OUT, CS_BIAS);
     snprintf(full, sizeof full, "%s.c_proj", name);
     cs_linear_declare(&attention->out, unit, full, sizes->width, sizes->width, sizes->out_init, CS_IN_OUT, CS_BIAS);
-    attention->heads = sizes->heads;
+    attention->heads = (cs_heads){ sizes->heads, sizes->heads, 0 };
+    attention->width = sizes->width / sizes->heads;
     attention->rate  = sizes->dropout;
     attention->place = cs_residual_place(unit, name);
+}
+
+static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part, int64_t width)
+{
+    char full[128];
+    snprintf(full, sizeof full, "%s.%s.weight", name, part);
+    cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
+    weight->norm     = true;
+    return weight;
+}
+
+void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
+                                const cs_attention_parts *parts)
+{
+    int64_t        queries = parts->heads.queries * parts->head, keys = parts->heads.keys * parts->head;
+    cs_linear_part qkv[] = { { "q_proj", queries }, { "k_proj", keys }, { "v_proj", keys } };
+    char           full[128];
+    cs_linear_declare_parts(&attention->qkv, unit, name, parts->width, qkv, 3, parts->init, parts->bias);
+    snprintf(full, sizeof full, "%s.o_proj", name);
+    cs_linear_declare(&attention->out, unit, full, queries, parts->width, parts->init, CS_OUT_IN, parts->out_bias);
+    if (parts->normed) {
+        attention->q_norm = declare_norm(unit, name, "q_norm", parts->head);
+        attention->k_norm = declare_norm(unit, name, "k_norm", parts->head);
+    }
+    cs_rope_open(&attention->rope, parts->rope);
+    attention->heads   = parts->heads;
+    attention->width   = parts->head;
+    attention->epsilon = parts->epsilon;
+    attention->rate    = parts->dropout;
+    attention->place   = cs_residual_place(unit, name);
+}
+
+/* Norms of the heads of q and k; v as it is. */
+static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
+{
+    cs_stream *stream  = cs_pass_stream(pass);
+    cs_tensor  y       = cs_pass_like(pass, qkv);
+    cs_tensor  q_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.queries);
+    cs_tensor  k_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.keys);
+    int64_t    keys    = attention->heads.queries * attention->width;
+    cs_op_cast(stream, y, qkv);
+    cs_op_rms(stream, y, q_stats, qkv, attention->q_norm->value, 0, attention->epsilon);
+    cs_op_rms(stream, y, k_stats, qkv, attention->k_norm->value, keys, attention->epsilon);
+    cs_pass_keep(pass, qkv);
+    cs_pass_keep(pass, q_stats);
+    cs_pass_keep(pass, k_stats);
+    return y;
+}
+
+static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dqkv)
+{
+    cs_stream *stream  = cs_pass_stream(pass);
+    cs_tensor  k_stats = cs_pass_take(pass);
+    cs_tensor  q_stats = cs_pass_take(pass);
+    cs_tensor  qkv     = cs_pass_take(pass);
+    int64_t    keys    = attention->heads.queries * attention->width;
+    cs_op_rms_grad(stream, dqkv, attention->k_norm->grad, dqkv, qkv, k_stats, attention->k_norm->value, keys);
+    cs_op_rms_grad(stream, dqkv, attention->q_norm->grad, dqkv, qkv, q_stats, attention->q_norm->value, 0);
+}
+
+static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass)
+{
+    return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass),
+                           cs_pass_start(pass) };
+}
+
+/* Where a context goes on: against the keys and values of all its positions. */
+static bool extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
+{
+    int64_t   shared = attention->heads.keys * attention->width;
+    cs_tensor keys   = cs_pass_cache(pass, qkv.dtype, shared), values = cs_pass_cache(pass, qkv.dtype, shared);
+    if (keys.data)
+        cs_op_attention_extend(cs_pass_stream(pass), y, qkv, keys, values, attention->heads, cs_pass_start(pass));
+    return keys.data;
 }
 
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
 {
     cs_tensor qkv = cs_linear_forward(&attention->qkv, pass, x);
-    cs_tensor y   = cs_pass_like(pass, x);
-    cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads, cs_pass_length(pass));
+    cs_tensor y   = cs_pass_make(pass, qkv.dtype, cs_rows(x), attention->heads.queries * attention->width);
+    cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
+    if (attention->q_norm)
+        qkv = norm_heads(attention, pass, qkv);
+    if (attention->rope.width)
+        cs_op_rope(cs_pass_stream(pass), qkv, &attention->rope, rows_of(attention, pass));
+    if (extend(attention, pass, y, qkv))
+        return cs_linear_forward(&attention->out, pass, y);
     cs_op_attention(cs_pass_stream(pass), y, lse, qkv, attention->heads,
                     cs_residual_dropout(pass, attention->rate, attention->place));
     cs_pass_keep(pass, qkv);
@@ -37,5 +118,9 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor dqkv = cs_pass_like(pass, qkv);
     cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, attention->heads,
                          cs_residual_dropout(pass, attention->rate, attention->place));
+    if (attention->rope.width)
+        cs_op_rope_grad(cs_pass_stream(pass), dqkv, &attention->rope, rows_of(attention, pass));
+    if (attention->q_norm)
+        norm_heads_backward(attention, pass, dqkv);
     return cs_linear_backward(&attention->qkv, pass, dqkv);
 }

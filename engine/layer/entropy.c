@@ -5,6 +5,8 @@ void cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss)
 {
     cs_tensor lse = cs_pass_like(pass, loss);
     cs_op_cross_entropy(cs_pass_stream(pass), loss, lse, logits, cs_pass_targets(pass));
+    if (cs_pass_hits(pass).data)
+        cs_op_hits(cs_pass_stream(pass), cs_pass_hits(pass), logits, cs_pass_targets(pass));
     cs_pass_keep(pass, logits);
     cs_pass_keep(pass, lse);
 }

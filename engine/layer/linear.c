@@ -18,31 +18,80 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
     linear->bias = cs_unit_param(unit, full, outputs, 0, (cs_init){ CS_ZEROS, 0 });
 }
 
+/* Parameters declared one after the other lie one behind the other, so that the parts' weights are one matrix, and
+ * their biases one vector. */
+void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
+                             const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias)
+{
+    char full[128];
+    linear->layout = CS_OUT_IN;
+    for (int i = 0; i < count; i++) {
+        snprintf(full, sizeof full, "%s.%s.weight", name, parts[i].name);
+        cs_param *weight = cs_unit_param(unit, full, parts[i].outputs, inputs, init);
+        linear->weight   = i == 0 ? weight : linear->weight;
+        linear->outputs += parts[i].outputs;
+    }
+    for (int i = 0; i < count && with_bias == CS_BIAS; i++) {
+        snprintf(full, sizeof full, "%s.%s.bias", name, parts[i].name);
+        cs_param *bias = cs_unit_param(unit, full, parts[i].outputs, 0, (cs_init){ CS_ZEROS, 0 });
+        linear->bias   = i == 0 ? bias : linear->bias;
+    }
+}
+
+/* From the first part's tensor all of them. */
+static cs_tensor whole_weight(const cs_linear *linear, cs_tensor first)
+{
+    return linear->layout == CS_IN_OUT ? first
+                                       : cs_matrix(first.data, first.dtype, linear->outputs, cs_columns(first));
+}
+
+static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
+{
+    return cs_vector(first.data, first.dtype, linear->outputs);
+}
+
+/* As matrix products take it: itself, or a rounded copy. */
+static cs_tensor as_factor(cs_pass *pass, cs_tensor x)
+{
+    cs_tensor copy = x;
+    copy.dtype     = cs_pass_products(pass);
+    if (!x.data || x.dtype == copy.dtype)
+        return x;
+    copy = cs_pass_like(pass, copy);
+    cs_op_cast(cs_pass_stream(pass), copy, x);
+    return copy;
+}
+
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor y = cs_pass_make(pass, cs_pass_dtype(pass), cs_rows(x), linear->outputs);
-    cs_op_matmul(cs_pass_stream(pass), y, x, linear->weight->value,
-                 linear->bias ? linear->bias->value : (cs_tensor){ 0 }, linear->layout);
+    x           = as_factor(pass, x);
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
+    cs_op_matmul(cs_pass_stream(pass), y, x, as_factor(pass, whole_weight(linear, linear->weight->value)),
+                 linear->bias ? as_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 },
+                 linear->layout);
     cs_pass_keep(pass, x);
     return y;
 }
 
 static void grow_weights(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
 {
-    cs_op_matmul_grad_weight(cs_pass_stream(pass), linear->weight->grad,
-                             linear->bias ? linear->bias->grad : (cs_tensor){ 0 }, x, dy, linear->layout);
+    cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, linear->weight->grad),
+                             linear->bias ? whole_bias(linear, linear->bias->grad) : (cs_tensor){ 0 }, x, dy,
+                             linear->layout);
 }
 
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor x  = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
+    dy           = as_factor(pass, dy);
     grow_weights(linear, pass, x, dy);
-    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, linear->weight->value, linear->layout);
+    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy,
+                            as_factor(pass, whole_weight(linear, linear->weight->value)), linear->layout);
     return dx;
 }
 
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    grow_weights(linear, pass, cs_pass_take(pass), dy);
+    grow_weights(linear, pass, cs_pass_take(pass), as_factor(pass, dy));
 }

@@ -9,13 +9,14 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
     snprintf(full, sizeof full, "%s.weight", name);
     norm->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
     snprintf(full, sizeof full, "%s.bias", name);
-    norm->bias    = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
-    norm->epsilon = epsilon;
+    norm->bias         = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
+    norm->weight->norm = norm->bias->norm = true;
+    norm->epsilon                         = epsilon;
 }
 
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor y     = cs_pass_like(pass, x);
+    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), cs_columns(x));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x), 2);
     cs_op_norm(cs_pass_stream(pass), y, stats, x, norm->weight->value, norm->bias->value, norm->epsilon);
     cs_pass_keep(pass, x);

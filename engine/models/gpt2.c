@@ -172,13 +172,13 @@ static const cs_kind embed_kind = { "gpt2 embedding", embed_declare, embed_forwa
 static const cs_kind block_kind = { "gpt2 block", block_declare, block_forward, block_backward, NULL };
 static const cs_kind head_kind  = { "gpt2 head", head_declare, head_forward, head_backward, head_predict };
 
-static cs_status build(cs_model **model, cs_model_facts *facts, const void *settings, cs_json *doc, const char *path)
+static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
 {
-    const gpt2_sizes *s = settings;
+    const gpt2_sizes *s = input->settings;
     if (s->width % s->heads != 0) {
-        cs_json_fault(doc, path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width,
+        cs_json_fault(input->doc, input->path, "n_embd %lld is not a multiple of n_head %lld", (long long)s->width,
                       (long long)s->heads);
-        return cs_json_verdict(doc);
+        return cs_json_verdict(input->doc);
     }
     cs_status status = cs_model_new(model, s->width);
     if (status != CS_OK)
@@ -190,7 +190,7 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const void *sett
         cs_model_add(*model, &block_kind, name, s);
     }
     cs_model_add(*model, &head_kind, "", &(head_sizes){ s, embed });
-    *facts = (cs_model_facts){ s->positions, s->vocabulary, NULL, NULL };
+    *facts = (cs_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
     if (s->tied) {
         facts->alias    = "lm_head.weight";
         facts->alias_of = "transformer.wte.weight";
@@ -198,4 +198,4 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const void *sett
     return CS_OK;
 }
 
-const cs_family cs_family_gpt2 = { "gpt2", CS_KEYS(keys), sizeof(gpt2_sizes), build };
+const cs_family cs_family_gpt2 = { "gpt2", "GPT2LMHeadModel", CS_KEYS(keys), sizeof(gpt2_sizes), build };

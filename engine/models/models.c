@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const cs_family *const families[] = { &cs_family_gpt2 };
+static const cs_family *const families[] = {
+    &cs_family_gpt2, &cs_family_llama, &cs_family_mistral, &cs_family_qwen2, &cs_family_qwen3,
+};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static const cs_family *find(const char *type)
@@ -24,7 +26,8 @@ cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, 
     const cs_family *family = type ? find(type) : NULL;
     if (!family) {
         if (type)
-            cs_json_fault(doc, path, "model_type \"%s\" is not built in; there is: gpt2", type);
+            cs_json_fault(doc, path, "model_type \"%s\" is not built in; there are: gpt2, llama, mistral, qwen2, qwen3",
+                          type);
         else
             cs_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
         return cs_json_verdict(doc);
@@ -35,7 +38,8 @@ cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, 
     cs_keys_fill(doc, config, path, settings, family->keys, family->key_count);
     cs_status status = cs_json_verdict(doc);
     if (status == CS_OK)
-        status = family->build(model, facts, settings, doc, path);
+        status = family->build(model, facts, &(cs_family_input){ settings, config, doc, path });
+    facts->architecture = family->architecture;
     free(settings);
     return status;
 }

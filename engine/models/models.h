@@ -6,10 +6,11 @@
 
 /* What the engine must know of a model beside its units. */
 typedef struct {
-    int64_t     positions;  /* longest sequence                                                   */
-    int64_t     vocabulary; /* tokens are below it                                                */
-    const char *alias;      /* another name of parameter alias_of (a tied head), or NULL: none    */
+    int64_t     positions;    /* longest sequence                                                */
+    int64_t     vocabulary;   /* tokens are below it                                             */
+    const char *alias;        /* another name of parameter alias_of (a tied head), or NULL: none */
     const char *alias_of;
+    const char *architecture; /* transformers' class for it, "LlamaForCausalLM"                    */
 } cs_model_facts;
 
 /* Builds the model a Hugging Face config.json names. `path` is where the object stands in doc, for messages ("cspeed.model"; "" for a

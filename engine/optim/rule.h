@@ -12,14 +12,15 @@
 
 /* Of one parameter group at step t. */
 typedef struct {
-    float rate;         /* learning rate                                              */
-    float beta1, beta2; /* Adam's; beta1 is SGD's momentum, beta2 its dampening       */
-    float rest1, rest2; /* 1 - beta1, 1 - beta2: rounded once, as PyTorch does        */
+    float rate;         /* learning rate                                                               */
+    float beta1, beta2; /* Adam's; beta1 is SGD's and Muon's momentum, beta2 SGD's dampening           */
+    float rest1, rest2; /* 1 - beta1, 1 - beta2: rounded once, as PyTorch does                         */
     float epsilon, decay;
-    float fix1, fix2; /* bias corrections 1 / (1 - beta^t), made once a step        */
-    float grad_scale; /* unscale, average and clip in one factor on the gradient    */
+    float fix1, fix2; /* bias corrections 1 / (1 - beta^t), made once a step; LAMB's one factor is fix1 */
+    float grad_scale; /* unscale, average and clip in one factor on the gradient                        */
     int   nesterov;
-    int   first; /* the optimizer's first step                                 */
+    int   first;       /* the optimizer's first step          */
+    int   inside_root; /* epsilon stands under LAMB's root    */
 } cs_hyper;
 
 #endif

@@ -49,7 +49,7 @@ static void raise(cs_scaler *scaler, const cs_scaler_settings *settings)
     if (settings->consecutive_hysteresis || whole)
         scaler->hysteresis = settings->hysteresis;
     if (whole)
-        scaler->scale = fmin(scaler->scale * 2, MOST_SCALE);
+        scaler->scale = fmin(scaler->scale * 2, settings->max_loss_scale > 0 ? settings->max_loss_scale : MOST_SCALE);
 }
 
 cs_status cs_scaler_judge(cs_scaler *scaler, const cs_scaler_settings *settings, bool overflow, const char **said)

@@ -11,6 +11,7 @@ typedef struct {
     int64_t initial_scale_power, loss_scale_window, hysteresis;
     bool    consecutive_hysteresis;
     double  min_loss_scale;
+    double  max_loss_scale; /* 0: as far as a float goes */
 } cs_scaler_settings;
 
 typedef struct {

@@ -58,6 +58,8 @@ void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info)
     CS_ASSERT(pass->live_count == 0);
     CS_ASSERT(pass->kept_count == 0);
     pass->info = *info;
+    if (info->cache)
+        cs_cache_rewind(info->cache);
 }
 
 void cs_pass_end(cs_pass *pass)
@@ -212,6 +214,11 @@ cs_dtype cs_pass_dtype(cs_pass *pass)
     return pass->shape.dtype;
 }
 
+cs_dtype cs_pass_products(cs_pass *pass)
+{
+    return pass->shape.products;
+}
+
 int64_t cs_pass_batch(cs_pass *pass)
 {
     return pass->info.batch;
@@ -220,6 +227,21 @@ int64_t cs_pass_batch(cs_pass *pass)
 int64_t cs_pass_length(cs_pass *pass)
 {
     return pass->info.length;
+}
+
+int64_t cs_pass_start(cs_pass *pass)
+{
+    return pass->info.start;
+}
+
+cs_tensor cs_pass_hits(cs_pass *pass)
+{
+    return pass->info.hits;
+}
+
+cs_tensor cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns)
+{
+    return pass->info.cache ? cs_cache_next(pass->info.cache, dtype, columns) : (cs_tensor){ 0 };
 }
 
 bool cs_pass_measuring(cs_pass *pass)

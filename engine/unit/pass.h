@@ -8,10 +8,12 @@
 
 #include "base/status.h"
 #include "device/device.h"
+#include "unit/cache.h"
 
 typedef struct {
     cs_device *device;
-    cs_dtype   dtype;       /* of activations                                   */
+    cs_dtype   dtype;       /* of what flows between units                      */
+    cs_dtype   products;    /* of what matrix products take and give            */
     void      *block;       /* block_bytes of device memory; NULL: measure only */
     size_t     block_bytes;
 } cs_pass_shape;
@@ -27,6 +29,9 @@ typedef struct {
     int64_t         batch, length;
     cs_tensor       targets;
     const uint64_t *keys;
+    int64_t         start; /* position of each sample's first row */
+    cs_tensor       hits;  /* (rows, 1) f32 for cs_pass_hits; absent: not wanted */
+    cs_cache       *cache; /* of the `start` positions before; NULL: none */
 } cs_pass_batch_info;
 void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info);
 void cs_pass_end(cs_pass *pass); /* asserts that nothing is left */

@@ -16,6 +16,7 @@ typedef struct {
     cs_param param; /* first, so that the public pointer is this one */
     char    *full_name;
     int64_t  offset, count;
+    int      group; /* of the optimizer's parameter groups: zero/ sets it */
 } cs_unit_entry;
 
 /* A parameter seen in another unit. */

@@ -5,9 +5,13 @@
  *  whole    compute dtype, all elements   always if params REPLICATED, else while in use (from the pool)
  *  part     compute dtype, my elements    always if params SHARDED (else my slice of whole)
  *  grad     fp32, all elements            in backward (from the pool); always, and the same as sum, if grads REPLICATED
- *  sum      fp32, my elements             of what was reduced, between steps
- *  master   fp32, mine by the optimizer's place, always; is part (or whole) itself when computing in fp32
- *  slots    fp32, as master, 0-2 of them
+ *                                         and sums are fp32
+ *  sum      my elements                   of what was reduced, between steps; all elements if grads REPLICATED
+ *  master   mine by the optimizer's place, always; is part (or whole) itself where it is of their type
+ *  slots    as master, as many as the optimizer has; each holds only parameters whose optimizer has it
+ *  norms    fp32, all elements of norms   always, where a 16-bit model keeps norms in fp32
+ *
+ * Sums, masters and slots are fp32 unless the precision says otherwise (optim/precision.h has the row of types).
  *
  * What each place makes of each verb:
  *
@@ -27,7 +31,8 @@
 #include "comm/comm.h"
 #include "device/ops.h"
 #include "device/state.h"
-#include "optim/optim.h"
+#include "optim/groups.h"
+#include "optim/precision.h"
 #include "unit/unit.h"
 
 enum { CS_ZERO_ALIGN = 64 };
@@ -43,8 +48,10 @@ extern const cs_stage cs_stages[4];
 /* What all shards of an engine share. */
 typedef struct {
     cs_stage     stage;
-    cs_dtype     dtype; /* of whole and part */
-    cs_optimizer optimizer;
+    cs_precision precision;
+    float        before; /* gradients are multiplied by this before they travel */
+    cs_optimizer optimizer; /* optimizer.type, with the most slots that a parameter has */
+    const cs_groups *groups;
     cs_comm     *comm;
     cs_device   *device;
     int          rank, world;
@@ -55,6 +62,10 @@ typedef struct {
 cs_range cs_stage_part(const cs_zero *zero, int64_t padded);                  /* this rank's elements of a row        */
 int64_t  cs_stage_padded(const cs_zero *zero, int64_t length);                /* a row's length with padding          */
 int64_t  cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded); /* elements a rank holds under `place`  */
+/* Elements of the unit's row in `range` that have this slot: all but those of parameters whose optimizer lacks it. */
+int64_t  cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot);
+bool     cs_stage_one_copy(const cs_zero *zero);                              /* masters are the values themselves    */
+int64_t  cs_stage_norms(const cs_zero *zero, const cs_unit *unit);            /* elements kept in fp32 beside a 16-bit row */
 
 /* ---- pool.c: full-size rows that units take turns in ----
  * Rows are of the padded length of the unit that asks: units of one length share, a length used once has a row of its own. Before
@@ -91,8 +102,18 @@ void cs_shard_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of
 void cs_shard_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                         */
 
 void cs_shard_sum_squares(cs_shard *shard, cs_exact *sum, double unscale); /* of this rank's part of the reduced gradient */
-void cs_shard_update(cs_shard *shard, cs_hyper hyper);                     /* decay falls on params that ask for it       */
 void cs_shard_publish(cs_shard *shard);                                    /* new values reach the copies that compute    */
+
+/* The means of an update; update.c puts them together. entry counts the unit's parameters. */
+const cs_unit *cs_shard_unit(const cs_shard *shard);
+/* The rule over this rank's elements of a parameter. A direction takes the place of the gradient. */
+void cs_shard_move(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper);
+/* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. */
+void cs_shard_norms(cs_shard *shard, int entry, cs_exact sums[2]);
+/* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
+ * each the sum over ranks of what they left in their rows. */
+float *cs_shard_collect(cs_shard *shard);
+void   cs_shard_distribute(cs_shard *shard);
 
 /* First values of this rank's part from (seed, parameter name, element); then cs_shard_spread. */
 void cs_shard_init(cs_shard *shard, uint64_t seed);
@@ -102,15 +123,48 @@ void cs_shard_forget(cs_shard *shard);
 void cs_shard_spread(cs_shard *shard);
 
 /* This rank's part of one parameter, for checkpoints: elements `range` of the parameter; master, slots and reduced gradient begin
- * at its first. */
+ * at its first, in the types that the precision has for them. */
 typedef struct {
     cs_unit_entry *entry;
     cs_range       range;
-    float         *master;
-    float         *gradient;
-    float         *slots[CS_OPTIM_SLOTS];
+    void          *master;
+    void          *gradient;
+    void          *slots[CS_OPTIM_SLOTS];
 } cs_shard_piece;
 int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a parameter; returns how many */
+
+/* ---- assign.c: which group of the optimizer moves which parameter ---- */
+
+/* A glob of cspeed.param_groups that takes no parameter is a fault. */
+cs_status cs_assign_groups(const cs_groups *groups, cs_model *model);
+void      cs_assign_print(const cs_groups *groups, const cs_model *model); /* a line a group */
+
+/* ---- update.c: one step of all parameters ---- */
+
+typedef struct cs_update cs_update;
+
+typedef struct {
+    double  rate; /* the schedule's, for optimizer.params.lr     */
+    int64_t t;    /* this update's number, from 1                */
+    double  grad_scale;
+    bool    cycles; /* betas stand in place of the optimizer's own */
+    double  betas[2];
+} cs_move;
+
+/* Bytes that matrices need while they are worked on; cs_update_open borrows as many. */
+size_t    cs_update_scratch(const cs_groups *groups, const cs_model *model);
+cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+                         void *scratch);
+void      cs_update_close(cs_update *update); /* accepts NULL */
+/* Of this step: hyper-parameters, and the norms that LAMB needs. */
+void cs_update_begin(cs_update *update, const cs_move *move);
+/* The step of the parameters of shard `number`; cs_shard_publish is due after it. Collective, both. */
+void cs_update_take(cs_update *update, int number);
+
+/* ---- muon.c: a matrix made nearly orthogonal ---- */
+
+size_t cs_muon_scratch(int64_t rows, int64_t columns);                             /* bytes */
+void   cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch); /* fp32, in place */
 
 /* ---- plan.c: the memory of a run, before it runs ---- */
 

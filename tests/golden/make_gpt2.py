@@ -181,4 +181,5 @@ def main():
           f"norms {[round(x, 3) for x in double[3].tolist()]}")
 
 
-main()
+if __name__ == "__main__":
+    main()

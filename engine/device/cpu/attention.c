@@ -1,5 +1,5 @@
-/* attention.c - causal attention, one task a head of a sample, BLOCK rows of queries at a time against the keys up
- * to them.
+/* attention.c - causal attention, BLOCK rows of queries at a time against the keys up to them: forward one task a head
+ * of a sample, backward one task a head of keys, whose gradient gathers over the query heads that read it.
  *
  * Forward keeps the log of each softmax's denominator, from which backward makes the probabilities P again. With dP
  * = dy v^T (dropped like P) and delta = the row's dy . y:  dv += P^T dy,  dS = P (dP - delta) / sqrt(D), dq = dS k,
@@ -14,7 +14,9 @@ enum { BLOCK = 64, COPIES_FORWARD = 4, COPIES_BACKWARD = 7 };
 
 typedef struct {
     const cs_attention *given;
-    int64_t             length, width, columns; /* T, D, C */
+    int64_t             length, width; /* T, D */
+    int64_t             columns, wide; /* of y, of qkv */
+    int64_t             group;         /* query heads to one key head */
     float               scale;
     bool                narrow;  /* 16-bit tensors */
     float              *scratch; /* of each thread */
@@ -30,6 +32,8 @@ typedef struct {
     uint64_t     key, place; /* of dropout: the sample's, and where the head begins in it */
     float       *score, *dscore;
     uint16_t    *bits;
+    float       *room;  /* for copies */
+    bool         fresh; /* nothing is in dk and dv yet; the first block to come sees every key */
 } head;
 
 /* ---- a head's matrices ---- */
@@ -56,72 +60,97 @@ static void copy_out(const job *all, cs_tensor to, int64_t row, int64_t column, 
                            all->width);
 }
 
-static void view_in_place(const job *all, head *view, int64_t row, int64_t column)
+/* Where a head's columns begin in qkv. */
+static int64_t column_of_key(const job *all, int64_t which)
+{
+    return (all->given->heads.queries + which) * all->width;
+}
+
+static int64_t column_of_value(const job *all, int64_t which)
+{
+    return column_of_key(all, which) + all->given->heads.keys * all->width;
+}
+
+static float *element_of(cs_tensor x, int64_t row, int64_t column)
+{
+    return (float *)x.data + row * cs_columns(x) + column;
+}
+
+/* Key head `which` of the sample whose first row is `row`. */
+static void view_keys(const job *all, head *view, int64_t row, int64_t which)
 {
     const cs_attention *given = all->given;
-    int64_t             C     = all->columns;
-    const float        *qkv   = (const float *)given->qkv.data + row * 3 * C + column;
-    view->wide = 3 * C;
-    view->slim = C;
-    view->q    = qkv;
-    view->k    = qkv + C;
-    view->v    = qkv + 2 * C;
-    view->y    = (float *)given->y.data + row * C + column;
+    int64_t             key = column_of_key(all, which), value = column_of_value(all, which);
+    int64_t             size = all->length * all->width;
+    if (all->narrow) {
+        view->k  = copy_in(all, view->room, given->qkv, row, key);
+        view->v  = copy_in(all, view->room + size, given->qkv, row, value);
+        view->dk = view->room + 5 * size;
+        view->dv = view->room + 6 * size;
+        return;
+    }
+    view->k = element_of(given->qkv, row, key);
+    view->v = element_of(given->qkv, row, value);
     if (given->dqkv.data) {
-        view->dy = (const float *)given->dy.data + row * C + column;
-        view->dq = (float *)given->dqkv.data + row * 3 * C + column;
-        view->dk = view->dq + C;
-        view->dv = view->dq + 2 * C;
+        view->dk = element_of(given->dqkv, row, key);
+        view->dv = element_of(given->dqkv, row, value);
     }
 }
 
-static void view_copies(const job *all, head *view, int64_t row, int64_t column, float *room)
-{
-    const cs_attention *given = all->given;
-    int64_t             C = all->columns, size = all->length * all->width;
-    view->wide = view->slim = all->width;
-    view->q                 = copy_in(all, room, given->qkv, row, column);
-    view->k                 = copy_in(all, room + size, given->qkv, row, column + C);
-    view->v                 = copy_in(all, room + 2 * size, given->qkv, row, column + 2 * C);
-    if (given->dqkv.data) {
-        view->dy = copy_in(all, room + 3 * size, given->dy, row, column);
-        view->dq = room + 4 * size;
-        view->dk = room + 5 * size;
-        view->dv = room + 6 * size;
-        /* y shares dq's room: a block's rows are read for its delta before its dq is written */
-        view->y = copy_in(all, view->dq, given->y, row, column);
-    } else {
-        view->y = room + 3 * size;
-    }
-}
-
-static head view_of(const job *all, int index, int thread)
+static void view_queries(const job *all, head *view, int64_t row, int64_t which)
 {
     const cs_attention *given  = all->given;
-    int64_t             sample = index / given->heads, which = index % given->heads;
-    int64_t             row = sample * all->length, column = which * all->width;
-    float              *room = all->scratch + thread * all->stride;
-    head                view = { .lse = (float *)given->lse.data + index * all->length };
-    if (given->dropout.rate > 0) {
-        view.key   = cs_dropout_key(given->dropout, sample);
-        view.place = (uint64_t)(which * all->length * all->length);
+    int64_t             column = which * all->width, size = all->length * all->width;
+    view->lse = (float *)given->lse.data + (row / all->length * given->heads.queries + which) * all->length;
+    view->place = (uint64_t)(which * all->length * all->length);
+    if (all->narrow) {
+        view->q = copy_in(all, view->room + 2 * size, given->qkv, row, column);
+        view->y = view->room + 3 * size;
+    } else {
+        view->q = element_of(given->qkv, row, column);
+        view->y = element_of(given->y, row, column);
     }
+    if (given->dqkv.data && all->narrow) {
+        view->dy = copy_in(all, view->room + 4 * size, given->dy, row, column);
+        /* y shares dq's room: a block's rows are read for its delta before its dq is written */
+        view->dq = view->y = copy_in(all, view->room + 3 * size, given->y, row, column);
+    } else if (given->dqkv.data) {
+        view->dy = element_of(given->dy, row, column);
+        view->dq = element_of(given->dqkv, row, column);
+    }
+}
+
+/* What the heads of one task share. */
+static head view_of(const job *all, int64_t sample, int thread)
+{
+    float *room = all->scratch + thread * all->stride;
+    head   view = { .wide = all->narrow ? all->width : all->wide, .slim = all->narrow ? all->width : all->columns };
+    if (all->given->dropout.rate > 0)
+        view.key = cs_dropout_key(all->given->dropout, sample);
     view.score  = room;
     view.dscore = room + BLOCK * all->length;
-    room += BLOCK * all->length * (given->dqkv.data ? 2 : 1);
+    room += BLOCK * all->length * (all->given->dqkv.data ? 2 : 1);
     view.bits = (uint16_t *)(void *)room;
-    room += all->length / 2 + 16;
-    if (all->narrow)
-        view_copies(all, &view, row, column, room);
-    else
-        view_in_place(all, &view, row, column);
+    view.room = room + all->length / 2 + 16;
     return view;
 }
 
 /* ---- one block of rows [from, to) against keys [0, to) ---- */
 
-static void softmax_row(float *row, int64_t seen, int64_t whole, float scale, float *lse)
+/* The first row that row i sees. */
+static int64_t first_seen(const job *all, int64_t i)
 {
+    int64_t window = all->given->heads.window;
+    return window && i >= window ? i - window + 1 : 0;
+}
+
+/* Of `whole` scores those of [first, seen) count. */
+static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, float scale, float *lse)
+{
+    memset(row + seen, 0, (size_t)(whole - seen) * sizeof *row);
+    memset(row, 0, (size_t)first * sizeof *row);
+    row += first;
+    seen -= first;
     float max  = cs_elements_max(row, seen) * scale;
     max        = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
     float sum  = cs_elements_exp(row, seen, scale, max);
@@ -129,7 +158,6 @@ static void softmax_row(float *row, int64_t seen, int64_t whole, float scale, fl
     *lse       = max + logf(sum);
     for (int64_t j = 0; j < seen; j++)
         row[j] *= part;
-    memset(row + seen, 0, (size_t)(whole - seen) * sizeof *row);
 }
 
 /* Zeroes what dropout drops of row i, and scales the rest. */
@@ -152,7 +180,7 @@ static void forward_block(const job *all, const head *view, int64_t from, int64_
     cs_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
     for (int64_t i = from; i < to; i++) {
         float *row = view->score + (i - from) * to;
-        softmax_row(row, i + 1, to, all->scale, &view->lse[i]);
+        softmax_row(row, first_seen(all, i), i + 1, to, all->scale, &view->lse[i]);
         if (all->given->dropout.rate > 0)
             drop_row(all, view, row, i, i + 1);
     }
@@ -161,22 +189,27 @@ static void forward_block(const job *all, const head *view, int64_t from, int64_
 
 static void forward_head(void *argument, int index, int thread)
 {
-    const job          *all   = argument;
-    const cs_attention *given = all->given;
-    head                view  = view_of(all, index, thread);
+    const job          *all    = argument;
+    const cs_attention *given  = all->given;
+    int64_t             sample = index / given->heads.queries, which = index % given->heads.queries;
+    int64_t             row  = sample * all->length;
+    head                view = view_of(all, sample, thread);
+    view_keys(all, &view, row, which / all->group);
+    view_queries(all, &view, row, which);
     for (int64_t from = 0; from < all->length; from += BLOCK)
         forward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
     if (all->narrow)
-        copy_out(all, given->y, index / given->heads * all->length, index % given->heads * all->width, view.y);
+        copy_out(all, given->y, row, which * all->width, view.y);
 }
 
 /* score: P again, then dropped P; dscore: dP, then dS. */
 static void softmax_grad_row(const job *all, const head *view, int64_t i, int64_t whole, float *score, float *dscore)
 {
-    int64_t seen  = i + 1;
+    int64_t seen = i + 1, first = first_seen(all, i);
     float   scale = all->scale, lse = view->lse[i], keep = 1 / (1 - all->given->dropout.rate);
     float   delta = cs_elements_dot(view->dy + i * view->slim, view->y + i * view->slim, all->width);
-    for (int64_t j = 0; j < seen; j++)
+    memset(score, 0, (size_t)first * sizeof *score); /* probability 0, and so is its gradient below */
+    for (int64_t j = first; j < seen; j++)
         score[j] = cs_elements_exp_one(score[j] * scale - lse);
     if (all->given->dropout.rate > 0) {
         uint32_t        threshold = cs_dropout_threshold(all->given->dropout);
@@ -194,7 +227,7 @@ static void softmax_grad_row(const job *all, const head *view, int64_t i, int64_
     memset(dscore + seen, 0, (size_t)(whole - seen) * sizeof *dscore);
 }
 
-static void backward_block(const job *all, const head *view, int64_t from, int64_t to)
+static void backward_block(const job *all, head *view, int64_t from, int64_t to)
 {
     int64_t      rows = to - from, D = all->width, wide = view->wide, slim = view->slim;
     const float *q = view->q + from * wide, *dy = view->dy + from * slim;
@@ -203,7 +236,8 @@ static void backward_block(const job *all, const head *view, int64_t from, int64
     cs_panel     queries = { .m = rows, .n = D, .k = to, .lda = to, .ldb = wide, .ldc = wide };
     cs_panel     keys    = { .transpose_a = true, .m = to, .n = D, .k = rows, .lda = to, .ldb = wide, .ldc = wide };
     cs_panel     values  = { .transpose_a = true, .m = to, .n = D, .k = rows, .lda = to, .ldb = slim, .ldc = wide };
-    keys.beta = values.beta = to == all->length ? 0.0f : 1.0f; /* the last block comes first and sees every key */
+    keys.beta = values.beta = view->fresh ? 0.0f : 1.0f;
+    view->fresh             = false;
     cs_matmul_sgemm(&scores, q, view->k, view->score);
     cs_matmul_sgemm(&dscores, dy, view->v, view->dscore);
     for (int64_t i = from; i < to; i++)
@@ -213,39 +247,47 @@ static void backward_block(const job *all, const head *view, int64_t from, int64
     cs_matmul_sgemm(&keys, view->dscore, q, view->dk);
 }
 
-static void backward_head(void *argument, int index, int thread)
+static void backward_group(void *argument, int index, int thread)
 {
-    const job          *all   = argument;
-    const cs_attention *given = all->given;
-    head                view  = view_of(all, index, thread);
-    for (int64_t from = (all->length - 1) / BLOCK * BLOCK; from >= 0; from -= BLOCK)
-        backward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
+    const job          *all    = argument;
+    const cs_attention *given  = all->given;
+    int64_t             sample = index / given->heads.keys, key = index % given->heads.keys;
+    int64_t             row  = sample * all->length;
+    head                view = view_of(all, sample, thread);
+    view_keys(all, &view, row, key);
+    view.fresh = true;
+    for (int64_t which = key * all->group; which < (key + 1) * all->group; which++) {
+        view_queries(all, &view, row, which);
+        for (int64_t from = (all->length - 1) / BLOCK * BLOCK; from >= 0; from -= BLOCK)
+            backward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
+        if (all->narrow)
+            copy_out(all, given->dqkv, row, which * all->width, view.dq);
+    }
     if (all->narrow) {
-        int64_t row = index / given->heads * all->length, column = index % given->heads * all->width;
-        copy_out(all, given->dqkv, row, column, view.dq);
-        copy_out(all, given->dqkv, row, column + all->columns, view.dk);
-        copy_out(all, given->dqkv, row, column + 2 * all->columns, view.dv);
+        copy_out(all, given->dqkv, row, column_of_key(all, key), view.dk);
+        copy_out(all, given->dqkv, row, column_of_value(all, key), view.dv);
     }
 }
 
-static void run(cs_device *device, const cs_attention *given, cs_team_task *task)
+static void run(cs_device *device, const cs_attention *given, int64_t heads, cs_team_task *task)
 {
     job all     = { .given = given, .length = cs_columns(given->lse), .columns = cs_columns(given->y) };
-    all.width   = all.columns / given->heads;
+    all.wide    = cs_columns(given->qkv);
+    all.width   = all.columns / given->heads.queries;
+    all.group   = given->heads.queries / given->heads.keys;
     all.scale   = 1 / sqrtf((float)all.width);
     all.narrow  = given->y.dtype != CS_F32;
     all.stride  = scratch_floats(&all, given->dqkv.data);
-    all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH,
-                                   (size_t)(all.stride * device->threads) * sizeof(float));
-    cs_team_run(cs_cpu_of(device)->team, (int)cs_rows(given->lse), task, &all);
+    all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
+    cs_team_run(cs_cpu_of(device)->team, (int)(cs_rows(given->y) / all.length * heads), task, &all);
 }
 
 void cs_cpu_attention(cs_device *device, const cs_attention *attention)
 {
-    run(device, attention, forward_head);
+    run(device, attention, attention->heads.queries, forward_head);
 }
 
 void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention)
 {
-    run(device, attention, backward_head);
+    run(device, attention, attention->heads.keys, backward_group);
 }

@@ -96,25 +96,36 @@ void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, c
                  float epsilon);
 void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                       cs_tensor stats, cs_tensor weight);
+void cs_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+                float epsilon);
+void cs_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                     cs_tensor weight, int64_t first);
+void cs_cpu_rope(cs_device *device, const cs_turn *turn);
+void cs_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
+void cs_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
 void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
 void cs_cpu_add(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b);
 void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 void cs_cpu_attention(cs_device *device, const cs_attention *attention);
 void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention);
+void cs_cpu_extend(cs_device *device, const cs_extension *extension);
 void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
 void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
 void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
 void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
                                cs_tensor targets);
+void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets);
 void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
-void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, const float *g, int64_t count, double unscale);
+void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void cs_cpu_sum(cs_device *device, cs_exact *sum, const float *values, int64_t count);
-void cs_cpu_sum_into(cs_device *device, float *into, const float *from, int64_t count);
+void cs_cpu_convert(cs_device *device, cs_tensor to, cs_tensor from, float factor);
 void cs_cpu_update(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+void cs_cpu_update_narrow(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper,
+                          const cs_state_narrow *state);
 void cs_cpu_init(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #endif

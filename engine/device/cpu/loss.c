@@ -98,6 +98,42 @@ void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor d
 
 /* ---- squared error ---- */
 
+/* The first of the largest, as torch.argmax; a row with a NaN has none. */
+static int64_t largest_of(const loss_job *all, int64_t row)
+{
+    int64_t width = cs_columns(all->x), best = -1;
+    float   most  = 0, wide[CS_CHUNK];
+    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+        int64_t      count  = chunk_at(from, width);
+        const float *logits = cs_elements_read(all->x, row * width + from, count, wide);
+        for (int64_t i = 0; i < count; i++) {
+            if (isnan(logits[i]))
+                return -1;
+            if (best < 0 || logits[i] > most) {
+                best = from + i;
+                most = logits[i];
+            }
+        }
+    }
+    return best;
+}
+
+static void hits_rows(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const loss_job *all = argument;
+    for (int64_t row = range.from; row < range.to; row++) {
+        int64_t target                 = target_of(all, row);
+        ((float *)all->loss.data)[row] = target >= 0 && largest_of(all, row) == target ? 1 : 0;
+    }
+}
+
+void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+{
+    loss_job all = { .loss = hits, .x = logits, .targets = targets };
+    cs_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
+}
+
 static void subtract(float *restrict out, const float *restrict y, const float *restrict target, int64_t count,
                      float scale)
 {

@@ -6,19 +6,22 @@
 
 enum { LEAST = 16384 };
 
-typedef void rule_chunk(float *restrict master, const float *restrict gradient, float *restrict slot0,
-                        float *restrict slot1, int64_t count, cs_hyper hyper);
+typedef void rule_chunk(float *restrict master, float *restrict gradient, float *restrict slot0, float *restrict slot1,
+                        int64_t count, cs_hyper hyper);
 
-#define RULE(rule, name, slots)                                                                                        \
-    static void walk_##rule(float *restrict master, const float *restrict gradient, float *restrict slot0,             \
+#define WALK(rule, to)                                                                                                 \
+    static void walk_##rule(float *restrict master, float *restrict gradient, float *restrict slot0,                   \
                             float *restrict slot1, int64_t count, cs_hyper hyper)                                      \
     {                                                                                                                  \
         for (int64_t i = 0; i < count; i++)                                                                            \
-            master[i] = rule(master[i], gradient[i] * hyper.grad_scale, &slot0[i], &slot1[i], hyper);                  \
+            to[i] = rule(master[i], gradient[i] * hyper.grad_scale, &slot0[i], &slot1[i], hyper);                      \
     }
+#define RULE(rule, ...)      WALK(rule, master)
+#define DIRECTION(rule, ...) WALK(rule, gradient)
 #include "optim/rules.h"
 
-#define RULE(rule, name, slots) walk_##rule,
+#define RULE(rule, ...)      walk_##rule,
+#define DIRECTION(rule, ...) walk_##rule,
 static rule_chunk *const walks[] = {
 #include "optim/rules.h"
 };

@@ -77,35 +77,12 @@ void cs_cpu_fill(cs_device *device, cs_tensor y, float value)
     cs_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
 }
 
-static void sum_into_part(void *argument, cs_range range, int part)
-{
-    (void)part;
-    const vector_job *all           = argument;
-    float *restrict into            = (float *)all->y.data + range.from;
-    const float *restrict from      = (const float *)all->a.data + range.from;
-    for (int64_t i = 0; i < cs_range_length(range); i++)
-        into[i] += from[i];
-}
-
-/* A tensor may not be const; kernels only read through `a`. */
-static cs_tensor flat(const float *values, int64_t count)
-{
-    union {
-        const float *from;
-        void        *to;
-    } same = { .from = values };
-    return cs_vector(same.to, CS_F32, count);
-}
-
-void cs_cpu_sum_into(cs_device *device, float *into, const float *from, int64_t count)
-{
-    cs_cpu_walk(device, count, LEAST, sum_into_part, &(vector_job){ .y = flat(into, count), .a = flat(from, count) });
-}
-
 /* ---- exact sums: each part its own, merged; adding integers commutes ---- */
 
 typedef struct {
     cs_exact       *sum;
+    cs_tensor       of;   /* of sums of squares                          */
+    int64_t         lead; /* elements of its first block that are not its own */
     const float    *values;
     double          unscale;
     pthread_mutex_t lock;
@@ -136,25 +113,38 @@ static double sum_block(const float *g)
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
+/* Elements [at, at + BLOCK); zero where `of` has none. */
+static const float *read_block(const sum_job *all, int64_t at, float *block)
+{
+    int64_t from = at < 0 ? 0 : at, count = cs_count(all->of), to = at + BLOCK < count ? at + BLOCK : count;
+    if (to - from == BLOCK)
+        return cs_elements_read(all->of, at, BLOCK, block);
+    memset(block, 0, BLOCK * sizeof *block);
+    cs_elements_widen(block + (from - at), cs_elements_at(all->of, from), all->of.dtype, to - from);
+    return block;
+}
+
 static void sum_squares_part(void *argument, cs_range range, int part)
 {
     (void)part;
     sum_job *all = argument;
     cs_exact own = { 0 };
+    float    block[BLOCK];
     for (int64_t at = range.from; at < range.to; at += BLOCK) {
-        double sum = sum_block(all->values + at);
+        const float *g   = read_block(all, at - all->lead, block);
+        double       sum = sum_block(g);
         if (isfinite(sum))
             cs_exact_add(&own, sum * all->unscale * all->unscale);
         else
-            own.nonfinite += count_nonfinite(all->values + at, BLOCK);
+            own.nonfinite += count_nonfinite(g, BLOCK);
     }
     merge(all, &own);
 }
 
-void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, const float *g, int64_t count, double unscale)
+void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
-    sum_job all = { sum, g, unscale, PTHREAD_MUTEX_INITIALIZER };
-    cs_cpu_walk(device, count, LEAST, sum_squares_part, &all);
+    sum_job all = { sum, g, lead, NULL, unscale, PTHREAD_MUTEX_INITIALIZER };
+    cs_cpu_walk(device, cs_round_up(lead + cs_count(g), BLOCK), LEAST, sum_squares_part, &all);
 }
 
 static void sum_part(void *argument, cs_range range, int part)
@@ -169,6 +159,6 @@ static void sum_part(void *argument, cs_range range, int part)
 
 void cs_cpu_sum(cs_device *device, cs_exact *sum, const float *values, int64_t count)
 {
-    sum_job all = { sum, values, 1, PTHREAD_MUTEX_INITIALIZER };
+    sum_job all = { sum, { 0 }, 0, values, 1, PTHREAD_MUTEX_INITIALIZER };
     cs_cpu_walk(device, count, LEAST, sum_part, &all);
 }

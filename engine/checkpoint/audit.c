@@ -1,0 +1,125 @@
+/* audit.c - every byte of a checkpoint held to its checksums. */
+#include "checkpoint/audit.h"
+#include "base/crc.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/blocks.h"
+#include "checkpoint/files.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shardfile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Takes note of what failed, and goes on. */
+static bool good(cs_audit *audit, cs_status status)
+{
+    if (status == CS_OK)
+        return true;
+    audit->faults++;
+    audit->fault(audit->to, cs_error());
+    return false;
+}
+
+static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
+{
+    cs_block block  = { .manifest = manifest, .chunks = chunks, .path = path };
+    char    *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    if (good(audit, cs_files_open(&block.descriptor, path))) {
+        for (int64_t i = 0; i < chunks->count; i++) {
+            block.chunk = &chunks->chunks[i];
+            for (block.index = 0; block.index < cs_blocks_count(&block); block.index++) {
+                good(audit, cs_blocks_read(buffer, &block, true));
+                audit->blocks++;
+            }
+        }
+        close(block.descriptor);
+    }
+    free(buffer);
+}
+
+static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t index, const char *directory)
+{
+    const cs_manifest_file *file   = &manifest->files[index];
+    cs_chunks               chunks = { 0 };
+    char                   *path = cs_files_join(directory, file->name), *header = NULL;
+    size_t                  header_bytes;
+    int64_t                 bytes;
+    cs_status               status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
+    status                         = cs_manifest_judge_file(file, path, status, bytes);
+    audit->files++;
+    audit->bytes += bytes;
+    if (status == CS_OK)
+        status = cs_chunks_add(&chunks, manifest, index, header, header_bytes, directory);
+    if (good(audit, status))
+        check_blocks(audit, manifest, &chunks, path);
+    cs_chunks_close(&chunks);
+    free(header);
+    free(path);
+}
+
+void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *directory, int part, int parts)
+{
+    for (int64_t i = part; i < manifest->file_count; i += parts)
+        check_file(audit, manifest, i, directory);
+}
+
+/* A text that the manifest describes under `key`. */
+static cs_status check_text(const cs_manifest *manifest, const char *key, const char *path)
+{
+    const json_t *about  = json_object_get(manifest->root, key);
+    const char   *digits = json_string_value(json_object_get(about, "crc32c"));
+    uint32_t      wanted = 0;
+    char         *text;
+    size_t        length;
+    if (!json_is_object(about))
+        return CS_OK;
+    if (!digits || !cs_manifest_digits(&wanted, digits))
+        return cs_fail(CS_BAD_FILE, "%s: the manifest has no checksum of it", path);
+    cs_status status = cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
+    if (status == CS_NOT_FOUND)
+        status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+    if (status == CS_OK && cs_crc32c(0, text, length) != wanted)
+        status = cs_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
+                         (unsigned)cs_crc32c(0, text, length), (unsigned)wanted);
+    free(text);
+    return status;
+}
+
+/* Together the headers must give each tensor exactly once; told apart from damage of a single file. */
+static cs_status check_coverage(const cs_manifest *manifest, const char *directory)
+{
+    cs_chunks chunks = { 0 };
+    cs_status status = CS_OK;
+    for (int64_t i = 0; i < manifest->file_count && status == CS_OK; i++) {
+        char   *path = cs_files_join(directory, manifest->files[i].name), *header = NULL;
+        size_t  header_bytes;
+        int64_t bytes;
+        status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
+        if (status == CS_OK)
+            status = cs_chunks_add(&chunks, manifest, i, header, header_bytes, directory);
+        free(header);
+        free(path);
+    }
+    if (status == CS_OK)
+        status = cs_chunks_check(&chunks, manifest, directory);
+    cs_chunks_close(&chunks);
+    return status;
+}
+
+void cs_audit_directory(cs_audit *audit, const char *directory)
+{
+    static const char *const texts[][2] = { { "client_state", CS_CLIENT_STATE_FILE }, { "config", CS_CONFIG_FILE } };
+    cs_manifest              manifest;
+    if (good(audit, cs_manifest_load(&manifest, directory))) {
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            char *path = cs_files_join(directory, texts[i][1]);
+            good(audit, check_text(&manifest, texts[i][0], path));
+            free(path);
+        }
+        cs_audit_shards(audit, &manifest, directory, 0, 1);
+        if (audit->faults == 0)
+            good(audit, check_coverage(&manifest, directory));
+    }
+    cs_manifest_close(&manifest);
+}

@@ -1,0 +1,267 @@
+/* background.c - a save that goes on while training does: a copy of the state, and a thread that writes it. */
+#include "checkpoint/background.h"
+#include "base/must.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/save.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SENTENCE = 4096, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
+
+typedef enum { IDLE, WRITING, COMMITTING } stage;
+
+struct cs_background {
+    cs_save               save;
+    stage                 stage;
+    char                 *dir;
+    cs_checkpoint_content content; /* a copy, whose pieces lie in `memory` */
+    cs_piece             *pieces;
+    const void          **sources; /* where the elements of each piece come from */
+    char                 *memory;
+    size_t                bytes;
+
+    pthread_t       thread;
+    bool            running; /* there is a thread to join */
+    pthread_mutex_t mutex;   /* over `copied` */
+    pthread_cond_t  changed;
+    bool            copied;
+    atomic_bool     done; /* with what follows */
+    cs_status       status;
+    char            why[SENTENCE];
+};
+
+/* ---- the copy ---- */
+
+static size_t piece_bytes(const cs_piece *piece)
+{
+    return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
+}
+
+static size_t piece_room(const cs_piece *piece)
+{
+    return (size_t)cs_round_up((int64_t)piece_bytes(piece), ALIGNMENT);
+}
+
+static char *copy_of(const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t bytes = strlen(text) + 1;
+    return memcpy(cs_agree_memory(bytes), text, bytes);
+}
+
+/* Memory for all pieces, kept from save to save. */
+static cs_status take_memory(cs_background *b, size_t bytes)
+{
+    if (bytes <= b->bytes)
+        return CS_OK;
+    free(b->memory);
+    b->bytes  = (size_t)cs_round_up((int64_t)bytes, HUGE_PAGE);
+    b->memory = aligned_alloc(HUGE_PAGE, b->bytes);
+    if (!b->memory) {
+        b->bytes = 0;
+        return cs_fail(CS_NO_MEMORY,
+                       "cspeed.async_save keeps a copy of this rank's state, and there is no memory for its %.1f MB; "
+                       "save without it, or use more ranks",
+                       1e-6 * (double)bytes);
+    }
+    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* a wish */
+    return CS_OK;
+}
+
+static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
+{
+    size_t at  = 0;
+    b->pieces  = cs_agree_memory((size_t)content->piece_count * sizeof *b->pieces);
+    b->sources = cs_agree_memory((size_t)content->piece_count * sizeof *b->sources);
+    for (int64_t i = 0; i < content->piece_count; i++) {
+        b->pieces[i]      = content->pieces[i];
+        b->pieces[i].name = copy_of(content->pieces[i].name);
+        b->pieces[i].data = b->memory + at;
+        b->sources[i]     = content->pieces[i].data;
+        at += piece_room(&content->pieces[i]);
+    }
+}
+
+static cs_status copy_content(cs_background *b, const char *dir, const cs_checkpoint_content *content)
+{
+    size_t bytes = ALIGNMENT;
+    CS_TRY(cs_outline_check(content->pieces, content->piece_count));
+    for (int64_t i = 0; i < content->piece_count; i++)
+        bytes += piece_room(&content->pieces[i]);
+    CS_TRY(take_memory(b, bytes));
+    copy_pieces(b, content);
+    b->dir                  = copy_of(dir);
+    b->content              = *content;
+    b->content.tag          = copy_of(content->tag);
+    b->content.client_state = copy_of(content->client_state);
+    b->content.config_text  = copy_of(content->config_text);
+    b->content.engine       = json_deep_copy(content->engine);
+    b->content.aliases      = json_deep_copy(content->aliases);
+    b->content.provenance   = json_deep_copy(content->provenance);
+    b->content.pieces       = b->pieces;
+    return CS_OK;
+}
+
+static void forget_content(cs_background *b)
+{
+    for (int64_t i = 0; b->pieces && i < b->content.piece_count; i++)
+        free((void *)(uintptr_t)b->pieces[i].name);
+    free(b->pieces);
+    free(b->sources);
+    free(b->dir);
+    free((void *)(uintptr_t)b->content.tag);
+    free((void *)(uintptr_t)b->content.client_state);
+    free((void *)(uintptr_t)b->content.config_text);
+    json_decref((json_t *)(uintptr_t)b->content.engine);
+    json_decref((json_t *)(uintptr_t)b->content.aliases);
+    json_decref((json_t *)(uintptr_t)b->content.provenance);
+    b->pieces  = NULL;
+    b->sources = NULL;
+    b->dir     = NULL;
+    b->content = (cs_checkpoint_content){ 0 };
+}
+
+/* ---- the thread ---- */
+
+static void end_work(cs_background *b, cs_status status)
+{
+    b->status = status;
+    snprintf(b->why, sizeof b->why, "%s", status == CS_OK ? "" : cs_error());
+    atomic_store(&b->done, true);
+}
+
+static void *copy_and_write(void *argument)
+{
+    cs_background *b = argument;
+    for (int64_t i = 0; i < b->content.piece_count; i++)
+        if (piece_bytes(&b->pieces[i]) > 0)
+            memcpy(b->pieces[i].data, b->sources[i], piece_bytes(&b->pieces[i]));
+    pthread_mutex_lock(&b->mutex);
+    b->copied = true;
+    pthread_cond_signal(&b->changed);
+    pthread_mutex_unlock(&b->mutex);
+    end_work(b, cs_save_write(&b->save));
+    return NULL;
+}
+
+static void *commit(void *argument)
+{
+    cs_background *b = argument;
+    end_work(b, cs_save_commit(&b->save));
+    return NULL;
+}
+
+/* Where there is no thread to be had, the caller does the work. */
+static void start(cs_background *b, void *(*work)(void *))
+{
+    atomic_store(&b->done, false);
+    b->running = pthread_create(&b->thread, NULL, work, b) == 0;
+    if (!b->running)
+        work(b);
+}
+
+/* ---- the stages ---- */
+
+static void end_save(cs_background *b, cs_status status)
+{
+    char why[SENTENCE]; /* cleaning up may have sentences of its own */
+    snprintf(why, sizeof why, "%s", cs_error());
+    cs_save_close(&b->save);
+    forget_content(b);
+    b->stage = IDLE;
+    if (status != CS_OK)
+        cs_fail(status, "%s", why);
+}
+
+static cs_background *make(void)
+{
+    cs_background *b = cs_agree_memory(sizeof *b);
+    pthread_mutex_init(&b->mutex, NULL);
+    pthread_cond_init(&b->changed, NULL);
+    return b;
+}
+
+cs_status cs_background_save(cs_background **background, cs_comm *comm, const char *dir,
+                             const cs_checkpoint_content *content)
+{
+    if (!*background)
+        *background = make();
+    cs_background *b = *background;
+    CS_ASSERT(b->stage == IDLE);
+    b->save          = (cs_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
+    cs_status status = cs_agree_status(comm, copy_content(b, dir, content));
+    if (status == CS_OK)
+        status = cs_save_open(&b->save, comm, b->dir, &b->content);
+    if (status != CS_OK) {
+        end_save(b, status);
+        return status;
+    }
+    b->stage  = WRITING;
+    b->copied = false;
+    start(b, copy_and_write);
+    return CS_OK;
+}
+
+bool cs_background_busy(const cs_background *b)
+{
+    return b && b->stage != IDLE;
+}
+
+void cs_background_hold(cs_background *b)
+{
+    if (!cs_background_busy(b))
+        return;
+    pthread_mutex_lock(&b->mutex);
+    while (!b->copied)
+        pthread_cond_wait(&b->changed, &b->mutex);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+bool cs_background_ready(const cs_background *b)
+{
+    return cs_background_busy(b) && atomic_load(&b->done);
+}
+
+cs_status cs_background_turn(cs_background *b)
+{
+    CS_ASSERT(b->stage != IDLE);
+    if (b->running)
+        pthread_join(b->thread, NULL);
+    b->running       = false;
+    cs_status status = b->status == CS_OK ? CS_OK : cs_fail(b->status, "%s", b->why);
+    status           = cs_agree_status(b->save.comm, status);
+    if (status != CS_OK || b->stage == COMMITTING) {
+        end_save(b, status);
+        return status;
+    }
+    cs_save_gather(&b->save);
+    b->stage = COMMITTING;
+    if (b->save.rank == 0)
+        start(b, commit);
+    return CS_OK;
+}
+
+cs_status cs_background_finish(cs_background *b)
+{
+    cs_status status = CS_OK;
+    while (cs_background_busy(b))
+        status = cs_background_turn(b);
+    return status;
+}
+
+void cs_background_close(cs_background *b)
+{
+    if (!b)
+        return;
+    CS_ASSERT(b->stage == IDLE);
+    pthread_mutex_destroy(&b->mutex);
+    pthread_cond_destroy(&b->changed);
+    free(b->memory);
+    free(b);
+}

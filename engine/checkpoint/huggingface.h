@@ -1,0 +1,25 @@
+/* huggingface.h - a Hugging Face model folder: its weights read (source.h), or a new one written.
+ *
+ * Weights are model.safetensors, or the shards that model.safetensors.index.json names; keys and layouts are those of
+ * the model's class in transformers, which are ours too. A folder saved from a model without its head has names without
+ * the class's prefix ("h.0.ln_1.weight"): they get it here. Buffers that hold no weights are passed over. */
+#ifndef CS_CHECKPOINT_HUGGINGFACE_H
+#define CS_CHECKPOINT_HUGGINGFACE_H
+
+#include "checkpoint/source.h"
+
+/* Whether the folder holds weights. CS_UNSUPPORTED when they are pickles, with the command that converts them. */
+cs_status cs_huggingface_look(bool *found, const char *folder);
+
+typedef struct {
+    const char *folder;    /* must not be there yet                                              */
+    cs_dtype    dtype;     /* of every tensor                                                    */
+    int64_t     max_shard; /* bytes of a file                                                    */
+    json_t     *config;    /* config.json; its dtype is set here                                 */
+    const char *beside;    /* a folder whose tokenizer files are copied, or NULL                 */
+} cs_huggingface_output;
+
+/* Writes beside the folder's place, and renames at the end. */
+cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source);
+
+#endif

@@ -1,0 +1,151 @@
+/* scan.c - the numbers of a saved tensor, block by block. */
+#include "checkpoint/scan.h"
+#include "base/half.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/blocks.h"
+#include "checkpoint/files.h"
+#include "checkpoint/shardfile.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WINDOW = 1 << 20 }; /* elements compared at a time */
+
+static double value_at(const void *data, cs_dtype dtype, int64_t index)
+{
+    return dtype == CS_I64 ? (double)((const int64_t *)data)[index]
+                           : (double)cs_element(cs_vector((void *)(uintptr_t)data, dtype, index + 1), index);
+}
+
+typedef struct {
+    cs_scan scan;
+    double  sum, squares; /* of distances from the first number, which keeps them small */
+    double  origin;
+    int64_t finite;
+} state;
+
+/* First time: extremes and moments. */
+static void measure(state *s, double value)
+{
+    s->scan.count++;
+    s->scan.nans += isnan(value);
+    s->scan.infinite += isinf(value);
+    if (!isfinite(value))
+        return;
+    if (s->finite++ == 0)
+        s->origin = s->scan.least = s->scan.most = value;
+    s->scan.least = value < s->scan.least ? value : s->scan.least;
+    s->scan.most  = value > s->scan.most ? value : s->scan.most;
+    s->sum += value - s->origin;
+    s->squares += (value - s->origin) * (value - s->origin);
+}
+
+/* Second time: the histogram. */
+static void sort(state *s, double value)
+{
+    double width = s->scan.most - s->scan.least;
+    if (!isfinite(value))
+        return;
+    int bin = width > 0 ? (int)((value - s->scan.least) / width * CS_SCAN_BINS) : 0;
+    s->scan.bins[bin < CS_SCAN_BINS ? bin : CS_SCAN_BINS - 1]++;
+}
+
+static cs_status each_block(state *s, cs_block *block, char *buffer, void (*take)(state *s, double value))
+{
+    cs_dtype dtype = block->manifest->tensors[block->chunk->tensor].dtype;
+    for (block->index = 0; block->index < cs_blocks_count(block); block->index++) {
+        CS_TRY(cs_blocks_read(buffer, block, true));
+        int64_t count = (int64_t)(cs_blocks_bytes(block) / cs_dtype_bytes(dtype));
+        for (int64_t i = 0; i < count; i++)
+            take(s, value_at(buffer, dtype, i));
+    }
+    return CS_OK;
+}
+
+static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_t tensor,
+                            void (*take)(state *s, double value))
+{
+    cs_range  own    = cs_chunks_of(&reader->chunks, tensor);
+    char     *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    cs_status status = CS_OK;
+    for (int64_t i = own.from; i < own.to && status == CS_OK; i++) {
+        const cs_chunk *chunk = &reader->chunks.chunks[i];
+        char           *path  = cs_files_join(reader->path, reader->manifest.files[chunk->file].name);
+        cs_block        block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };
+        status                = cs_files_open(&block.descriptor, path);
+        if (status == CS_OK)
+            status = each_block(s, &block, buffer, take);
+        if (block.descriptor >= 0)
+            close(block.descriptor);
+        free(path);
+    }
+    free(buffer);
+    return status;
+}
+
+cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, const char *name)
+{
+    const cs_manifest_tensor *tensor = cs_manifest_find(&reader->manifest, name);
+    state                     s      = { 0 };
+    if (!tensor)
+        return cs_fail(CS_NOT_FOUND, "%s holds no tensor %s", reader->path, name);
+    CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, measure));
+    CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, sort));
+    double n          = s.finite ? (double)s.finite : 1;
+    double variance   = s.squares / n - (s.sum / n) * (s.sum / n);
+    s.scan.mean       = s.origin + s.sum / n;
+    s.scan.deviation  = variance > 0 ? sqrt(variance) : 0;
+    *scan             = s.scan;
+    return CS_OK;
+}
+
+/* ---- two checkpoints ---- */
+
+static void compare_window(cs_scan_difference *d, const void *one, const void *other, cs_dtype dtype, cs_range range)
+{
+    int64_t count = cs_range_length(range);
+    if (memcmp(one, other, (size_t)count * cs_dtype_bytes(dtype)) == 0)
+        return;
+    for (int64_t i = 0; i < count; i++) {
+        double a = value_at(one, dtype, i), b = value_at(other, dtype, i);
+        if (a == b || (isnan(a) && isnan(b)))
+            continue;
+        double gap = fabs(a - b);
+        d->most    = isnan(gap) ? (double)INFINITY : fmax(d->most, gap);
+        if (d->differing++ == 0) {
+            d->first = range.from + i;
+            d->one   = a;
+            d->other = b;
+        }
+    }
+}
+
+cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *one, cs_checkpoint_reader *other,
+                          cs_comm *self, const char *name)
+{
+    const cs_manifest_tensor *tensor = cs_manifest_find(&one->manifest, name);
+    const cs_manifest_tensor *twin   = cs_manifest_find(&other->manifest, name);
+    cs_dtype                  dtype  = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
+    size_t                    bytes  = WINDOW * cs_dtype_bytes(dtype);
+    char                     *a = cs_agree_memory(bytes), *b = cs_agree_memory(bytes);
+    int64_t                   count;
+    cs_status                 status = CS_OK;
+    *difference                      = (cs_scan_difference){ .first = -1 };
+    cs_boxes_count(&count, tensor->shape, tensor->dims, 1);
+    for (int64_t from = 0; from < count && status == CS_OK; from += WINDOW) {
+        cs_range range = { from, from + WINDOW < count ? from + WINDOW : count };
+        cs_piece piece = { name, "weights", dtype, tensor->dims, { 0 }, range, a };
+        memcpy(piece.shape, tensor->shape, sizeof piece.shape);
+        status     = cs_checkpoint_read(one, self, &piece, 1);
+        piece.data = b;
+        if (status == CS_OK)
+            status = cs_checkpoint_read(other, self, &piece, 1);
+        if (status == CS_OK)
+            compare_window(difference, a, b, dtype, range);
+    }
+    free(a);
+    free(b);
+    return status;
+}

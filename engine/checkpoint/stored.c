@@ -1,0 +1,177 @@
+/* stored.c - the weights of one of our checkpoints as a source of tensors, verified block by block as they are read. */
+#include "checkpoint/source.h"
+#include "base/crc.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/chunks.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/files.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shardfile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    char       *path; /* of the checkpoint's own folder */
+    cs_manifest manifest;
+    cs_chunks   chunks;
+    int64_t    *tensors; /* the source's in the manifest's list */
+    char       *buffer;  /* one block, verified */
+    int64_t     held_chunk, held_block;
+    int64_t     file; /* that is open; -1: none */
+    int         descriptor;
+} stored;
+
+/* ---- opening ---- */
+
+static cs_status find_folder(stored *own, const char *dir, const char *tag)
+{
+    char  name[CS_TAG_BYTES];
+    char *itself = cs_files_join(dir, CS_MANIFEST_FILE);
+    bool  found  = cs_files_exists(itself);
+    free(itself);
+    if (found && !tag) {
+        own->path = strdup(dir);
+        return CS_OK;
+    }
+    CS_TRY(tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir));
+    own->path = cs_files_join(dir, name);
+    return cs_files_exists(own->path) ? CS_OK : cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"", dir, name);
+}
+
+static cs_status read_headers(stored *own)
+{
+    CS_TRY(cs_manifest_load(&own->manifest, own->path));
+    CS_TRY(cs_manifest_check_files(&own->manifest, own->path));
+    for (int64_t i = 0; i < own->manifest.file_count; i++) {
+        char     *path  = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
+        size_t    block_bytes;
+        int64_t   bytes;
+        cs_status status = cs_safetensors_load(&block, &block_bytes, &bytes, path);
+        if (status == CS_OK)
+            status = cs_chunks_add(&own->chunks, &own->manifest, i, block, block_bytes, own->path);
+        free(block);
+        free(path);
+        CS_TRY(status);
+    }
+    return cs_chunks_check(&own->chunks, &own->manifest, own->path);
+}
+
+/* The weights alone: optimizer state has names of its own. */
+static cs_status list_weights(cs_source *source, stored *own)
+{
+    source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
+    own->tensors    = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
+    own->buffer     = malloc(CS_SHARDFILE_BLOCK);
+    if (!source->tensors || !own->tensors || !own->buffer)
+        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
+    json_t *all = json_object_get(own->manifest.root, "tensors");
+    for (int64_t i = 0; i < own->manifest.tensor_count; i++) {
+        const cs_manifest_tensor *from   = &own->manifest.tensors[i];
+        const char               *folder = json_string_value(json_object_get(json_object_get(all, from->name), "folder"));
+        if (!folder || strcmp(folder, "weights") != 0)
+            continue;
+        cs_source_tensor *to           = &source->tensors[source->count];
+        own->tensors[source->count++] = i;
+        *to                            = (cs_source_tensor){ from->name, from->dtype, from->dims, { 0 } };
+        memcpy(to->shape, from->shape, sizeof to->shape);
+    }
+    return CS_OK;
+}
+
+/* ---- reading ---- */
+
+static cs_status hold(stored *own, int64_t chunk, int64_t block)
+{
+    const cs_chunk *from  = &own->chunks.chunks[chunk];
+    int64_t         bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
+    int64_t         start = block * CS_SHARDFILE_BLOCK;
+    size_t          now   = (size_t)(bytes - start < CS_SHARDFILE_BLOCK ? bytes - start : CS_SHARDFILE_BLOCK);
+    if (own->held_chunk == chunk && own->held_block == block)
+        return CS_OK;
+    char     *path   = cs_files_join(own->path, own->manifest.files[from->file].name);
+    cs_status status = CS_OK;
+    own->held_chunk  = -1;
+    if (own->file != from->file) {
+        if (own->file >= 0)
+            close(own->descriptor);
+        status    = cs_files_open(&own->descriptor, path);
+        own->file = status == CS_OK ? from->file : -1;
+    }
+    if (status == CS_OK)
+        status = cs_files_read_at(own->descriptor, own->buffer, now, from->offset + start, path);
+    if (status == CS_OK && cs_crc32c(0, own->buffer, now) != own->chunks.crcs[from->crc + block])
+        status = cs_fail(CS_BAD_FILE, "%s: block %lld of tensor %s has another checksum than its header says: the file "
+                         "is damaged", path, (long long)block, own->manifest.tensors[from->tensor].name);
+    free(path);
+    CS_TRY(status);
+    own->held_chunk = chunk;
+    own->held_block = block;
+    return CS_OK;
+}
+
+/* What of `range` lies in the chunk, run by run. */
+static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
+{
+    const cs_chunk           *from   = &own->chunks.chunks[chunk];
+    const cs_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
+    cs_range                  cut    = cs_boxes_cut(&from->box, tensor->shape, range);
+    int64_t                   run    = cs_boxes_run(&from->box, tensor->shape);
+    int64_t                   block  = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
+    for (int64_t at = cut.from, next; at < cut.to; at = next) {
+        next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
+        next = next < cut.to ? next : cut.to;
+        CS_TRY(hold(own, chunk, at / block));
+        int64_t place = cs_boxes_place(&from->box, tensor->shape, at) - range.from;
+        cs_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
+                            own->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
+                            next - at);
+    }
+    return CS_OK;
+}
+
+static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
+{
+    stored  *own    = source->own;
+    cs_range chunks = cs_chunks_of(&own->chunks, own->tensors[tensor]);
+    for (int64_t i = chunks.from; i < chunks.to; i++)
+        CS_TRY(take(own, i, range, to, dtype));
+    return CS_OK;
+}
+
+static void close_stored(cs_source *source)
+{
+    stored *own = source->own;
+    if (own->file >= 0)
+        close(own->descriptor);
+    cs_chunks_close(&own->chunks);
+    cs_manifest_close(&own->manifest);
+    free(own->path);
+    free(own->tensors);
+    free(own->buffer);
+    free(own);
+}
+
+static cs_status build(cs_source *source, const char *dir, const char *tag)
+{
+    stored *own = source->own;
+    CS_TRY(find_folder(own, dir, tag));
+    CS_TRY(read_headers(own));
+    return list_weights(source, own);
+}
+
+cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir, const char *tag)
+{
+    stored *own = calloc(1, sizeof *own);
+    if (!own)
+        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
+    own->file = own->held_chunk = -1;
+    *source                     = (cs_source){ .read = read_range, .close = close_stored, .own = own };
+    cs_status status            = build(source, dir, tag);
+    if (status != CS_OK)
+        cs_source_close(source);
+    else
+        *provenance = json_object_get(own->manifest.root, "provenance");
+    return status;
+}

@@ -1,0 +1,89 @@
+/* context.c - cs_context: a text read token by token, each of which costs one position. */
+#include "engine.h"
+
+#include <stdlib.h>
+
+struct cs_context {
+    cs_engine *engine;
+    cs_cache  *cache;
+    int64_t    length, count; /* positions there is room for; tokens read */
+};
+
+static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
+{
+    int64_t most = engine->facts.positions;
+    if (engine->model->inputs)
+        return cs_fail(CS_UNSUPPORTED, "not supported: cs_context_open, because this model reads floats, not tokens");
+    if (length < 0 || (most && length > most))
+        return cs_fail(CS_BAD_CONFIG, "cs_context_open: %lld positions, and the model has %lld", (long long)length,
+                       (long long)most);
+    context->engine = engine;
+    context->length = length ? length : most;
+    if (context->length == 0)
+        return cs_fail(CS_BAD_CONFIG, "cs_context_open: this model has no longest text; give a length");
+    return cs_cache_open(&context->cache, engine->device, context->length);
+}
+
+cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length)
+{
+    *context = calloc(1, sizeof **context);
+    if (!*context)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a context");
+    cs_status status = build(*context, engine, length);
+    if (status != CS_OK) {
+        cs_context_close(*context);
+        *context = NULL;
+    }
+    return status;
+}
+
+void cs_context_close(cs_context *context)
+{
+    if (!context)
+        return;
+    cs_cache_close(context->cache);
+    free(context);
+}
+
+/* All of it is looked at before any of it is read. */
+static cs_status check(const cs_context *context, const int32_t *tokens, int64_t count)
+{
+    int64_t vocabulary = context->engine->facts.vocabulary;
+    if (count < 1 || count > context->length - context->count)
+        return cs_fail(CS_BAD_CONFIG, "cs_context_read: %lld tokens, and there is room for 1 to %lld",
+                       (long long)count, (long long)(context->length - context->count));
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (vocabulary && tokens[i] >= vocabulary))
+            return cs_fail(CS_BAD_CONFIG, "cs_context_read: token %lld is %d, and the model has 0 to %lld", (long long)i,
+                           (int)tokens[i], (long long)(vocabulary - 1));
+    return CS_OK;
+}
+
+cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits)
+{
+    CS_TRY(check(context, tokens, count));
+    for (int64_t from = 0, rows; from < count; from += rows) {
+        int64_t most = context->engine->length;
+        rows         = count - from < most ? count - from : most;
+        cs_descent descent = {
+            .mode    = CS_PASS_EVALUATION,
+            .inputs  = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows),
+            .predict = true,
+            .start   = context->count,
+            .cache   = context->cache,
+        };
+        CS_TRY(cs_evaluate_output(context->engine, "cs_context_read", &descent, logits));
+        context->count += rows;
+    }
+    return CS_OK;
+}
+
+int64_t cs_context_count(const cs_context *context)
+{
+    return context->count;
+}
+
+void cs_context_clear(cs_context *context)
+{
+    context->count = 0;
+}

@@ -1,0 +1,61 @@
+/* curriculum.c - shorter samples at first: each step's batches are cut to the length that the schedule says.
+ *
+ * DeepSpeed's truncation: a sample's first tokens are trained on, the rest of it is not. Which samples come next does
+ * not depend on it, and the length is a function of the step alone, so that a resume needs no state. */
+#include "engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cs_curriculum {
+    int32_t *inputs, *targets; /* (B, length of this step) */
+};
+
+cs_status cs_curriculum_open(cs_engine *engine)
+{
+    if (engine->settings->curriculum.kind == CS_DIFFICULTY_NONE)
+        return CS_OK;
+    if (engine->model->inputs)
+        return cs_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
+    size_t count       = (size_t)(engine->settings->micro_batch * engine->length);
+    engine->curriculum = calloc(1, sizeof *engine->curriculum);
+    if (!engine->curriculum)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a curriculum");
+    engine->curriculum->inputs  = calloc(count, sizeof(int32_t));
+    engine->curriculum->targets = calloc(count, sizeof(int32_t));
+    if (!engine->curriculum->inputs || !engine->curriculum->targets)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+    return CS_OK;
+}
+
+void cs_curriculum_close(cs_engine *engine)
+{
+    if (!engine->curriculum)
+        return;
+    free(engine->curriculum->inputs);
+    free(engine->curriculum->targets);
+    free(engine->curriculum);
+}
+
+bool cs_curriculum_may_be(const cs_engine *engine, int64_t length)
+{
+    return engine->settings->curriculum.kind != CS_DIFFICULTY_NONE &&
+           cs_difficulty_may_be(&engine->settings->curriculum, length);
+}
+
+static cs_tensor prefix(cs_tensor whole, int32_t *into, int64_t length)
+{
+    const int32_t *from = whole.data;
+    for (int64_t b = 0; b < whole.shape[0]; b++)
+        memcpy(into + b * length, from + b * whole.shape[1], (size_t)length * sizeof *into);
+    return cs_matrix(into, CS_I32, whole.shape[0], length);
+}
+
+cs_batch cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch)
+{
+    if (!engine->curriculum)
+        return *batch;
+    int64_t length = cs_difficulty_at(&engine->settings->curriculum, engine->metrics.step + 1);
+    return (cs_batch){ prefix(batch->inputs, engine->curriculum->inputs, length),
+                       prefix(batch->targets, engine->curriculum->targets, length), batch->samples };
+}

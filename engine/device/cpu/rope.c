@@ -1,0 +1,51 @@
+/* rope.c - rotary positions: one row of cosines and sines a position, for all samples and heads at it. */
+#include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
+
+#include <math.h>
+
+enum { LEAST_POSITIONS = 4, HALF = CS_ROPE_WIDTH / 2 };
+
+static void turn_head(float *restrict out, const float *restrict x, const float *restrict cosine,
+                      const float *restrict sine, int64_t half)
+{
+    for (int64_t i = 0; i < half; i++) {
+        float low = x[i], high = x[i + half];
+        out[i]        = low * cosine[i] - high * sine[i];
+        out[i + half] = high * cosine[i] + low * sine[i];
+    }
+}
+
+static void turn_row(const cs_turn *turn, int64_t row, const float *cosine, const float *sine)
+{
+    int64_t width = turn->rope->width, columns = cs_columns(turn->x);
+    float   wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
+    for (int64_t head = 0; head < turn->rows.heads; head++) {
+        int64_t place = row * columns + head * width;
+        turn_head(out, cs_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
+        cs_elements_write(turn->x, place, width, out);
+    }
+}
+
+static void turn_positions(void *argument, cs_range range, int part)
+{
+    (void)part;
+    const cs_turn *turn = argument;
+    const cs_rope *rope = turn->rope;
+    float          cosine[HALF], sine[HALF];
+    for (int64_t position = range.from; position < range.to; position++) {
+        for (int64_t i = 0; i < rope->width / 2; i++) {
+            float angle = (float)(turn->rows.first + position) * rope->frequency[i];
+            cosine[i]   = cosf(angle) * rope->factor;
+            sine[i]     = sinf(angle) * rope->factor * turn->sign;
+        }
+        for (int64_t row = position; row < cs_rows(turn->x); row += turn->rows.length)
+            turn_row(turn, row, cosine, sine);
+    }
+}
+
+void cs_cpu_rope(cs_device *device, const cs_turn *turn)
+{
+    cs_turn all = *turn;
+    cs_cpu_walk(device, turn->rows.length, LEAST_POSITIONS, turn_positions, &all);
+}

@@ -1,0 +1,18 @@
+/* gather.c - cs_gather: texts of all ranks on rank 0. */
+#include "engine.h"
+#include "base/must.h"
+#include "checkpoint/agree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *cs_gather(cs_engine *engine, const char *text)
+{
+    int64_t *sizes = calloc((size_t)engine->world.size, sizeof *sizes);
+    if (!sizes)
+        cs_fatal(CS_NO_MEMORY, "out of memory for the sizes of texts");
+    cs_walk_settle(engine);
+    char *all = cs_agree_gather(engine->comm, sizes, text, strlen(text));
+    free(sizes);
+    return all;
+}

@@ -1,0 +1,69 @@
+/* rope.c - the frequencies of rotary positions: theta^(-2i/D), and their scalings to longer contexts. */
+#include "layer/layer.h"
+
+#include <math.h>
+
+#define TWO_PI 6.283185307179586
+
+/* Llama 3: wavelengths shorter than original / high stay, those longer than original / low are stretched, between them
+ * a blend. */
+static double scale_llama3(double frequency, const cs_rope_sizes *s)
+{
+    double wavelength = TWO_PI / frequency;
+    if (wavelength > s->original / s->low)
+        return frequency / s->factor;
+    if (wavelength < s->original / s->high)
+        return frequency;
+    double smooth = (s->original / wavelength - s->low) / (s->high - s->low);
+    return (1 - smooth) * frequency / s->factor + smooth * frequency;
+}
+
+/* The pair that turns `turns` times within the original context. */
+static double pair_of(double turns, const cs_rope_sizes *s)
+{
+    return (double)s->width * log(s->original / (turns * TWO_PI)) / (2 * log(s->theta));
+}
+
+/* YaRN (Peng et al. 2023): pairs that turn often stay, those that turn little are stretched, between them a ramp. */
+static double scale_yarn(double frequency, int64_t pair, const cs_rope_sizes *s)
+{
+    double from = pair_of(s->high, s), to = pair_of(s->low, s);
+    if (s->truncate) {
+        from = floor(from);
+        to   = ceil(to);
+    }
+    from        = fmax(from, 0);
+    to          = fmin(to, (double)(s->width - 1));
+    to          = from == to ? to + 0.001 : to;
+    double ramp = fmin(fmax(((double)pair - from) / (to - from), 0), 1);
+    return frequency / s->factor * ramp + frequency * (1 - ramp);
+}
+
+static double scale(double frequency, int64_t pair, const cs_rope_sizes *s)
+{
+    switch (s->kind) {
+    case CS_ROPE_LINEAR:
+        return frequency / s->factor;
+    case CS_ROPE_LLAMA3:
+        return scale_llama3(frequency, s);
+    case CS_ROPE_YARN:
+        return scale_yarn(frequency, pair, s);
+    default:
+        return frequency;
+    }
+}
+
+void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
+{
+    rope->width  = sizes->width;
+    rope->factor = 1;
+    if (sizes->kind == CS_ROPE_YARN)
+        rope->factor = (float)(sizes->attention > 0 ? sizes->attention
+                               : sizes->factor > 1  ? 0.1 * log(sizes->factor) + 1
+                                                    : 1);
+    for (int64_t i = 0; i < sizes->width / 2; i++) {
+        /* as Python's: the power in fp32, from an exponent in fp32 */
+        float plain        = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
+        rope->frequency[i] = (float)scale((double)plain, i, sizes);
+    }
+}

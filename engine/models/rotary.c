@@ -1,0 +1,84 @@
+/* rotary.c - how a config.json says what a model's rotary positions are, in its old spelling and its new one. */
+#include "models/rotary.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+typedef struct {
+    double theta, factor, low, high, original, attention, fast, slow;
+    int    type, old_type;
+    bool   truncate;
+} rope_keys;
+
+enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, UNSAID };
+
+#define TYPES "default|linear|llama3|yarn|dynamic|none"
+#define AT(field) offsetof(rope_keys, field)
+static const cs_key keys[] = {
+    { "rope_type", CS_KEY_CHOICE, AT(type), "\"none\"", 0, 0, TYPES, "how positions are scaled" },
+    { "type", CS_KEY_CHOICE, AT(old_type), "\"none\"", 0, 0, TYPES, "rope_type's older name" },
+    { "rope_theta", CS_KEY_NUMBER, AT(theta), "null", 1, 1e12, NULL, "the slowest wavelength, about, in positions / 2 pi" },
+    { "factor", CS_KEY_NUMBER, AT(factor), "null", 1, 1e6, NULL, "how much longer the context became" },
+    { "low_freq_factor", CS_KEY_NUMBER, AT(low), "null", 1e-6, 1e6, NULL, "llama3: longer wavelengths are stretched" },
+    { "high_freq_factor", CS_KEY_NUMBER, AT(high), "null", 1e-6, 1e6, NULL, "llama3: shorter wavelengths stay" },
+    { "original_max_position_embeddings", CS_KEY_NUMBER, AT(original), "null", 1, 1e9, NULL, "the context before" },
+    { "attention_factor", CS_KEY_NUMBER, AT(attention), "null", 1e-6, 1e6, NULL, "yarn: on cosine and sine" },
+    { "beta_fast", CS_KEY_NUMBER, AT(fast), "32", 1e-6, 1e6, NULL, "yarn: pairs that turn as often stay" },
+    { "beta_slow", CS_KEY_NUMBER, AT(slow), "1", 1e-6, 1e6, NULL, "yarn: pairs that turn as seldom are stretched" },
+    { "truncate", CS_KEY_BOOL, AT(truncate), "true", 0, 0, NULL, "yarn: the ramp ends at whole numbers" },
+    { "partial_rotary_factor", CS_KEY_REFUSED, 0, "1.0", 0, 0, "1", "whole heads are turned" },
+    { "mscale", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
+    { "mscale_all_dim", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
+};
+
+static void need(cs_json *doc, const char *path, const char *type, const char *key, double value)
+{
+    if (value == 0)
+        cs_json_fault(doc, path, "rope_type \"%s\" needs \"%s\"", type, key);
+}
+
+static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input *input, cs_json *doc,
+                 const char *path)
+{
+    int type        = k->type != UNSAID ? k->type : k->old_type;
+    sizes->theta    = k->theta > 0 ? k->theta : sizes->theta;
+    sizes->factor   = k->factor;
+    sizes->original = k->original > 0 ? k->original : (double)input->positions;
+    if (type == LINEAR) {
+        sizes->kind = CS_ROPE_LINEAR;
+        need(doc, path, "linear", "factor", k->factor);
+    } else if (type == LLAMA3) {
+        sizes->kind = CS_ROPE_LLAMA3;
+        sizes->low  = k->low;
+        sizes->high = k->high;
+        need(doc, path, "llama3", "factor", k->factor);
+        need(doc, path, "llama3", "low_freq_factor", k->low);
+        need(doc, path, "llama3", "high_freq_factor", k->high);
+        if (k->low > 0 && k->high > 0 && k->high <= k->low)
+            cs_json_fault(doc, path, "high_freq_factor must be greater than low_freq_factor");
+    } else if (type == YARN) {
+        sizes->kind      = CS_ROPE_YARN;
+        sizes->low       = k->slow;
+        sizes->high      = k->fast;
+        sizes->attention = k->attention;
+        sizes->truncate  = k->truncate;
+        need(doc, path, "yarn", "factor", k->factor);
+    } /* "dynamic" scales beyond max_position_embeddings alone, where no sequence of ours goes */
+}
+
+void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json *doc, const char *path)
+{
+    json_t    *object = input->parameters ? input->parameters : input->scaling;
+    char       full[256];
+    rope_keys  k = { 0 };
+    *sizes = (cs_rope_sizes){ .width = input->width, .theta = input->theta, .kind = CS_ROPE_PLAIN };
+    snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "",
+             input->parameters ? "rope_parameters" : "rope_scaling");
+    if (object && !json_is_object(object))
+        cs_json_fault(doc, full, "must be an object, or null");
+    if (!json_is_object(object))
+        return;
+    cs_keys_fill(doc, object, full, &k, CS_KEYS(keys));
+    take(sizes, &k, input, doc, full);
+}

@@ -1,0 +1,154 @@
+/* csv.c - one CSV file a tag, as DeepSpeed names them: Train/Samples/lr is Train_Samples_lr.csv, headed "step,lr". */
+#include "monitor/writer.h"
+#include "base/say.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct {
+    char *tag;
+    FILE *file;
+} column;
+
+typedef struct {
+    char   *folder;
+    column *columns;
+    int     count;
+} csv;
+
+static void *open_csv(const char *folder, int64_t at)
+{
+    (void)at; /* each tag begins where its own first number stands */
+    csv *own = calloc(1, sizeof *own);
+    if (own && !(own->folder = strdup(folder))) {
+        free(own);
+        own = NULL;
+    }
+    return own;
+}
+
+static char *path_of(const csv *own, const char *tag)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s.csv", own->folder, tag) < 0)
+        return NULL;
+    for (char *letter = path + strlen(own->folder) + 1; *letter; letter++)
+        if (*letter == '/')
+            *letter = '_';
+    return path;
+}
+
+/* Copies the header and the rows before `at`; returns how many rows that were, or -1. */
+static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
+{
+    char   *line = NULL;
+    size_t  room = 0;
+    int64_t kept = 0, step;
+    bool    good = true;
+    while (good && getline(&line, &room, from) > 0) {
+        bool row = sscanf(line, "%" SCNd64 ",", &step) == 1;
+        if ((row && step >= at) || !strchr(line, '\n'))
+            continue;
+        good = fputs(line, to) >= 0;
+        kept += row;
+    }
+    free(line);
+    return good && !ferror(from) ? kept : -1;
+}
+
+/* An earlier run's rows stay up to where this one begins; a run that begins anew finds its name free. */
+static bool trim(const char *path, int64_t at)
+{
+    char       *part = NULL, *old = NULL;
+    int64_t     kept = -1;
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return errno == ENOENT;
+    if (!S_ISREG(info.st_mode)) /* a pipe or a device holds no rows */
+        return true;
+    FILE *from = fopen(path, "r"), *to = NULL;
+    if (!from)
+        return false;
+    if (asprintf(&part, "%s.part", path) >= 0 && asprintf(&old, "%s.old", path) >= 0)
+        to = fopen(part, "w");
+    if (to) {
+        kept = copy_rows(from, to, at);
+        if (fclose(to) != 0)
+            kept = -1;
+    }
+    fclose(from);
+    bool good = kept > 0 ? rename(part, path) == 0 : kept == 0 && rename(path, old) == 0;
+    int  why  = errno;
+    if (to && kept <= 0)
+        remove(part);
+    free(part);
+    free(old);
+    errno = why;
+    return good;
+}
+
+static FILE *open_column(const csv *own, const char *tag, int64_t at)
+{
+    const char *slash = strrchr(tag, '/');
+    char       *path  = path_of(own, tag);
+    FILE       *file  = path && trim(path, at) ? fopen(path, "a") : NULL;
+    free(path);
+    if (file && fseeko(file, 0, SEEK_END) == 0 && ftello(file) > 0)
+        return file;
+    if (file)
+        fprintf(file, "step,%s\n", slash ? slash + 1 : tag);
+    return file;
+}
+
+static FILE *file_of(csv *own, const char *tag, int64_t at)
+{
+    for (int i = 0; i < own->count; i++)
+        if (strcmp(own->columns[i].tag, tag) == 0)
+            return own->columns[i].file;
+    column *longer = realloc(own->columns, (size_t)(own->count + 1) * sizeof *longer);
+    if (!longer)
+        return NULL;
+    own->columns = longer;
+    column added = { strdup(tag), NULL };
+    if (added.tag)
+        added.file = open_column(own, tag, at);
+    if (!added.file) {
+        free(added.tag);
+        return NULL;
+    }
+    own->columns[own->count++] = added;
+    return added.file;
+}
+
+static bool write_csv(void *writer, const char *tag, double value, int64_t at)
+{
+    FILE *file = file_of(writer, tag, at);
+    return file && fprintf(file, "%" PRId64 ",%s\n", at, cs_say_number(value).text) > 0;
+}
+
+static bool flush_csv(void *writer)
+{
+    csv *own  = writer;
+    bool good = true;
+    for (int i = 0; i < own->count && good; i++)
+        good = fflush(own->columns[i].file) == 0;
+    return good;
+}
+
+static void close_csv(void *writer)
+{
+    csv *own = writer;
+    for (int i = 0; i < own->count; i++) {
+        fclose(own->columns[i].file);
+        free(own->columns[i].tag);
+    }
+    free(own->columns);
+    free(own->folder);
+    free(own);
+}
+
+const cs_writer cs_writer_csv = { "csv_monitor", open_csv, write_csv, flush_csv, close_csv };

@@ -1,0 +1,96 @@
+/* monitor.c - the front door of monitors: the folders, both sorts of file, and what happens when one fails. */
+#include "monitor/writer.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const cs_writer *const writers[] = { &cs_writer_csv, &cs_writer_events };
+enum { WRITERS = sizeof writers / sizeof *writers };
+
+typedef struct {
+    char *folder; /* NULL: not wanted, or given up */
+    void *own;    /* NULL: not opened yet          */
+} sink;
+
+struct cs_monitor {
+    sink sinks[WRITERS];
+};
+
+static bool make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0777); /* only the last one's failure counts */
+        *slash = '/';
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST;
+}
+
+static void give_up(sink *s, const cs_writer *writer)
+{
+    cs_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the training goes on without it", writer->name, s->folder,
+           strerror(errno));
+    if (s->own)
+        writer->close(s->own);
+    free(s->folder);
+    *s = (sink){ 0 };
+}
+
+static cs_status prepare(sink *s, const cs_monitor_settings *settings)
+{
+    const char *path = settings->output_path ? settings->output_path : "", *job = settings->job_name;
+    if (!settings->enabled)
+        return CS_OK;
+    if (asprintf(&s->folder, "%s%s%s", path, *path && path[strlen(path) - 1] != '/' ? "/" : "",
+                 job ? job : "DeepSpeedJobName") >= 0)
+        return CS_OK;
+    s->folder = NULL;
+    return cs_fail(CS_NO_MEMORY, "out of memory for the name of a folder");
+}
+
+cs_status cs_monitor_open(cs_monitor **monitor, const cs_monitor_settings *csv, const cs_monitor_settings *tensorboard)
+{
+    *monitor = NULL;
+    if (!csv->enabled && !tensorboard->enabled)
+        return CS_OK;
+    *monitor = calloc(1, sizeof **monitor);
+    if (!*monitor)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a monitor");
+    CS_TRY(prepare(&(*monitor)->sinks[0], csv));
+    return prepare(&(*monitor)->sinks[1], tensorboard);
+}
+
+void cs_monitor_write(cs_monitor *monitor, const char *tag, double value, int64_t at)
+{
+    for (int i = 0; monitor && i < WRITERS; i++) {
+        sink *s = &monitor->sinks[i];
+        if (s->folder && !s->own && make_folders(s->folder))
+            s->own = writers[i]->open(s->folder, at);
+        if (s->folder && (!s->own || !writers[i]->write(s->own, tag, value, at)))
+            give_up(s, writers[i]);
+    }
+}
+
+void cs_monitor_flush(cs_monitor *monitor)
+{
+    for (int i = 0; monitor && i < WRITERS; i++)
+        if (monitor->sinks[i].own && !writers[i]->flush(monitor->sinks[i].own))
+            give_up(&monitor->sinks[i], writers[i]);
+}
+
+void cs_monitor_close(cs_monitor *monitor)
+{
+    if (!monitor)
+        return;
+    cs_monitor_flush(monitor);
+    for (int i = 0; i < WRITERS; i++) {
+        if (monitor->sinks[i].own)
+            writers[i]->close(monitor->sinks[i].own);
+        free(monitor->sinks[i].folder);
+    }
+    free(monitor);
+}

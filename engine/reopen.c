@@ -1,0 +1,190 @@
+/* reopen.c - cs_reopen: from a folder to the configuration that its model is used with. */
+#include "engine.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/files.h"
+#include "checkpoint/manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_LIMIT = 1 << 26, USUAL_LENGTH = 256 };
+
+/* ---- which checkpoint ---- */
+
+typedef struct {
+    char *dir, *name, *tag; /* checkpoints lie in dir; this one's folder is dir/name, under this tag */
+} choice;
+
+static void drop(choice *chosen)
+{
+    free(chosen->dir);
+    free(chosen->name);
+    free(chosen->tag);
+}
+
+/* The folder is a checkpoint itself: DIR/NAME. */
+static cs_status choose_itself(choice *chosen, const char *source)
+{
+    cs_manifest manifest;
+    char       *path   = realpath(source, NULL);
+    char       *slash  = path ? strrchr(path, '/') : NULL;
+    cs_status   status = slash ? cs_manifest_load(&manifest, path) : cs_fail(CS_NOT_FOUND, "there is no %s", source);
+    if (status == CS_OK) {
+        *chosen = (choice){ strndup(path, slash == path ? 1 : (size_t)(slash - path)), strdup(slash + 1),
+                            strdup(manifest.tag) };
+        cs_manifest_close(&manifest);
+    }
+    free(path);
+    return status;
+}
+
+/* The one of this tag, else the latest, else, as loading does, the newest that is whole. */
+static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
+{
+    char       name[CS_TAG_BYTES];
+    cs_catalog catalog;
+    cs_status  status = tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir);
+    if (tag || status == CS_OK) {
+        CS_TRY(status);
+        *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };
+        return CS_OK;
+    }
+    CS_TRY(cs_catalog_open(&catalog, dir));
+    if (catalog.count > 0)
+        *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
+    cs_catalog_close(&catalog);
+    return chosen->dir ? CS_OK
+                       : cs_fail(CS_NOT_FOUND, "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
+                                 "Face folder: there is no latest, manifest.json or config.json in it", dir);
+}
+
+static bool holds(const char *folder, const char *name)
+{
+    char *path  = cs_files_join(folder, name);
+    bool  found = cs_files_exists(path);
+    free(path);
+    return found;
+}
+
+/* ---- its configuration, less what is about training ---- */
+
+static void copy(json_t *to, json_t *from, const char *key)
+{
+    json_t *value = json_object_get(from, key);
+    if (value && !json_is_null(value))
+        json_object_set(to, key, value);
+}
+
+static void copy_enabled(json_t *to, json_t *from, const char *key)
+{
+    if (json_is_true(json_object_get(json_object_get(from, key), "enabled")))
+        json_object_set_new(to, key, json_pack("{s:b}", "enabled", 1));
+}
+
+static json_t *reduced(json_t *full)
+{
+    static const char *const names[] = { "model", "seed", "device", "threads" };
+    json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
+    json_t *data = json_object(), *from = json_object_get(theirs, "data");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        copy(ours, theirs, names[i]);
+    copy(data, from, "seq_len");
+    copy(data, from, "train");
+    copy(data, from, "valid");
+    json_object_set_new(ours, "data", data);
+    json_object_set_new(root, "cspeed", ours);
+    copy(root, full, "train_micro_batch_size_per_gpu");
+    copy(root, full, "amp");
+    copy(root, full, "torch_autocast");
+    copy_enabled(root, full, "fp16");
+    copy_enabled(root, full, "bf16");
+    return root;
+}
+
+static cs_status read_checkpoint(json_t **root, const choice *chosen)
+{
+    char     *folder = cs_files_join(chosen->dir, chosen->name), *path = cs_files_join(folder, CS_CONFIG_FILE), *text;
+    size_t    length;
+    cs_status status = cs_files_read(&text, &length, path, CONFIG_LIMIT);
+    if (status == CS_OK) {
+        json_t *full = cs_json_strict(text, length);
+        *root        = full ? reduced(full) : NULL;
+        status       = full ? CS_OK : cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
+        json_decref(full);
+    }
+    free(text);
+    free(path);
+    free(folder);
+    if (status != CS_OK)
+        return status;
+    json_t *ours = json_object_get(*root, "cspeed");
+    json_object_set_new(ours, "load", json_string(chosen->dir));
+    if (chosen->tag)
+        json_object_set_new(ours, "tag", json_string(chosen->tag));
+    return CS_OK;
+}
+
+/* A window no longer than what the model has positions for. */
+static json_t *of_folder(const char *folder)
+{
+    static const char *const names[] = { "n_positions", "n_ctx", "max_position_embeddings" };
+    char      *path   = cs_files_join(folder, "config.json"), *text;
+    size_t     length;
+    json_int_t seq_len = USUAL_LENGTH, positions;
+    json_t    *config  = cs_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK ? cs_json_strict(text, length) : NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        positions = json_integer_value(json_object_get(config, names[i]));
+        seq_len   = positions > 0 && positions < seq_len ? positions : seq_len;
+    }
+    json_decref(config);
+    free(text);
+    free(path);
+    return json_pack("{s:{s:s, s:{s:I}}}", "cspeed", "model", folder, "data", "seq_len", seq_len);
+}
+
+/* ---- the whole ---- */
+
+/* Nothing is held for an optimizer: SGD has no memory, and stage 0 has the model whole on every rank. */
+static cs_status open_text(cs_config **config, json_t *root, const char *name)
+{
+    if (!json_object_get(root, "train_micro_batch_size_per_gpu"))
+        json_object_set_new(root, "train_micro_batch_size_per_gpu", json_integer(1));
+    json_object_set_new(root, "optimizer", json_pack("{s:s}", "type", "SGD"));
+    char     *text = json_dumps(root, JSON_INDENT(2));
+    cs_json  *doc  = NULL;
+    cs_status status = cs_json_parse(&doc, text, strlen(text), name);
+    free(text);
+    CS_TRY(status);
+    *config = calloc(1, sizeof **config);
+    if (!*config) {
+        cs_json_close(doc);
+        return cs_fail(CS_NO_MEMORY, "out of memory for a configuration");
+    }
+    (*config)->doc   = doc;
+    (*config)->reads = true;
+    return CS_OK;
+}
+
+cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
+{
+    choice  chosen = { 0 };
+    json_t *root   = NULL;
+    *config        = NULL;
+    bool      folder = !holds(source, "latest") && !holds(source, CS_MANIFEST_FILE) && holds(source, "config.json");
+    cs_status status = CS_OK;
+    if (folder && tag)
+        return cs_fail(CS_BAD_CONFIG, "%s is a Hugging Face folder, which has no tag \"%s\"", source, tag);
+    if (folder) {
+        root = of_folder(source);
+    } else {
+        status = !tag && holds(source, CS_MANIFEST_FILE) ? choose_itself(&chosen, source)
+                                                         : choose_inside(&chosen, source, tag);
+        if (status == CS_OK)
+            status = read_checkpoint(&root, &chosen);
+        drop(&chosen);
+    }
+    if (status == CS_OK)
+        status = open_text(config, root, source);
+    json_decref(root);
+    return status;
+}

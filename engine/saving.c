@@ -1,0 +1,98 @@
+/* saving.c - checkpoints go out, at once or in the background, and training is told what became of them. */
+#include "engine.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+cs_status cs_saving_open(cs_engine *engine)
+{
+    engine->metrics.saved_step = -1;
+    if (engine->settings->io_buffer_size % 4096 != 0)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
+                       (long long)engine->settings->io_buffer_size);
+    return CS_OK;
+}
+
+void cs_saving_close(cs_engine *engine)
+{
+    if (cs_background_busy(engine->saving.work))
+        cs_saving_finish(engine); /* says why it failed */
+    cs_background_close(engine->saving.work);
+    free(engine->saving.why);
+}
+
+/* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
+static void end(cs_engine *engine, cs_status status)
+{
+    cs_saving *saving = &engine->saving;
+    if (status == CS_OK) {
+        engine->metrics.saved_step = saving->step;
+        engine->metrics.save_stall = saving->stall;
+        return;
+    }
+    saving->status = status;
+    saving->why    = strdup(cs_error());
+    cs_log(CS_LOG_WARNING, "the checkpoint of step %lld was not saved, earlier ones are as they were: %s",
+           (long long)saving->step, cs_error());
+}
+
+cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun)
+{
+    cs_saving *saving = &engine->saving;
+    saving->step      = content->step;
+    cs_status status  = engine->settings->async_save
+                            ? cs_background_save(&saving->work, engine->comm, dir, content)
+                            : cs_checkpoint_save(engine->comm, dir, content);
+    saving->stall     = cs_clock_seconds() - begun;
+    if (status == CS_OK && !engine->settings->async_save)
+        end(engine, CS_OK);
+    return status;
+}
+
+cs_status cs_saving_finish(cs_engine *engine)
+{
+    cs_saving *saving = &engine->saving;
+    if (cs_background_busy(saving->work)) {
+        double begun = cs_clock_seconds();
+        cs_walk_settle(engine);
+        cs_status status = cs_background_finish(saving->work);
+        saving->stall += cs_clock_seconds() - begun;
+        end(engine, status);
+    }
+    if (!saving->why)
+        return CS_OK;
+    cs_fail(saving->status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, saving->why);
+    free(saving->why);
+    saving->why = NULL;
+    return saving->status;
+}
+
+void cs_saving_hold(cs_engine *engine)
+{
+    double begun = cs_clock_seconds();
+    cs_background_hold(engine->saving.work);
+    engine->saving.stall += cs_clock_seconds() - begun;
+}
+
+int64_t cs_saving_ready(const cs_engine *engine)
+{
+    return cs_background_ready(engine->saving.work);
+}
+
+void cs_saving_turn(cs_engine *engine, int64_t ready)
+{
+    cs_saving *saving = &engine->saving;
+    if (ready < engine->world.size)
+        return;
+    double    begun  = cs_clock_seconds();
+    cs_status status = cs_background_turn(saving->work);
+    saving->stall += cs_clock_seconds() - begun;
+    if (!cs_background_busy(saving->work))
+        end(engine, status);
+}
+
+cs_status cs_finish_checkpoint(cs_engine *engine)
+{
+    return cs_saving_finish(engine);
+}

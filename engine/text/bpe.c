@@ -1,0 +1,215 @@
+/* bpe.c - a word's bytes merged pair by pair into tokens.
+ *
+ * Of all neighbours that merge the pair of the lowest rank does first, the leftmost of equals. A heap holds the pairs, so
+ * that a word of n bytes costs n log n, whatever it is; a pair that has changed since is passed over. Words that came
+ * before are remembered, as most do come again. */
+#include "text/bpe.h"
+#include "base/must.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MOST_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
+
+typedef struct {
+    int32_t id, size, previous, next; /* size 0: merged into the one before */
+    int32_t rank, merged;             /* of the pair with the next; NOTHING: none */
+} symbol;
+
+typedef struct {
+    uint64_t hash;
+    uint32_t word, tokens; /* where in `words` and in `tokens` */
+    int32_t  size, count;  /* size 0: free */
+} slot;
+
+struct cs_bpe {
+    const cs_lexicon *lexicon;
+    symbol              *symbols;
+    uint64_t            *heap; /* rank << 32 | place */
+    cs_bpe_token        *found;
+    size_t               room;
+    int64_t              heap_count;
+    slot                *slots;
+    char                *words;
+    cs_bpe_token        *tokens;
+    uint32_t             word_count, token_count;
+};
+
+cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
+{
+    cs_bpe *bpe = calloc(1, sizeof *bpe);
+    CS_ASSERT(bpe);
+    bpe->lexicon = lexicon;
+    bpe->slots      = calloc(SLOTS, sizeof *bpe->slots);
+    bpe->words      = malloc(MOST_REMEMBERED);
+    bpe->tokens     = malloc(MOST_REMEMBERED * sizeof *bpe->tokens);
+    CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
+    return bpe;
+}
+
+void cs_bpe_close(cs_bpe *bpe)
+{
+    if (!bpe)
+        return;
+    free(bpe->symbols);
+    free(bpe->heap);
+    free(bpe->found);
+    free(bpe->slots);
+    free(bpe->words);
+    free(bpe->tokens);
+    free(bpe);
+}
+
+static void make_room(cs_bpe *bpe, size_t size)
+{
+    if (size <= bpe->room)
+        return;
+    bpe->room    = 2 * size;
+    bpe->symbols = realloc(bpe->symbols, bpe->room * sizeof *bpe->symbols);
+    bpe->heap    = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap); /* a pair each, and two more a merge */
+    bpe->found   = realloc(bpe->found, bpe->room * sizeof *bpe->found);
+    CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);
+}
+
+/* ---- the heap ---- */
+
+static void push(cs_bpe *bpe, uint64_t value)
+{
+    int64_t place = bpe->heap_count++;
+    for (int64_t above; place > 0 && bpe->heap[above = (place - 1) / 2] > value; place = above)
+        bpe->heap[place] = bpe->heap[above];
+    bpe->heap[place] = value;
+}
+
+static uint64_t pop(cs_bpe *bpe)
+{
+    uint64_t *heap = bpe->heap, least = heap[0], last = heap[--bpe->heap_count];
+    int64_t   place = 0;
+    for (int64_t below; (below = 2 * place + 1) < bpe->heap_count; place = below) {
+        below += below + 1 < bpe->heap_count && heap[below + 1] < heap[below];
+        if (heap[below] >= last)
+            break;
+        heap[place] = heap[below];
+    }
+    heap[place] = last;
+    return least;
+}
+
+/* ---- merging ---- */
+
+static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
+{
+    const cs_lexicon *lexicon = bpe->lexicon;
+    int32_t              count      = 0;
+    for (size_t i = 0; i < size; i++) {
+        int32_t id = lexicon->bytes[(unsigned char)word[i]];
+        bool    unknown = id < 0;
+        if (unknown)
+            id = lexicon->unknown;
+        if (count > 0 && unknown && (id < 0 || (lexicon->fuse_unknown && bpe->symbols[count - 1].id == id)))
+            bpe->symbols[count - 1].size++;
+        else if (id >= 0)
+            bpe->symbols[count++] = (symbol){ .id = id, .size = 1 };
+    }
+    for (int32_t i = 0; i < count; i++) {
+        bpe->symbols[i].previous = i - 1;
+        bpe->symbols[i].next     = i + 1 < count ? i + 1 : -1;
+    }
+    return count;
+}
+
+static void look(cs_bpe *bpe, int32_t place)
+{
+    symbol         *left  = &bpe->symbols[place];
+    const cs_merge *merge = left->next < 0 ? NULL
+                                           : cs_lexicon_merge(bpe->lexicon, left->id, bpe->symbols[left->next].id);
+    left->rank            = merge ? merge->rank : NOTHING;
+    if (!merge)
+        return;
+    left->merged = merge->id;
+    push(bpe, (uint64_t)(uint32_t)merge->rank << 32 | (uint32_t)place);
+}
+
+static void merge_next(cs_bpe *bpe, int32_t place)
+{
+    symbol *left = &bpe->symbols[place], *right = &bpe->symbols[left->next];
+    left->id   = left->merged;
+    left->size += right->size;
+    left->next  = right->next;
+    right->size = 0;
+    if (left->next >= 0)
+        bpe->symbols[left->next].previous = place;
+    look(bpe, place);
+    if (left->previous >= 0)
+        look(bpe, left->previous);
+}
+
+static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
+{
+    make_room(bpe, size);
+    int32_t count = spell(bpe, word, size), kept = 0;
+    bpe->heap_count = 0;
+    for (int32_t i = 0; i < count; i++)
+        look(bpe, i);
+    while (bpe->heap_count > 0) {
+        uint64_t least = pop(bpe);
+        int32_t  place = (int32_t)(uint32_t)least;
+        if (bpe->symbols[place].size > 0 && bpe->symbols[place].rank == (int32_t)(least >> 32))
+            merge_next(bpe, place);
+    }
+    for (int32_t i = 0; i >= 0 && i < count; i = bpe->symbols[i].next)
+        bpe->found[kept++] = (cs_bpe_token){ bpe->symbols[i].id, bpe->symbols[i].size };
+    return kept;
+}
+
+/* ---- remembering ---- */
+
+static void remember(cs_bpe *bpe, slot *free_slot, uint64_t hash, const char *word, size_t size, int32_t count)
+{
+    memcpy(bpe->words + bpe->word_count, word, size);
+    memcpy(bpe->tokens + bpe->token_count, bpe->found, (size_t)count * sizeof *bpe->tokens);
+    *free_slot = (slot){ hash, bpe->word_count, bpe->token_count, (int32_t)size, count };
+    bpe->word_count += (uint32_t)size;
+    bpe->token_count += (uint32_t)count;
+}
+
+/* The slot that holds the word, or that it may take; all is forgotten where there is no room for one more. */
+static slot *find_slot(cs_bpe *bpe, uint64_t hash, const char *word, size_t size)
+{
+    enum { TRIES = 8 };
+    if (bpe->word_count + LONGEST_REMEMBERED > MOST_REMEMBERED) {
+        memset(bpe->slots, 0, SLOTS * sizeof *bpe->slots);
+        bpe->word_count = bpe->token_count = 0;
+    }
+    slot *last = NULL;
+    for (uint64_t i = 0; i < TRIES; i++) {
+        last = &bpe->slots[(hash + i) & (SLOTS - 1)];
+        if (last->size == 0 || (last->hash == hash && last->size == (int32_t)size &&
+                                memcmp(bpe->words + last->word, word, size) == 0))
+            return last;
+    }
+    last->size = 0;
+    return last;
+}
+
+const cs_bpe_token *cs_bpe_word(cs_bpe *bpe, const char *word, size_t size, int32_t *count)
+{
+    int32_t whole = bpe->lexicon->whole_words ? cs_lexicon_find(bpe->lexicon, word, size) : -1;
+    CS_ASSERT(size < INT32_MAX);
+    if (whole >= 0) {
+        make_room(bpe, 1);
+        bpe->found[0] = (cs_bpe_token){ whole, (int32_t)size };
+        *count        = 1;
+        return bpe->found;
+    }
+    if (size > LONGEST_REMEMBERED) {
+        *count = merge_all(bpe, word, size);
+        return bpe->found;
+    }
+    uint64_t hash = cs_lexicon_hash(word, size);
+    slot    *held = find_slot(bpe, hash, word, size);
+    if (held->size == 0)
+        remember(bpe, held, hash, word, size, merge_all(bpe, word, size));
+    *count = held->count;
+    return bpe->tokens + held->tokens;
+}

@@ -1,0 +1,34 @@
+/* chat.h - conversations written out as a model's chat template has them, and which bytes of that are answers.
+ *
+ * Templates are programs (Jinja) that are not run here; the shapes below are known, and a template is recognised by the
+ * words it writes. What a template adds by itself (a system message where there is none, a date) is not. */
+#ifndef CS_TEXT_CHAT_H
+#define CS_TEXT_CHAT_H
+
+#include "base/json.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
+
+typedef struct cs_chat_shape cs_chat_shape;
+
+/* "chatml", "llama3", "llama2", "mistral", "plain"; or "auto": what the tokenizer's chat_template is. A shape whose
+ * words the tokenizer does not have is refused. */
+cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_tokenizer *tokenizer);
+
+typedef struct {
+    int64_t from, to;
+} cs_chat_span;
+
+typedef struct {
+    cs_text       text;
+    cs_chat_span *answers; /* (count) bytes of the text to learn */
+    int64_t       count, room;
+} cs_chat_lines;
+
+/* {"messages": [{"role": "user", "content": "..."}, ...]}, or "conversations" of {"from": "human", "value": "..."}.
+ * Replaces what `lines` held. */
+cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
+                        cs_chat_lines *lines);
+void      cs_chat_free(cs_chat_lines *lines);
+
+#endif

@@ -1,0 +1,151 @@
+/* encoder.c - the work of making tokens: buffers and a memory of words, a thread's own. */
+#include "text/encoder.h"
+#include "base/must.h"
+#include "text/bpe.h"
+#include "text/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cs_encoder {
+    const cs_tokenizer *tokenizer;
+    cs_cutters         *cutters;
+    cs_bpe             *bpe;
+    cs_text             repaired, composed;
+    cs_encoded          encoded;
+    int64_t             place; /* bytes of text that tokens stand for so far */
+};
+
+cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer)
+{
+    cs_encoder *encoder = calloc(1, sizeof *encoder);
+    CS_ASSERT(encoder);
+    encoder->tokenizer = tokenizer;
+    if (!tokenizer->is_bytes) {
+        encoder->cutters = cs_words_cutters(tokenizer->words);
+        encoder->bpe     = cs_bpe_open(&tokenizer->lexicon);
+    }
+    return encoder;
+}
+
+void cs_encoder_close(cs_encoder *encoder)
+{
+    if (!encoder)
+        return;
+    cs_words_release(encoder->cutters);
+    cs_bpe_close(encoder->bpe);
+    cs_unicode_free(&encoder->repaired);
+    cs_unicode_free(&encoder->composed);
+    free(encoder->encoded.ids);
+    free(encoder->encoded.starts);
+    free(encoder);
+}
+
+static void make_room(cs_encoded *encoded, int64_t more)
+{
+    if (encoded->room - encoded->count >= more)
+        return;
+    encoded->room   = 2 * encoded->room + more + 256;
+    encoded->ids    = realloc(encoded->ids, (size_t)encoded->room * sizeof *encoded->ids);
+    encoded->starts = realloc(encoded->starts, (size_t)encoded->room * sizeof *encoded->starts);
+    CS_ASSERT(encoded->ids && encoded->starts);
+}
+
+static void put(cs_encoder *encoder, int32_t id, int64_t size)
+{
+    cs_encoded *encoded = &encoder->encoded;
+    make_room(encoded, 1);
+    encoded->ids[encoded->count]      = id;
+    encoded->starts[encoded->count++] = encoder->place;
+    encoder->place += size;
+}
+
+static void put_bytes(cs_encoder *encoder, const char *text, size_t size)
+{
+    make_room(&encoder->encoded, (int64_t)size);
+    for (size_t i = 0; i < size; i++)
+        put(encoder, (unsigned char)text[i], 1);
+}
+
+static void put_word(void *context, const char *word, size_t size)
+{
+    cs_encoder         *encoder = context;
+    int32_t             count;
+    const cs_bpe_token *tokens = cs_bpe_word(encoder->bpe, word, size, &count);
+    make_room(&encoder->encoded, count);
+    for (int32_t i = 0; i < count; i++)
+        put(encoder, tokens[i].id, tokens[i].size);
+}
+
+static void put_words(cs_encoder *encoder, const char *text, size_t size)
+{
+    cs_words_each(encoder->cutters, text, size, put_word, encoder);
+}
+
+/* Calls `between` for what lies between special tokens, and puts those. */
+static void put_specials(cs_encoder *encoder, const cs_specials *specials, const char *text, size_t size,
+                         void (*between)(cs_encoder *encoder, const char *text, size_t size))
+{
+    const cs_special *token;
+    cs_special_match  match = { 0 };
+    size_t            done  = 0;
+    while ((token = cs_special_next(specials, text, size, &match))) {
+        if (match.from > done)
+            between(encoder, text + done, match.from - done);
+        put(encoder, token->id, (int64_t)(match.to - match.from));
+        done = match.to;
+    }
+    if (done < size)
+        between(encoder, text + done, size - done);
+}
+
+static void put_normal(cs_encoder *encoder, const char *text, size_t size)
+{
+    if (encoder->tokenizer->compose) {
+        encoder->composed.size = 0;
+        cs_unicode_compose(&encoder->composed, text, size);
+        text = encoder->composed.bytes;
+        size = encoder->composed.size;
+    }
+    put_specials(encoder, &encoder->tokenizer->normal, text, size, put_words);
+}
+
+static void put_text(cs_encoder *encoder, const char *text, size_t size)
+{
+    if (encoder->tokenizer->is_bytes) {
+        put_bytes(encoder, text, size);
+        return;
+    }
+    if (cs_unicode_valid(text, size) < size) {
+        encoder->repaired.size = 0;
+        encoder->encoded.repaired += cs_unicode_repair(&encoder->repaired, text, size);
+        text = encoder->repaired.bytes;
+        size = encoder->repaired.size;
+    }
+    put_specials(encoder, &encoder->tokenizer->raw, text, size, put_normal);
+}
+
+static void put_around(cs_encoder *encoder, const int32_t *ids, int count)
+{
+    for (int i = 0; i < count; i++)
+        put(encoder, ids[i], 0);
+}
+
+const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length)
+{
+    encoder->encoded.count = 0;
+    encoder->place         = 0;
+    put_text(encoder, text, length);
+    return &encoder->encoded;
+}
+
+const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length)
+{
+    const cs_tokenizer *tokenizer = encoder->tokenizer;
+    encoder->encoded.count        = 0;
+    encoder->place                = 0;
+    put_around(encoder, tokenizer->before, tokenizer->before_count);
+    put_text(encoder, text, length);
+    put_around(encoder, tokenizer->after, tokenizer->after_count);
+    return &encoder->encoded;
+}

@@ -1,0 +1,86 @@
+/* special.c - tokens that are found in a text as they are spelled, before it is cut into words. */
+#include "text/special.h"
+#include "base/must.h"
+#include "text/unicode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void cs_special_add(cs_specials *specials, cs_special token)
+{
+    specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
+    CS_ASSERT(specials->tokens);
+    specials->tokens[specials->count++]             = token;
+    specials->begins[(unsigned char)token.text[0]] = true;
+}
+
+static int compare(const void *one, const void *other)
+{
+    const cs_special *a = one, *b = other;
+    int               order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
+    return order ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+void cs_special_sort(cs_specials *specials)
+{
+    if (specials->count > 1)
+        qsort(specials->tokens, (size_t)specials->count, sizeof *specials->tokens, compare);
+}
+
+void cs_special_free(cs_specials *specials)
+{
+    for (int64_t i = 0; i < specials->count; i++)
+        free(specials->tokens[i].text);
+    free(specials->tokens);
+    *specials = (cs_specials){ 0 };
+}
+
+/* Within [low, high), whose tokens agree in `depth` bytes, the first whose next byte is at least `byte`. */
+static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
+{
+    while (low < high) {
+        int64_t           middle = (low + high) / 2;
+        const cs_special *token  = &specials->tokens[middle];
+        if (token->size > depth && (unsigned char)token->text[depth] >= byte)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The tokens that spell the text so far are a run of the sorted list, narrowed byte by byte. */
+static const cs_special *longest(const cs_specials *specials, const char *text, size_t size)
+{
+    const cs_special *best = NULL;
+    int64_t           low = 0, high = specials->count;
+    for (size_t depth = 0; depth < size && low < high; depth++) {
+        int byte = (unsigned char)text[depth];
+        low      = first_from(specials, low, high, depth, byte);
+        high     = first_from(specials, low, high, depth, byte + 1);
+        if (low < high && specials->tokens[low].size == depth + 1)
+            best = &specials->tokens[low];
+    }
+    return best;
+}
+
+const cs_special *cs_special_next(const cs_specials *specials, const char *text, size_t size, cs_special_match *match)
+{
+    for (size_t place = match->search; specials->count > 0 && place < size; place++) {
+        bool              begins = specials->begins[(unsigned char)text[place]];
+        const cs_special *token  = begins ? longest(specials, text + place, size - place) : NULL;
+        if (!token)
+            continue;
+        size_t end = place + token->size;
+        if (token->single_word && (cs_unicode_word_before(text, place) || cs_unicode_word_at(text, size, end))) {
+            place = end - 1; /* what it covers is not searched again */
+            continue;
+        }
+        size_t first  = token->strip_left ? cs_unicode_space_before(text, place) : place;
+        match->search = end;
+        match->from   = token->strip_left && first < match->to ? match->to : first;
+        match->to     = token->strip_right ? cs_unicode_space_after(text, size, end) : end;
+        return token;
+    }
+    return NULL;
+}

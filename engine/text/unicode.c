@@ -1,0 +1,207 @@
+/* unicode.c - repair, normalization form C, and two classes of characters: utf8proc's one door. */
+#include "text/unicode.h"
+#include "base/must.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+void cs_unicode_append(cs_text *text, const char *bytes, size_t size)
+{
+    if (text->room - text->size < size) {
+        text->room  = 2 * text->room + size + 64;
+        text->bytes = realloc(text->bytes, text->room);
+        CS_ASSERT(text->bytes);
+    }
+    if (size > 0)
+        memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+}
+
+void cs_unicode_free(cs_text *text)
+{
+    free(text->bytes);
+    *text = (cs_text){ 0 };
+}
+
+/* ---- repair ---- */
+
+/* How many bytes of `text` are a character (*whole), or else the longest beginning of one, at least 1. */
+static size_t step(const unsigned char *text, size_t size, bool *whole)
+{
+    unsigned char first = text[0], low = 0x80, high = 0xbf;
+    size_t        width = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    *whole              = width == 1;
+    if (width <= 1)
+        return 1;
+    if (first == 0xe0)
+        low = 0xa0; /* shorter forms exist */
+    else if (first == 0xed)
+        high = 0x9f; /* surrogates */
+    else if (first == 0xf0)
+        low = 0x90;
+    else if (first == 0xf4)
+        high = 0x8f; /* above U+10FFFF */
+    for (size_t i = 1; i < width; i++, low = 0x80, high = 0xbf)
+        if (i == size || text[i] < low || text[i] > high)
+            return i;
+    *whole = true;
+    return width;
+}
+
+size_t cs_unicode_valid(const char *text, size_t size)
+{
+    size_t place = 0;
+    bool   whole = true;
+    while (place < size) {
+        uint64_t eight;
+        if (size - place >= sizeof eight) { /* ASCII, eight bytes at a time */
+            memcpy(&eight, text + place, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                place += sizeof eight;
+                continue;
+            }
+        }
+        size_t width = step((const unsigned char *)text + place, size - place, &whole);
+        if (!whole)
+            break;
+        place += width;
+    }
+    return place;
+}
+
+int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size)
+{
+    int64_t repaired = 0;
+    for (size_t from = 0; from < size;) {
+        size_t valid = cs_unicode_valid(text + from, size - from);
+        bool   whole;
+        cs_unicode_append(to, text + from, valid);
+        from += valid;
+        if (from == size)
+            break;
+        cs_unicode_append(to, "\xef\xbf\xbd", 3);
+        from += step((const unsigned char *)text + from, size - from, &whole);
+        repaired++;
+    }
+    return repaired;
+}
+
+/* ---- composition ---- */
+
+/* Characters that stand in form C as they are, whatever is around them (Unicode's NFC_Quick_Check=Yes and no combining
+ * class). What is in none of these ranges may be so too, and takes the long way. */
+static bool is_composed(utf8proc_int32_t point)
+{
+    static const utf8proc_int32_t ranges[][2] = {
+        { 0, 0x2ff },         { 0x391, 0x3a9 },     { 0x3b1, 0x3ce },     { 0x400, 0x482 },       { 0x48a, 0x52f },
+        { 0x2010, 0x2027 },   { 0x2030, 0x205e },   { 0x2190, 0x21ff },   { 0x2500, 0x27bf },     { 0x3001, 0x3029 },
+        { 0x3041, 0x3096 },   { 0x30a1, 0x30fa },   { 0x4e00, 0x9fff },   { 0xac00, 0xd7a3 },     { 0xff01, 0xff5e },
+        { 0x1f300, 0x1faff },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && point >= ranges[i][0]; i++)
+        if (point <= ranges[i][1])
+            return true;
+    return false;
+}
+
+static bool all_composed(const char *text, size_t size)
+{
+    for (size_t place = 0; place < size;) {
+        utf8proc_int32_t point = (unsigned char)text[place];
+        if (point < 0x80) {
+            place++;
+            continue;
+        }
+        place += (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + place, (utf8proc_ssize_t)(size - place), &point);
+        if (!is_composed(point))
+            return false;
+    }
+    return true;
+}
+
+static void compose_line(cs_text *to, const char *text, size_t size)
+{
+    if (all_composed(text, size)) {
+        cs_unicode_append(to, text, size);
+        return;
+    }
+    utf8proc_uint8_t *line  = NULL;
+    utf8proc_option_t form  = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    utf8proc_ssize_t  width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &line, form);
+    CS_ASSERT(width >= 0); /* the text is valid, so only memory can be short */
+    cs_unicode_append(to, (const char *)line, (size_t)width);
+    free(line);
+}
+
+/* Line by line: nothing composes with a line's end. */
+void cs_unicode_compose(cs_text *to, const char *text, size_t size)
+{
+    for (size_t from = 0; from < size;) {
+        const char *newline = memchr(text + from, '\n', size - from);
+        size_t      length  = newline ? (size_t)(newline + 1 - text) - from : size - from;
+        compose_line(to, text + from, length);
+        from += length;
+    }
+}
+
+/* ---- classes ---- */
+
+static utf8proc_int32_t point_at(const char *text, size_t size, size_t place, size_t *width)
+{
+    utf8proc_int32_t point;
+    utf8proc_ssize_t read =
+        utf8proc_iterate((const utf8proc_uint8_t *)text + place, (utf8proc_ssize_t)(size - place), &point);
+    *width = read > 0 ? (size_t)read : 1;
+    return read > 0 ? point : 0xfffd;
+}
+
+static utf8proc_int32_t point_before(const char *text, size_t place, size_t *width)
+{
+    size_t from = place - 1;
+    while (from > 0 && ((unsigned char)text[from] & 0xc0) == 0x80)
+        from--;
+    utf8proc_int32_t point = point_at(text, place, from, width);
+    *width                 = place - from;
+    return point;
+}
+
+static bool is_word(utf8proc_int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
+           category == UTF8PROC_CATEGORY_PC || point == 0x200c || point == 0x200d;
+}
+
+static bool is_space(utf8proc_int32_t point)
+{
+    utf8proc_category_t category = utf8proc_category(point);
+    return (point >= '\t' && point <= '\r') || point == 0x85 ||
+           (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP);
+}
+
+bool cs_unicode_word_before(const char *text, size_t place)
+{
+    size_t width;
+    return place > 0 && is_word(point_before(text, place, &width));
+}
+
+bool cs_unicode_word_at(const char *text, size_t size, size_t place)
+{
+    size_t width;
+    return place < size && is_word(point_at(text, size, place, &width));
+}
+
+size_t cs_unicode_space_before(const char *text, size_t place)
+{
+    for (size_t width; place > 0 && is_space(point_before(text, place, &width));)
+        place -= width;
+    return place;
+}
+
+size_t cs_unicode_space_after(const char *text, size_t size, size_t place)
+{
+    for (size_t width; place < size && is_space(point_at(text, size, place, &width));)
+        place += width;
+    return place;
+}

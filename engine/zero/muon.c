@@ -1,0 +1,67 @@
+/* muon.c - a matrix made nearly orthogonal: five Newton-Schulz iterations (Jordan et al. 2024), in fp32.
+ *
+ * X = u / (|u| + 1e-7); five times: A the Gram matrix of X's shorter side, B = b A + c A A, X = a X + B X (or X B);
+ * then u = X sqrt(max(1, rows / columns)). DeepSpeed transposes a tall matrix; here the Gram matrix stands on its other
+ * side, which is the same. */
+#include "zero/zero.h"
+
+#include <math.h>
+
+enum { ITERATIONS = 5 };
+
+static const float a = 3.4445f, b = -4.7750f, c = 2.0315f;
+
+static int64_t short_side(int64_t rows, int64_t columns)
+{
+    return rows < columns ? rows : columns;
+}
+
+size_t cs_muon_scratch(int64_t rows, int64_t columns)
+{
+    int64_t side = short_side(rows, columns);
+    return (size_t)(rows * columns + 2 * side * side) * sizeof(float);
+}
+
+/* gram = X X^T or X^T X; square = gram gram; square = b gram + c square. */
+static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_tensor square)
+{
+    cs_tensor none = { 0 };
+    if (cs_rows(x) <= cs_columns(x)) {
+        cs_op_matmul(stream, gram, x, x, none, CS_OUT_IN);
+    } else {
+        cs_op_fill(stream, gram, 0);
+        cs_op_matmul_grad_weight(stream, gram, none, x, x, CS_IN_OUT);
+    }
+    cs_op_matmul(stream, square, gram, gram, none, CS_IN_OUT);
+    cs_state_convert(stream, gram, gram, b);
+    cs_state_convert(stream, square, square, c);
+    cs_state_add(stream, square, gram);
+}
+
+/* y = a x + polynomial x; x becomes a x. */
+static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram, cs_tensor square)
+{
+    cs_tensor none = { 0 };
+    bool      wide = cs_rows(x) <= cs_columns(x);
+    make_polynomial(stream, x, gram, square);
+    cs_op_matmul(stream, y, wide ? square : x, wide ? x : square, none, CS_IN_OUT);
+    cs_state_convert(stream, x, x, a);
+    cs_state_add(stream, y, x);
+}
+
+void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
+{
+    int64_t   rows = cs_rows(matrix), columns = cs_columns(matrix), side = short_side(rows, columns);
+    cs_tensor other  = cs_matrix(scratch, CS_F32, rows, columns);
+    cs_tensor gram   = cs_matrix(scratch + rows * columns, CS_F32, side, side);
+    cs_tensor square = cs_matrix(scratch + rows * columns + side * side, CS_F32, side, side);
+    cs_exact  sum    = { 0 };
+    cs_state_sum_squares(stream, &sum, matrix, 0, 1);
+    cs_stream_sync(stream);
+    cs_state_convert(stream, matrix, matrix, (float)(1 / (sqrt(cs_exact_value(&sum)) + 1e-7)));
+    for (int i = 0; i < ITERATIONS; i++) {
+        cs_tensor x = i % 2 ? other : matrix, y = i % 2 ? matrix : other;
+        iterate(stream, y, x, gram, square);
+    }
+    cs_state_convert(stream, matrix, other, (float)sqrt(fmax(1, (double)rows / (double)columns)));
+}

@@ -1,0 +1,212 @@
+/* update.c - one step of all parameters: the rule where it sees one element; where it needs the whole tensor, a
+ * direction, something of the whole, and then the step along it.
+ *
+ * LAMB needs two norms a tensor: exact sums, all tensors' in one all-reduce, so the same bits come out at any stage and
+ * world size. Muon needs matrices: a unit's row is collected, each rank works on the matrices dealt to it and clears
+ * the others, and the sum over ranks brings every element home. A matrix is worked on by one rank, so its bits do not
+ * depend on the world. */
+#include "base/must.h"
+#include "zero/zero.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct cs_update {
+    const cs_zero  *zero;
+    cs_shard      **shards;
+    const cs_model *model;
+    float          *scratch;
+    int            *first;  /* of each unit's entries, among all             */
+    cs_exact       *sums;   /* two an entry: of the value, of the direction  */
+    double         *ratios; /* of LAMB's step, by entry                      */
+    int             entries;
+    int64_t         dealt; /* matrices of this step so far: they go round the ranks */
+    cs_hyper        hyper[CS_GROUPS];
+};
+
+static const cs_group *group_of(const cs_groups *groups, const cs_unit_entry *entry)
+{
+    return &groups->group[entry->group];
+}
+
+static bool has_kind(const cs_groups *groups, const cs_unit *unit, cs_optim_kind kind)
+{
+    for (int i = 0; i < unit->entry_count; i++)
+        if (group_of(groups, unit->entries[i])->optimizer.kind == kind)
+            return true;
+    return false;
+}
+
+/* ---- opening ---- */
+
+size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
+{
+    size_t most = 0;
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const cs_unit_entry *entry = model->units[i]->entries[at];
+            cs_tensor            value = entry->param.value;
+            size_t               bytes = cs_muon_scratch(cs_rows(value), cs_columns(value));
+            if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > most)
+                most = bytes;
+        }
+    return most;
+}
+
+cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+                         void *scratch)
+{
+    cs_update *opened = *update = calloc(1, sizeof **update);
+    if (!opened)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+    *opened       = (cs_update){ .zero = zero, .shards = shards, .model = model, .scratch = scratch };
+    opened->first = calloc((size_t)model->count, sizeof *opened->first);
+    for (int i = 0; opened->first && i < model->count; i++) {
+        opened->first[i] = opened->entries;
+        opened->entries += model->units[i]->entry_count;
+    }
+    opened->sums   = calloc(2 * (size_t)opened->entries, sizeof *opened->sums);
+    opened->ratios = calloc((size_t)opened->entries, sizeof *opened->ratios);
+    return opened->first && opened->sums && opened->ratios ? CS_OK
+                                                           : cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+}
+
+void cs_update_close(cs_update *update)
+{
+    if (!update)
+        return;
+    free(update->first);
+    free(update->sums);
+    free(update->ratios);
+    free(update);
+}
+
+/* ---- one parameter ---- */
+
+static cs_hyper hyper_of(const cs_update *update, const cs_unit_entry *entry)
+{
+    const cs_group *group = group_of(update->zero->groups, entry);
+    cs_hyper        hyper = update->hyper[entry->group];
+    if (!entry->param.decay && !group->decays)
+        hyper.decay = 0;
+    return hyper;
+}
+
+/* The step along a direction is plain gradient descent. LAMB's decay is in the direction; Muon's comes beside it. */
+static void step_along(cs_update *update, cs_shard *shard, int entry, double ratio)
+{
+    static const cs_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
+    const cs_unit_entry      *moved = cs_shard_unit(shard)->entries[entry];
+    cs_hyper                  hyper = hyper_of(update, moved);
+    bool                      lamb  = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
+    cs_hyper step = { .rate       = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
+                      .decay      = lamb ? 0 : hyper.decay,
+                      .grad_scale = 1 };
+    cs_shard_move(shard, entry, &along, step);
+}
+
+static void direct(cs_update *update, cs_shard *shard, cs_optim_kind kind)
+{
+    const cs_unit *unit = cs_shard_unit(shard);
+    for (int i = 0; i < unit->entry_count; i++) {
+        const cs_optimizer *optimizer = &group_of(update->zero->groups, unit->entries[i])->optimizer;
+        if (optimizer->kind == kind)
+            cs_shard_move(shard, i, optimizer, hyper_of(update, unit->entries[i]));
+    }
+}
+
+/* ---- LAMB ---- */
+
+static double ratio_of(const cs_exact sums[2], const cs_optim_settings *settings)
+{
+    double value = sqrt(cs_exact_value(&sums[0])), direction = sqrt(cs_exact_value(&sums[1]));
+    if (value == 0 || direction == 0 || !isfinite(value / direction))
+        return 1;
+    return fmin(fmax(value / direction, settings->least_ratio), settings->most_ratio);
+}
+
+static void find_ratios(cs_update *update)
+{
+    const cs_groups *groups = update->zero->groups;
+    for (int i = 0; i < 2 * update->entries; i++)
+        update->sums[i] = (cs_exact){ 0 };
+    for (int i = 0; i < update->model->count; i++) {
+        const cs_unit *unit = update->model->units[i];
+        direct(update, update->shards[i], CS_OPTIM_LAMB);
+        for (int at = 0; at < unit->entry_count; at++)
+            if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
+                cs_shard_norms(update->shards[i], at, &update->sums[2 * (update->first[i] + at)]);
+    }
+    cs_stream_sync(cs_device_stream(update->zero->device, CS_COMPUTE));
+    cs_stream_sync(cs_device_stream(update->zero->device, CS_COMM));
+    cs_comm_all_reduce(update->zero->comm, update->sums,
+                       2 * update->entries * (int64_t)(sizeof(cs_exact) / sizeof(int64_t)), CS_I64, CS_SUM);
+    for (int i = 0; i < update->model->count; i++)
+        for (int at = 0; at < update->model->units[i]->entry_count; at++) {
+            int number             = update->first[i] + at;
+            update->ratios[number] = ratio_of(&update->sums[2 * number],
+                                              &group_of(groups, update->model->units[i]->entries[at])->settings);
+        }
+}
+
+/* ---- Muon ---- */
+
+static void work_on_matrices(cs_update *update, cs_shard *shard)
+{
+    const cs_zero *zero   = update->zero;
+    const cs_unit *unit   = cs_shard_unit(shard);
+    cs_stream     *stream = cs_device_stream(zero->device, CS_COMPUTE);
+    float         *row    = cs_shard_collect(shard);
+    for (int i = 0; i < unit->entry_count; i++) {
+        const cs_unit_entry *entry  = unit->entries[i];
+        cs_tensor            matrix = entry->param.value;
+        matrix.data                 = row + entry->offset;
+        matrix.dtype                = CS_F32;
+        bool muon                   = group_of(zero->groups, entry)->optimizer.kind == CS_OPTIM_MUON;
+        if (muon && update->dealt++ % zero->world == zero->rank)
+            cs_muon_orthogonalize(stream, matrix, update->scratch);
+        else if (zero->world > 1)
+            cs_op_fill(stream, matrix, 0);
+    }
+    cs_shard_distribute(shard);
+}
+
+/* ---- the step ---- */
+
+void cs_update_begin(cs_update *update, const cs_move *move)
+{
+    const cs_groups *groups = update->zero->groups;
+    bool             lamb   = false;
+    update->dealt           = 0;
+    for (int i = 0; i < groups->count; i++) {
+        cs_optim_settings settings = groups->group[i].settings;
+        if (move->cycles && cs_optim_has_betas(&settings)) {
+            settings.betas[0] = move->betas[0];
+            settings.betas[1] = move->betas[1];
+        }
+        update->hyper[i] = cs_optim_hyper(&settings, move->rate * groups->group[i].ratio, move->t, move->grad_scale);
+        lamb |= settings.kind == CS_OPTIM_LAMB;
+    }
+    if (lamb)
+        find_ratios(update);
+}
+
+/* Those whose rule sees one element come first: matrices' work takes the row of gradients for itself. */
+void cs_update_take(cs_update *update, int number)
+{
+    cs_shard        *shard  = update->shards[number];
+    const cs_unit   *unit   = cs_shard_unit(shard);
+    const cs_groups *groups = update->zero->groups;
+    for (int i = 0; i < unit->entry_count; i++) {
+        const cs_optimizer *optimizer = &group_of(groups, unit->entries[i])->optimizer;
+        if (!optimizer->directs)
+            cs_shard_move(shard, i, optimizer, hyper_of(update, unit->entries[i]));
+    }
+    if (has_kind(groups, unit, CS_OPTIM_MUON)) {
+        direct(update, shard, CS_OPTIM_MUON);
+        work_on_matrices(update, shard);
+    }
+    for (int i = 0; i < unit->entry_count; i++)
+        if (group_of(groups, unit->entries[i])->optimizer.directs)
+            step_along(update, shard, i, update->ratios[update->first[number] + i]);
+}

@@ -1,0 +1,142 @@
+/* test_comms_logger.c - the record of collectives: what is counted, and DeepSpeed's arithmetic and tables of it. */
+#include "suite.h"
+#include "lines.h"
+#include "shell.h"
+#include "base/beat.h"
+#include "comm/tally.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+START_TEST(names)
+{
+    static const struct {
+        const char *name;
+        int         operation;
+    } cases[] = {
+        { "all_reduce", CS_BEAT_ALL_REDUCE },
+        { "reduce_scatter_tensor", CS_BEAT_REDUCE_SCATTER },
+        { "reduce_scatter", CS_BEAT_REDUCE_SCATTER },
+        { "all_gather_into_tensor", CS_BEAT_ALL_GATHER },
+        { "all_gather", CS_BEAT_ALL_GATHER },
+        { "broadcast", CS_BEAT_BROADCAST },
+        { "barrier", CS_BEAT_BARRIER },
+        { "all_to_all_single", 0 },
+        { "", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_int_eq(cs_tally_find(cases[i].name), cases[i].operation);
+}
+END_TEST
+
+/* A world of one prints a record of calls on `ranks` ranks; nothing is exchanged then but with itself. */
+static char *table_of(cs_tally *tally)
+{
+    cs_world world = { .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
+    cs_comm *comm;
+    int      before = dup(STDOUT_FILENO);
+    ck_assert_int_eq(cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = "self" }), CS_OK);
+    fflush(stdout);
+    FILE *file = fopen("table.txt", "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(dup2(fileno(file), STDOUT_FILENO), 0);
+    cs_tally_print(tally, comm);
+    fflush(stdout);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    fclose(file);
+    cs_comm_close(comm);
+    return shell_read("table.txt", NULL);
+}
+
+/* Gbit/s by hand: 1 MiB in 1 ms is 8.388608. */
+START_TEST(arithmetic)
+{
+    static const struct {
+        int         operation;
+        const char *name;
+        double      algorithm, bus;
+    } cases[] = {
+        { CS_BEAT_ALL_REDUCE, "all_reduce", 2 * 8.388608, 8.388608 * 2 * 3 / 4 },
+        { CS_BEAT_REDUCE_SCATTER, "reduce_scatter_tensor", 4 * 8.388608, 3 * 8.388608 },
+        { CS_BEAT_ALL_GATHER, "all_gather_into_tensor", 4 * 8.388608, 3 * 8.388608 },
+        { CS_BEAT_BROADCAST, "broadcast", 8.388608, 8.388608 },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cs_tally *tally = cs_tally_new(&(cs_tally_settings){ true, false, UINT32_MAX }, 4);
+        double    count, total, mean, algorithm, bus, least, most;
+        for (int call = 0; call < 20; call++) /* two of twenty lie outside the trimmed mean at each end */
+            cs_tally_note(tally, cases[i].operation, 1 << 20, call < 2 ? 100e-3 : call < 4 ? 1e-6 : 1e-3);
+        char *table = table_of(tally);
+        char *row   = strstr(table, cases[i].name);
+        ck_assert_ptr_nonnull(row);
+        row = strstr(row, "1.0 MB");
+        ck_assert_ptr_nonnull(row);
+        ck_assert_int_eq(
+            sscanf(row, "1.0 MB %lf %lf %lf %lf %lf %lf %lf", &count, &total, &mean, &algorithm, &bus, &least, &most),
+            7);
+        ck_assert(count == 20 && fabs(total - 216.002) < 0.02 && fabs(mean - 1) < 0.01);
+        ck_assert(fabs(algorithm - cases[i].algorithm) < 0.02 && fabs(bus - cases[i].bus) < 0.02);
+        ck_assert(least < 0.01 && fabs(most - 100) < 0.01);
+        free(table);
+        cs_tally_free(tally);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Only the operations asked for; and no end of sizes costs no end of memory. */
+START_TEST(limits)
+{
+    shell_enter();
+    cs_tally *tally = cs_tally_new(&(cs_tally_settings){ true, false, 1u << CS_BEAT_BROADCAST }, 2);
+    for (uint64_t i = 0; i < 1000; i++) {
+        cs_tally_note(tally, CS_BEAT_BROADCAST, i, 1e-3);
+        cs_tally_note(tally, CS_BEAT_ALL_REDUCE, i, 1e-3);
+    }
+    char *table = table_of(tally);
+    ck_assert_int_eq(lines_count(table, "^all_reduce$"), 0);
+    ck_assert_int_eq(lines_count(table, "^broadcast$"), 2); /* and in the table of stragglers */
+    ck_assert_int_eq(lines_count(table, "^744 more calls, of sizes beyond the first 256$"), 1);
+    free(table);
+    cs_tally_free(tally);
+    shell_leave();
+}
+END_TEST
+
+/* Five units of a tiny GPT-2 on two ranks: one scatter each a step. */
+START_TEST(a_training)
+{
+    static const char *const head =
+        "^Comm. Op            Message Size        Count               Total Latency\\(ms\\)   "
+        "Avg Latency\\(ms\\)     tput_avg \\(Gbps\\)     busbw_avg \\(Gbps\\)";
+    run_spec spec = { .world = 2, .stage = 3, .steps = 4, .precision = "fp32", .more = "\"comms_logger\": {}," };
+    shell_enter();
+    char *lines = lines_of(&spec);
+    ck_assert_int_eq(lines_count(lines, head), 1);
+    ck_assert_int_eq(lines_count(lines, "^Breakdown with straggler effect$"), 1);
+    ck_assert_int_eq(lines_count(lines, "^reduce_scatter_tensor$"), 2);
+    ck_assert_int_eq(lines_count(lines, "^all_gather_into_tensor$"), 2);
+    free(lines);
+    spec.set[0] = "comms_logger={\"enabled\": true, \"verbose\": true, \"prof_all\": false, \"prof_ops\": "
+                  "[\"reduce_scatter_tensor\"]}";
+    lines       = lines_of(&spec);
+    ck_assert_int_eq(lines_count(lines,
+                                 "comm op: reduce_scatter_tensor \\| time \\(ms\\): [0-9.]+ \\| msg size: [0-9.]+ "
+                                 "K?B \\| algbw \\(Gbps\\): [0-9.]+ \\| busbw \\(Gbps\\): [0-9.]+ $"),
+                     4 * 5);
+    ck_assert_int_eq(lines_count(lines, "all_gather|all_reduce"), 0);
+    free(lines);
+    spec.set[0] = "comms_logger.enabled=false";
+    lines       = lines_of(&spec);
+    ck_assert_str_eq(lines, "");
+    free(lines);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("comms_logger", names, arithmetic, limits, a_training)

@@ -1,0 +1,239 @@
+/* test_monitor.c - CSV and event files: their bytes, how a resumed run continues them, what a failed write costs. */
+#include "suite.h"
+#include "lines.h"
+#include "shell.h"
+#include "base/crc.h"
+#include "base/say.h"
+#include "monitor/monitor.h"
+#include "monitor/record.h"
+
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What tensorboard's own RecordWriter makes of the same events, peers/tensorboard_reads.py --bytes. */
+static const struct {
+    const char *what;
+    size_t      count;
+    const char *bytes;
+} golden[] = {
+    { "version", 40,
+      "\x18\x00\x00\x00\x00\x00\x00\x00\xa3\x7f\x4b\x22\x09\x00\x00\x00\xc0\x0b\x5a\xd6\x41\x1a\x0d"
+      "brain.Event:2"
+      "\x4c\xa9\xa4\x64" },
+    { "start", 32,
+      "\x10\x00\x00\x00\x00\x00\x00\x00\x95\xfb\xfe\x18\x09\x00\x00\x00\xc0\x0b\x5a\xd6\x41\x10\xac\x02\x3a\x02\x08\x01"
+      "\x86\xd2\x6f\x32" },
+    { "scalar", 55,
+      "\x27\x00\x00\x00\x00\x00\x00\x00\xbb\xe1\xb1\x46\x09\x00\x00\x00\xc0\x0b\x5a\xd6\x41\x10\xac\x02\x2a\x19\x0a\x17"
+      "\x0a\x10"
+      "Train/Samples/lr"
+      "\x15\x6f\x12\x83\x3a\xeb\xb2\x22\x8a" },
+    { "zero", 39,
+      "\x17\x00\x00\x00\x00\x00\x00\x00\xe7\xce\xf8\x1e\x09\x00\x00\x00\xc0\x0b\x5a\xd6\x41\x10\x08\x2a\x0a\x0a\x08\x0a"
+      "\x01t\x15\x00\x00\x00\x00\x2b\xea\x85\xfd" },
+};
+
+START_TEST(records_are_tensorboards)
+{
+    const cs_record made[] = { cs_record_version(1.5e9), cs_record_start(1.5e9, 300),
+                               cs_record_scalar(1.5e9, 300, "Train/Samples/lr", 0.001f),
+                               cs_record_scalar(1.5e9, 8, "t", 0) };
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
+        ck_assert_msg(made[i].count == golden[i].count, "%s: %zu bytes, not %zu", golden[i].what, made[i].count,
+                      golden[i].count);
+        ck_assert_msg(memcmp(made[i].bytes, golden[i].bytes, golden[i].count) == 0, "%s differs", golden[i].what);
+    }
+}
+END_TEST
+
+START_TEST(numbers_are_pythons)
+{
+    static const struct {
+        double      value;
+        const char *text;
+    } cases[] = {
+        { 0, "0.0" },
+        { 1, "1.0" },
+        { 0.001, "0.001" },
+        { 5e-5, "5e-05" },
+        { 0.0001, "0.0001" },
+        { 1.0 / 3, "0.3333333333333333" },
+        { 65536, "65536.0" },
+        { 1e16, "1e+16" },
+        { 123456789012345680.0, "1.2345678901234568e+17" },
+        { 1e15, "1000000000000000.0" },
+        { -2.5, "-2.5" },
+        { 6.25e-4, "0.000625" },
+        { (double)NAN, "nan" },
+        { (double)INFINITY, "inf" },
+        { -(double)INFINITY, "-inf" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_str_eq(cs_say_number(cases[i].value).text, cases[i].text);
+}
+END_TEST
+
+static void write_some(const cs_monitor_settings *csv, const cs_monitor_settings *tensorboard, int64_t from, int64_t to,
+                       double value)
+{
+    cs_monitor *monitor;
+    ck_assert_int_eq(cs_monitor_open(&monitor, csv, tensorboard), CS_OK);
+    for (int64_t at = from; at <= to; at += 8) {
+        cs_monitor_write(monitor, "Train/Samples/lr", value, at);
+        cs_monitor_flush(monitor);
+    }
+    cs_monitor_close(monitor);
+}
+
+static void check_file(const char *path, const char *content)
+{
+    char *found = shell_read(path, NULL);
+    ck_assert_str_eq(found, content);
+    free(found);
+}
+
+START_TEST(csv_continues)
+{
+    const cs_monitor_settings csv = { true, "a/b", "job" }, none = { 0 };
+    const char               *path = "a/b/job/Train_Samples_lr.csv";
+    shell_enter();
+    write_some(&csv, &none, 8, 24, 0.5);
+    check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.5\n");
+    write_some(&csv, &none, 24, 32, 0.25); /* resumed at 16: the old 24 goes */
+    check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n");
+    FILE *torn = fopen(path, "a"); /* a kill in the middle of a line */
+    ck_assert_ptr_nonnull(torn);
+    fputs("40,0.1", torn);
+    fclose(torn);
+    write_some(&csv, &none, 40, 40, 1);
+    check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n40,1.0\n");
+    write_some(&csv, &none, 8, 8, 2); /* begun anew: the earlier run stays beside it */
+    check_file(path, "step,lr\n8,2.0\n");
+    check_file("a/b/job/Train_Samples_lr.csv.old", "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n40,1.0\n");
+    shell_leave();
+}
+END_TEST
+
+static uint64_t little(const unsigned char *bytes, int count)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < count; i++)
+        value |= (uint64_t)bytes[i] << 8 * i;
+    return value;
+}
+
+static uint32_t masked(const unsigned char *bytes, size_t count)
+{
+    uint32_t crc = cs_crc32c_plain(0, bytes, count);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+/* Every frame is whole and its sums are right; returns how many. */
+static int count_frames(const char *path)
+{
+    size_t count;
+    int    frames = 0;
+    char  *text   = shell_read(path, &count);
+    for (size_t at = 0; at < count; frames++) {
+        const unsigned char *frame = (const unsigned char *)text + at;
+        ck_assert_uint_ge(count - at, 16);
+        size_t length = (size_t)little(frame, 8);
+        ck_assert_uint_eq(little(frame + 8, 4), masked(frame, 8));
+        ck_assert_uint_ge(count - at, 16 + length);
+        ck_assert_uint_eq(little(frame + 12 + length, 4), masked(frame + 12, length));
+        at += 16 + length;
+    }
+    free(text);
+    return frames;
+}
+
+START_TEST(events_are_framed)
+{
+    const cs_monitor_settings tensorboard = { true, "tb", NULL }, none = { 0 };
+    glob_t                    found;
+    shell_enter();
+    write_some(&none, &tensorboard, 8, 80, 0.125);
+    ck_assert_int_eq(glob("tb/DeepSpeedJobName/events.out.tfevents.*", 0, NULL, &found), 0);
+    ck_assert_uint_eq(found.gl_pathc, 1);
+    ck_assert_int_eq(count_frames(found.gl_pathv[0]), 2 + 10);
+    globfree(&found);
+    shell_leave();
+}
+END_TEST
+
+/* TensorBoard itself, where CSPEED_PEER_PYTHON names a Python that has it: of a resumed run it draws each step once. */
+START_TEST(tensorboard_reads_them)
+{
+    const cs_monitor_settings tensorboard = { true, "tb", "job" }, none = { 0 };
+    const char               *python = getenv("CSPEED_PEER_PYTHON");
+    if (!python) {
+        puts("skipped: CSPEED_PEER_PYTHON names no Python with tensorboard");
+        return;
+    }
+    shell_enter();
+    write_some(&none, &tensorboard, 8, 40, 0.5);
+    sleep(1); /* files of one folder are read in order of the second in their names */
+    write_some(&none, &tensorboard, 24, 56, 0.25);
+    int   code = shell_run("%s %s/peers/tensorboard_reads.py tb/job", python, CS_TESTS);
+    char *out  = shell_read("out.txt", NULL);
+    ck_assert_msg(code == 0, "%s", out);
+    ck_assert_int_eq(lines_count(out, "^Train/Samples/lr (8|16) 0\\.5$"), 2);
+    ck_assert_int_eq(lines_count(out, "^Train/Samples/lr (24|32|40|48|56) 0\\.25$"), 5);
+    ck_assert_int_eq(lines_count(out, "^Train/Samples/lr "), 7);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_failure_costs_the_file_alone)
+{
+    const cs_monitor_settings csv = { true, "taken", "job" }, tensorboard = { true, "good", "job" };
+    glob_t                    found;
+    shell_enter();
+    shell_write("taken", "a file where a folder is wanted");
+    write_some(&csv, &tensorboard, 8, 24, 1);
+    ck_assert_int_eq(glob("good/job/events.*", 0, NULL, &found), 0);
+    ck_assert_int_eq(count_frames(found.gl_pathv[0]), 2 + 3);
+    globfree(&found);
+    const cs_monitor_settings full = { true, "good", "full" }, none = { 0 };
+    ck_assert_int_eq(mkdir("good/full", 0777), 0);
+    ck_assert_int_eq(symlink("/dev/full", "good/full/Train_Samples_lr.csv"), 0);
+    write_some(&full, &none, 8, 24, 1); /* every write fails, and each call returns */
+    shell_leave();
+}
+END_TEST
+
+START_TEST(an_engine_writes_deepspeeds_tags)
+{
+    static const char *const always[] = { "train_loss", "lr" }, *const timed[] = { "forward", "backward",
+                                                                                   "backward_inner",
+                                                                                   "backward_allreduce", "step" };
+    run_spec spec = { .world     = 2,
+                      .stage     = 2,
+                      .steps     = 3,
+                      .precision = "fp16",
+                      .more      = "\"csv_monitor\": {\"enabled\": true, \"output_path\": \"m\", \"job_name\": \"j\"}, "
+                                   "\"wall_clock_breakdown\": true," };
+    char     path[128];
+    shell_enter();
+    free(lines_of(&spec));
+    for (size_t i = 0; i < 2 + 1 + 5; i++) {
+        snprintf(path, sizeof path, "m/j/Train_Samples_%s%s.csv", i < 3 ? "" : "elapsed_time_ms_",
+                 i < 2    ? always[i]
+                 : i == 2 ? "loss_scale"
+                          : timed[i - 3]);
+        char *rows = shell_read(path, NULL);
+        ck_assert_msg(lines_count(rows, "^(4|8|12),[0-9.e+-]+$") == 3, "%s: %s", path, rows);
+        free(rows);
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("monitor", records_are_tensorboards, numbers_are_pythons, csv_continues, events_are_framed,
+           tensorboard_reads_them, a_failure_costs_the_file_alone, an_engine_writes_deepspeeds_tags)
