@@ -36,6 +36,10 @@ missing_to_build()
     have_command cmake || echo cmake
     have_command pkg-config || echo pkg-config
     pkg-config --exists jansson 2>/dev/null || echo libjansson-dev
+    pkg-config --exists libcrypto 2>/dev/null || echo libssl-dev
+    pkg-config --exists libssh 2>/dev/null || echo libssh-dev
+    pkg-config --exists hwloc 2>/dev/null || echo libhwloc-dev
+    pkg-config --exists libpcre2-8 2>/dev/null || echo libpcre2-dev
     if ! have_library dnnl.h -ldnnl; then echo libdnnl-dev; fi
 }
 

@@ -8,11 +8,16 @@
 
 enum {
     CS_CODE_USAGE          = 64,  /* the command line is wrong                        */
+    CS_CODE_FILE           = 65,  /* a hostfile, filter, env file or order is wrong   */
+    CS_CODE_NO_FILE        = 66,  /* a named file is missing                          */
+    CS_CODE_HOST           = 68,  /* a host cannot be reached, or lets nobody in      */
     CS_CODE_SLOTS          = 69,  /* fewer slots or cores than asked for              */
     CS_CODE_SYSTEM         = 71,  /* the system refused a process, memory, a port ... */
     CS_CODE_LOG            = 73,  /* log files cannot be written                      */
-    CS_CODE_PEER           = 75,  /* a rank lost another                              */
+    CS_CODE_PEER           = 75,  /* a rank lost another, or a node was lost          */
+    CS_CODE_DISAGREE       = 76,  /* nodes have different versions or configurations  */
     CS_CODE_TIMEOUT        = 124, /* --timeout                                        */
+    CS_CODE_STALLED        = 125, /* --stall_timeout with --stall_action kill         */
     CS_CODE_NOT_EXECUTABLE = 126,
     CS_CODE_NOT_FOUND      = 127,
     CS_CODE_SIGNAL         = 128  /* plus the signal's number                         */

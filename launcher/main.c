@@ -1,7 +1,9 @@
 /* main.c - the cspeed command: launch flags, then a command of its own or a program to start on ranks. */
+#include "node/agent.h"
 #include "codes.h"
-#include "options.h"
+#include "command.h"
 #include "run.h"
+#include "wire/starter.h"
 
 #include "base/status.h"
 
@@ -10,53 +12,41 @@
 #include <string.h>
 #include <unistd.h>
 
-static int help(char **arguments);
-static int version(char **arguments);
+static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
+                                   "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-static const struct {
-    const char *name;
-    int (*run)(char **arguments);
-    const char *summary;
-} commands[] = {
-    { "help", help, "this text" },
-    { "version", version, "the version" },
-};
-
-enum { COMMAND_COUNT = (int)(sizeof commands / sizeof *commands) };
-
-static const char usage[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
-                            "       cspeed COMMAND\n";
-
-static const char introduction[] =
-    "\nStarts PROGRAM once for each rank on this machine, pinned to cores of its own, and ends them together.\n"
-    "PROGRAM is a path if it has a '/', else a program beside cspeed (train), else one in PATH. Its arguments\n"
-    "go to it as they are. The variables it gets are listed in ds_env.example.\n"
-    "\nOutput: stdout to stdout, stderr to stderr, in whole lines. Lines of rank 0 stand as they are, those of\n"
-    "rank 1 begin with \"1| \", and so on; a '\\' ends a line that was too long or had to be broken. A line that\n"
-    "redraws itself does so on a terminal; elsewhere its last state of each second is printed.\n"
-    "\nThe first rank that fails ends all: stop signal, grace, SIGKILL. A rank that exits with 0 early does not.\n"
-    "Exit code: 0 when all ranks exit with 0; that of the first rank that failed, 128+N for signal N; 130, 143,\n"
-    "129 after Ctrl-C, SIGTERM, SIGHUP (a second Ctrl-C kills at once); 124 after --timeout; 64 a wrong command\n"
-    "line; 69 too few cores, or the port is taken; 71 the system refused; 73 no log files; 126 PROGRAM cannot be\n"
-    "executed; 127 not found.\n"
-    "\nCommands:\n";
-
-static int help(char **arguments)
+static bool wants_help(char **arguments)
 {
-    (void)arguments;
-    printf("%s%s", usage, introduction);
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        printf("  %-10s %s\n", commands[i].name, commands[i].summary);
-    printf("\nLaunch flags, before PROGRAM (--foo-bar is --foo_bar, --x=v is --x v; `--` ends them):\n");
-    cs_options_help();
-    return 0;
+    return arguments[0] && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0);
 }
 
-static int version(char **arguments)
+static const cs_command *find(const char *name)
 {
-    (void)arguments;
-    printf("cspeed %s\n", CS_VERSION);
-    return 0;
+    for (int i = 0; cs_commands[i]; i++)
+        if (strcmp(cs_commands[i]->name, name) == 0)
+            return cs_commands[i];
+    return NULL;
+}
+
+/* `cspeed __agent`, which a front has started here: the link is our stdin and stdout. */
+static int serve(void *argument, const cs_guard *guard)
+{
+    (void)argument;
+    int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO), empty = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (in < 0 || out < 0 || empty < 0 || dup2(empty, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return CS_CODE_SYSTEM;
+    fcntl(in, F_SETFD, FD_CLOEXEC);
+    fcntl(out, F_SETFD, FD_CLOEXEC);
+    return cs_agent_serve(in, out, NULL, guard);
+}
+
+static int be_agent(const cs_options *options, char **arguments)
+{
+    if (arguments[0])
+        return cs_starter_join(options, arguments);
+    if (write(STDOUT_FILENO, CS_LINK_MAGIC, sizeof CS_LINK_MAGIC - 1) != sizeof CS_LINK_MAGIC - 1)
+        return CS_CODE_SYSTEM;
+    return cs_guard_run(serve, NULL);
 }
 
 static int obey(char **argv)
@@ -66,15 +56,20 @@ static int obey(char **argv)
     if (code)
         return code;
     if (options.help || options.version)
-        return options.help ? help(argv) : version(argv);
+        return find(options.help ? "help" : "version")->run(&options, (char *[]){ NULL });
     if (!options.program[0]) {
-        fputs(usage, stderr);
+        fputs(introduction, stderr);
         return cs_codes_fail(CS_CODE_USAGE, "no PROGRAM is named; `cspeed --help` tells more");
     }
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(options.program[0], commands[i].name) == 0)
-            return commands[i].run(options.program + 1);
-    return cs_run(&options);
+    if (strcmp(options.program[0], "__agent") == 0)
+        return be_agent(&options, options.program + 1);
+    const cs_command *command = find(options.program[0]);
+    if (!command)
+        return cs_run(&options);
+    if (!wants_help(options.program + 1))
+        return command->run(&options, options.program + 1);
+    cs_command_help(command);
+    return 0;
 }
 
 int main(int argument_count, char **argv)

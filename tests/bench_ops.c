@@ -119,10 +119,10 @@ static cs_dropout dropout(float rate)
 {
     return (cs_dropout){ .rate = rate, .place = 3, .keys = keys, .batch = B };
 }
-static void attend(float rate) { cs_op_attention(stream, on.y, on.head_lse, on.qkv, HEADS, dropout(rate)); }
+static void attend(float rate) { cs_op_attention(stream, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 }, dropout(rate)); }
 static void attend_back(float rate)
 {
-    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, HEADS, dropout(rate));
+    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 }, dropout(rate));
 }
 static void run_attention(void) { attend(0); }
 static void run_attention_grad(void) { attend_back(0); }
@@ -154,18 +154,27 @@ static void run_fill(void) { cs_op_fill(stream, row(on.dtable, LONG), 0); }
 static void run_squares(void)
 {
     cs_exact sum = { 0 };
-    cs_state_sum_squares(stream, &sum, on.state[0], STATE, 1);
+    cs_state_sum_squares(stream, &sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
 }
-static void run_sum_into(void) { cs_state_add(stream, on.state[0], on.state[1], STATE); }
-static void run_update(void)
+static void run_sum_into(void)
 {
-    cs_optim_settings settings = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8 };
-    cs_optimizer      adamw    = cs_optim_find(&settings);
-    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE };
-    if (dtype != CS_F32)
-        span.publish = on.table.data;
-    cs_state_update(stream, &adamw, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
+    cs_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
 }
+static void update(cs_optim_kind kind)
+{
+    cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
+    cs_optimizer      found    = cs_optim_find(&settings);
+    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE };
+    if (dtype != CS_F32 && !found.directs)
+        span.publish = on.table.data;
+    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
+}
+static void run_adamw(void) { update(CS_OPTIM_ADAMW); }
+static void run_sgd(void) { update(CS_OPTIM_SGD); }
+static void run_adagrad(void) { update(CS_OPTIM_ADAGRAD); }
+static void run_lion(void) { update(CS_OPTIM_LION); }
+static void run_lamb(void) { update(CS_OPTIM_LAMB); }
+static void run_muon(void) { update(CS_OPTIM_MUON); }
 static void run_init(void) { cs_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8); }
 
 /* ---- timing ---- */
@@ -220,7 +229,7 @@ static void show_products(void)
 static void show_walks(void)
 {
     double      each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
-    double      logits = (double)cs_count(on.logits) * each;
+    double      logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
     const bench walks[] = {
         { "norm", run_norm, 2 * rows },
         { "norm grad", run_norm_grad, 3 * rows },
@@ -237,7 +246,12 @@ static void show_walks(void)
         { "fill", run_fill, 4.0 * LONG },
         { "state sum of squares", run_squares, 4.0 * STATE },
         { "state add", run_sum_into, 12.0 * STATE },
-        { "state update, AdamW", run_update, (28 + (dtype == CS_F32 ? 0 : 2)) * (double)STATE },
+        { "state update, AdamW", run_adamw, (28 + published) * STATE },
+        { "state update, SGD", run_sgd, (20 + published) * STATE },
+        { "state update, Adagrad", run_adagrad, (20 + published) * STATE },
+        { "state update, Lion", run_lion, (20 + published) * STATE },
+        { "state direction, LAMB", run_lamb, 28.0 * STATE },
+        { "state direction, Muon", run_muon, 16.0 * STATE },
         { "state init, normal", run_init, 4.0 * STATE / 8 },
     };
     for (size_t i = 0; i < sizeof walks / sizeof *walks; i++)

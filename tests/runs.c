@@ -84,16 +84,18 @@ void run_step(cs_engine *engine, const run_spec *spec)
 
 static uint32_t checksum(cs_engine *engine, bool slots)
 {
-    uint32_t sum = 0;
+    cs_precision types = engine->zero.precision;
+    uint32_t     sum   = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
         int            count = cs_shard_pieces(engine->shards[i], pieces);
         for (int at = 0; at < count; at++) {
-            size_t bytes = (size_t)cs_range_length(pieces[at].range) * sizeof(float);
+            size_t elements = (size_t)cs_range_length(pieces[at].range);
             for (int slot = 0; slots && slot < engine->zero.optimizer.slots; slot++)
-                sum = cs_crc32c(sum, pieces[at].slots[slot], bytes);
+                if (pieces[at].slots[slot])
+                    sum = cs_crc32c(sum, pieces[at].slots[slot], elements * cs_dtype_bytes(types.slots));
             if (!slots)
-                sum = cs_crc32c(sum, pieces[at].master, bytes);
+                sum = cs_crc32c(sum, pieces[at].master, elements * cs_dtype_bytes(types.masters));
         }
     }
     return sum;

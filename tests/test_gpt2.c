@@ -81,13 +81,14 @@ static void check_gradients(cs_engine *engine, const golden *file, double bound)
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad64.%s", pieces[at].entry->full_name);
+            float  *gradient = pieces[at].gradient;
             int64_t elements = cs_range_length(pieces[at].range);
             for (int64_t e = 0; e < elements; e++) /* the loss scale is a power of two */
-                pieces[at].gradient[e] /= (float)engine->scaler.scale;
+                gradient[e] /= (float)engine->scaler.scale;
             double *want = near_doubles(golden_tensor(file, name));
             ck_assert(near_all(name, cs_vector(pieces[at].gradient, CS_F32, elements), want, bound));
             for (int64_t e = 0; e < elements; e++)
-                pieces[at].gradient[e] *= (float)engine->scaler.scale;
+                gradient[e] *= (float)engine->scaler.scale;
             free(want);
         }
     }

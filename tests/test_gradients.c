@@ -19,8 +19,9 @@ static double loss_of(cs_engine *engine, const cs_batch *batch)
 
 static void move(cs_shard *shard, const cs_shard_piece *piece, const float *direction, float by)
 {
+    float *master = piece->master;
     for (int64_t i = 0; i < cs_range_length(piece->range); i++)
-        piece->master[i] += by * direction[i];
+        master[i] += by * direction[i];
     cs_shard_spread(shard);
 }
 
@@ -30,26 +31,27 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, cs_shard *
 {
     int64_t count     = cs_range_length(piece->range);
     float  *direction = malloc((size_t)count * sizeof *direction), *before = malloc((size_t)count * sizeof *before);
+    float  *gradient = piece->gradient, *master = piece->master;
     double  length = 0, slope = 0;
     ck_assert(direction && before);
     for (int64_t i = 0; i < count; i++) {
-        direction[i] = (float)(erand48(state) - 0.5) + (piece->gradient[i] > 0 ? 0.5f : -0.5f); /* leans uphill */
+        direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f); /* leans uphill */
         length += (double)direction[i] * direction[i];
-        before[i] = piece->master[i];
+        before[i] = master[i];
     }
     for (int64_t i = 0; i < count; i++) {
         direction[i] /= (float)sqrt(length);
-        slope += (double)direction[i] * piece->gradient[i];
+        slope += (double)direction[i] * gradient[i];
     }
     float step = 1e-2f;
     move(shard, piece, direction, step);
     double above = loss_of(engine, batch);
     for (int64_t i = 0; i < count; i++)
-        piece->master[i] = before[i];
+        master[i] = before[i];
     move(shard, piece, direction, -step);
     double below = loss_of(engine, batch);
     for (int64_t i = 0; i < count; i++)
-        piece->master[i] = before[i];
+        master[i] = before[i];
     cs_shard_spread(shard);
     loss_of(engine, batch);
     double measured = (above - below) / (2 * (double)step);
@@ -111,10 +113,11 @@ START_TEST(masked_targets_weigh_nothing)
     ck_assert_int_eq(engine->loss_rows_counted, 1);
     cs_shard_piece pieces[32];
     cs_shard_pieces(engine->shards[0], pieces);
-    double reached = 0, unreached = 0;
+    double       reached = 0, unreached = 0;
+    const float *gradient = pieces[1].gradient;
     for (int64_t i = 0; i < 24; i++) {
-        unreached += fabs((double)pieces[1].gradient[i + 12 * 24]); /* a position nobody has */
-        reached += fabs((double)pieces[1].gradient[i]);
+        unreached += fabs((double)gradient[i + 12 * 24]); /* a position nobody has */
+        reached += fabs((double)gradient[i]);
     }
     ck_assert_double_eq(unreached, 0);
     ck_assert_double_gt(reached, 0);

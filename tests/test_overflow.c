@@ -28,8 +28,9 @@ static float poke(cs_engine *engine, float value)
     cs_shard_piece pieces[32];
     float          before = 0;
     if (cs_shard_pieces(engine->shards[1], pieces) > 0 && cs_rank(engine) == cs_world_size(engine) - 1) {
-        before              = pieces[0].master[0];
-        pieces[0].master[0] = value;
+        float *master = pieces[0].master;
+        before        = *master;
+        *master       = value;
     }
     cs_shard_spread(engine->shards[1]);
     return before;

@@ -11,7 +11,7 @@ static cs_device *device;
 static cs_pass *open_pass(void *block, size_t bytes)
 {
     cs_pass *pass;
-    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, CS_F32, block, bytes }));
+    CS_MUST(cs_pass_open(&pass, &(cs_pass_shape){ device, CS_F32, CS_F32, block, bytes }));
     return pass;
 }
 

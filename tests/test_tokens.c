@@ -196,7 +196,8 @@ START_TEST(malformed_headers_are_refused)
         { 40, 8, 89, "offset of the document index is 89" },
         { 40, 8, 112, "offset of the document index is 112" },
         { 40, 8, UINT64_MAX - 7, "offset of the document index" },
-        { 48, 8, 1, "not zero" },
+        { 48, 8, 1, "the mask takes 8" },
+        { 48, 8, 96, "the mask takes 8" },
         { 56, 8, 1, "not zero" },
         { 88, 8, 11, "document 0 starts at token 11" },
         { 88, 8, 10, "document 1 starts at token 3" },
@@ -277,6 +278,33 @@ START_TEST(writers_refuse_and_clean_up)
 }
 END_TEST
 
+/* Tokens that are read and not learnt; without one such there is no mask in the file. */
+START_TEST(masks_are_kept)
+{
+    enum { COUNT = 10000 };
+    static int32_t many[COUNT];
+    static bool    learnt[COUNT];
+    for (int masked = 0; masked < 2; masked++) {
+        cs_tokens_writer *writer;
+        cs_tokens         tokens;
+        for (int i = 0; i < COUNT; i++)
+            learnt[i] = !masked || i * 7 % 5 > 1;
+        ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
+        ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
+        ck_assert_int_eq(cs_tokens_append(writer, many, 77), CS_OK);
+        ck_assert_int_eq(cs_tokens_append_masked(writer, many, learnt, COUNT), CS_OK);
+        ck_assert_int_eq(cs_tokens_append(writer, many, 1), CS_OK);
+        ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+        ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+        ck_assert_int_eq(tokens.learnt != NULL, masked);
+        ck_assert_uint_eq(tokens.starts[0], 0);
+        for (int64_t i = 0; i < tokens.count; i++)
+            ck_assert_int_eq(cs_tokens_is_learnt(&tokens, i), i < 77 || i == 77 + COUNT || learnt[i - 77]);
+        cs_tokens_close(&tokens);
+    }
+}
+END_TEST
+
 /* Until it is finished, a reader of the name sees what was there before. */
 START_TEST(writing_is_atomic)
 {
@@ -312,6 +340,7 @@ int main(void)
     tcase_add_test(cases, cut_shards_are_refused);
     tcase_add_test(cases, missing_empty_and_folders);
     tcase_add_test(cases, writers_refuse_and_clean_up);
+    tcase_add_test(cases, masks_are_kept);
     tcase_add_test(cases, writing_is_atomic);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);

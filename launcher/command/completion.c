@@ -1,0 +1,169 @@
+/* completion.c - `cspeed completion bash|zsh|fish`: a script made of the tables of flags and commands. */
+#include "codes.h"
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Whether a flag's value is one of a few words. */
+static bool is_choice(const char *value)
+{
+    return value && strchr(value, '|') && !strpbrk(value, "[:*") && !strstr(value, "N|") && !strstr(value, "RANKS");
+}
+
+static const char *dashes(const char *name)
+{
+    return name[1] ? "--" : "-";
+}
+
+/* Text inside '...' of a shell. */
+static void print_quoted(const char *text, const char *special)
+{
+    for (; *text; text++)
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else if (strchr(special, *text))
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+}
+
+/* ---- bash ---- */
+
+static void bash_word(const char *name, const char *value, const char *text, void *argument)
+{
+    (void)value;
+    (void)text;
+    (void)argument;
+    if (name[1])
+        printf(" --%s", name);
+}
+
+static void bash_choices(const char *name, const char *value, const char *text, void *argument)
+{
+    (void)text;
+    (void)argument;
+    if (!is_choice(value))
+        return;
+    printf("    %s%s) COMPREPLY=($(compgen -W '", dashes(name), name);
+    for (const char *c = value; *c; c++)
+        putchar(*c == '|' ? ' ' : *c);
+    printf("' -- \"$word\")); return ;;\n");
+}
+
+static void print_bash(void)
+{
+    printf("# bash completion of cspeed: source <(cspeed completion bash)\n"
+           "_cspeed() {\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    COMPREPLY=()\n"
+           "    case $before in\n");
+    cs_options_each(bash_choices, NULL);
+    printf("    esac\n"
+           "    case $word in\n"
+           "    -*) COMPREPLY=($(compgen -W '");
+    cs_options_each(bash_word, NULL);
+    printf("' -- \"$word\")) ;;\n"
+           "    */*) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+           "    *) COMPREPLY=($(compgen -W '");
+    for (const cs_command *const *each = cs_commands; *each; each++)
+        printf(" %s", (*each)->name);
+    printf(" train' -- \"$word\") $(compgen -f -- \"$word\")) ;;\n"
+           "    esac\n"
+           "}\n"
+           "complete -o filenames -F _cspeed cspeed\n");
+}
+
+/* ---- zsh ---- */
+
+static void zsh_flag(const char *name, const char *value, const char *text, void *argument)
+{
+    (void)argument;
+    printf("    '*%s%s[", dashes(name), name);
+    print_quoted(text, "[]:\\");
+    putchar(']');
+    if (is_choice(value)) {
+        printf(":value:(");
+        for (const char *c = value; *c; c++)
+            putchar(*c == '|' ? ' ' : *c);
+        putchar(')');
+    } else if (value) {
+        printf(":value:_files");
+    }
+    printf("' \\\n");
+}
+
+static void print_zsh(void)
+{
+    printf("#compdef cspeed\n"
+           "# zsh completion of cspeed: cspeed completion zsh > \"${fpath[1]}/_cspeed\"\n"
+           "_cspeed_commands() {\n"
+           "    local -a commands=(\n");
+    for (const cs_command *const *each = cs_commands; *each; each++) {
+        printf("        '%s:", (*each)->name);
+        print_quoted((*each)->summary, ":\\");
+        printf("'\n");
+    }
+    printf("    )\n"
+           "    _describe command commands\n"
+           "    _files\n"
+           "}\n"
+           "_arguments -S \\\n");
+    cs_options_each(zsh_flag, NULL);
+    printf("    '1:command:_cspeed_commands' '*:argument:_files'\n");
+}
+
+/* ---- fish ---- */
+
+static void fish_flag(const char *name, const char *value, const char *text, void *argument)
+{
+    (void)argument;
+    printf("complete -c cspeed -n __fish_use_subcommand -%s '%s' %s-d '", name[1] ? "l" : "s", name,
+           value ? "-r " : "");
+    print_quoted(text, "\\");
+    putchar('\'');
+    if (is_choice(value)) {
+        printf(" -a '");
+        for (const char *c = value; *c; c++)
+            putchar(*c == '|' ? ' ' : *c);
+        putchar('\'');
+    }
+    putchar('\n');
+}
+
+static void print_fish(void)
+{
+    printf("# fish completion of cspeed: cspeed completion fish | source\n");
+    for (const cs_command *const *each = cs_commands; *each; each++) {
+        printf("complete -c cspeed -n __fish_use_subcommand -a '%s' -d '", (*each)->name);
+        print_quoted((*each)->summary, "\\");
+        printf("'\n");
+    }
+    cs_options_each(fish_flag, NULL);
+}
+
+static int print(const cs_options *options, char **arguments)
+{
+    static const struct {
+        const char *shell;
+        void (*print)(void);
+    } shells[] = { { "bash", print_bash }, { "zsh", print_zsh }, { "fish", print_fish } };
+    (void)options;
+    for (size_t i = 0; arguments[0] && i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(arguments[0], shells[i].shell) == 0) {
+            shells[i].print();
+            return 0;
+        }
+    return cs_codes_fail(CS_CODE_USAGE, "completion is for bash, zsh or fish%s%s", arguments[0] ? ", not " : "",
+                         arguments[0] ? arguments[0] : "");
+}
+
+const cs_command cs_command_completion = {
+    .name    = "completion",
+    .group   = "Look",
+    .summary = "a script that completes flags and commands in your shell",
+    .usage   = "cspeed completion bash|zsh|fish",
+    .text    = "Prints the script; its first line says how it is used.\n",
+    .example = "source <(cspeed completion bash)",
+    .run     = print,
+};

@@ -1,0 +1,83 @@
+/* crowd.c - one command line on every host at once. */
+#include "command/crowd.h"
+
+#include "codes.h"
+#include "wire/remote.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+typedef struct {
+    cs_link link;
+    pid_t   pid;
+    bool    over;
+} member;
+
+static void end(member *m, int index, const cs_message *last, cs_crowd_take take, void *argument)
+{
+    take(index, last, argument);
+    m->over = true;
+    cs_link_close(&m->link);
+    waitpid(m->pid, NULL, 0);
+}
+
+static void serve(member *m, int index, cs_crowd_take take, void *argument)
+{
+    static const char lost[] = "the connection was lost";
+    cs_message        message;
+    cs_link_fill(&m->link, 0);
+    while (!m->over && cs_link_next(&m->link, &message)) {
+        if (message.kind == CS_LINK_FINISH || message.kind == CS_LINK_FAILED)
+            end(m, index, &message, take, argument);
+        else
+            take(index, &message, argument);
+    }
+    message = (cs_message){ .kind = CS_LINK_FAILED, .rank = CS_CODE_HOST, .bytes = lost, .length = sizeof lost - 1 };
+    if (!m->over && m->link.broken)
+        end(m, index, &message, take, argument);
+}
+
+static int start(member *members, const cs_host *const *hosts, int count, const cs_options *options,
+                 const char *command)
+{
+    for (int i = 0; i < count; i++) {
+        cs_channel channel;
+        int        code = cs_remote_command(&channel, hosts[i], options, command);
+        if (code)
+            return code;
+        members[i].pid = channel.pid;
+        cs_link_open(&members[i].link, channel.fd, channel.fd, NULL, false);
+    }
+    return 0;
+}
+
+static int count_open(const member *members, int count)
+{
+    int open = 0;
+    for (int i = 0; i < count; i++)
+        open += !members[i].over;
+    return open;
+}
+
+int cs_crowd_run(const cs_host *const *hosts, int count, const cs_options *options, const char *command,
+                 cs_crowd_take take, void *argument)
+{
+    member        *members = calloc((size_t)count, sizeof *members);
+    struct pollfd *polled  = calloc((size_t)count, sizeof *polled);
+    int            code    = CS_CODE_SYSTEM;
+    if (members && polled)
+        code = start(members, hosts, count, options, command); /* what has been started dies with us if this fails */
+    while (code == 0 && count_open(members, count)) {
+        for (int i = 0; i < count; i++)
+            polled[i] = (struct pollfd){ .fd = members[i].over ? -1 : members[i].link.in_fd, .events = POLLIN };
+        poll(polled, (nfds_t)count, -1);
+        for (int i = 0; i < count; i++)
+            if (polled[i].revents)
+                serve(&members[i], i, take, argument);
+    }
+    free(polled);
+    free(members);
+    return code;
+}

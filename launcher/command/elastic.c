@@ -1,0 +1,96 @@
+/* elastic.c - `cspeed elastic`: the batch an "elasticity" section comes to, and the world sizes that can train it. */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "config/config.h"
+#include "config/resolve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char rule[] = "------------------------------------------\n";
+
+static int read_arguments(const char **file, int64_t *world, char **at)
+{
+    int         code = 0;
+    const char *value;
+    while (*at && code == 0) {
+        if ((value = cs_argument_value(&at, "-c")) || (value = cs_argument_value(&at, "--config")))
+            *file = value;
+        else if ((value = cs_argument_value(&at, "-w")) || (value = cs_argument_value(&at, "--world_size")))
+            code = cs_argument_number(world, "--world_size", value, 0, CS_ELASTICITY_RANKS);
+        else
+            code = cs_codes_fail(CS_CODE_USAGE, "cspeed elastic: unknown argument %s; see cspeed elastic --help", *at);
+    }
+    if (code == 0 && !*file)
+        code = cs_codes_fail(CS_CODE_USAGE, "cspeed elastic: -c FILE is missing");
+    return code;
+}
+
+static void print_plan(const cs_elasticity *settings, const cs_elasticity_plan *plan, int64_t world)
+{
+    char heading[48] = "";
+    if (world > 0)
+        snprintf(heading, sizeof heading, " for world size %lld", (long long)world);
+    printf("%sCalculated results%s:\n%sfinal_batch_size .... %lld\nvalid_gpus .......... [", rule, heading, rule,
+           (long long)plan->batch);
+    for (int i = 0; i < plan->count; i++)
+        printf("%s%lld", i ? ", " : "", (long long)plan->worlds[i]);
+    puts("]");
+    if (world > 0)
+        printf("micro_batch_size .... %lld\n", (long long)cs_elasticity_micro(settings, plan->batch, world));
+}
+
+static cs_status solve(cs_config *config, int64_t world)
+{
+    const cs_elasticity *settings = &config->settings.elasticity;
+    cs_elasticity_plan   plan     = { 0 };
+    CS_TRY(cs_resolve_elasticity(config));
+    if (!settings->enabled)
+        return cs_fail(CS_BAD_CONFIG, "%s: elasticity is not enabled", cs_json_name(config->doc));
+    cs_status status = cs_elasticity_solve(&plan, settings, world);
+    if (status == CS_OK && world > 0 && !cs_elasticity_allows(&plan, world))
+        status = cs_fail(CS_BAD_CONFIG,
+                         "%lld ranks cannot share a batch of %lld evenly; `cspeed elastic` without -w "
+                         "lists those that can",
+                         (long long)world, (long long)plan.batch);
+    if (status == CS_OK) {
+        printf("%sElasticity config:\n%s", rule, rule);
+        json_dumpf(cs_json_find(config->doc, "elasticity"), stdout,
+                   JSON_INDENT(4) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
+        putchar('\n');
+        print_plan(settings, &plan, world);
+    }
+    cs_elasticity_free(&plan);
+    return status;
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    const char *file = NULL, *environment = getenv("WORLD_SIZE");
+    int64_t     world  = 0;
+    cs_config  *config = NULL;
+    int         code   = read_arguments(&file, &world, arguments);
+    (void)options;
+    if (code == 0 && world == 0 && environment)
+        code = cs_argument_number(&world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
+    if (code)
+        return code;
+    cs_status status = cs_config_open(&config, file);
+    if (status == CS_OK)
+        status = solve(config, world);
+    cs_config_close(config);
+    return cs_exit_code(status);
+}
+
+const cs_command cs_command_elastic = {
+    .name    = "elastic",
+    .group   = "Look",
+    .summary = "the batch and world sizes of an elasticity section",
+    .usage   = "cspeed elastic -c FILE [-w N]",
+    .text =
+        "Prints the elasticity section, the batch it comes to, and the numbers of ranks that can train it; with -w\n"
+        "the micro batch of N ranks. Version 0.2 needs -w, or WORLD_SIZE.\n",
+    .example = "cspeed elastic -c ds_config.json -w 64",
+    .run     = run,
+};

@@ -1,0 +1,125 @@
+/* help.c - `cspeed -h`, `cspeed help [COMMAND|flags]`, `cspeed version`. */
+#include "codes.h"
+#include "command.h"
+
+#include "cspeed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char head[] =
+    "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]      start PROGRAM on every rank\n"
+    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
+    "\n"
+    "PROGRAM is a path if it has a '/', else a program beside cspeed (train), else one in PATH.\n";
+
+static const char examples[] =
+    "\n"
+    "one machine     cspeed train --config ds_config.json      a rank each GPU, else each NUMA node\n"
+    "                cspeed --num_gpus 4 run python3 train.py\n"
+    "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train --config ds_config.json\n"
+    "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each; see configs/kubernetes.yaml\n"
+    "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
+    "environment     --env NAME=VALUE, --env_file FILE, .deepspeed_env\n"
+    "output          --log_dir DIR, --console all|dedup|first|none|RANKS, --prefix TEXT\n"
+    "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
+    "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
+    "\n"
+    "cspeed help COMMAND, cspeed COMMAND --help; cspeed help flags lists all launch flags; man cspeed\n";
+
+/* The commands in the order of the table, group by group. */
+static void print_group(const char *group)
+{
+    int column = 0;
+    for (const cs_command *const *each = cs_commands; *each; each++) {
+        if (strcmp((*each)->group, group) != 0)
+            continue;
+        if (column == 0)
+            column = printf("%-15s", group);
+        else if (column + (int)strlen((*each)->name) > 98)
+            column = printf("\n%-15s", "") - 1;
+        column += printf(" %s", (*each)->name);
+    }
+    if (column)
+        putchar('\n');
+}
+
+static bool is_first_of_group(const cs_command *const *command)
+{
+    for (const cs_command *const *each = cs_commands; each < command; each++)
+        if (strcmp((*each)->group, (*command)->group) == 0)
+            return false;
+    return true;
+}
+
+static void print_screen(void)
+{
+    fputs(head, stdout);
+    fputs(examples, stdout);
+    printf("\n");
+    for (const cs_command *const *each = cs_commands; *each; each++)
+        if (is_first_of_group(each))
+            print_group((*each)->group);
+}
+
+static void print_flags(void)
+{
+    printf("Launch flags stand before the command or program; `--` ends them. --foo-bar is --foo_bar, --x=v is\n"
+           "--x v; there are no abbreviations. A flag that is absent is looked up as CSPEED_NAME in the environment,\n"
+           "and as PET_NAME where torchrun has it.\n\n");
+    cs_options_help();
+}
+
+static int help(const cs_options *options, char **arguments)
+{
+    (void)options;
+    if (!arguments[0]) {
+        print_screen();
+        return 0;
+    }
+    if (strcmp(arguments[0], "flags") == 0) {
+        print_flags();
+        return 0;
+    }
+    const char *names[128];
+    int         count = 0;
+    for (const cs_command *const *each = cs_commands; *each && count < 127; each++) {
+        names[count++] = (*each)->name;
+        if (strcmp((*each)->name, arguments[0]) == 0) {
+            cs_command_help(*each);
+            return 0;
+        }
+    }
+    names[count]        = NULL;
+    const char *nearest = cs_options_nearest(arguments[0], names);
+    return cs_codes_fail(CS_CODE_USAGE, "there is no command %s%s%s", arguments[0], nearest ? "; the nearest is " : "",
+                         nearest ? nearest : "; `cspeed help` lists them");
+}
+
+static int version(const cs_options *options, char **arguments)
+{
+    (void)options;
+    (void)arguments;
+    printf("cspeed %s\n", CS_VERSION);
+    return 0;
+}
+
+const cs_command cs_command_manual = {
+    .name    = "help",
+    .group   = "Look",
+    .summary = "this text, that of a command, or all launch flags",
+    .usage   = "cspeed help [COMMAND|flags]",
+    .text    = "Without an argument, one screen; with a command's name, what it does and an example.\n",
+    .example = "cspeed help plan",
+    .run     = help,
+};
+
+const cs_command cs_command_version = {
+    .name    = "version",
+    .group   = "Look",
+    .summary = "the version",
+    .usage   = "cspeed version",
+    .text    = "Prints the version, which must be the same on every node.\n",
+    .example = "cspeed version",
+    .run     = version,
+};

@@ -1,0 +1,240 @@
+/* inspect.c - `cspeed inspect`: what a folder of checkpoints holds, and what is in one of them. */
+#include "argument.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/files.h"
+#include "checkpoint/foreign.h"
+#include "codes.h"
+#include "command.h"
+#include "command/contents.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *path, *tag, *glob, *stats;
+    bool        json;
+} request;
+
+static int read_arguments(request *r, char **at)
+{
+    const char *value;
+    while (*at) {
+        if (cs_argument_is(&at, "--json"))
+            r->json = true;
+        else if ((value = cs_argument_value(&at, "--tag")))
+            r->tag = value;
+        else if ((value = cs_argument_value(&at, "--tensors")))
+            r->glob = value;
+        else if ((value = cs_argument_value(&at, "--stats")))
+            r->stats = value;
+        else if (**at == '-' || r->path)
+            return cs_codes_fail(CS_CODE_USAGE, "cspeed inspect: unknown argument %s; see cspeed inspect --help", *at);
+        else
+            r->path = *at++;
+    }
+    return r->path ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed inspect: name a folder of checkpoints");
+}
+
+/* ---- the tags ---- */
+
+static void add_text(json_t *row, const char *key, const char *text)
+{
+    json_object_set_new(row, key, text ? json_string(text) : json_null());
+}
+
+static void describe_manifest(json_t *row, const cs_manifest *manifest)
+{
+    const json_t *saver = json_object_get(manifest->root, "provenance");
+    json_int_t    bytes = 0;
+    for (int64_t i = 0; i < manifest->file_count; i++)
+        bytes += manifest->files[i].bytes;
+    add_text(row, "tag", manifest->tag);
+    json_object_set_new(row, "step", json_integer(manifest->step));
+    json_object_set_new(row, "bytes", json_integer(bytes));
+    json_object_set_new(row, "files", json_integer(manifest->file_count));
+    json_object_set_new(row, "tensors", json_integer(manifest->tensor_count));
+    add_text(row, "created", json_string_value(json_object_get(manifest->root, "created")));
+    json_object_set(row, "world_size", json_object_get(saver, "world_size"));
+    json_object_set(row, "zero_stage", json_object_get(saver, "zero_stage"));
+    json_object_set(row, "train_dtype", json_object_get(saver, "train_dtype"));
+}
+
+/* What dir/name is: a row; NULL when it has nothing to do with checkpoints. */
+static json_t *describe(const char *dir, const char *name, const char *latest)
+{
+    cs_manifest manifest;
+    char       *path = cs_files_join(dir, name), *weights = cs_files_join(path, "weights"), foreign[CS_FOREIGN_BYTES];
+    json_t     *row    = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
+    cs_status   status = cs_manifest_load(&manifest, path);
+    if (status == CS_OK) {
+        describe_manifest(row, &manifest);
+        status = cs_manifest_check_files(&manifest, path);
+        add_text(row, "status", status == CS_OK ? "whole" : "DAMAGED");
+        add_text(row, "why", status == CS_OK ? NULL : cs_error());
+    } else if (status != CS_NOT_FOUND) {
+        add_text(row, "status", "DAMAGED");
+        add_text(row, "why", cs_error());
+    } else if (cs_foreign_recognise(foreign, path)) {
+        add_text(row, "status", "foreign");
+        add_text(row, "why", foreign);
+    } else if (cs_files_exists(weights)) {
+        add_text(row, "status", "INCOMPLETE");
+        add_text(row, "why", "no manifest: a save that never ended; safe to delete");
+    } else {
+        json_decref(row);
+        row = NULL;
+    }
+    cs_manifest_close(&manifest);
+    free(weights);
+    free(path);
+    return row;
+}
+
+static json_int_t step_of(const json_t *row)
+{
+    const json_t *step = json_object_get(row, "step");
+    return step ? json_integer_value(step) : -1;
+}
+
+/* The highest step first. */
+static void insert(json_t *rows, json_t *row)
+{
+    size_t at = 0;
+    while (at < json_array_size(rows) && step_of(json_array_get(rows, at)) >= step_of(row))
+        at++;
+    json_array_insert_new(rows, at, row);
+}
+
+static cs_status list(json_t **rows, const char *dir)
+{
+    char latest[CS_TAG_BYTES];
+    *rows        = json_array();
+    DIR *listing = opendir(dir);
+    if (!listing)
+        return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", dir);
+    if (cs_catalog_latest(latest, dir) != CS_OK)
+        latest[0] = 0;
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+        bool    dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        json_t *row  = dots ? NULL : describe(dir, entry->d_name, latest);
+        if (row)
+            insert(*rows, row);
+    }
+    closedir(listing);
+    return CS_OK;
+}
+
+static void print_rows(const json_t *rows)
+{
+    size_t        i;
+    const json_t *row;
+    printf("%-28s %9s  %-20s %10s %6s  %-22s %s\n", "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
+    json_array_foreach(rows, i, row) {
+        const char *tag = json_string_value(json_object_get(row, "tag")), *name = json_string_value(json_object_get(row, "name"));
+        const char *why = json_string_value(json_object_get(row, "why")), *status = json_string_value(json_object_get(row, "status"));
+        const char *date = json_string_value(json_object_get(row, "created"));
+        char        saver[64] = "-", step[32] = "-";
+        if (step_of(row) >= 0)
+            snprintf(step, sizeof step, "%lld", (long long)step_of(row));
+        if (json_object_get(row, "world_size"))
+            snprintf(saver, sizeof saver, "%lld ranks, ZeRO-%lld", (long long)json_integer_value(json_object_get(row, "world_size")),
+                     (long long)json_integer_value(json_object_get(row, "zero_stage")));
+        printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s%s%s\n", tag ? tag : name,
+               json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, date ? date : "-",
+               1e-6 * (double)json_integer_value(json_object_get(row, "bytes")),
+               (long long)json_integer_value(json_object_get(row, "files")), saver, status, why ? ": " : "", why ? why : "");
+    }
+    puts("* = latest");
+}
+
+static void print_json(json_t *value)
+{
+    json_dumpf(value, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    putchar('\n');
+}
+
+static int show_tags(const request *r, const char *dir)
+{
+    json_t   *rows;
+    cs_status status = list(&rows, dir);
+    if (status == CS_OK && json_array_size(rows) == 0)
+        status = cs_fail(CS_NOT_FOUND, "%s holds no checkpoint", dir);
+    if (status == CS_OK)
+        (r->json ? print_json(rows) : print_rows(rows));
+    json_decref(rows);
+    return status == CS_OK ? cs_codes_fail(0, "%s", "") : cs_exit_code(status);
+}
+
+/* ---- one of them ---- */
+
+static void show_head(const cs_checkpoint_reader *reader)
+{
+    char *engine = json_dumps(json_object_get(reader->manifest.root, "engine"), JSON_INDENT(1)),
+         *saver  = json_dumps(json_object_get(reader->manifest.root, "provenance"), 0);
+    printf("%s\ntag %s, step %lld, %lld tensors in %lld files\nsaved by %s\nengine %s\nclient state %s\n", reader->path,
+           reader->manifest.tag, (long long)reader->manifest.step, (long long)reader->manifest.tensor_count,
+           (long long)reader->manifest.file_count, saver, engine, reader->client_state ? reader->client_state : "none");
+    free(engine);
+    free(saver);
+}
+
+static cs_status show(const request *r, const cs_checkpoint_reader *reader)
+{
+    cs_status status = CS_OK;
+    json_t   *found  = r->stats  ? cs_contents_stats(reader, r->stats, &status)
+                       : r->glob ? cs_contents_tensors(reader, r->glob)
+                                 : json_incref(reader->manifest.root);
+    if (status == CS_OK && r->json)
+        print_json(found);
+    else if (status == CS_OK && r->stats)
+        cs_contents_print_stats(found);
+    else if (status == CS_OK && r->glob)
+        cs_contents_print(found);
+    else if (status == CS_OK)
+        show_head(reader);
+    json_decref(found);
+    return status;
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    request  r     = { 0 };
+    cs_shelf shelf = { 0 };
+    char    *own, *dir;
+    int      code = read_arguments(&r, arguments);
+    (void)options;
+    if (code)
+        return code;
+    dir = cs_shelf_place(r.path, &own);
+    if (!r.tag && !own && !r.glob && !r.stats) {
+        code = show_tags(&r, dir);
+    } else {
+        code = cs_shelf_open(&shelf, dir, r.tag ? r.tag : own);
+        if (code == 0)
+            code = cs_exit_code(show(&r, shelf.reader));
+        if (code == 0)
+            cs_codes_fail(0, "%s", "");
+        cs_shelf_close(&shelf);
+    }
+    free(own);
+    free(dir);
+    return code;
+}
+
+const cs_command cs_command_inspect = {
+    .name    = "inspect",
+    .group   = "Files",
+    .summary = "what a folder of checkpoints holds, and what is in one",
+    .usage   = "cspeed inspect DIR [--json]\n"
+               "       cspeed inspect DIR [--tag TAG] --tensors GLOB [--json]\n"
+               "       cspeed inspect DIR [--tag TAG] --stats NAME [--json]",
+    .text    = "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is there\n"
+               "as long as it must be (cspeed verify reads them all). With --tag alone: the numbers of one. --tensors lists\n"
+               "shape, type, and which rows are in which file; --stats reads a tensor block by block: min, max, mean, standard\n"
+               "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",
+    .example = "cspeed inspect runs/quickstart --tensors 'transformer.h.0.*'",
+    .run     = run,
+};

@@ -1,0 +1,219 @@
+/* jobs.c - the commands about running jobs: ps, status, stop. */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "front/roster.h"
+
+#include "base/json.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
+
+/* One name and one flag, in any order. */
+static int read_arguments(char **at, const char *command, const char *flag, const char **job, bool *flagged)
+{
+    while (*at) {
+        if (flag && cs_argument_is(&at, flag))
+            *flagged = true;
+        else if (**at == '-' || *job)
+            return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: \"%s\" is unexpected; `cspeed %s --help` tells more",
+                                 command, *at, command);
+        else
+            *job = *at++;
+    }
+    return *job ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed %s: which JOB? `cspeed ps` lists those that run", command);
+}
+
+/* What a front says of its job, parsed; NULL and a sentence when it says nothing. */
+static json_t *ask(const cs_roster_job *job, char **text)
+{
+    *text         = cs_roster_ask(job);
+    json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
+    if (*text && !state)
+        cs_codes_fail(CS_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+    return state;
+}
+
+static const char *word(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "?";
+}
+
+/* A number as text; "-" for null. */
+static const char *number(const json_t *object, const char *key, char text[MOMENT_BYTES])
+{
+    json_t *value = json_object_get(object, key);
+    snprintf(text, MOMENT_BYTES, json_is_integer(value) ? "%lld" : "-", json_integer_value(value));
+    return text;
+}
+
+static void print_since(int64_t since, char text[MOMENT_BYTES])
+{
+    time_t    moment = since;
+    struct tm day;
+    localtime_r(&moment, &day);
+    strftime(text, MOMENT_BYTES, "%Y-%m-%d %H:%M:%S", &day);
+}
+
+/* ---- ps ---- */
+
+static int run_ps(const cs_options *options, char **arguments)
+{
+    cs_roster_job *jobs;
+    int            count, code;
+    (void)options;
+    if (*arguments)
+        return cs_codes_fail(CS_CODE_USAGE, "cspeed ps: \"%s\" is unexpected", *arguments);
+    code = cs_roster_list(&jobs, &count, NULL);
+    if (code)
+        return code;
+    printf(count ? "%-12s %8s  %-19s %6s  %-9s %8s  %-16s %s\n" : "no job runs\n", "JOB", "PID", "SINCE", "RANKS",
+           "STATE", "STEP", "HOSTS", "COMMAND");
+    for (int i = 0; i < count; i++) {
+        char   *text, since[MOMENT_BYTES], step[MOMENT_BYTES];
+        json_t *state = ask(&jobs[i], &text);
+        print_since(jobs[i].since, since);
+        printf("%-12s %8d  %-19s %6d  %-9s %8s  %-16s %.60s\n", jobs[i].job, jobs[i].pid, since, jobs[i].ranks,
+               word(state, "state"), number(state, "step", step), jobs[i].hosts, jobs[i].command);
+        json_decref(state);
+        free(text);
+    }
+    free(jobs);
+    cs_codes_fail(0, "%s", ""); /* a front that is silent has its "?" */
+    return 0;
+}
+
+const cs_command cs_command_ps = {
+    .name    = "ps",
+    .group   = "Look",
+    .summary = "the jobs that run",
+    .usage   = "cspeed ps",
+    .text = "Lists the jobs that you have started on this machine and that still run, oldest first: id, pid, start,\n"
+            "ranks, state, last step, hosts, command.\n",
+    .example = "cspeed ps",
+    .run     = run_ps,
+};
+
+/* ---- status ---- */
+
+static void print_table(const cs_roster_job *job, const json_t *state)
+{
+    char    numbers[5][MOMENT_BYTES];
+    size_t  index;
+    json_t *rank;
+    printf("job %s (pid %d): %s, attempt %s, %d ranks, step %s\n", job->job, job->pid, word(state, "state"),
+           number(state, "attempt", numbers[0]), job->ranks, number(state, "step", numbers[1]));
+    printf("command  %s\n", job->command);
+    if (*job->run_dir)
+        printf("logs     %s\n", job->run_dir);
+    printf("%6s  %-20s %5s %8s  %-8s %8s  %s\n", "RANK", "HOST", "LOCAL", "PID", "STATE", "STEP", "WAITS IN");
+    json_array_foreach(json_object_get(state, "ranks"), index, rank)
+    {
+        const char *where = json_string_value(json_object_get(rank, "collective"));
+        printf("%6s  %-20s %5s %8s  %-8s %8s  %s", number(rank, "rank", numbers[0]), word(rank, "host"),
+               number(rank, "local_rank", numbers[1]), number(rank, "pid", numbers[2]), word(rank, "state"),
+               number(rank, "step", numbers[3]), where && *where ? where : "-");
+        if (json_object_get(rank, "seconds_there"))
+            printf(" (%s s)", number(rank, "seconds_there", numbers[4]));
+        putchar('\n');
+    }
+}
+
+static int run_status(const cs_options *options, char **arguments)
+{
+    const char   *id   = NULL;
+    bool          bare = false;
+    cs_roster_job job;
+    char         *text;
+    (void)options;
+    int code = read_arguments(arguments, "status", "--json", &id, &bare);
+    if (code == 0)
+        code = cs_roster_find(&job, id);
+    if (code)
+        return code;
+    json_t *state = ask(&job, &text);
+    if (state && bare)
+        fputs(text, stdout);
+    else if (state)
+        print_table(&job, state);
+    code = state ? 0 : CS_CODE_SYSTEM;
+    json_decref(state);
+    free(text);
+    return code;
+}
+
+const cs_command cs_command_status = {
+    .name    = "status",
+    .group   = "Look",
+    .summary = "where each rank of a job stands",
+    .usage   = "cspeed status JOB [--json]",
+    .text    = "Prints a row a rank: host, pid, state, last step, and in which collective it waits for how long.\n"
+               "JOB is the id of a running job or how it begins; --json prints what the job itself says.\n",
+    .example = "cspeed status 7f3a",
+    .run     = run_status,
+};
+
+/* ---- stop ---- */
+
+/* By a descriptor, so that the signal can reach this process alone and not one that gets its pid later. */
+static int stop(const cs_roster_job *job, bool now)
+{
+    int           fd   = pidfd_open(job->pid, 0);
+    struct pollfd gone = { .fd = fd, .events = POLLIN };
+    if (fd < 0 || !cs_roster_runs(job)) {
+        if (fd >= 0)
+            close(fd);
+        return 0; /* it has ended meanwhile */
+    }
+    int  failed = pidfd_send_signal(fd, now ? SIGINT : SIGTERM, NULL, 0) < 0 ? errno : 0;
+    bool again  = now;
+    if (!failed)
+        pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a frozen one must run to obey */
+    while (!failed && poll(&gone, 1, again ? AGAIN_MILLISECONDS : -1) <= 0) {
+        if (again)
+            pidfd_send_signal(fd, SIGINT, NULL, 0);
+        again = false;
+    }
+    close(fd);
+    return failed ? cs_codes_fail(CS_CODE_SYSTEM, "job %s (pid %d) cannot be signalled: %s", job->job, job->pid,
+                                  strerror(failed))
+                  : 0;
+}
+
+static int run_stop(const cs_options *options, char **arguments)
+{
+    const char   *id  = NULL;
+    bool          now = false;
+    cs_roster_job job;
+    (void)options;
+    int code = read_arguments(arguments, "stop", "--now", &id, &now);
+    if (code == 0)
+        code = cs_roster_find(&job, id);
+    if (code == 0)
+        code = stop(&job, now);
+    if (code == 0)
+        printf("job %s has ended\n", job.job);
+    return code;
+}
+
+const cs_command cs_command_stop = {
+    .name    = "stop",
+    .group   = "Start",
+    .summary = "end a job and wait until it has gone",
+    .usage   = "cspeed stop JOB [--now]",
+    .text =
+        "Ends a job as SIGTERM would: stop signal, grace, SIGKILL, nothing left behind; and waits for its end. --now\n"
+        "leaves out the grace, as a second Ctrl-C does. JOB is the id of a running job or how it begins.\n",
+    .example = "cspeed stop 7f3a --now",
+    .run     = run_stop,
+};

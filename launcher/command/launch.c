@@ -1,0 +1,74 @@
+/* launch.c - `cspeed run` and `cspeed launch`: any program under the launcher, with launch flags behind the word too. */
+#include "command.h"
+
+#include "codes.h"
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int count_of(char **list)
+{
+    int count = 0;
+    while (list[count])
+        count++;
+    return count;
+}
+
+/* The flags before the word and those behind it, read as one command line. */
+static int read_both(cs_options *both, const cs_options *options, char **arguments)
+{
+    int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
+    char **line   = calloc((size_t)(1 + before + behind) + 1, sizeof *line); /* lives as long as argv: options point there */
+    if (!line)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d arguments", behind);
+    memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
+    while (before > 0 && strcmp(line[before], "--") == 0)
+        before--;
+    memcpy(line + 1 + before, arguments, (size_t)behind * sizeof *line);
+    int code = cs_options_read(both, line);
+    if (code == 0 && !both->program[0])
+        code = cs_codes_fail(CS_CODE_USAGE, "no PROGRAM is named behind `%s`", options->program[0]);
+    return code;
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    cs_options both;
+    int        code = read_both(&both, options, arguments);
+    return code ? code : cs_run(&both);
+}
+
+/* torch.distributed.launch gave --local_rank to the script, unless told to use the environment. */
+static int launch(const cs_options *options, char **arguments)
+{
+    cs_options both;
+    bool       use_env = false;
+    int        code    = read_both(&both, options, arguments);
+    for (char **word = arguments; *word && word < both.program; word++)
+        use_env |= strcmp(*word, "--use_env") == 0 || strcmp(*word, "--use-env") == 0;
+    both.local_rank_arg |= !use_env;
+    return code ? code : cs_run(&both);
+}
+
+const cs_command cs_command_run = {
+    .name    = "run",
+    .group   = "Start",
+    .summary = "any program on its ranks, as torchrun does",
+    .usage   = "cspeed run [LAUNCH FLAGS] [--] PROGRAM [ARGUMENTS]",
+    .text    = "Starts PROGRAM once for each rank, as `cspeed [LAUNCH FLAGS] PROGRAM` does; use it where PROGRAM has the name\n"
+               "of a command of cspeed. What it is told is in ds_env.example.\n",
+    .example = "cspeed run --nproc_per_node 4 -- python3 train.py --lr 0.1",
+    .run     = run,
+};
+
+const cs_command cs_command_launch = {
+    .name    = "launch",
+    .group   = "Start",
+    .summary = "the old torch launcher's spelling of run",
+    .usage   = "cspeed launch [--use_env] [LAUNCH FLAGS] PROGRAM [ARGUMENTS]",
+    .text    = "As `cspeed run`, and adds --local_rank=N to the program's arguments unless --use_env is given, as\n"
+               "torch.distributed.launch did.\n",
+    .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
+    .run     = launch,
+};

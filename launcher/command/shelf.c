@@ -1,0 +1,52 @@
+/* shelf.c - one checkpoint as a person names it, opened by this process alone. */
+#include "command/shelf.h"
+#include "base/must.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/files.h"
+#include "codes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAP_BYTES = 4096 };
+
+char *cs_shelf_place(const char *path, char **tag)
+{
+    cs_manifest manifest = { 0 };
+    char       *dir = cs_files_join(path, "");
+    for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
+        dir[length - 1] = 0;
+    *tag = NULL;
+    char *file = cs_files_join(dir, CS_MANIFEST_FILE);
+    if (cs_files_exists(file) && cs_manifest_load(&manifest, dir) == CS_OK) {
+        char *slash = strrchr(dir, '/');
+        *tag        = strdup(manifest.tag);
+        char *above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
+        free(dir);
+        dir = above;
+    }
+    cs_manifest_close(&manifest);
+    free(file);
+    return dir;
+}
+
+int cs_shelf_open(cs_shelf *shelf, const char *path, const char *tag)
+{
+    cs_world         world    = { .size = 1, .local_size = 1 };
+    cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
+    char            *own, *dir = cs_shelf_place(path, &own);
+    *shelf           = (cs_shelf){ 0 };
+    cs_status status = cs_comm_open(&shelf->self, &world, &settings);
+    if (status == CS_OK)
+        status = cs_checkpoint_open(&shelf->reader, shelf->self, dir, tag ? tag : own);
+    free(own);
+    free(dir);
+    return cs_exit_code(status);
+}
+
+void cs_shelf_close(cs_shelf *shelf)
+{
+    cs_checkpoint_close(shelf->reader);
+    cs_comm_close(shelf->self);
+    *shelf = (cs_shelf){ 0 };
+}

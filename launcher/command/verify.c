@@ -1,0 +1,111 @@
+/* verify.c - `cspeed verify`: every byte of a checkpoint held to its checksums. */
+#include "argument.h"
+#include "base/clock.h"
+#include "checkpoint/agree.h"
+#include "checkpoint/audit.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/files.h"
+#include "codes.h"
+#include "command.h"
+#include "command/shelf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *path, *tag;
+    bool        json;
+    json_t     *faults;
+} request;
+
+static int read_arguments(request *r, char **at)
+{
+    const char *value;
+    while (*at) {
+        if (cs_argument_is(&at, "--json"))
+            r->json = true;
+        else if ((value = cs_argument_value(&at, "--tag")))
+            r->tag = value;
+        else if (**at == '-' || r->path)
+            return cs_codes_fail(CS_CODE_USAGE, "cspeed verify: unknown argument %s; see cspeed verify --help", *at);
+        else
+            r->path = *at++;
+    }
+    return r->path ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed verify: name a folder of checkpoints");
+}
+
+/* The directory to look at. Without a tag it is latest's, and latest must be right: another would not be what was meant. */
+static cs_status find(char **directory, const request *r)
+{
+    char  name[CS_TAG_BYTES];
+    char *own, *dir = cs_shelf_place(r->path, &own);
+    cs_status status = r->tag || own ? cs_tag_escape(name, r->tag ? r->tag : own) : cs_catalog_latest(name, dir);
+    *directory = status == CS_OK ? cs_files_join(dir, name) : NULL;
+    if (*directory && !cs_files_exists(*directory))
+        status = cs_fail(CS_NOT_FOUND, "%s is not there; cspeed inspect %s lists what is", *directory, dir);
+    free(own);
+    free(dir);
+    return status;
+}
+
+static void tell(void *to, const char *sentence)
+{
+    request *r = to;
+    json_array_append_new(r->faults, json_string(sentence));
+    if (!r->json)
+        puts(sentence);
+}
+
+static void print(const request *r, const cs_audit *audit, const char *directory, double seconds)
+{
+    if (r->json) {
+        json_t *all = json_pack("{sssIsIsIsfsO}", "directory", directory, "files", (json_int_t)audit->files, "blocks",
+                                (json_int_t)audit->blocks, "bytes", (json_int_t)audit->bytes, "seconds", seconds,
+                                "faults", r->faults);
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(all);
+        return;
+    }
+    printf("%s: %lld files, %lld blocks, %.1f MB in %.2f s: ", directory, (long long)audit->files,
+           (long long)audit->blocks, 1e-6 * (double)audit->bytes, seconds);
+    if (audit->faults)
+        printf("DAMAGED, %lld fault%s\n", (long long)audit->faults, audit->faults > 1 ? "s" : "");
+    else
+        printf("whole\n");
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    request r    = { 0 };
+    int     code = read_arguments(&r, arguments);
+    char   *directory = NULL;
+    (void)options;
+    if (code)
+        return code;
+    cs_status status = find(&directory, &r);
+    if (status == CS_OK) {
+        double   begun = cs_clock_seconds();
+        r.faults       = json_array();
+        cs_audit audit = { .fault = tell, .to = &r };
+        cs_audit_directory(&audit, directory);
+        print(&r, &audit, directory, cs_clock_seconds() - begun);
+        json_decref(r.faults);
+        code = audit.faults ? cs_codes_fail(CS_CODE_FILE, "%s is damaged", directory) : cs_codes_fail(0, "%s", "");
+    }
+    free(directory);
+    return status == CS_OK ? code : cs_exit_code(status);
+}
+
+const cs_command cs_command_verify = {
+    .name    = "verify",
+    .group   = "Files",
+    .summary = "hold every byte of a checkpoint to its checksums",
+    .usage   = "cspeed verify DIR [--tag TAG] [--json]",
+    .text    = "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
+               "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when one is\n"
+               "damaged, 66 when it is not there.\n",
+    .example = "cspeed verify runs/quickstart",
+    .run     = run,
+};

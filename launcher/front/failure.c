@@ -1,0 +1,284 @@
+/* failure.c - the last words about a job that did not end well. */
+#include "front/failure.h"
+
+#include "codes.h"
+#include "front/hint.h"
+#include "node/logs.h"
+#include "front/place.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define SECOND     INT64_C(1000000000)
+#define CONCURRENT (SECOND / 5)
+
+enum { MOST_NAMED = 16 };
+
+static const char rule[] = "================================";
+
+/* "00:41:07" */
+static void print_elapsed(const cs_front *front, FILE *out)
+{
+    int64_t seconds = (cs_clock_now() - front->began) / SECOND;
+    fprintf(out, "%02ld:%02ld:%02ld", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+/* The wall clock at a moment of the monotonic one. */
+static void print_moment(int64_t moment, FILE *out)
+{
+    struct timespec now;
+    struct tm       day;
+    char            clock[32];
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t wall    = now.tv_sec * SECOND + now.tv_nsec - (cs_clock_now() - moment);
+    time_t  seconds = (time_t)(wall / SECOND);
+    localtime_r(&seconds, &day);
+    strftime(clock, sizeof clock, "%H:%M:%S", &day);
+    fprintf(out, "%s.%03ld", clock, wall / 1000000 % 1000);
+}
+
+static void print_cause(const cs_link_end *end, FILE *out)
+{
+    int code = cs_codes_of_status(end->status);
+    if (!WIFSIGNALED(end->status)) {
+        const char *meaning = cs_codes_meaning(code);
+        if (code > CS_CODE_SIGNAL && code < CS_CODE_SIGNAL + NSIG && !*meaning)
+            fprintf(out, "exit code %d, as a shell reports %s", code, cs_codes_signal_name(code - CS_CODE_SIGNAL));
+        else
+            fprintf(out, "exit code %d%s%s", code, *meaning ? ": " : "", meaning);
+        return;
+    }
+    fprintf(out, "%s (signal %d), not sent by cspeed", cs_codes_signal_name(WTERMSIG(end->status)),
+            WTERMSIG(end->status));
+    if (cs_hint_is_oom(end))
+        fprintf(out, "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", end->oom_from, end->oom_to);
+    else if (WCOREDUMP(end->status))
+        fprintf(out, "; core dumped");
+}
+
+static void print_progress(const cs_front *front, FILE *out)
+{
+    char text[CS_PLACE_BYTES];
+    cs_place_print(&front->workers[front->first], text);
+    fprintf(out, "last progress   rank %d: %s\n", front->first, text);
+    cs_place_table(front, "                ", front->first, 0, out);
+}
+
+/* A remote rank's last words are kept on this side too. */
+static void save_tail(const cs_front *front, FILE *out)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/failed", front->run_dir);
+    if (cs_logs_folder(path) != 0)
+        return;
+    snprintf(path, sizeof path, "%s/failed/attempt_%d.%d.err", front->run_dir, front->attempt, front->first);
+    FILE *file = fopen(path, "we");
+    bool  kept = file && fputs(front->workers[front->first].tail, file) >= 0;
+    if (file && fclose(file) == 0 && kept)
+        fprintf(out, "  (these lines: %s)", path);
+}
+
+static void print_tail(const cs_front *front, FILE *out)
+{
+    const cs_worker *first = &front->workers[front->first];
+    bool             here  = front->nodes[first->node].here;
+    fprintf(out, "stderr tail\n");
+    if (!first->tail || !*first->tail)
+        fprintf(out, "  (rank %d wrote nothing there)\n", front->first);
+    for (const char *line = first->tail; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+        fprintf(out, "  | %.*s\n", (int)strcspn(line, "\n"), line);
+    if (!*front->run_dir)
+        return;
+    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cs_place_host(front, front->first),
+            here ? "" : ":", front->run_dir, front->attempt, front->first);
+    if (!here && first->tail && *first->tail)
+        save_tail(front, out);
+    fputc('\n', out);
+}
+
+/* How another failure stands to the first. */
+static const char *kinship(const cs_front *front, int rank)
+{
+    const cs_worker *worker = &front->workers[rank];
+    int64_t          first  = cs_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
+    if (cs_codes_of_status(worker->end.status) == CS_CODE_PEER)
+        return ", secondary: it lost a peer";
+    return llabs(worker->ended - first) <= CONCURRENT ? ", at the same time" : "";
+}
+
+static void print_others(const cs_front *front, FILE *out)
+{
+    int failed = 0;
+    fprintf(out, "also failed     ");
+    for (int rank = 0; rank < front->worker_count; rank++)
+        if ((rank != front->first || !cs_failure_is_rank(front)) && cs_workers_failed(front, rank) &&
+            failed++ < MOST_NAMED)
+            fprintf(out, "%srank %d (%d%s)", failed > 1 ? ", " : "", rank,
+                    cs_codes_of_status(front->workers[rank].end.status), kinship(front, rank));
+    if (failed > MOST_NAMED)
+        fprintf(out, " and %d more", failed - MOST_NAMED);
+    fprintf(out, "%s\n", failed ? "" : "none");
+}
+
+static void print_stopped(const cs_front *front, FILE *out)
+{
+    int     stopped = 0, killed = 0;
+    int64_t last = 0;
+    for (int rank = 0; rank < front->worker_count; rank++) {
+        const cs_worker *worker = &front->workers[rank];
+        if (rank == front->first || worker->state != CS_WORKER_ENDED || !worker->end.stopped ||
+            cs_workers_failed(front, rank))
+            continue;
+        stopped++;
+        killed += WIFSIGNALED(worker->end.status) && WTERMSIG(worker->end.status) == SIGKILL;
+        last = worker->ended > last ? worker->ended : last;
+    }
+    fprintf(out, "ended by cspeed %d rank%s, %d of them by SIGKILL", stopped, stopped == 1 ? "" : "s", killed);
+    if (stopped && front->stopped && last > front->stopped)
+        fprintf(out, ", within %.1f s", (double)(last - front->stopped) / (double)SECOND);
+    fputc('\n', out);
+}
+
+/* "nothing", or what on which host. */
+static void print_left(const cs_front *front, FILE *out)
+{
+    int told = 0;
+    for (int node = 0; node < front->node_total; node++) {
+        const cs_node *here = &front->nodes[node];
+        if (here->state == CS_NODE_LOST)
+            fprintf(out, "%snot known of %s", told++ ? "; " : "", here->host);
+        else if (here->left_count)
+            fprintf(out, "%sprocesses that do not end on %s: %s", told++ ? "; " : "", here->host, here->left);
+    }
+    if (!told)
+        fprintf(out, "nothing");
+}
+
+static void print_first(const cs_front *front, FILE *out)
+{
+    const cs_worker *first = &front->workers[front->first];
+    fprintf(out, "first failure   ");
+    cs_place_name(front, front->first, out);
+    fprintf(out, " at ");
+    print_moment(first->ended, out);
+    fprintf(out, "\ncause           ");
+    print_cause(&first->end, out);
+    fputc('\n', out);
+    print_progress(front, out);
+    print_tail(front, out);
+}
+
+static void print_lost(const cs_front *front, FILE *out)
+{
+    fprintf(out, "first failure   %s\nlast progress\n", front->why);
+    cs_place_table(front, "                ", -1, 0, out);
+}
+
+static void print_block(const cs_front *front, FILE *out)
+{
+    const char *hint = cs_hint_text(front);
+    fprintf(out, "%s job %s FAILED (exit %d) after ", rule, front->plan->id, cs_front_code(front));
+    print_elapsed(front, out);
+    fputc('\n', out);
+    if (cs_failure_is_rank(front))
+        print_first(front, out);
+    else
+        print_lost(front, out);
+    print_others(front, out);
+    print_stopped(front, out);
+    fprintf(out, "left behind     ");
+    print_left(front, out);
+    fprintf(out, "\n%s%s%s%s\n", *hint ? "hint            " : "", hint, *hint ? "\n" : "", rule);
+}
+
+/* Behind "cspeed: job ID failed: ". */
+static void print_verdict(const cs_front *front, FILE *out)
+{
+    int code = cs_front_code(front);
+    if (front->timed_out)
+        fprintf(out, "it ran into --timeout");
+    else if (front->signal)
+        fprintf(out, "ended by %s", cs_codes_signal_name(front->signal));
+    else if (front->stalled)
+        fprintf(out, "no rank moved for --stall_timeout, and --stall_action is kill");
+    else if (cs_failure_is_rank(front)) {
+        const cs_worker *first = &front->workers[front->first];
+        cs_place_name(front, front->first, out);
+        if (WIFSIGNALED(first->end.status))
+            fprintf(out, " was killed by %s", cs_codes_signal_name(WTERMSIG(first->end.status)));
+        else
+            fprintf(out, " exited with code %d%s%s%s", code, *cs_codes_meaning(code) ? " (" : "",
+                    cs_codes_meaning(code), *cs_codes_meaning(code) ? ")" : "");
+    } else {
+        fprintf(out, "%s", front->why);
+    }
+    fprintf(out, "; exit code %d after ", code);
+    print_elapsed(front, out);
+    fprintf(out, "; left behind: ");
+    print_left(front, out);
+    fputc('\n', out);
+}
+
+static bool left_any(const cs_front *front)
+{
+    bool any = false;
+    for (int node = 0; node < front->node_total; node++)
+        any |= front->nodes[node].left_count > 0;
+    return any;
+}
+
+static bool any_ran(const cs_front *front)
+{
+    bool any = false;
+    for (int rank = 0; rank < front->worker_count; rank++)
+        any |= front->workers[rank].pid != 0;
+    return any;
+}
+
+/* Whether a block has more to say than its last line. */
+static bool wants_block(const cs_front *front)
+{
+    if (front->timed_out || front->signal || front->stalled)
+        return false;
+    return cs_failure_is_rank(front) ? !cs_codes_explained(cs_front_code(front))
+                                     : front->first_node >= 0 && any_ran(front);
+}
+
+static void print_all(const cs_front *front, FILE *out)
+{
+    if (cs_front_code(front) == 0) {
+        if (!left_any(front) && !front->options->verbose)
+            return;
+        fprintf(out, "cspeed: job %s ended after ", front->plan->id);
+        print_elapsed(front, out);
+        fprintf(out, "; left behind: ");
+        print_left(front, out);
+        fputc('\n', out);
+        return;
+    }
+    if (wants_block(front))
+        print_block(front, out);
+    fprintf(out, "cspeed: job %s failed: ", front->plan->id);
+    print_verdict(front, out);
+}
+
+bool cs_failure_is_rank(const cs_front *front)
+{
+    return front->first >= 0 &&
+           (!front->code || cs_codes_of_status(front->workers[front->first].end.status) != CS_CODE_PEER);
+}
+
+char *cs_failure_text(const cs_front *front)
+{
+    char  *text = NULL;
+    size_t length;
+    FILE  *out = open_memstream(&text, &length);
+    if (!out)
+        return strdup("");
+    print_all(front, out);
+    fclose(out);
+    return text;
+}

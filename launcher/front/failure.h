@@ -1,0 +1,21 @@
+/* failure.h - the last words about a job that did not end well: which rank, why, how far, what is left. */
+#ifndef CS_LAUNCHER_FAILURE_H
+#define CS_LAUNCHER_FAILURE_H
+
+#include "front/front.h"
+
+/* Writes to a malloc'ed text: nothing ("") when the job ended well; one line when it was stopped from outside, or when
+ * the program has explained itself; a block when a rank died or a node was lost; and always a last line "cspeed: job ID
+ * failed: ..." when the exit code is not 0. The front prints it, and sends it to no_ssh nodes. */
+char *cs_failure_text(const cs_front *front);
+
+/* Whether the failure to be named is that of rank front->first, and not that of a node or of the job. */
+bool cs_failure_is_rank(const cs_front *front);
+
+/* result.json into front->run_dir, and /dev/termination-log where a pod has one. A failure to write is said. */
+void cs_result_write(cs_front *front);
+
+/* The state of a running job as JSON, malloc'ed: for the registry's callers. */
+char *cs_result_state(const cs_front *front);
+
+#endif

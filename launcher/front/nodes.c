@@ -1,0 +1,232 @@
+/* nodes.c - the nodes of a job: what their agents say of themselves, and what it means to lose one. */
+#include "front/front.h"
+
+#include "codes.h"
+#include "node/sweep.h"
+
+#include "base/status.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define SECOND INT64_C(1000000000)
+
+void cs_nodes_tell(cs_front *front, cs_link_kind kind, uint32_t rank)
+{
+    for (int i = 0; i < front->plan->node_count; i++)
+        if (front->nodes[i].state >= CS_NODE_JOINED && front->nodes[i].state <= CS_NODE_RUNNING)
+            cs_link_send(&front->nodes[i].link, kind, rank, NULL, 0);
+}
+
+/* ---- losing one ---- */
+
+static void list_spared(const cs_front *front, const cs_node *lost, cs_spared *spared)
+{
+    const int most = (int)(sizeof spared->list / sizeof *spared->list) - 1;
+    spared->count  = 0;
+    for (int i = 0; i < front->node_total && spared->count < most; i++)
+        if (front->nodes[i].pid > 0 && &front->nodes[i] != lost)
+            spared->list[spared->count++] = front->nodes[i].pid;
+    if (front->starter > 0)
+        spared->list[spared->count++] = front->starter;
+}
+
+/* Its agent was our child: what it leaves comes to us. Returns the exit code to blame it with; when it was killed from
+ * outside, `why` says so. */
+static int clean_here(cs_front *front, cs_node *node, char why[512])
+{
+    enum { SECONDS = 10 };
+    cs_spared spared;
+    int       status = 0, code = CS_CODE_PEER;
+    if (waitpid(node->pid, &status, WNOHANG) == 0) { /* frozen */
+        kill(node->pid, SIGKILL);
+        waitpid(node->pid, NULL, 0);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(why, 512, "the agent of this machine (pid %d) was killed by %s", node->pid,
+                 cs_codes_signal_name(WTERMSIG(status)));
+        code = CS_CODE_SIGNAL + WTERMSIG(status);
+    }
+    list_spared(front, node, &spared);
+    node->left_count = cs_sweep_kill(SECONDS, &spared);
+    return code;
+}
+
+void cs_nodes_lose(cs_front *front, int index, const char *reason)
+{
+    cs_node *node = &front->nodes[index];
+    char     why[512];
+    int      code = CS_CODE_PEER;
+    bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
+    if (node->state == CS_NODE_LOST)
+        return;
+    snprintf(why, sizeof why, "node %d (%s) was lost: %s", index, node->host, reason);
+    if (node->here && node->pid > 0)
+        code = clean_here(front, node, why);
+    else if (node->pid > 0)
+        kill(node->pid, SIGTERM);
+    node->pid   = 0;
+    node->state = CS_NODE_LOST;
+    cs_link_close(&node->link);
+    if (front->workers)
+        cs_workers_write_off(front, index, cs_clock_now());
+    if (took_part && front->phase != CS_OVER)
+        cs_front_fail(front, index, code, why);
+}
+
+/* ---- what they say ---- */
+
+static void check_version(cs_front *front, cs_node *node, const char *version)
+{
+    char why[512];
+    if (strcmp(version, CS_VERSION) == 0)
+        return;
+    snprintf(why, sizeof why, "%s has cspeed %.40s, this is %s; install the same version on both", node->host, version,
+             CS_VERSION);
+    cs_front_fail(front, (int)(node - front->nodes), CS_CODE_DISAGREE, why);
+}
+
+static void keep_address(char address[64], const char *told)
+{
+    if (!*address)
+        snprintf(address, 64, "%s", told);
+}
+
+static void greet(cs_front *front, cs_node *node, const cs_message *message)
+{
+    const char *end = message->bytes + message->length;
+    if (node->state != CS_NODE_CALLED)
+        return;
+    node->state = CS_NODE_JOINED;
+    for (const char *at = message->bytes; at < end; at += strlen(at) + 1) {
+        if (strncmp(at, "version=", 8) == 0)
+            check_version(front, node, at + 8);
+        if (strncmp(at, "own_address=", 12) == 0)
+            keep_address(node->own_address, at + 12);
+        if (strncmp(at, "front_address=", 14) == 0)
+            keep_address(node->front_address, at + 14);
+    }
+    if (front->phase == CS_STOPPING) /* it comes late: all others have been told, and this one is waited for now */
+        cs_link_send(&node->link, CS_LINK_STOP, 0, NULL, 0);
+}
+
+static void take_ready(cs_front *front, cs_node *node, const cs_message *message)
+{
+    const char *seats = memchr(message->bytes, '\0', message->length);
+    if (!seats || node->state != CS_NODE_JOINED)
+        return;
+    if (node == &front->nodes[0])
+        front->master_port = atoi(message->bytes);
+    snprintf(node->seats, sizeof node->seats, "%s", seats + 1);
+    node->state = CS_NODE_READY;
+}
+
+static void take_failure(cs_front *front, int index, const cs_message *message)
+{
+    cs_node *node = &front->nodes[index];
+    char     why[512];
+    int      code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CS_CODE_SYSTEM;
+    snprintf(why, sizeof why, "%.*s", (int)message->length, message->bytes);
+    bool joining = node->state == CS_NODE_CALLED;
+    if (joining)
+        node->state = CS_NODE_LOST;
+    if (joining && front->plan->least_nodes < front->plan->most_nodes) {
+        cs_output_say(&front->output, "cspeed: %s: %s", node->host, why);
+        return; /* an elastic job does without it */
+    }
+    if (joining && front->code)
+        cs_output_say(&front->output, "cspeed: %s: %s", node->host, why);
+    if (joining && front->plan->node_count > 1) { /* others may have something to say too */
+        if (!front->code) {
+            front->first_node = index;
+            front->code       = code;
+            snprintf(front->why, sizeof front->why, "%s: %s", node->host, why);
+        }
+        return;
+    }
+    cs_front_fail(front, index, code, why);
+}
+
+static void take_swept(cs_node *node, const cs_message *message)
+{
+    if (node->state < CS_NODE_JOINED || node->state > CS_NODE_RUNNING)
+        return;
+    node->state      = CS_NODE_SWEPT;
+    node->left_count = (int)message->rank;
+    snprintf(node->left, sizeof node->left, "%s", message->bytes);
+}
+
+static void obey(cs_front *front, int index, const cs_message *message, int64_t now)
+{
+    cs_node *node = &front->nodes[index];
+    switch ((int)message->kind) {
+    case CS_LINK_HELLO:
+        greet(front, node, message);
+        break;
+    case CS_LINK_READY:
+        take_ready(front, node, message);
+        break;
+    case CS_LINK_FAILED:
+        take_failure(front, index, message);
+        break;
+    case CS_LINK_SAY:
+        cs_output_say(&front->output, "%s", message->bytes);
+        break;
+    case CS_LINK_BEATS:
+        cs_workers_take_beats(front, message, now);
+        break;
+    case CS_LINK_SWEPT:
+        take_swept(node, message);
+        break;
+    default:
+        if (message->rank < (uint32_t)front->worker_count && front->workers[message->rank].node == index)
+            cs_workers_take(front, (int)message->rank, message, now);
+    }
+}
+
+static void listen_to(cs_front *front, int index, int64_t now)
+{
+    cs_node   *node       = &front->nodes[index];
+    int64_t    dead_after = (int64_t)(front->options->dead_after * (double)SECOND);
+    cs_message message;
+    char       why[256];
+    if (!cs_link_is_open(&node->link))
+        return;
+    cs_link_fill(&node->link, now);
+    while (cs_link_next(&node->link, &message))
+        obey(front, index, &message, now);
+    if (node->link.broken) {
+        snprintf(why, sizeof why, "%s", node->link.why);
+        cs_nodes_lose(front, index, why);
+    } else if (node->state >= CS_NODE_JOINED && dead_after > 0 && now - node->link.heard > dead_after) {
+        snprintf(why, sizeof why, "nothing was heard of it for %.0f s (--dead_after): the network is cut, or it is frozen",
+                 front->options->dead_after);
+        cs_nodes_lose(front, index, why);
+    }
+}
+
+/* Agents may send more once what they sent is shown. */
+static void give_credit(cs_front *front)
+{
+    if (!cs_output_has_room(&front->output))
+        return;
+    for (int i = 0; i < front->node_total; i++)
+        if (front->nodes[i].shown) {
+            cs_link_send(&front->nodes[i].link, CS_LINK_CREDIT, (uint32_t)front->nodes[i].shown, NULL, 0);
+            front->nodes[i].shown = 0;
+        }
+}
+
+void cs_nodes_listen(cs_front *front, int64_t now)
+{
+    for (int i = 0; i < front->node_total; i++)
+        listen_to(front, i, now);
+    give_credit(front);
+    if (now >= front->heartbeat_at) {
+        front->heartbeat_at = now + (int64_t)(front->options->heartbeat * (double)SECOND);
+        for (int i = 0; i < front->node_total; i++)
+            cs_link_send(&front->nodes[i].link, CS_LINK_PING, 0, NULL, 0);
+    }
+}

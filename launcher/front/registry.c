@@ -1,0 +1,181 @@
+/* registry.c - a running job's entry among those of this user on this machine. */
+#include "front/registry.h"
+
+#include "codes.h"
+#include "show/quote.h"
+#include "front/roster.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CALLERS = 16, TRIES = 3 };
+
+static void socket_path(const char *folder, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
+}
+
+/* A socket's path may have 107 bytes only, so it goes through the folder's descriptor. */
+static int listen_in(const char *folder)
+{
+    char               path[PATH_MAX];
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int                at      = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        fd                     = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, getpid());
+    socket_path(folder, path);
+    unlink(path); /* of a process that had this pid */
+    bool open =
+        at >= 0 && fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, CALLERS) == 0;
+    if (at >= 0)
+        close(at);
+    if (!open && fd >= 0)
+        close(fd);
+    return open ? fd : -1;
+}
+
+/* The value of a secret is not shown: "--env HF_TOKEN=x" is "--env HF_TOKEN=***", "--api_key x" is "--api_key ***". */
+static void print_argument(const char *argument, bool *hide, FILE *out)
+{
+    const char *sign = strchr(argument, '=');
+    char        name[256];
+    snprintf(name, sizeof name, "%.*s", sign ? (int)(sign - argument) : (int)strlen(argument), argument);
+    for (char *at = name; *at; at++)
+        *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+    bool secret = cs_env_is_secret(name);
+    if (*hide || (secret && sign))
+        fprintf(out, "%.*s***", *hide ? 0 : (int)(sign + 1 - argument), argument);
+    else
+        fputs(argument, out);
+    *hide = secret && !sign && argument[0] == '-' && !*hide;
+}
+
+static char *command_of(const cs_plan *plan)
+{
+    char  *text = NULL;
+    size_t length;
+    bool   hide = false;
+    FILE  *out  = open_memstream(&text, &length);
+    for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
+        if (i)
+            putc(' ', out);
+        print_argument(plan->arguments[i], &hide, out);
+    }
+    if (out)
+        fclose(out);
+    return text;
+}
+
+static char *hosts_of(const cs_plan *plan)
+{
+    char  *text = NULL;
+    size_t length;
+    FILE  *out = open_memstream(&text, &length);
+    for (int i = 0; out && i < plan->node_count; i++)
+        fprintf(out, "%s%s", i ? "," : "", plan->nodes[i].host->name);
+    if (out)
+        fclose(out);
+    return text;
+}
+
+static bool write_entry(const cs_plan *plan, const char *run_dir, const char *path)
+{
+    char *command = command_of(plan), *hosts = hosts_of(plan), *folder = realpath(run_dir, NULL);
+    int   fd  = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    if (out) {
+        fputs("{\"job\": ", out);
+        cs_quote(out, plan->id);
+        fprintf(out, ", \"pid\": %d, \"start\": %llu, \"since\": %ld, \"ranks\": %d, \"hosts\": ", getpid(),
+                cs_roster_start(getpid()), time(NULL), plan->rank_count);
+        cs_quote(out, hosts ? hosts : "");
+        fputs(", \"run_dir\": ", out);
+        cs_quote(out, folder ? folder : run_dir);
+        fputs(", \"command\": ", out);
+        cs_quote(out, command ? command : "");
+        fputs("}\n", out);
+    }
+    free(command);
+    free(hosts);
+    free(folder);
+    return out && fclose(out) == 0;
+}
+
+/* The entry appears whole, and only if there is none of that name. */
+static int enter(const cs_plan *plan, const char *folder, const char *draft)
+{
+    char          path[PATH_MAX];
+    cs_roster_job other;
+    cs_roster_file(folder, plan->id, path);
+    for (int i = 0; i < TRIES; i++) {
+        if (link(draft, path) == 0)
+            return 0;
+        if (errno != EEXIST)
+            break;
+        if (cs_roster_read(path, &other) && cs_roster_runs(&other))
+            return cs_codes_fail(CS_CODE_USAGE,
+                                 "--job_id: job %s already runs on this machine (pid %d): `cspeed stop %s` "
+                                 "ends it, another --job_id tells the two apart",
+                                 plan->id, other.pid, plan->id);
+        unlink(path);
+    }
+    return cs_codes_fail(CS_CODE_SYSTEM, "the registry of jobs: %s cannot be made: %s", path, strerror(errno));
+}
+
+int cs_registry_open(cs_registry *registry, const cs_plan *plan, const char *run_dir)
+{
+    char folder[PATH_MAX], draft[PATH_MAX + 32];
+    *registry = (cs_registry){ .fd = -1 };
+    int code  = cs_roster_folder(folder);
+    if (code)
+        return code;
+    snprintf(draft, sizeof draft, "%s/.%d", folder, getpid());
+    code =
+        write_entry(plan, run_dir, draft)
+            ? enter(plan, folder, draft)
+            : cs_codes_fail(CS_CODE_SYSTEM, "the registry of jobs: %s cannot be written: %s", draft, strerror(errno));
+    unlink(draft);
+    if (code)
+        return code;
+    snprintf(registry->job, sizeof registry->job, "%s", plan->id);
+    registry->fd = listen_in(folder);
+    return 0;
+}
+
+void cs_registry_forget(cs_registry *registry)
+{
+    if (registry->fd >= 0)
+        close(registry->fd);
+    *registry = (cs_registry){ .fd = -1 };
+}
+
+void cs_registry_close(cs_registry *registry)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    if (*registry->job && cs_roster_folder(folder) == 0) {
+        cs_roster_file(folder, registry->job, path);
+        unlink(path);
+        socket_path(folder, path);
+        unlink(path);
+    }
+    cs_registry_forget(registry);
+}
+
+void cs_registry_answer(cs_registry *registry, const char *state)
+{
+    int caller = accept4(registry->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int bytes  = (int)strlen(state) + 4096;
+    if (caller < 0)
+        return;
+    setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* all of it fits: nobody waits for the caller */
+    send(caller, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(caller);
+}

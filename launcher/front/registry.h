@@ -1,0 +1,29 @@
+/* registry.h - the jobs of this user on this machine: who runs, where its logs are, how it fares.
+ *
+ * A folder of ours alone (0700, owner checked before use), $XDG_RUNTIME_DIR/cspeed or /tmp/cspeed-UID, holds for each
+ * running front JOB.json (pid, start time of the process, command, hosts, run folder) and the socket PID.sock. Whoever
+ * connects to it gets the state of the job as one JSON object, and the connection is closed. Entries whose process is
+ * gone are swept by whoever reads the folder (roster.h). */
+#ifndef CS_LAUNCHER_REGISTRY_H
+#define CS_LAUNCHER_REGISTRY_H
+
+#include "plan/hostplan.h"
+
+#include <sys/types.h>
+
+typedef struct {
+    int  fd; /* listens; -1: none */
+    char job[64];
+} cs_registry;
+
+/* Enters the job. A running job of the same id on this machine is CS_CODE_USAGE, naming its pid. CS_CODE_SYSTEM when
+ * the folder cannot be used: the job can run all the same, and no command will find it. */
+int  cs_registry_open(cs_registry *registry, const cs_plan *plan, const char *run_dir);
+void cs_registry_close(cs_registry *registry); /* removes the entry */
+
+void cs_registry_forget(cs_registry *registry); /* in a child: closes the socket, the entry stays */
+
+/* Call when registry->fd is readable: answers one caller with `state` (JSON text) without blocking. */
+void cs_registry_answer(cs_registry *registry, const char *state);
+
+#endif

@@ -1,0 +1,183 @@
+/* result.c - how a job fares, and how it ended, as JSON. */
+#include "front/failure.h"
+
+#include "codes.h"
+#include "front/hint.h"
+#include "front/place.h"
+#include "show/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000000)
+
+enum { MOMENT_BYTES = 32 };
+
+static const char *const phases[] = { [CS_JOINING] = "joining",   [CS_ORDERING] = "ordering", [CS_RUNNING] = "running",
+                                      [CS_SETTLING] = "settling", [CS_STOPPING] = "stopping", [CS_OVER] = "over" };
+
+static const char *const states[] = {
+    [CS_WORKER_WAITING] = "waiting", [CS_WORKER_RUNNING] = "running", [CS_WORKER_ENDED] = "ended"
+};
+
+/* "2026-11-21T14:02:11Z" at a moment of the monotonic clock */
+static void print_moment(int64_t moment, char text[MOMENT_BYTES])
+{
+    time_t    wall = time(NULL) - (time_t)((cs_clock_now() - moment) / SECOND);
+    struct tm day;
+    gmtime_r(&wall, &day);
+    strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
+}
+
+/* The furthest that any rank has told; -1: none has. */
+static int64_t last_step(const cs_front *front)
+{
+    int64_t step = -1;
+    for (int rank = 0; rank < front->worker_count; rank++)
+        if (cs_place_told(&front->workers[rank]) && cs_place_beat(&front->workers[rank])->step > step)
+            step = cs_place_beat(&front->workers[rank])->step;
+    return step;
+}
+
+/* ---- result.json ---- */
+
+static void print_culprit(const cs_front *front, FILE *out)
+{
+    const cs_worker *first  = &front->workers[front->first];
+    int              status = first->end.status;
+    fprintf(out, "  \"kind\": \"worker\",\n  \"rank\": %d,\n  \"host\": ", front->first);
+    cs_quote(out, cs_place_host(front, front->first));
+    fprintf(out, ",\n  \"pid\": %d,\n  \"signal\": ", first->pid);
+    if (WIFSIGNALED(status))
+        cs_quote(out, cs_codes_signal_name(WTERMSIG(status)));
+    else
+        fputs("null", out);
+    fprintf(out, ",\n  \"oom\": %s,\n  \"log\": ", cs_hint_is_oom(&first->end) ? "true" : "false");
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/attempt_%d/%d.err", front->run_dir, front->attempt, front->first);
+    if (*front->run_dir)
+        cs_quote(out, path);
+    else
+        fputs("null", out);
+    fputs(",\n", out);
+}
+
+static void print_launcher(const cs_front *front, FILE *out)
+{
+    fprintf(out, "  \"kind\": %s,\n  \"rank\": null,\n  \"host\": ", cs_front_code(front) ? "\"launcher\"" : "null");
+    if (front->first_node >= 0)
+        cs_quote(out, front->nodes[front->first_node].host);
+    else
+        fputs("null", out);
+    fputs(",\n  \"pid\": null,\n  \"signal\": ", out);
+    if (front->signal)
+        cs_quote(out, cs_codes_signal_name(front->signal));
+    else
+        fputs("null", out);
+    fputs(",\n  \"oom\": false,\n  \"log\": null,\n", out);
+}
+
+static char *result_text(const cs_front *front)
+{
+    char   *text = NULL, began[MOMENT_BYTES], ended[MOMENT_BYTES];
+    size_t  length;
+    int64_t step    = last_step(front);
+    int     code    = cs_front_code(front);
+    bool    outside = front->timed_out || front->signal || front->stalled;
+    FILE   *out     = open_memstream(&text, &length);
+    if (!out)
+        return NULL;
+    print_moment(front->began, began);
+    print_moment(cs_clock_now(), ended);
+    fputs("{\n  \"job\": ", out);
+    cs_quote(out, front->plan->id);
+    fprintf(out, ",\n  \"code\": %d,\n", code);
+    if (!outside && cs_failure_is_rank(front))
+        print_culprit(front, out);
+    else
+        print_launcher(front, out);
+    fputs("  \"why\": ", out);
+    cs_quote(out, code == 0 ? "" : outside || !*front->why ? cs_codes_meaning(code) : front->why);
+    fprintf(out, ",\n  \"attempts\": %d,\n  \"world_size\": %d,\n  \"last_step\": ", front->attempt + 1,
+            front->plan->rank_count);
+    fprintf(out, step < 0 ? "null" : "%ld", step);
+    fprintf(out, ",\n  \"started\": \"%s\",\n  \"ended\": \"%s\"\n}\n", began, ended);
+    fclose(out);
+    return text;
+}
+
+/* 0, or errno. */
+static int write_file(const char *path, int flags, const char *text)
+{
+    int     fd = open(path, flags | O_WRONLY | O_CLOEXEC | O_NOCTTY, 0666);
+    ssize_t taken;
+    if (fd < 0)
+        return errno;
+    taken      = write(fd, text, strlen(text));
+    int failed = taken < 0 ? errno : (size_t)taken < strlen(text) ? ENOSPC : 0;
+    return close(fd) < 0 && !failed ? errno : failed;
+}
+
+void cs_result_write(cs_front *front)
+{
+    char  path[PATH_MAX + 16];
+    char *text = result_text(front);
+    if (!text)
+        return;
+    if (*front->run_dir) {
+        snprintf(path, sizeof path, "%s/result.json", front->run_dir);
+        int failed = write_file(path, O_CREAT | O_TRUNC, text);
+        if (failed)
+            cs_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
+    }
+    write_file("/dev/termination-log", O_TRUNC, text); /* exists in a pod alone */
+    free(text);
+}
+
+/* ---- the state of a running job ---- */
+
+static void print_rank(const cs_front *front, int rank, int64_t now, FILE *out)
+{
+    const cs_worker *worker = &front->workers[rank];
+    int64_t          age    = cs_place_age(worker, now);
+    fprintf(out, "%s    {\"rank\": %d, \"host\": ", rank ? ",\n" : "\n", rank);
+    cs_quote(out, cs_place_host(front, rank));
+    fprintf(out, ", \"local_rank\": %d, \"pid\": %d, \"state\": \"%s\"",
+            rank - front->plan->nodes[worker->node].first_rank, worker->pid, states[worker->state]);
+    if (worker->state == CS_WORKER_ENDED)
+        fprintf(out, ", \"code\": %d", cs_codes_of_status(worker->end.status));
+    if (cs_place_told(worker))
+        fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld", cs_place_beat(worker)->step,
+                cs_place_collective(worker), age / SECOND);
+    putc('}', out);
+}
+
+char *cs_result_state(const cs_front *front)
+{
+    char   *text = NULL, began[MOMENT_BYTES];
+    size_t  length;
+    int64_t now = cs_clock_now(), step = last_step(front);
+    FILE   *out = open_memstream(&text, &length);
+    if (!out)
+        return strdup("{}\n");
+    print_moment(front->began, began);
+    fputs("{\n  \"job\": ", out);
+    cs_quote(out, front->plan->id);
+    fprintf(out, ",\n  \"state\": \"%s\",\n  \"attempt\": %d,\n  \"started\": \"%s\",\n  \"world_size\": %d,\n",
+            phases[front->phase], front->attempt, began, front->plan->rank_count);
+    fprintf(out, "  \"step\": ");
+    fprintf(out, step < 0 ? "null" : "%ld", step);
+    fputs(",\n  \"run_dir\": ", out);
+    cs_quote(out, front->run_dir);
+    fputs(",\n  \"ranks\": [", out);
+    for (int rank = 0; rank < front->worker_count; rank++)
+        print_rank(front, rank, now, out);
+    fputs("\n  ]\n}\n", out);
+    fclose(out);
+    return text;
+}

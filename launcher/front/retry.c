@@ -1,0 +1,57 @@
+/* retry.c - another attempt, or the end. */
+#include "front/front.h"
+
+#include "codes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND INT64_C(1000000000)
+#define SOON (30 * SECOND)
+
+/* Whether --restart_on names this exit code. */
+static bool is_named(const char *codes, int code)
+{
+    if (!codes || strcmp(codes, "any") == 0)
+        return true;
+    for (const char *at = codes; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (atoi(at) == code)
+            return true;
+    return false;
+}
+
+static bool has_progressed(const cs_front *front)
+{
+    for (int rank = 0; rank < front->plan->rank_count; rank++)
+        if (front->workers[rank].beat.step > front->steps_before)
+            return true;
+    return false;
+}
+
+static int64_t last_step(const cs_front *front)
+{
+    int64_t step = front->steps_before;
+    for (int rank = 0; rank < front->plan->rank_count; rank++)
+        if (front->workers[rank].beat.step > step)
+            step = front->workers[rank].beat.step;
+    return step;
+}
+
+bool cs_retry_wanted(cs_front *front, int64_t now)
+{
+    const cs_options *options = front->options;
+    int               code    = cs_front_code(front), most = options->max_restarts;
+    if (code == 0 || front->signal || front->timed_out || front->attempt >= most)
+        return false;
+    if (cs_codes_explained(code) || !is_named(options->restart_on, code))
+        return false; /* it would end the same way again, or is not to be tried */
+    bool soon = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
+    front->short_failures = soon ? front->short_failures + 1 : 0;
+    front->steps_before   = last_step(front);
+    if (front->short_failures < 2)
+        return true;
+    cs_output_say(&front->output, "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
+                  SOON / SECOND);
+    return false;
+}

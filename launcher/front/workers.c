@@ -1,0 +1,177 @@
+/* workers.c - the ranks of a job: what their agents tell of them, and which of them is the cause of a failure. */
+#include "front/front.h"
+
+#include "codes.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define SECOND INT64_C(1000000000)
+#define SETTLE (SECOND / 5)
+
+int cs_workers_make(cs_front *front)
+{
+    const cs_plan *plan = front->plan;
+    cs_workers_free(front);
+    front->workers = calloc((size_t)plan->rank_count + 1, sizeof *front->workers);
+    if (!front->workers)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d ranks", plan->rank_count);
+    front->worker_count = plan->rank_count;
+    for (int i = 0; i < plan->node_count; i++)
+        for (int local = 0; local < plan->nodes[i].host->slot_count; local++) {
+            front->workers[plan->nodes[i].first_rank + local].node = i;
+            front->workers[plan->nodes[i].first_rank + local].beat = (cs_link_beat){ .step = -1, .age = -1 };
+        }
+    return cs_output_rank(&front->output);
+}
+
+void cs_workers_free(cs_front *front)
+{
+    for (int i = 0; i < front->worker_count; i++) {
+        free(front->workers[i].tail);
+        free(front->workers[i].stack);
+    }
+    free(front->workers);
+    front->workers      = NULL;
+    front->worker_count = 0;
+}
+
+/* ---- which of them failed first ---- */
+
+bool cs_workers_failed(const cs_front *front, int rank)
+{
+    const cs_worker *worker = &front->workers[rank];
+    int              status = worker->end.status;
+    if (worker->state != CS_WORKER_ENDED || status == 0)
+        return false;
+    if (!worker->end.stopped || cs_codes_of_status(status) == CS_CODE_PEER)
+        return true;
+    /* a signal that was not ours may have struck before ours did */
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return number && number != SIGKILL && number != front->options->stop_signal;
+}
+
+/* Whether rank `a` is rather the cause than rank `b`. */
+static bool is_rather(const cs_front *front, int a, int b)
+{
+    int code_a = cs_codes_of_status(front->workers[a].end.status);
+    int code_b = cs_codes_of_status(front->workers[b].end.status);
+    if ((code_a == CS_CODE_PEER) != (code_b == CS_CODE_PEER))
+        return code_b == CS_CODE_PEER;
+    if (code_a == code_b && cs_codes_explained(code_a))
+        return a < b; /* all know it, and the lowest has said it */
+    return front->workers[a].ended < front->workers[b].ended;
+}
+
+static void judge(cs_front *front, int64_t now)
+{
+    for (int rank = 0; rank < front->plan->rank_count; rank++)
+        if (cs_workers_failed(front, rank) && (front->first < 0 || is_rather(front, rank, front->first)))
+            front->first = rank;
+    if (front->first < 0 || front->phase > CS_SETTLING)
+        return;
+    if (!front->failed) {
+        front->failed = now;
+        cs_nodes_tell(front, CS_LINK_PING, 0);
+    }
+    if (WIFSIGNALED(front->workers[front->first].end.status))
+        cs_front_stop(front, now);
+    else if (front->phase != CS_SETTLING)
+        cs_front_enter(front, CS_SETTLING, now + SETTLE);
+}
+
+/* ---- what is told of them ---- */
+
+static void end_worker(cs_front *front, int rank, const cs_message *message, int64_t now)
+{
+    cs_worker *worker = &front->workers[rank];
+    if (worker->state == CS_WORKER_ENDED || message->length < sizeof worker->end)
+        return;
+    memcpy(&worker->end, message->bytes, sizeof worker->end);
+    worker->state = CS_WORKER_ENDED;
+    worker->ended = now - worker->end.age;
+    if (!worker->end.stopped || !worker->told) { /* what it did while it was being ended tells nothing */
+        worker->beat = worker->end.beat;
+        worker->told = now;
+    }
+    worker->tail  = strndup(message->bytes + sizeof worker->end, message->length - sizeof worker->end);
+    if (front->options->verbose)
+        cs_output_say(&front->output, "cspeed: rank %d (pid %d) ended with %d", rank, worker->pid,
+                      cs_codes_of_status(worker->end.status));
+    judge(front, now);
+}
+
+static void start_worker(cs_front *front, int rank, const cs_message *message)
+{
+    cs_worker *worker = &front->workers[rank];
+    if (worker->state != CS_WORKER_WAITING)
+        return;
+    worker->state = CS_WORKER_RUNNING;
+    worker->pid   = (pid_t)strtol(message->bytes, NULL, 10);
+    if (front->options->verbose)
+        cs_output_say(&front->output, "cspeed: rank %d is pid %d on %s", rank, worker->pid, front->nodes[worker->node].host);
+}
+
+static void keep_stack(cs_front *front, int rank, const cs_message *message)
+{
+    cs_worker *worker = &front->workers[rank];
+    free(worker->stack);
+    worker->stack = strndup(message->bytes, message->length);
+    cs_output_say(&front->output, "cspeed: C stack of rank %d (%s, pid %d):\n%s", rank, front->nodes[worker->node].host,
+                  worker->pid, message->bytes);
+}
+
+void cs_workers_take(cs_front *front, int rank, const cs_message *message, int64_t now)
+{
+    bool error = message->kind == CS_LINK_ERROR;
+    switch ((int)message->kind) {
+    case CS_LINK_STARTED:
+        start_worker(front, rank, message);
+        break;
+    case CS_LINK_OUTPUT:
+    case CS_LINK_ERROR:
+        cs_output_feed(&front->output, rank, error, message->bytes, message->length, now);
+        front->nodes[front->workers[rank].node].shown += message->length;
+        break;
+    case CS_LINK_ENDED:
+        end_worker(front, rank, message, now);
+        break;
+    case CS_LINK_STACKED:
+        keep_stack(front, rank, message);
+        break;
+    default:
+        break;
+    }
+}
+
+/* What ranks do while they are being ended tells nothing. */
+void cs_workers_take_beats(cs_front *front, const cs_message *message, int64_t now)
+{
+    if (front->failed && now > front->failed + SETTLE)
+        return;
+    for (size_t at = 0; at + sizeof(cs_link_beat) <= message->length; at += sizeof(cs_link_beat)) {
+        cs_link_beat beat;
+        memcpy(&beat, message->bytes + at, sizeof beat);
+        if (beat.rank < 0 || beat.rank >= front->plan->rank_count)
+            continue;
+        cs_worker *worker = &front->workers[beat.rank];
+        if (worker->state != CS_WORKER_RUNNING)
+            continue;
+        worker->beat = beat;
+        worker->told = beat.age >= 0 ? now : worker->told;
+    }
+}
+
+void cs_workers_write_off(cs_front *front, int index, int64_t now)
+{
+    for (int rank = 0; rank < front->plan->rank_count; rank++) {
+        cs_worker *worker = &front->workers[rank];
+        if (worker->node != index || worker->state == CS_WORKER_ENDED)
+            continue;
+        worker->state = CS_WORKER_ENDED;
+        worker->ended = now;
+        worker->end   = (cs_link_end){ .status = SIGKILL, .stopped = true, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
+        }
+}

@@ -1,0 +1,182 @@
+/* local.c - ranks as processes of this machine. */
+#include "node/local.h"
+
+#include "codes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a child that could not become the program leaves in the report pipe. */
+typedef struct {
+    int rank, reason;
+} report;
+
+static void set_number(const char *name, int number)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    setenv(name, text, 1);
+}
+
+/* The order's variables win over what the agent has, the rank's place over both. */
+static void set_environment(const cs_local_job *job, int local, int beat_fd, int key_fd)
+{
+    cs_variable variables[CS_RANKS_VARIABLES];
+    for (char **variable = job->order->environment; *variable; variable++) {
+        char *equals = strchr(*variable, '=');
+        *equals      = '\0'; /* a copy of our own since fork */
+        setenv(*variable, equals + 1, 1);
+    }
+    for (const char *const *name = cs_ranks_forgotten; *name; name++)
+        unsetenv(*name);
+    int count = cs_ranks_variables(job->order, job->seats, local, variables);
+    for (int i = 0; i < count; i++)
+        setenv(variables[i].name, variables[i].value, strcmp(variables[i].name, "OMP_NUM_THREADS") != 0);
+    set_number("CSPEED_BEAT_FD", beat_fd);
+    if (key_fd >= 0)
+        set_number("CSPEED_KEY_FD", key_fd);
+    if (job->master_fd >= 0 && job->order->first_rank + local == 0)
+        set_number("CSPEED_MASTER_FD", job->master_fd);
+}
+
+static bool inherit(int fd)
+{
+    return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
+}
+
+/* argv, with --local_rank=N behind it when that was asked for. */
+static char **arguments_of(const cs_order *order, int local)
+{
+    int count = 0;
+    while (order->arguments[count])
+        count++;
+    char **list = calloc((size_t)count + 2, sizeof *list), *last = NULL;
+    if (!list || (order->local_rank_arg && asprintf(&last, "--local_rank=%d", local) < 0))
+        return NULL;
+    memcpy(list, order->arguments, (size_t)count * sizeof *list);
+    list[count] = last;
+    return list;
+}
+
+/* The job's key as something to read 32 bytes from. */
+static int make_key(const unsigned char *key)
+{
+    int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;
+    if (fd >= 0 && (write(fd, key, CS_MAC_BYTES) != CS_MAC_BYTES || lseek(fd, 0, SEEK_SET) != 0))
+        _exit(CS_CODE_SYSTEM);
+    return fd;
+}
+
+/* Makes this child the rank: returns only when it cannot. */
+static void become(const cs_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
+{
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it ended before the line above */
+        _exit(CS_CODE_SYSTEM);
+    const cpu_set_t *cpus = &job->seats->list[local].cpus;
+    if (job->seats->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
+        return;
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(fds[fd], fd) < 0)
+            return;
+    int    key_fd    = make_key(job->key);
+    char **arguments = arguments_of(job->order, local);
+    if (!arguments || !inherit(beat_fd) || !inherit(key_fd))
+        return;
+    if (job->order->first_rank + local == 0 && !inherit(job->master_fd))
+        return;
+    set_environment(job, local, beat_fd, key_fd);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, job->mask, NULL);
+    execv(job->program, arguments);
+}
+
+static int start_rank(const cs_local_job *job, int local, int report_fd, cs_process *process)
+{
+    int output[2], error[2], rank = job->order->first_rank + local;
+    int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int beat  = memfd_create("cspeed-beat", MFD_CLOEXEC);
+    if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
+        pipe2(error, O_CLOEXEC) < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, strerror(errno));
+    void *page    = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
+    pid_t parent  = getpid();
+    process->beat = page == MAP_FAILED ? NULL : page;
+    process->pid  = process->beat ? fork() : -1;
+    if (process->pid < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
+    if (process->pid == 0) {
+        become(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
+        report  failure = { rank, errno };
+        ssize_t written = write(report_fd, &failure, sizeof failure);
+        _exit(written > 0 ? CS_CODE_NOT_EXECUTABLE : CS_CODE_SYSTEM);
+    }
+    process->alive   = true;
+    process->beat_fd = beat;
+    int theirs[]     = { empty, output[1], error[1] };
+    for (int i = 0; i < 3; i++)
+        close(theirs[i]);
+    process->outputs[0] = output[0];
+    process->outputs[1] = error[0];
+    for (int i = 0; i < 2; i++)
+        fcntl(process->outputs[i], F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+static int start_all(const cs_local_job *job, int reports[2], cs_process *processes)
+{
+    for (int local = 0; local < job->order->rank_count; local++) {
+        int code = start_rank(job, local, reports[1], &processes[local]);
+        if (code)
+            return code;
+    }
+    close(reports[1]);
+    reports[1] = -1;
+    report failure;
+    if (read(reports[0], &failure, sizeof failure) != (ssize_t)sizeof failure)
+        return 0; /* the end of the pipe: every child has become the program */
+    return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
+                         failure.reason == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
+}
+
+int cs_local_start(const cs_local_job *job, cs_process *processes)
+{
+    int reports[2];
+    if (pipe2(reports, O_CLOEXEC) < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no pipe: %s", strerror(errno));
+    for (int local = 0; local < job->order->rank_count; local++)
+        processes[local] = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
+    int code = start_all(job, reports, processes);
+    for (int local = 0; code && local < job->order->rank_count; local++) {
+        if (processes[local].alive) {
+            kill(processes[local].pid, SIGKILL);
+            waitpid(processes[local].pid, NULL, 0);
+            processes[local].alive = false;
+        }
+        cs_local_close(&processes[local]);
+    }
+    close(reports[0]);
+    if (reports[1] >= 0)
+        close(reports[1]);
+    return code;
+}
+
+void cs_local_close(cs_process *process)
+{
+    for (int i = 0; i < 2; i++)
+        if (process->outputs[i] >= 0)
+            close(process->outputs[i]);
+    if (process->beat)
+        munmap(process->beat, CS_BEAT_BYTES);
+    if (process->beat_fd >= 0)
+        close(process->beat_fd);
+    *process = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
+}

@@ -1,0 +1,85 @@
+/* logs.c - a file for each rank and output. */
+#include "node/logs.h"
+
+#include "codes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEPT = 3 };
+
+int cs_logs_folder(const char *path)
+{
+    char made[PATH_MAX];
+    snprintf(made, sizeof made, "%s", path);
+    for (char *slash = made + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        mkdir(made, 0777);
+    }
+    if (mkdir(made, 0777) == 0 || errno == EEXIST)
+        return 0;
+    return cs_codes_fail(CS_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
+}
+
+static int open_file(cs_log_file *file)
+{
+    file->fd    = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    file->bytes = file->fd < 0 ? 0 : lseek(file->fd, 0, SEEK_END);
+    return file->fd;
+}
+
+int cs_logs_open(cs_log_file *file, const cs_order *order, int local, int which)
+{
+    *file = (cs_log_file){ .fd = -1, .most = order->log_max };
+    if (!*order->log_dir)
+        return 0;
+    int length = snprintf(file->path, sizeof file->path, "%s/attempt_%d/%d.%s", order->log_dir, order->attempt,
+                          order->first_rank + local, which ? "err" : "out");
+    if (length < (int)sizeof file->path && open_file(file) >= 0)
+        return 0;
+    return cs_codes_fail(CS_CODE_LOG, "--log_dir: %s cannot be written: %s", file->path, strerror(errno));
+}
+
+void cs_logs_close(cs_log_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = -1;
+}
+
+/* False when there is no new file. */
+static bool rotate(cs_log_file *file)
+{
+    char from[PATH_MAX + 16], to[PATH_MAX + 16];
+    for (int age = KEPT - 1; age > 0; age--) {
+        snprintf(to, sizeof to, "%s.%d", file->path, age);
+        snprintf(from, sizeof from, age > 1 ? "%s.%d" : "%s", file->path, age - 1);
+        rename(from, to);
+    }
+    cs_logs_close(file);
+    return open_file(file) >= 0;
+}
+
+bool cs_logs_write(cs_log_file *file, const char *bytes, size_t count)
+{
+    if (file->fd >= 0 && file->most && file->bytes && file->bytes + (long long)count > file->most &&
+        !rotate(file))
+        return false;
+    while (count && file->fd >= 0) {
+        ssize_t taken = write(file->fd, bytes, count);
+        if (taken < 0 && errno == EINTR)
+            continue;
+        if (taken < 0) {
+            cs_logs_close(file);
+            return false;
+        }
+        file->bytes += taken;
+        bytes += taken;
+        count -= (size_t)taken;
+    }
+    return true;
+}

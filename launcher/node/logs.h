@@ -1,0 +1,24 @@
+/* logs.h - a file for each rank and output: every byte as it came, before it is shown anywhere. */
+#ifndef CS_LAUNCHER_LOGS_H
+#define CS_LAUNCHER_LOGS_H
+
+#include "plan/order.h"
+
+/* One file; when it would grow past the limit it becomes NAME.1 (NAME.1 becomes NAME.2, the oldest of three goes). */
+typedef struct {
+    int       fd; /* -1: none */
+    long long bytes, most;
+    char      path[PATH_MAX];
+} cs_log_file;
+
+/* mkdir -p. 0 or CS_CODE_LOG with a sentence. */
+int cs_logs_folder(const char *path);
+
+/* LOG_DIR/attempt_N/RANK.out (which 0) or .err. Without a log_dir the file is absent. 0 or CS_CODE_LOG. */
+int  cs_logs_open(cs_log_file *file, const cs_order *order, int local, int which);
+void cs_logs_close(cs_log_file *file);
+
+/* Whether all bytes were taken. A file that takes no more is closed: the ranks go on, and the caller says so once. */
+bool cs_logs_write(cs_log_file *file, const char *bytes, size_t count);
+
+#endif

@@ -1,0 +1,70 @@
+/* port.c - the job's master port. */
+#include "node/port.h"
+
+#include "codes.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int name_fd = -1; /* one job a process */
+
+/* *port becomes the one that was given. 0, or an errno value. */
+static int bind_port(const cs_port_wish *wish, int *port, int *fd)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wish->port) };
+    socklen_t          length  = sizeof address;
+    int                on      = 1;
+    address.sin_addr.s_addr    = htonl(wish->everywhere ? INADDR_ANY : INADDR_LOOPBACK);
+    *fd                        = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
+        bind(*fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        getsockname(*fd, (struct sockaddr *)&address, &length) < 0)
+        return errno;
+    *port = ntohs(address.sin_port);
+    return 0;
+}
+
+static int bind_name(int port)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int                length  = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "cspeed.port.%d", port);
+    socklen_t          bytes   = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    name_fd                    = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return name_fd < 0 || bind(name_fd, (struct sockaddr *)&address, bytes) < 0 ? errno : 0;
+}
+
+void cs_port_release(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    if (name_fd >= 0)
+        close(name_fd);
+    *fd = name_fd = -1;
+}
+
+int cs_port_hold(const cs_port_wish *wish, int *port, int *fd)
+{
+    enum { ATTEMPTS = 16 };
+    int reason = 0;
+    for (int attempt = 0; attempt < (wish->port ? 1 : ATTEMPTS); attempt++) {
+        reason = bind_port(wish, port, fd);
+        if (reason == 0)
+            reason = bind_name(*port);
+        if (reason == 0)
+            return 0;
+        cs_port_release(fd);
+    }
+    if (wish->port)
+        return cs_codes_fail(CS_CODE_SLOTS,
+                             "--master_port %d: %s; another job or program holds it (`ss -ltnp` names it), and "
+                             "without the flag a free port is taken",
+                             wish->port, strerror(reason));
+    return cs_codes_fail(CS_CODE_SLOTS, "no free port: %s", strerror(reason));
+}

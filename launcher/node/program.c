@@ -1,0 +1,86 @@
+/* program.c - which file the program's name means. */
+#include "node/program.h"
+
+#include "codes.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* 0 when `path` can be executed, else why not. */
+static int refusal(const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) < 0)
+        return errno;
+    if (!S_ISREG(file.st_mode))
+        return S_ISDIR(file.st_mode) ? EISDIR : EACCES;
+    return access(path, X_OK) < 0 ? errno : 0;
+}
+
+static int check_path(const char *path)
+{
+    int reason = refusal(path);
+    if (reason == 0)
+        return 0;
+    if (reason == ENOENT || reason == ENOTDIR)
+        return cs_codes_fail(CS_CODE_NOT_FOUND, "%s: there is no such program", path);
+    return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
+}
+
+/* Writes "folder/name"; an empty folder is the current one. */
+static bool join(char path[PATH_MAX], const char *folder, size_t folder_length, const char *name)
+{
+    if (folder_length == 0)
+        return snprintf(path, PATH_MAX, "./%s", name) < PATH_MAX;
+    return snprintf(path, PATH_MAX, "%.*s/%s", (int)folder_length, folder, name) < PATH_MAX;
+}
+
+static bool is_beside(const char *name, char path[PATH_MAX])
+{
+    char    self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return false;
+    self[length] = '\0';
+    return join(path, self, (size_t)(strrchr(self, '/') - self), name) && access(path, F_OK) == 0;
+}
+
+static int search(const char *name, char path[PATH_MAX])
+{
+    const char *folders = getenv("PATH");
+    char        refused[PATH_MAX] = "";
+    for (const char *folder = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; folder;) {
+        size_t length = strcspn(folder, ":");
+        if (join(path, folder, length, name)) {
+            int reason = refusal(path);
+            if (reason == 0)
+                return 0;
+            if (reason == EACCES && !*refused)
+                memcpy(refused, path, sizeof refused);
+        }
+        folder = folder[length] ? folder + length + 1 : NULL;
+    }
+    if (*refused)
+        return check_path(refused);
+    return cs_codes_fail(CS_CODE_NOT_FOUND,
+                         "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
+                         "for a file, write ./%s",
+                         name, name);
+}
+
+int cs_program_find(const char *name, char path[PATH_MAX])
+{
+    if (strchr(name, '/')) {
+        if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
+            return cs_codes_fail(CS_CODE_NOT_FOUND, "the program's path is too long");
+        return check_path(path);
+    }
+    if (*name && is_beside(name, path))
+        return check_path(path);
+    return search(name, path);
+}

@@ -1,0 +1,87 @@
+/* ranks.c - what a rank is told. */
+#include "node/ranks.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const cs_ranks_forgotten[] = { "CSPEED_TERMINAL", "CSPEED_BOUND",       "CSPEED_SECRET",        "CSPEED_SECRET_FILE",
+                                           "CSPEED_KEY_FD",   "CSPEED_MASTER_FD",   "CSPEED_INSECURE_JOIN", NULL };
+
+typedef struct {
+    cs_variable *list;
+    int          count;
+} variables;
+
+static void __attribute__((format(printf, 3, 4))) add(variables *all, const char *name, const char *format, ...)
+{
+    cs_variable *here = &all->list[all->count++];
+    va_list      arguments;
+    here->name = name;
+    va_start(arguments, format);
+    vsnprintf(here->value, sizeof here->value, format, arguments);
+    va_end(arguments);
+}
+
+static void add_place(variables *all, const cs_order *order, int local)
+{
+    add(all, "RANK", "%d", order->first_rank + local);
+    add(all, "LOCAL_RANK", "%d", local);
+    add(all, "WORLD_SIZE", "%d", order->world_size);
+    add(all, "LOCAL_WORLD_SIZE", "%d", order->rank_count);
+    add(all, "LOCAL_SIZE", "%d", order->rank_count);
+    add(all, "NODE_RANK", "%d", order->node_rank);
+    add(all, "GROUP_RANK", "%d", order->node_rank);
+    add(all, "GROUP_WORLD_SIZE", "%d", order->node_count);
+    add(all, "CROSS_RANK", "%d", order->node_rank);
+    add(all, "CROSS_SIZE", "%d", order->node_count);
+    add(all, "MASTER_ADDR", "%s", order->master_addr);
+    add(all, "MASTER_PORT", "%d", order->master_port);
+}
+
+static void add_job(variables *all, const cs_order *order, int local)
+{
+    add(all, "TORCHELASTIC_RESTART_COUNT", "%d", order->attempt);
+    add(all, "TORCHELASTIC_MAX_RESTARTS", "%d", order->max_restarts);
+    add(all, "TORCHELASTIC_RUN_ID", "%s", order->job);
+    add(all, "CSPEED_JOB_ID", "%s", order->job);
+    add(all, "CSPEED_ATTEMPT", "%d", order->attempt);
+    add(all, "CSPEED_HOST", "%s", order->host);
+    add(all, "CSPEED_SLOT", "%d", order->slots[local]);
+    if (*order->log_dir) {
+        add(all, "CSPEED_RUN_DIR", "%s", order->log_dir);
+        add(all, "TORCHELASTIC_ERROR_FILE", "%s/attempt_%d/%d.error.json", order->log_dir, order->attempt,
+            order->first_rank + local);
+    }
+    if (order->insecure)
+        add(all, "CSPEED_INSECURE_JOIN", "1");
+}
+
+/* Every rank of a node sees all of its slots and picks its own by LOCAL_RANK, as DeepSpeed's and torchrun's do. */
+static void add_devices(variables *all, const cs_order *order)
+{
+    char   list[sizeof all->list->value] = "";
+    size_t used                          = 0;
+    for (int i = 0; i < order->rank_count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? "," : "", order->slots[i]);
+    add(all, "CUDA_VISIBLE_DEVICES", "%s", list);
+}
+
+int cs_ranks_variables(const cs_order *order, const cs_seats *seats, int local, cs_variable list[CS_RANKS_VARIABLES])
+{
+    variables all = { .list = list };
+    add_place(&all, order, local);
+    add_job(&all, order, local);
+    if (order->has_devices)
+        add_devices(&all, order);
+    if (seats->bound)
+        add(&all, "CSPEED_BOUND", "1");
+    if (seats->tell_threads)
+        add(&all, "OMP_NUM_THREADS", "%d", seats->list[local].threads);
+    if (order->columns) {
+        add(&all, "CSPEED_TERMINAL", "1");
+        add(&all, "COLUMNS", "%d", order->columns);
+    }
+    return all.count;
+}

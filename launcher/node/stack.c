@@ -1,0 +1,82 @@
+/* stack.c - the C stack of a rank that does not move. */
+#include "node/stack.h"
+
+#include "base/must.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Whether the rank has written its stack behind its beat. */
+static bool ask(cs_process *process)
+{
+    enum { TRIES = 40 };
+    const struct timespec pause  = { 0, 5000000 };
+    int                   number = atomic_load(&process->beat->stack_signal);
+    int                   before = atomic_load(&process->beat->stacks);
+    if (!number || kill(process->pid, number) < 0)
+        return false;
+    for (int i = 0; i < TRIES; i++) {
+        if (atomic_load(&process->beat->stacks) != before)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+static void copy_stack(FILE *out, const cs_process *process)
+{
+    int length = atomic_load(&process->beat->stack_bytes), most = CS_BEAT_BYTES - CS_BEAT_STACK;
+    const char *text = (const char *)process->beat + CS_BEAT_STACK;
+    fwrite(text, 1, (size_t)(length < 0 ? 0 : length > most ? most : length), out);
+}
+
+/* The first line of /proc/PID/task/THREAD/NAME. */
+static const char *read_line(pid_t pid, const char *thread, const char *name, char line[256])
+{
+    char path[128];
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/%s", pid, thread, name);
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(line, 256, file))
+        snprintf(line, 256, "?");
+    if (file)
+        fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+static void copy_threads(FILE *out, pid_t pid)
+{
+    char path[64], name[256], stat[256], place[256];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        const char *state = strrchr(read_line(pid, entry->d_name, "stat", stat), ')');
+        fprintf(out, "thread %s (%s): state %.1s, in %s\n", entry->d_name, read_line(pid, entry->d_name, "comm", name),
+                state && state[1] ? state + 2 : "?", read_line(pid, entry->d_name, "wchan", place));
+    }
+    if (folder)
+        closedir(folder);
+}
+
+char *cs_stack_text(cs_process *process)
+{
+    char  *text   = NULL;
+    size_t length = 0;
+    FILE  *out    = open_memstream(&text, &length);
+    if (!out)
+        cs_fatal(CS_NO_MEMORY, "no memory for a stack");
+    if (ask(process)) {
+        copy_stack(out, process);
+    } else {
+        fprintf(out, "it does not write its stack (it is frozen, or no program of libcspeed); the kernel says:\n");
+        copy_threads(out, process->pid);
+    }
+    if (fclose(out) != 0)
+        cs_fatal(CS_NO_MEMORY, "no memory for a stack");
+    return text;
+}

@@ -1,0 +1,108 @@
+/* starter_call.c - an agent that mpirun or srun has started finds out which node it is, and calls the lobby. */
+#include "wire/starter.h"
+
+#include "node/agent.h"
+#include "codes.h"
+#include "wire/lobby.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELDS = 5 };
+
+/* The number of this process among those started, or -1. */
+static int find_index(void)
+{
+    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text && *text)
+            return atoi(text);
+    }
+    return -1;
+}
+
+/* "NODE=HOST,NODE=HOST,": the entry of this process, its comma cut off; NULL: none. */
+static char *find_entry(char *nodes, int index)
+{
+    const char *own = getenv("SLURMD_NODENAME");
+    char       *next, *nth = NULL;
+    int         i = 0;
+    for (char *entry = strtok_r(nodes, ",", &next); entry; entry = strtok_r(NULL, ",", &next)) {
+        const char *host = strchr(entry, '=');
+        if (own && host && strcmp(host + 1, own) == 0)
+            return entry;
+        if (i++ == index)
+            nth = entry;
+    }
+    return nth;
+}
+
+/* Cuts the text into fields; the last one is what is left. */
+static bool split(char *text, char *fields[FIELDS + 1])
+{
+    for (int i = 0; i < FIELDS; i++) {
+        fields[i]  = text;
+        char *next = strchr(text, ' ');
+        if (!next)
+            return false;
+        *next = '\0';
+        text  = next + 1;
+    }
+    fields[FIELDS] = text;
+    return true;
+}
+
+static int call(cs_guest_node *guest)
+{
+    const char *told = getenv("CSPEED_JOIN");
+    char       *text = strdup(told ? told : ""), *fields[FIELDS + 1], *entry = NULL;
+    int         code = 0;
+    if (!text)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+    unsetenv("CSPEED_JOIN");
+    if (!*text || !split(text, fields))
+        code = cs_codes_fail(CS_CODE_USAGE,
+                             "__agent --join is started by cspeed alone, through mpirun or srun, which must hand "
+                             "on CSPEED_JOIN and CSPEED_SECRET");
+    else if (!(entry = find_entry(fields[FIELDS], find_index())))
+        code =
+            cs_codes_fail(CS_CODE_DISAGREE, "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, "
+                                            "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
+    if (code == 0) {
+        char *host = strchr(entry, '=');
+        code       = cs_lobby_join(&(cs_lobby_guest){ .address   = fields[0],
+                                                      .port      = atoi(fields[1]),
+                                                      .digest    = strtoull(fields[2], NULL, 16),
+                                                      .patience  = atof(fields[3]),
+                                                      .job       = fields[4],
+                                                      .node_rank = atoi(entry),
+                                                      .host      = host ? host + 1 : entry },
+                                   guest);
+    }
+    free(text);
+    return code;
+}
+
+/* Calls here, below the guard, so that no other process holds the link open. */
+static int serve(void *argument, const cs_guard *guard)
+{
+    cs_guest_node guest;
+    int           code = call(&guest);
+    (void)argument;
+    if (code == 0)
+        return cs_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);
+    fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard above has another cs_error() */
+    return code;
+}
+
+int cs_starter_join(const cs_options *options, char **arguments)
+{
+    (void)options;
+    if (strcmp(arguments[0], "--join") != 0 || arguments[1])
+        return cs_codes_fail(CS_CODE_USAGE, "__agent: unknown argument %s", arguments[arguments[1] != NULL]);
+    return cs_guard_run(serve, NULL);
+}

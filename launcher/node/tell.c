@@ -1,0 +1,108 @@
+/* tell.c - what an agent says to the front. */
+#include "node/agent.h"
+
+#include "plan/cgroup.h"
+#include "codes.h"
+#include "node/stack.h"
+
+#include "base/clock.h"
+#include "base/must.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TAIL_LINES = 20 };
+
+static void put(FILE *out, const char *name, const char *value)
+{
+    fprintf(out, "%s=%s", name, value);
+    fputc('\0', out);
+}
+
+/* SSH_CONNECTION is "client port server port": the addresses that this very connection has proved. */
+static void put_addresses(FILE *out)
+{
+    const char *connection = getenv("SSH_CONNECTION");
+    char        client[64], server[64];
+    if (!connection || sscanf(connection, "%63s %*s %63s", client, server) != 2)
+        return;
+    put(out, "front_address", client);
+    put(out, "own_address", server);
+}
+
+void cs_tell_hello(cs_agent *agent)
+{
+    char   host[256] = "", number[32], *bytes = NULL;
+    size_t length = 0;
+    FILE  *out    = open_memstream(&bytes, &length);
+    if (!out)
+        cs_fatal(CS_NO_MEMORY, "no memory for a greeting");
+    gethostname(host, sizeof host - 1);
+    snprintf(number, sizeof number, "%d", getpid());
+    put(out, "version", CS_VERSION);
+    put(out, "host", host);
+    put(out, "pid", number);
+    put_addresses(out);
+    fclose(out);
+    cs_link_send(&agent->link, CS_LINK_HELLO, 0, bytes, length);
+    free(bytes);
+}
+
+void cs_tell_failed(cs_agent *agent, int code)
+{
+    cs_link_say(&agent->link, CS_LINK_FAILED, (uint32_t)code, "%s", cs_error());
+    cs_fail(CS_OK, "%s", "");
+}
+
+static cs_link_beat beat_of(const cs_agent *agent, int local, int64_t now)
+{
+    cs_beat *beat  = agent->processes[local].beat;
+    int64_t  since = atomic_load(&beat->since);
+    return (cs_link_beat){ .rank       = agent->order.first_rank + local,
+                           .collective = atomic_load(&beat->collective),
+                           .step       = since ? atomic_load(&beat->step) : -1,
+                           .age        = since ? now - since : -1 };
+}
+
+void cs_tell_beats(cs_agent *agent, int64_t now)
+{
+    int           count = agent->processes ? agent->order.rank_count : 0;
+    cs_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
+    if (!beats)
+        return;
+    for (int i = 0; i < count; i++)
+        beats[i] = beat_of(agent, i, now);
+    cs_link_send(&agent->link, CS_LINK_BEATS, 0, beats, (size_t)count * sizeof *beats);
+    free(beats);
+}
+
+void cs_tell_ended(cs_agent *agent, int local, int64_t now)
+{
+    const cs_process *process = &agent->processes[local];
+    struct {
+        cs_link_end end;
+        char        tail[CS_TAIL_BYTES];
+    } news;
+    news.end = (cs_link_end){ .status   = process->status,
+                              .stopped  = process->stopped,
+                              .age      = now - process->ended,
+                              .oom_from = agent->oom_kills,
+                              .oom_to   = cs_cgroup_oom_kills(),
+                              .beat     = beat_of(agent, local, now) };
+    size_t length = cs_tail_copy(&agent->tails[local], TAIL_LINES, news.tail);
+    cs_link_send(&agent->link, CS_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &news,
+                 sizeof news.end + length);
+}
+
+void cs_tell_stack(cs_agent *agent, int rank)
+{
+    int local = rank - agent->order.first_rank;
+    if (!agent->processes || local < 0 || local >= agent->order.rank_count || !agent->processes[local].alive)
+        return;
+    char *text = cs_stack_text(&agent->processes[local]);
+    cs_link_say(&agent->link, CS_LINK_STACKED, (uint32_t)rank, "%s", text);
+    free(text);
+}

@@ -1,0 +1,63 @@
+/* venv.c - what a shell script leaves in the environment. */
+#include "node/venv.h"
+
+#include "codes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The environment of a shell behind the script, as NAME=VALUE NUL ...; *length bytes. */
+static int run_script(const char *script, char **bytes, size_t *length)
+{
+    int pipes[2], status = 0;
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: no pipe: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(pipes[1], 3);
+        execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", script, (char *)NULL);
+        _exit(CS_CODE_NOT_FOUND);
+    }
+    close(pipes[1]);
+    FILE *in = fdopen(pipes[0], "r"), *out = open_memstream(bytes, length);
+    for (int byte; in && out && (byte = getc(in)) != EOF;)
+        putc(byte, out);
+    if (in)
+        fclose(in);
+    if (!out || fclose(out) != 0 || pid < 0 || waitpid(pid, &status, 0) != pid)
+        return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: %s could not be run: %s", script, strerror(errno));
+    return status == 0 ? 0 : cs_codes_fail(CS_CODE_FILE, "--venv_script: %s ended with %d", script, cs_codes_of_status(status));
+}
+
+/* Set here, so that ranks inherit it and the order's own environment still wins. */
+static void adopt(char *bytes, size_t length)
+{
+    for (char *entry = bytes; entry < bytes + length; entry += strlen(entry) + 1) {
+        char *equals = strchr(entry, '=');
+        if (!equals || strncmp(entry, "_=", 2) == 0)
+            continue;
+        *equals = '\0';
+        setenv(entry, equals + 1, 1);
+        *equals = '=';
+    }
+}
+
+int cs_venv_read(cs_order *order)
+{
+    char  *bytes  = NULL;
+    size_t length = 0;
+    if (!*order->venv_script)
+        return 0;
+    if (access(order->venv_script, R_OK) != 0)
+        return cs_codes_fail(CS_CODE_NO_FILE, "%s: --venv_script %s: %s", order->host, order->venv_script, strerror(errno));
+    int code = run_script(order->venv_script, &bytes, &length);
+    if (code == 0)
+        adopt(bytes, length);
+    free(bytes);
+    return code;
+}

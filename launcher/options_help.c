@@ -1,0 +1,54 @@
+/* options_help.c - the flags there are, for help, the manual and completions. */
+#include "flags.h"
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void cs_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
+                     void *argument)
+{
+    char name[CS_FLAGS_NAME];
+    bool twin;
+    for (int i = 0; i < cs_flags_count; i++)
+        for (const char *place = cs_flags_table[i].names; cs_flags_name(&place, name, &twin);)
+            each(name, cs_flags_table[i].value, cs_flags_table[i].text, argument);
+}
+
+/* A paragraph of help, wrapped at 100 columns. */
+static void print_wrapped(const char *text)
+{
+    int column = 0;
+    for (const char *word = text; *word; word += strspn(word, " ")) {
+        int length = (int)strcspn(word, " ");
+        if (column + length > 92)
+            column = 0;
+        printf(column ? " %.*s" : "\n        %.*s", length, word);
+        column += length + 1;
+        word += length;
+    }
+    putchar('\n');
+}
+
+static void print_row(const cs_flag *flag)
+{
+    const char *before = "  ";
+    char        name[CS_FLAGS_NAME];
+    bool        twin;
+    for (const char *place = flag->names; cs_flags_name(&place, name, &twin); before = ", ")
+        printf("%s%s%s", before, name[1] ? "--" : "-", name);
+    if (flag->kind == CS_FLAG_OPTIONAL)
+        printf("[=%s]", flag->value);
+    else if (flag->value && strcmp(flag->value, "*") != 0)
+        printf(" %s", flag->value);
+    print_wrapped(flag->text);
+}
+
+void cs_options_help(void)
+{
+    for (int i = 0; i < cs_flags_count; i++)
+        if (*cs_flags_table[i].names)
+            print_row(&cs_flags_table[i]);
+        else
+            printf("%s%s\n", i ? "\n" : "", cs_flags_table[i].text);
+}

@@ -1,0 +1,159 @@
+/* allocation.c - Slurm's node lists, and its counts a node: "a[1-3,05]", "2(x3),1". */
+#include "plan/allocation.h"
+
+#include "codes.h"
+
+#include "base/must.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256, MOST_NODES = 65536, MOST_NUMBER = 1000000000 };
+
+typedef struct {
+    void (*each)(const char *name, void *argument);
+    void *argument;
+    int   count;
+} expansion;
+
+static bool expand_name(expansion *names, const char *head, const char *rest, const char *end);
+
+/* "3" or "01-03" in front of what follows the bracket. */
+static bool expand_span(expansion *names, const char *head, const char *span, size_t length, const char *rest,
+                        const char *end)
+{
+    char  name[NAME_BYTES];
+    char *after;
+    long  from = strtol(span, &after, 10), to = from;
+    int   width = (int)(after - span);
+    if (!isdigit((unsigned char)*span))
+        return false;
+    if (*after == '-' && isdigit((unsigned char)after[1]))
+        to = strtol(after + 1, &after, 10);
+    if (after != span + length || to < from || to - from >= MOST_NODES || to > MOST_NUMBER)
+        return false;
+    for (long number = from; number <= to; number++) {
+        int size = snprintf(name, sizeof name, "%s%0*ld", head, width, number);
+        if (size >= NAME_BYTES || !expand_name(names, name, rest, end))
+            return false;
+    }
+    return true;
+}
+
+/* `head` is done; [rest, end) may hold brackets. */
+static bool expand_name(expansion *names, const char *head, const char *rest, const char *end)
+{
+    char        name[NAME_BYTES];
+    const char *bracket = memchr(rest, '[', (size_t)(end - rest));
+    int         size    = snprintf(name, sizeof name, "%s%.*s", head, (int)((bracket ? bracket : end) - rest), rest);
+    if (size >= NAME_BYTES || names->count >= MOST_NODES)
+        return false;
+    if (!bracket) {
+        if (strchr(name, ']'))
+            return false;
+        if (*name)
+            names->each(name, names->argument);
+        names->count++;
+        return *name != '\0';
+    }
+    const char *close = memchr(bracket, ']', (size_t)(end - bracket));
+    for (const char *span = bracket + 1; close && span <= close; span++) {
+        size_t length = strcspn(span, ",]");
+        if (!expand_span(names, name, span, length, close + 1, end))
+            return false;
+        span += length;
+    }
+    return close != NULL;
+}
+
+bool cs_allocation_expand(const char *list, void (*each)(const char *name, void *argument), void *argument)
+{
+    expansion   names = { each, argument, 0 };
+    int         depth = 0;
+    const char *from  = list;
+    for (const char *place = list;; place++) {
+        depth += (*place == '[') - (*place == ']');
+        if (*place && (*place != ',' || depth > 0))
+            continue;
+        if (!expand_name(&names, "", from, place))
+            return false;
+        from = place + 1;
+        if (!*place)
+            return true;
+    }
+}
+
+/* The count of node `index` in "2(x3),1", or 0. */
+static int count_of(const char *counts, int index)
+{
+    for (const char *place = counts ? counts : ""; isdigit((unsigned char)*place);) {
+        char *after;
+        long  count = strtol(place, &after, 10), times = 1;
+        if (strncmp(after, "(x", 2) == 0)
+            times = strtol(after + 2, &after, 10), after += *after == ')';
+        if (index < times)
+            return count > 0 && count <= MOST_NODES ? (int)count : 0;
+        index -= (int)(times > 0 ? times : 1);
+        place = after + (*after == ',');
+    }
+    return 0;
+}
+
+/* "4", "a100:4" */
+static int gpus_of_node(void)
+{
+    const char *text = getenv("SLURM_GPUS_ON_NODE");
+    if (!text)
+        text = getenv("SLURM_GPUS_PER_NODE");
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    int         count = text ? atoi(colon ? colon + 1 : text) : 0;
+    return count > 0 && count < MOST_NODES ? count : 0;
+}
+
+static int slots_of(int index, const char *ranks)
+{
+    int slots = gpus_of_node(), wanted = ranks ? atoi(ranks) : 0;
+    if (slots)
+        return slots;
+    slots = count_of(getenv("SLURM_TASKS_PER_NODE"), index);
+    if (wanted > slots && wanted <= count_of(getenv("SLURM_JOB_CPUS_PER_NODE"), index))
+        slots = wanted;
+    return slots ? slots : 1;
+}
+
+typedef struct {
+    char       *list; /* as cs_hosts_parse reads it */
+    size_t      length;
+    FILE       *out;
+    const char *ranks;
+    int         count;
+} listing;
+
+static void list_host(const char *name, void *argument)
+{
+    listing *here = argument;
+    fprintf(here->out, "%s slots=%d\n", name, slots_of(here->count++, here->ranks));
+}
+
+bool cs_allocation_here(void)
+{
+    const char *list = getenv("SLURM_JOB_NODELIST");
+    return list && *list;
+}
+
+int cs_allocation_hosts(cs_hosts *hosts, const char *ranks)
+{
+    const char *list = getenv("SLURM_JOB_NODELIST");
+    listing     here = { .ranks = ranks };
+    here.out         = open_memstream(&here.list, &here.length);
+    if (!here.out)
+        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    bool good = cs_allocation_expand(list, list_host, &here);
+    fclose(here.out);
+    int code = good ? cs_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)
+                    : cs_codes_fail(CS_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is no list of nodes", list);
+    free(here.list);
+    return code;
+}

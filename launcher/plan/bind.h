@@ -1,0 +1,30 @@
+/* bind.h - which cores of this node each of its ranks gets. */
+#ifndef CS_LAUNCHER_BIND_H
+#define CS_LAUNCHER_BIND_H
+
+#include "plan/cores.h"
+#include "plan/order.h"
+
+#include <sched.h>
+
+/* Where a rank sits. */
+typedef struct {
+    cpu_set_t cpus; /* meaningful when ranks are bound */
+    int       threads;
+} cs_seat;
+
+typedef struct {
+    bool     bound, tell_threads; /* tell_threads: OMP_NUM_THREADS is set to seat.threads, unless given */
+    int      count;
+    cs_seat *list;      /* one a rank of this node */
+    char     text[256]; /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for banner and plan */
+} cs_seats;
+
+/* For the order's rank_count, first_rank, slots, bind and core_list on this machine, as its affinity mask and its
+ * cgroup allow. 0, or CS_CODE_SLOTS, CS_CODE_USAGE (core_list), CS_CODE_SYSTEM with a sentence. */
+int  cs_bind_deal(cs_seats *seats, const cs_order *order);
+/* The same for the cores given, whose row is changed. `homes`: the NUMA node of each rank's GPU; NULL: none. */
+int  cs_bind_share(cs_seats *seats, const cs_order *order, cs_cores *cores, const int *homes);
+void cs_bind_free(cs_seats *seats);
+
+#endif

@@ -1,0 +1,125 @@
+/* cgroup.c - reading control groups, version 2 and 1.
+ *
+ * /proc/self/cgroup has a line "0::/PATH" for version 2 and "N:CONTROLLER,...:/PATH" for version 1. A
+ * container may see a path that is not mounted in it; the mount's root then is its own group. */
+#include "plan/cgroup.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *place = list; (place = strstr(place, word)); place += length)
+        if ((place == list || place[-1] == ',') && (place[length] == ',' || place[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* The group of this process for a controller; "" is the one controller of version 2. */
+static bool group_path(const char *controller, char path[PATH_MAX])
+{
+    char  line[PATH_MAX + 64];
+    FILE *file  = fopen("/proc/self/cgroup", "re");
+    bool  found = false;
+    while (file && !found && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *list                = strchr(line, ':');
+        char *group               = list ? strchr(list + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group = '\0';
+        found  = *controller ? has_word(list + 1, controller) : list[1] == '\0';
+        if (found)
+            snprintf(path, PATH_MAX, "%s", group + 1);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static FILE *open_in(const char *mount, const char *group, const char *name)
+{
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s%s/%s", mount, strcmp(group, "/") == 0 ? "" : group, name);
+    return fopen(path, "re");
+}
+
+/* Two numbers from the start of a file; "max" reads as infinity. */
+static int read_numbers(FILE *file, double numbers[2])
+{
+    char words[2][32] = { "", "" };
+    int  count        = file ? fscanf(file, "%31s %31s", words[0], words[1]) : 0;
+    for (int i = 0; i < count; i++)
+        numbers[i] = strcmp(words[i], "max") == 0 ? INFINITY : strtod(words[i], NULL);
+    if (file)
+        fclose(file);
+    return count;
+}
+
+static double quota_of_2(const char *group)
+{
+    double numbers[2];
+    if (read_numbers(open_in("/sys/fs/cgroup", group, "cpu.max"), numbers) == 2 && numbers[1] > 0)
+        return numbers[0] / numbers[1];
+    return INFINITY;
+}
+
+static double quota_of_1(const char *group)
+{
+    double quota[2], period[2];
+    if (read_numbers(open_in("/sys/fs/cgroup/cpu", group, "cpu.cfs_quota_us"), quota) == 1 && quota[0] > 0 &&
+        read_numbers(open_in("/sys/fs/cgroup/cpu", group, "cpu.cfs_period_us"), period) == 1 && period[0] > 0)
+        return quota[0] / period[0];
+    return INFINITY;
+}
+
+/* The least quota of the group and all above it; the mount's root last. */
+static double least_quota(char *group, double (*quota_of)(const char *))
+{
+    double least = quota_of("/");
+    for (char *end; (end = strrchr(group, '/')); *end = '\0')
+        least = fmin(least, quota_of(group));
+    return least;
+}
+
+double cs_cgroup_cpu_quota(void)
+{
+    char   group[PATH_MAX];
+    double quota = INFINITY;
+    if (group_path("", group))
+        quota = least_quota(group, quota_of_2);
+    if (group_path("cpu", group))
+        quota = fmin(quota, least_quota(group, quota_of_1));
+    return quota;
+}
+
+/* The number behind a line's first word `name`, or -1. */
+static int64_t counter(FILE *file, const char *name)
+{
+    char    word[64];
+    int64_t value, found = -1;
+    while (file && found < 0 && fscanf(file, "%63s %ld", word, &value) == 2)
+        if (strcmp(word, name) == 0)
+            found = value;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+int64_t cs_cgroup_oom_kills(void)
+{
+    char    group[PATH_MAX];
+    int64_t kills = -1;
+    if (group_path("", group))
+        kills = counter(open_in("/sys/fs/cgroup", group, "memory.events"), "oom_kill");
+    if (kills < 0 && group_path("memory", group))
+        kills = counter(open_in("/sys/fs/cgroup/memory", group, "memory.oom_control"), "oom_kill");
+    if (kills < 0)
+        kills = counter(fopen("/proc/vmstat", "re"), "oom_kill");
+    return kills;
+}

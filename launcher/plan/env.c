@@ -1,0 +1,255 @@
+/* env.c - what is sent to the ranks of every node, and where each value comes from. */
+#include "plan/env.h"
+
+#include "codes.h"
+#include "plan/envfile.h"
+#include "plan/faults.h"
+
+#include "base/must.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { ORIGIN_BYTES = 128 };
+
+extern char **environ;
+
+static char *copy(const char *text, size_t length)
+{
+    char *kept = strndup(text, length);
+    if (!kept)
+        cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+    return kept;
+}
+
+/* Where a name is, or would be. */
+static int place_of(const cs_env *env, const char *name)
+{
+    int from = 0, to = env->count;
+    while (from < to) {
+        int middle = (from + to) / 2;
+        if (strcmp(env->list[middle].name, name) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+void cs_env_set(cs_env *env, const char *name, const char *value, const char *origin)
+{
+    int           at   = place_of(env, name);
+    cs_env_entry *here = at < env->count && strcmp(env->list[at].name, name) == 0 ? &env->list[at] : NULL;
+    if (here) {
+        free(here->value);
+        free(here->origin);
+        here->value  = copy(value, strlen(value));
+        here->origin = copy(origin, strlen(origin));
+        return;
+    }
+    cs_env_entry *larger = realloc(env->list, sizeof *larger * ((size_t)env->count + 1));
+    if (!larger)
+        cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+    env->list = larger;
+    memmove(&env->list[at + 1], &env->list[at], sizeof *larger * (size_t)(env->count - at));
+    env->list[at] =
+        (cs_env_entry){ copy(name, strlen(name)), copy(value, strlen(value)), copy(origin, strlen(origin)) };
+    env->count++;
+}
+
+void cs_env_free(cs_env *env)
+{
+    for (int i = 0; i < env->count; i++) {
+        free(env->list[i].name);
+        free(env->list[i].value);
+        free(env->list[i].origin);
+    }
+    free(env->list);
+    *env = (cs_env){ 0 };
+}
+
+bool cs_env_is_secret(const char *name)
+{
+    static const char *const words[] = { "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasestr(name, words[i]))
+            return true;
+    return false;
+}
+
+/* ---- forwarded by prefix ---- */
+
+/* Those that are one host's or one rank's own, or that the launcher sets itself. */
+static bool is_local(const char *name)
+{
+    static const char *const names[] = {
+        "CUDA_VISIBLE_DEVICES", "CSPEED_JOB_ID",    "CSPEED_ATTEMPT",   "CSPEED_HOST",          "CSPEED_SLOT",
+        "CSPEED_RUN_DIR",       "CSPEED_BOUND",     "CSPEED_TERMINAL",  "CSPEED_BEAT_FD",       "CSPEED_KEY_FD",
+        "CSPEED_JOIN",          "CSPEED_MASTER_FD", "CSPEED_NODE_RANK", "CSPEED_INSECURE_JOIN",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    /* where Azure gives every node a card of another name */
+    return getenv("AISC_JOB_NAME") && (strcmp(name, "NCCL_IB_HCA") == 0 || strcmp(name, "UCX_NET_DEVICES") == 0);
+}
+
+static const char *prefix_of(const char *name)
+{
+    static const char *const prefixes[] = { "NCCL",   "UCX",  "MLFLOW", "PYTHON", "MV2",
+                                            "CSPEED", "OMP_", "GLOO",   "FI_",    "CUDA_" };
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return prefixes[i];
+    return NULL;
+}
+
+/* Calls each(env, name, value, argument) for the caller's variables; a name that no shell could set is left out. */
+static void each_own(cs_env *env, void (*each)(cs_env *env, const char *name, const char *value, const void *argument),
+                     const void *argument)
+{
+    for (char **entry = environ; *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        char       *name   = equals && equals > *entry ? copy(*entry, (size_t)(equals - *entry)) : NULL;
+        if (name)
+            each(env, name, equals + 1, argument);
+        free(name);
+    }
+}
+
+static void forward(cs_env *env, const char *name, const char *value, const void *argument)
+{
+    char        origin[ORIGIN_BYTES];
+    const char *prefix = prefix_of(name);
+    (void)argument;
+    if (!prefix || is_local(name) || cs_env_is_secret(name))
+        return;
+    snprintf(origin, sizeof origin, "caller (%s*)", prefix);
+    cs_env_set(env, name, value, origin);
+}
+
+/* ---- files ---- */
+
+int cs_env_parse(cs_env *env, const char *file, const char *text, size_t length, bool expand)
+{
+    cs_faults faults = { .count = 0 };
+    cs_envfile_read(env, file, text, length, expand, &faults);
+    return cs_faults_verdict(&faults, CS_CODE_FILE);
+}
+
+typedef struct {
+    cs_env   *env;
+    bool      expand;
+    cs_faults faults;
+    bool      missing; /* a file that should have been there was not */
+    int       read;
+} collection;
+
+static bool read_file(collection *all, const char *path, bool required)
+{
+    size_t length;
+    char  *text = cs_faults_slurp(path, &length);
+    if (text) {
+        cs_envfile_read(all->env, path, text, length, all->expand, &all->faults);
+        all->read++;
+    } else if (required || (errno != ENOENT && errno != ENOTDIR)) {
+        cs_faults_add(&all->faults, path, 0, 0, "the environment file cannot be read: %s", strerror(errno));
+        all->missing = true;
+    }
+    free(text);
+    return text != NULL;
+}
+
+static bool same_folder(const char *one, const char *other)
+{
+    char full[2][PATH_MAX];
+    return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
+}
+
+/* In the home folder, then here; the same folder once. */
+static void read_both(collection *all, const char *const *names, int count)
+{
+    char        path[PATH_MAX];
+    const char *home = getenv("HOME");
+    for (int i = 0; home && *home && !same_folder(home, ".") && i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", home, names[i]);
+        read_file(all, path, false);
+    }
+    for (int i = 0; i < count; i++)
+        read_file(all, names[i], false);
+}
+
+static void read_default_files(collection *all)
+{
+    static const char *const usual[] = { ".deepspeed_env", ".cspeed_env" };
+    const char              *own = getenv("CSPEED_ENV_FILE"), *theirs = getenv("DS_ENV_FILE");
+    const char              *name   = own && *own ? own : theirs;
+    int                      before = all->read;
+    if (!name || !*name) {
+        read_both(all, usual, 2);
+    } else if (*name == '/') {
+        read_file(all, name, true);
+    } else {
+        read_both(all, &name, 1);
+        if (all->read == before && all->faults.count == 0) {
+            cs_faults_add(&all->faults, name, 0, 0,
+                          "%s names this environment file, which is neither in the home "
+                          "folder nor here",
+                          own && *own ? "CSPEED_ENV_FILE" : "DS_ENV_FILE");
+            all->missing = true;
+        }
+    }
+}
+
+/* ---- --env ---- */
+
+static void take_matching(cs_env *env, const char *name, const char *value, const void *pattern)
+{
+    bool asked = !cs_env_is_secret(name) || cs_env_is_secret(pattern); /* a mere * asks for no secrets */
+    if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
+        cs_env_set(env, name, value, "--env (pattern)");
+}
+
+static void take(collection *all, const char *text)
+{
+    size_t length = strcspn(text, "="), good = 0;
+    char  *name = copy(text, length);
+    while ((good < length) &&
+           (name[good] == '_' || (name[good] >= 'A' && name[good] <= 'Z') || (name[good] >= 'a' && name[good] <= 'z') ||
+            (good && name[good] >= '0' && name[good] <= '9')))
+        good++;
+    if (!text[length] && strpbrk(name, "*?["))
+        each_own(all->env, take_matching, name);
+    else if (length == 0 || good < length)
+        cs_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is no name of a variable", name);
+    else if (text[length])
+        cs_env_set(all->env, name, text + length + 1, "--env");
+    else if (getenv(name))
+        cs_env_set(all->env, name, getenv(name), "--env (caller)");
+    else
+        cs_faults_add(&all->faults, "--env", 0, 0, "%s alone copies the value it has here, but here it has none", name);
+    free(name);
+}
+
+int cs_env_collect(cs_env *env, const cs_options *options)
+{
+    collection all = { .env = env, .expand = options->env_expand };
+    *env           = (cs_env){ 0 };
+    if (!options->no_env_defaults) {
+        each_own(env, forward, NULL);
+        read_default_files(&all);
+    }
+    for (int i = 0; i < options->env_files.count; i++)
+        read_file(&all, options->env_files.list[i], true);
+    for (int i = 0; i < options->env.count; i++)
+        take(&all, options->env.list[i]);
+    int code = cs_faults_verdict(&all.faults, all.missing ? CS_CODE_NO_FILE : CS_CODE_FILE);
+    if (code)
+        cs_env_free(env);
+    return code;
+}

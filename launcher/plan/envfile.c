@@ -1,0 +1,250 @@
+/* envfile.c - one pass over an environment file. */
+#include "plan/envfile.h"
+
+#include "base/must.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORIGIN_BYTES = 512 };
+
+typedef struct {
+    cs_env     *env;
+    cs_faults  *faults;
+    const char *file, *at, *end, *line_start;
+    int         line;
+    bool        expand;
+    char       *value; /* as long as the file at first; what is expanded makes it longer */
+    size_t      used, room;
+} scanner;
+
+#define FAULT(scan, place, ...)                                                                                        \
+    cs_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, __VA_ARGS__)
+
+static void put(scanner *scan, const char *bytes, size_t count)
+{
+    if (scan->used + count + 1 > scan->room) {
+        scan->room  = 2 * (scan->used + count) + 64;
+        scan->value = realloc(scan->value, scan->room);
+        if (!scan->value)
+            cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+    }
+    memcpy(scan->value + scan->used, bytes, count);
+    scan->used += count;
+    scan->value[scan->used] = '\0';
+}
+
+static bool is_blank(const scanner *scan)
+{
+    return scan->at < scan->end && (*scan->at == ' ' || *scan->at == '\t' || *scan->at == '\r');
+}
+
+static void skip_blanks(scanner *scan)
+{
+    while (is_blank(scan))
+        scan->at++;
+}
+
+static bool at_end_of_line(const scanner *scan)
+{
+    return scan->at == scan->end || *scan->at == '\n';
+}
+
+static void skip_line(scanner *scan)
+{
+    while (!at_end_of_line(scan))
+        scan->at++;
+}
+
+static void next_line(scanner *scan)
+{
+    scan->line++;
+    scan->line_start = ++scan->at;
+}
+
+static bool is_name_byte(char c, bool first)
+{
+    return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (!first && c >= '0' && c <= '9');
+}
+
+/* A name at `at`, malloc'ed; NULL: there is none. */
+static char *take_name(scanner *scan)
+{
+    const char *from = scan->at;
+    while (scan->at < scan->end && is_name_byte(*scan->at, scan->at == from))
+        scan->at++;
+    if (scan->at == from)
+        return NULL;
+    char *name = strndup(from, (size_t)(scan->at - from));
+    if (!name)
+        cs_fatal(CS_NO_MEMORY, "no memory for the environment");
+    return name;
+}
+
+/* ---- values ---- */
+
+static const char *value_of(const cs_env *env, const char *name)
+{
+    for (int i = 0; i < env->count; i++)
+        if (strcmp(env->list[i].name, name) == 0)
+            return env->list[i].value;
+    return getenv(name);
+}
+
+/* "${NAME}" at `at`. */
+static bool take_expansion(scanner *scan)
+{
+    const char *from = scan->at;
+    scan->at += 2;
+    char *name = take_name(scan);
+    bool  good = name && scan->at < scan->end && *scan->at == '}';
+    if (!good)
+        FAULT(scan, from, "${ is not followed by a name and }; a literal dollar is \\$");
+    else if (!value_of(scan->env, name))
+        FAULT(scan, from, "${%s}: there is no such variable", name);
+    else
+        put(scan, value_of(scan->env, name), strlen(value_of(scan->env, name)));
+    scan->at += good;
+    free(name);
+    return good;
+}
+
+/* A backslash at `at`: one that means nothing stays. */
+static void take_escape(scanner *scan)
+{
+    static const char from[] = "nt\\\"$", to[] = "\n\t\\\"$";
+    const char       *known = scan->at + 1 < scan->end && scan->at[1] ? strchr(from, scan->at[1]) : NULL;
+    put(scan, known ? &to[known - from] : scan->at, 1);
+    scan->at += known ? 2 : 1;
+}
+
+static bool take_quoted(scanner *scan)
+{
+    const char *from = scan->at, *from_line = scan->line_start;
+    char        quote = *scan->at++;
+    int         line  = scan->line;
+    while (scan->at < scan->end && *scan->at != quote) {
+        bool doubled = quote == '"';
+        if (doubled && *scan->at == '\\') {
+            take_escape(scan);
+        } else if (doubled && scan->expand && *scan->at == '$' && scan->at + 1 < scan->end && scan->at[1] == '{') {
+            if (!take_expansion(scan))
+                return false;
+        } else {
+            put(scan, scan->at, 1);
+            if (*scan->at == '\n')
+                next_line(scan);
+            else
+                scan->at++;
+        }
+    }
+    if (scan->at < scan->end) {
+        scan->at++;
+        return true;
+    }
+    cs_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "this quote is never closed");
+    return false;
+}
+
+/* To the end of the line or " #". */
+static void take_bare(scanner *scan)
+{
+    const char *from = scan->at;
+    while (!at_end_of_line(scan) && !(*scan->at == '#' && (scan->at[-1] == ' ' || scan->at[-1] == '\t')))
+        scan->at++;
+    size_t length = (size_t)(scan->at - from);
+    while (length && strchr(" \t\r", from[length - 1]))
+        length--;
+    put(scan, from, length);
+}
+
+/* What stands behind '='. */
+static bool take_value(scanner *scan)
+{
+    scan->used = 0;
+    put(scan, "", 0);
+    skip_blanks(scan);
+    if (at_end_of_line(scan) || (*scan->at != '\'' && *scan->at != '"')) {
+        take_bare(scan);
+        return true;
+    }
+    if (!take_quoted(scan))
+        return false;
+    skip_blanks(scan);
+    if (at_end_of_line(scan) || *scan->at == '#')
+        return true;
+    FAULT(scan, scan->at, "only a comment may follow the closing quote");
+    return false;
+}
+
+/* ---- lines ---- */
+
+static void set(scanner *scan, const char *name, const char *value, int line)
+{
+    char origin[ORIGIN_BYTES];
+    snprintf(origin, sizeof origin, "%s:%d", scan->file, line);
+    cs_env_set(scan->env, name, value, origin);
+}
+
+static void read_assignment(scanner *scan, const char *name)
+{
+    const char *place = scan->at;
+    int         line  = scan->line;
+    skip_blanks(scan);
+    if (at_end_of_line(scan) || *scan->at == '#') {
+        if (getenv(name))
+            set(scan, name, getenv(name), line);
+        else
+            FAULT(scan, place, "%s alone copies the value it has here, but here it has none", name);
+    } else if (*scan->at != '=') {
+        FAULT(scan, scan->at, "%s is not followed by '='", name);
+    } else {
+        scan->at++;
+        if (take_value(scan))
+            set(scan, name, scan->value, line);
+    }
+}
+
+static void read_line(scanner *scan)
+{
+    skip_blanks(scan);
+    if (at_end_of_line(scan) || *scan->at == '#')
+        return;
+    if (scan->end - scan->at > 7 && strncmp(scan->at, "export", 6) == 0 && strchr(" \t", scan->at[6])) {
+        scan->at += 6;
+        skip_blanks(scan);
+    }
+    char *name = take_name(scan);
+    if (name)
+        read_assignment(scan, name);
+    else
+        FAULT(scan, scan->at, "a line is NAME=value; a name is letters, digits and _, no digit first");
+    free(name);
+}
+
+void cs_envfile_read(cs_env *env, const char *file, const char *text, size_t length, bool expand, cs_faults *faults)
+{
+    scanner scan = { .env = env, .faults = faults, .file = file, .line = 1, .expand = expand };
+    scan.at      = text;
+    scan.end     = text + length;
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        scan.at += 3; /* the mark some editors put first */
+    scan.line_start = scan.at;
+    const char *nul = memchr(text, '\0', length);
+    for (const char *place = text; nul && place < nul; place++)
+        if (*place == '\n') {
+            scan.line++;
+            scan.line_start = place + 1;
+        }
+    if (nul) {
+        FAULT(&scan, nul, "there is a NUL byte in this file");
+        return;
+    }
+    while (scan.at < scan.end) {
+        read_line(&scan);
+        skip_line(&scan);
+        if (scan.at < scan.end)
+            next_line(&scan);
+    }
+    free(scan.value);
+}

@@ -1,0 +1,77 @@
+/* faults.c - faults of a file, collected. */
+#include "plan/faults.h"
+
+#include "codes.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLURP_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
+
+void cs_faults_add(cs_faults *faults, const char *file, int line, int column, const char *format, ...)
+{
+    char    sentence[512], place[32] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    if (line)
+        snprintf(place, sizeof place, ":%d:%d", line, column);
+    size_t room = sizeof faults->text - (size_t)faults->length;
+    int    size =
+        snprintf(faults->text + faults->length, room, "%s%s%s: %s", faults->length ? "\n" : "", file, place, sentence);
+    if ((size_t)size < room)
+        faults->length += size;
+    else
+        faults->text[faults->length] = '\0'; /* counted all the same */
+    faults->count++;
+}
+
+int cs_faults_verdict(const cs_faults *faults, int code)
+{
+    int shown = faults->length > 0;
+    for (int i = 0; i < faults->length; i++)
+        shown += faults->text[i] == '\n';
+    if (faults->count == 0)
+        return 0;
+    if (shown < faults->count)
+        return cs_codes_fail(code, "%s\nand %d more", faults->text, faults->count - shown);
+    return cs_codes_fail(code, "%s", faults->text);
+}
+
+static char *slurp(FILE *file, size_t *length)
+{
+    char  *text = NULL;
+    size_t room = 0, used = 0, part = 1;
+    while (part && used <= MOST_BYTES) {
+        if (used + SLURP_BYTES + 1 > room) {
+            char *larger = realloc(text, room = 2 * room + SLURP_BYTES + 1);
+            if (!larger)
+                break;
+            text = larger;
+        }
+        used += part = fread(text + used, 1, SLURP_BYTES, file);
+    }
+    if (part || ferror(file)) { /* no memory, too long, a folder */
+        errno = part ? EFBIG : errno;
+        free(text);
+        return NULL;
+    }
+    text[used] = '\0';
+    *length    = used;
+    return text;
+}
+
+char *cs_faults_slurp(const char *path, size_t *length)
+{
+    bool  standard = strcmp(path, "-") == 0;
+    FILE *file     = standard ? stdin : fopen(path, "re");
+    char *text     = file ? slurp(file, length) : NULL;
+    int   reason   = errno;
+    if (file && !standard)
+        fclose(file);
+    errno = reason;
+    return text;
+}

@@ -1,0 +1,315 @@
+/* hostline.c - NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
+#include "plan/hostline.h"
+
+#include "codes.h"
+
+#include "base/must.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
+
+typedef struct {
+    const cs_hostline_place *place;
+    cs_host                 *host;
+    int                      column;           /* of the word being read */
+    int                      slots, max_slots; /* 0: not said */
+    bool                     faulty, lost;     /* lost: what follows in the line would be guessing */
+} line_reader;
+
+#define FAULT(reader, ...)                                                                                             \
+    do {                                                                                                               \
+        cs_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column,         \
+                      __VA_ARGS__);                                                                                    \
+        (reader)->faulty = true;                                                                                       \
+    } while (0)
+
+static char *copy(const char *text)
+{
+    char *kept = strdup(text);
+    if (!kept)
+        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    return kept;
+}
+
+/* ---- the name ---- */
+
+static bool is_address6(const char *name)
+{
+    struct in6_addr address;
+    char            bare[INET6_ADDRSTRLEN + 1];
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(name, "%"), name);
+    return strchr(name, ':') && inet_pton(AF_INET6, bare, &address) == 1;
+}
+
+static void read_name(line_reader *reader, char *word)
+{
+    char *at = strrchr(word, '@'), *name = at ? at + 1 : word;
+    if (at) {
+        *at                = '\0';
+        reader->host->user = copy(word);
+    }
+    size_t length = strlen(name);
+    if (length > 2 && *name == '[' && name[length - 1] == ']' && strchr(name, ':')) {
+        name[length - 1] = '\0';
+        name++;
+    }
+    reader->host->name = copy(name);
+    size_t good        = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    if (at && (!*word || strspn(word, "-") || strpbrk(word, "@/")))
+        FAULT(reader, "\"%s\" is no user name", word);
+    else if (strchr(word, '=') || (!at && strchr(name, '=')))
+        FAULT(reader, "a line begins with the host's name, not with %s", name);
+    else if (is_address6(name))
+        return;
+    else if (strpbrk(name, "[*?") && good)
+        FAULT(reader, "%s: patterns are for --include; name each host on a line of its own", name);
+    else if (name[good] == ':')
+        FAULT(reader, "%s: slots are written NAME slots=N; an IPv6 address stands in brackets", name);
+    else if (!*name || name[good] || *name == '-' || *name == '.')
+        FAULT(reader, "\"%s\" is no host name", name);
+}
+
+/* ---- keys ---- */
+
+static int read_number(line_reader *reader, const char *key, const char *value, int from, int to)
+{
+    char *end;
+    long  number = strtol(value, &end, 10);
+    if (isdigit((unsigned char)*value) && !*end && number >= from && number <= to)
+        return (int)number;
+    FAULT(reader, "%s=%s: a whole number from %d to %d is expected%s", key, value, from, to,
+          strchr(value, ',') ? "; a host has a line of its own" : "");
+    return 0;
+}
+
+static int compare(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+static void add_slot(cs_host *host, int slot)
+{
+    if (host->slot_count % 64 == 0) {
+        int *larger = realloc(host->slots, sizeof *larger * ((size_t)host->slot_count + 64));
+        if (!larger)
+            cs_fatal(CS_NO_MEMORY, "no memory for the slots of %s", host->name);
+        host->slots = larger;
+    }
+    host->slots[host->slot_count++] = slot;
+}
+
+/* "0-3,6" */
+static bool read_ids(line_reader *reader, const char *value)
+{
+    cs_host *host = reader->host;
+    for (const char *place = value;; place++) {
+        char *end;
+        long  from = strtol(place, &end, 10), to = from;
+        if (!isdigit((unsigned char)*place))
+            return false;
+        if (*end == '-' && isdigit((unsigned char)end[1]))
+            to = strtol(end + 1, &end, 10);
+        if (to < from || to >= MOST_SLOTS || host->slot_count + (to - from) >= MOST_SLOTS)
+            return false;
+        for (long id = from; id <= to; id++)
+            add_slot(host, (int)id);
+        place = end;
+        if (!*place)
+            break;
+        if (*place != ',')
+            return false;
+    }
+    qsort(host->slots, (size_t)host->slot_count, sizeof *host->slots, compare);
+    for (int i = 1; i < host->slot_count; i++)
+        if (host->slots[i] == host->slots[i - 1])
+            return false;
+    return true;
+}
+
+static void read_gpus(line_reader *reader, const char *value)
+{
+    if (!read_ids(reader, value))
+        FAULT(reader, "gpus=%s: numbers and spans are expected, each once, such as 0-3,6", value);
+}
+
+static void read_variable(line_reader *reader, const char *name, const char *value)
+{
+    cs_host *host  = reader->host;
+    size_t   count = 0;
+    if (!*name || isdigit((unsigned char)*name) ||
+        name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")]) {
+        FAULT(reader, "env.%s: that is no name of a variable", name);
+        return;
+    }
+    while (host->env && host->env[count])
+        count++;
+    char **larger = realloc(host->env, sizeof *larger * (count + 2));
+    char  *text   = malloc(strlen(name) + strlen(value) + 2);
+    if (!larger || !text)
+        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    stpcpy(stpcpy(stpcpy(text, name), "="), value);
+    host->env            = larger;
+    host->env[count]     = text;
+    host->env[count + 1] = NULL;
+}
+
+static void set_once(line_reader *reader, const char *key, char **field, const char *value)
+{
+    if (*field)
+        FAULT(reader, "%s= is given twice%s", key, strcmp(key, "user") == 0 ? ", or stands before the '@' too" : "");
+    else if (!*value || *value == '-')
+        FAULT(reader, "%s=%s: that is none", key, value);
+    else
+        *field = copy(value);
+}
+
+static bool is_new(line_reader *reader, const char *key, bool given)
+{
+    if (given)
+        FAULT(reader, "%s= is given twice", key);
+    return !given;
+}
+
+static void read_key(line_reader *reader, const char *key, const char *value)
+{
+    static const char *const known[] = { "slots", "max_slots", "port", "user", "addr", "gpus", NULL };
+    cs_host                 *host    = reader->host;
+    if (strncmp(key, "env.", 4) == 0) {
+        read_variable(reader, key + 4, value);
+    } else if (strcmp(key, "slots") == 0) {
+        if (is_new(reader, key, reader->slots))
+            reader->slots = read_number(reader, key, value, 1, MOST_SLOTS);
+    } else if (strcmp(key, "max_slots") == 0 || strcmp(key, "max-slots") == 0) {
+        if (is_new(reader, key, reader->max_slots))
+            reader->max_slots = read_number(reader, key, value, 1, MOST_SLOTS);
+    } else if (strcmp(key, "port") == 0) {
+        if (is_new(reader, key, host->port))
+            host->port = read_number(reader, key, value, 1, 65535);
+    } else if (strcmp(key, "user") == 0) {
+        set_once(reader, key, &host->user, value);
+    } else if (strcmp(key, "addr") == 0) {
+        set_once(reader, key, &host->address, value);
+    } else if (strcmp(key, "gpus") == 0) {
+        if (is_new(reader, key, host->slot_count))
+            read_gpus(reader, value);
+    } else {
+        const char *nearest = cs_options_nearest(key, known);
+        FAULT(reader, "%s= is not known here; %s%s", key,
+              nearest ? "the nearest is "
+                      : "known are slots, max_slots, "
+                        "port, user, addr, gpus, env.NAME",
+              nearest ? nearest : "");
+    }
+}
+
+static void read_word(line_reader *reader, char *word)
+{
+    char *equals = strchr(word, '=');
+    if (!reader->host->name) {
+        read_name(reader, word);
+        reader->lost = reader->faulty;
+    } else if (!equals || equals == word || (!equals[1] && strncmp(word, "env.", 4) != 0)) {
+        FAULT(reader, "\"%s\": only KEY=VALUE, without blanks around '=', may follow the host's name", word);
+        reader->lost = true;
+    } else {
+        *equals = '\0';
+        read_key(reader, word, equals + 1);
+    }
+}
+
+static void check_slots(line_reader *reader)
+{
+    cs_host *host  = reader->host;
+    reader->column = 1;
+    if (!reader->slots && !host->slot_count)
+        FAULT(reader, "%s: how many slots? write %s slots=N", host->name, host->name);
+    else if (reader->slots && host->slot_count && reader->slots != host->slot_count)
+        FAULT(reader, "%s: slots=%d, but gpus= names %d", host->name, reader->slots, host->slot_count);
+    else if (reader->max_slots && reader->max_slots < reader->slots)
+        FAULT(reader, "%s: max_slots=%d is less than slots=%d", host->name, reader->max_slots, reader->slots);
+    for (int i = host->slot_count; i < reader->slots; i++)
+        add_slot(host, i);
+}
+
+static bool verdict(const line_reader *reader)
+{
+    if (reader->faulty)
+        cs_hostline_free(reader->host);
+    return !reader->faulty;
+}
+
+bool cs_hostline_read(cs_host *host, const cs_hostline_place *place, const char *text, size_t length)
+{
+    char        word[WORD_BYTES];
+    line_reader reader = { .place = place, .host = host };
+    const char *end    = text + length;
+    *host              = (cs_host){ 0 };
+    while (text < end) {
+        const char *from = text;
+        while (text < end && *text != ' ' && *text != '\t')
+            text++;
+        reader.column = (int)(from - place->start) + 1;
+        if (text - from >= WORD_BYTES)
+            FAULT(&reader, "a word is longer than %d bytes", WORD_BYTES - 1);
+        else if (text > from) {
+            snprintf(word, sizeof word, "%.*s", (int)(text - from), from);
+            read_word(&reader, word);
+        }
+        if (reader.lost)
+            break;
+        text++;
+    }
+    if (host->name && !reader.faulty)
+        check_slots(&reader);
+    return verdict(&reader);
+}
+
+bool cs_hostline_read_item(cs_host *host, const cs_hostline_place *place, const char *text, size_t length)
+{
+    char        word[WORD_BYTES];
+    line_reader reader = { .place = place, .host = host, .column = (int)(text - place->start) + 1, .slots = 1 };
+    *host              = (cs_host){ 0 };
+    if (length == 0 || length >= sizeof word) {
+        FAULT(&reader, "a host's name is expected here");
+        return false;
+    }
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    char *bracket = strrchr(word, ']'), *colon = strchr(bracket ? bracket : word, ':');
+    if (colon && !(strchr(colon + 1, ':') && is_address6(word))) {
+        *colon       = '\0';
+        reader.slots = read_number(&reader, word, colon + 1, 1, MOST_SLOTS);
+    }
+    read_name(&reader, word);
+    if (!reader.faulty)
+        check_slots(&reader);
+    return verdict(&reader);
+}
+
+void cs_hostline_free(cs_host *host)
+{
+    for (char **each = host->env; each && *each; each++)
+        free(*each);
+    free(host->env);
+    free(host->slots);
+    free(host->name);
+    free(host->address);
+    free(host->user);
+    *host = (cs_host){ 0 };
+}
+
+bool cs_hostline_same(const char *one, const char *other)
+{
+    struct in6_addr addresses[2];
+    if (strchr(one, ':') && strchr(other, ':') && inet_pton(AF_INET6, one, &addresses[0]) == 1 &&
+        inet_pton(AF_INET6, other, &addresses[1]) == 1)
+        return memcmp(&addresses[0], &addresses[1], sizeof addresses[0]) == 0;
+    size_t lengths[2] = { strlen(one), strlen(other) };
+    lengths[0] -= lengths[0] && one[lengths[0] - 1] == '.';
+    lengths[1] -= lengths[1] && other[lengths[1] - 1] == '.';
+    return lengths[0] == lengths[1] && strncasecmp(one, other, lengths[0]) == 0;
+}

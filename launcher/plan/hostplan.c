@@ -1,0 +1,256 @@
+/* hostplan.c - a job planned: where its hosts come from, how many of them, what is known of where they meet. */
+#include "plan/hostplan.h"
+
+#include "codes.h"
+#include "plan/noderank.h"
+#include "plan/slots.h"
+
+#include "base/must.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* ---- how many nodes ---- */
+
+/* "4", "2:4", and DeepSpeed's elastic flags, to bounds; 0: not said. */
+static int read_bounds(const cs_options *options, int *least, int *most)
+{
+    const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
+    *least = *most = options->nodes ? atoi(options->nodes) : 0;
+    if (colon)
+        *most = atoi(colon + 1);
+    if (!options->elastic_training && !options->min_elastic_nodes && !options->max_elastic_nodes)
+        return 0;
+    if (colon)
+        return cs_codes_fail(CS_CODE_USAGE,
+                             "%s %s and DeepSpeed's elastic flags both say MIN and MAX; give one of them",
+                             cs_options_origin("num_nodes"), options->nodes);
+    *least = options->min_elastic_nodes ? options->min_elastic_nodes : 1;
+    if (options->max_elastic_nodes)
+        *most = options->max_elastic_nodes;
+    if (*most && *least > *most)
+        return cs_codes_fail(CS_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *least,
+                             *most);
+    return 0;
+}
+
+static void keep_first(cs_hosts *hosts, int count)
+{
+    cs_hosts rest = { .list = hosts->list + count, .count = hosts->count - count };
+    if (rest.count <= 0)
+        return;
+    cs_host *kept = malloc((size_t)count * sizeof *kept);
+    if (!kept)
+        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    memcpy(kept, hosts->list, (size_t)count * sizeof *kept);
+    cs_host *all = malloc((size_t)rest.count * sizeof *all);
+    if (!all)
+        cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    memcpy(all, rest.list, (size_t)rest.count * sizeof *all);
+    free(hosts->list);
+    rest.list = all;
+    cs_hosts_free(&rest);
+    hosts->list  = kept;
+    hosts->count = count;
+}
+
+/* The first hosts, as many as were asked for; and never fewer. */
+static int choose_nodes(cs_plan *plan)
+{
+    int least, most, have = plan->hosts.count, code = read_bounds(plan->options, &least, &most);
+    if (code)
+        return code;
+    if (most > have)
+        return cs_codes_fail(CS_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", most,
+                             cs_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
+                             plan->hosts.origin, have,
+                             plan->named ? ""
+                                         : "; name the others by --hostfile or --hosts, or start the same command on "
+                                           "each node with --no_ssh");
+    plan->most_nodes  = most ? most : have;
+    plan->least_nodes = least ? least : plan->most_nodes;
+    if (plan->least_nodes > plan->most_nodes)
+        return cs_codes_fail(CS_CODE_SLOTS, "%s %d: there are %d nodes", cs_options_origin("min_elastic_nodes"), least,
+                             plan->most_nodes);
+    keep_first(&plan->hosts, plan->most_nodes);
+    return 0;
+}
+
+/* ---- nodes and ranks ---- */
+
+void cs_hostplan_rank(cs_plan *plan)
+{
+    plan->rank_count = 0;
+    for (int i = 0; i < plan->node_count; i++) {
+        plan->nodes[i].first_rank = plan->rank_count;
+        plan->rank_count += plan->nodes[i].host->slot_count;
+    }
+}
+
+static int lay_nodes(cs_plan *plan)
+{
+    plan->node_count = plan->hosts.count;
+    plan->nodes      = calloc((size_t)plan->node_count, sizeof *plan->nodes);
+    if (!plan->nodes)
+        cs_fatal(CS_NO_MEMORY, "no memory for %d nodes", plan->node_count);
+    for (int i = 0; i < plan->node_count; i++) {
+        const cs_host *host = &plan->hosts.list[i];
+        plan->nodes[i].host = host;
+        plan->nodes[i].here = !plan->no_ssh && !plan->options->force_multi && cs_hosts_is_here(host);
+        if (plan->options->launcher == CS_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
+            return cs_codes_fail(CS_CODE_USAGE, "%s local starts ranks on this machine alone, but %s names %s",
+                                 cs_options_origin("launcher"), plan->hosts.origin, host->name);
+    }
+    cs_hostplan_rank(plan);
+    return 0;
+}
+
+/* ---- where they meet ---- */
+
+#define SET(field, ...) snprintf(field, sizeof field, __VA_ARGS__)
+
+static int set_master_addr(cs_plan *plan)
+{
+    const char    *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
+    const cs_host *first = &plan->hosts.list[0];
+    bool           ours  = getenv("CSPEED_ATTEMPT") != NULL; /* of the job that this process is a rank of */
+    if (flag) {
+        SET(plan->master_addr, "%s", flag);
+        SET(plan->master_addr_origin, "%s", cs_options_origin("master_addr"));
+    } else if (!plan->no_ssh) {
+        bool alone = plan->node_count == 1 && plan->nodes[0].here;
+        SET(plan->master_addr, "%s", alone ? "127.0.0.1" : "");
+        SET(plan->master_addr_origin, "%s", alone ? "one machine" : "proved by connecting");
+    } else if (plan->named) {
+        SET(plan->master_addr, "%s", first->address ? first->address : first->name);
+        SET(plan->master_addr_origin, "the first host of %.40s", plan->hosts.origin);
+    } else if (given && *given && !ours) {
+        SET(plan->master_addr, "%s", given);
+        SET(plan->master_addr_origin, "MASTER_ADDR");
+    } else {
+        return cs_codes_fail(CS_CODE_USAGE, "where do the nodes meet? Without a hostfile --no_ssh needs --master_addr");
+    }
+    return 0;
+}
+
+static int set_master_port(cs_plan *plan)
+{
+    const char *given = getenv("MASTER_PORT");
+    int         port  = given && !getenv("CSPEED_ATTEMPT") ? atoi(given) : 0;
+    if (plan->options->master_port >= 0) {
+        plan->master_port = plan->options->master_port;
+        SET(plan->master_port_origin, "%s", cs_options_origin("master_port"));
+        if (plan->master_port == 0 && plan->no_ssh)
+            return cs_codes_fail(CS_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
+                                 cs_options_origin("master_port"));
+    } else if (plan->no_ssh && port > 0 && port < 65536) {
+        plan->master_port = port;
+        SET(plan->master_port_origin, "MASTER_PORT");
+    } else {
+        plan->master_port = plan->no_ssh ? 29500 : 0;
+        SET(plan->master_port_origin, "%s", plan->no_ssh ? "default" : "any free one");
+    }
+    return 0;
+}
+
+/* ---- its name, its place ---- */
+
+typedef unsigned long long hash;
+
+static hash mix(hash state, const void *bytes, size_t count)
+{
+    for (const unsigned char *byte = bytes; count > 0; count--)
+        state = (state ^ *byte++) * 0x100000001b3u;
+    return state;
+}
+
+static hash mix_text(hash state, const char *text)
+{
+    return mix(state, text, strlen(text) + 1);
+}
+
+static const hash begin = 0xcbf29ce484222325u;
+
+unsigned long long cs_hostplan_digest(const cs_plan *plan)
+{
+    hash state = mix_text(begin, CS_VERSION);
+    for (int i = 0; i < plan->hosts.count; i++) {
+        const cs_host *host = &plan->hosts.list[i];
+        state               = mix_text(state, host->name);
+        state               = mix(state, &host->slot_count, sizeof host->slot_count);
+        state               = mix(state, host->slots, (size_t)host->slot_count * sizeof *host->slots);
+    }
+    for (char **argument = plan->arguments; *argument; argument++)
+        state = mix_text(state, *argument);
+    state = mix(state, &plan->least_nodes, sizeof plan->least_nodes);
+    return mix(state, &plan->most_nodes, sizeof plan->most_nodes);
+}
+
+/* Nodes that are started one by one must come to the same name: that of where they meet. */
+static int name_job(cs_plan *plan)
+{
+    uint32_t number;
+    if (plan->options->job_id) {
+        SET(plan->id, "%s", plan->options->job_id);
+        return 0;
+    }
+    if (plan->no_ssh)
+        number = (uint32_t)mix(mix_text(begin, plan->master_addr), &plan->master_port, sizeof plan->master_port);
+    else if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no random number for the job's name: %s", strerror(errno));
+    SET(plan->id, "%08x", number);
+    return 0;
+}
+
+static int find_workdir(cs_plan *plan)
+{
+    const char *wanted = plan->options->workdir;
+    char        here[PATH_MAX];
+    if (!getcwd(here, sizeof here))
+        return cs_codes_fail(CS_CODE_SYSTEM, "the current folder cannot be read: %s", strerror(errno));
+    int size = !wanted          ? SET(plan->workdir, "%s", here)
+               : *wanted == '/' ? SET(plan->workdir, "%s", wanted)
+                                : SET(plan->workdir, "%s/%s", here, wanted);
+    return size < PATH_MAX ? 0 : cs_codes_fail(CS_CODE_USAGE, "--workdir %s: the path is too long", wanted);
+}
+
+/* ---- the whole ---- */
+
+static int make(cs_plan *plan)
+{
+    int (*const steps[])(cs_plan *) = { cs_slots_find,   choose_nodes,    cs_slots_choose, lay_nodes,
+                                        set_master_addr, set_master_port, name_job,        find_workdir };
+    int code                        = 0;
+    for (size_t i = 0; code == 0 && i < sizeof steps / sizeof *steps; i++)
+        code = steps[i](plan);
+    if (code == 0 && plan->no_ssh)
+        code = cs_noderank_find(plan);
+    if (code == 0 && plan->node_rank >= 0 && plan->no_ssh)
+        plan->nodes[plan->node_rank].here = true;
+    if (code == 0)
+        code = cs_env_collect(&plan->env, plan->options);
+    if (code == 0)
+        cs_slots_tell(plan);
+    return code;
+}
+
+int cs_hostplan_make(cs_plan *plan, const cs_options *options)
+{
+    *plan    = (cs_plan){ .options = options, .arguments = options->program, .no_ssh = options->no_ssh };
+    int code = make(plan);
+    if (code)
+        cs_hostplan_free(plan);
+    return code;
+}
+
+void cs_hostplan_free(cs_plan *plan)
+{
+    cs_hosts_free(&plan->hosts);
+    cs_env_free(&plan->env);
+    free(plan->nodes);
+    *plan = (cs_plan){ 0 };
+}

@@ -1,0 +1,49 @@
+/* hostplan.h - a job planned whole, before anything is started: nodes, ranks, where they meet, what they are told. */
+#ifndef CS_LAUNCHER_HOSTPLAN_H
+#define CS_LAUNCHER_HOSTPLAN_H
+
+#include "plan/env.h"
+#include "plan/hosts.h"
+
+#include <limits.h>
+
+typedef struct {
+    const cs_host *host;
+    bool           here;       /* this machine: its agent is a child process, unless --force_multi */
+    int            first_rank; /* its ranks are first_rank .. first_rank + host->slot_count - 1 */
+} cs_plan_node;
+
+typedef struct {
+    const cs_options *options;
+    cs_hosts          hosts;
+    cs_env            env;
+    cs_plan_node     *nodes;
+    int               node_count, rank_count;
+    int               least_nodes, most_nodes; /* elastic bounds; both node_count when the job is not elastic */
+    int               node_rank;               /* of this machine under --no_ssh; else 0; -1: not known yet    */
+    char              id[64];                  /* --job_id, or 8 random hex digits                             */
+    char              master_addr[256];        /* "" while it is to be proved by a connection                  */
+    int               master_port;             /* 0: any free one of the master's node                         */
+    char            **arguments;               /* of the program; arguments[0] as it was given                 */
+    char              workdir[PATH_MAX];
+    bool              no_ssh;
+    bool              named;                   /* hosts have names of their own: a hostfile, --hosts, an allocation */
+    bool              has_devices;             /* slots are GPUs: ranks are told CUDA_VISIBLE_DEVICES */
+    char              master_addr_origin[64], master_port_origin[64], node_rank_origin[64]; /* for `plan` */
+} cs_plan;
+
+/* Decides hosts, slots, ranks, elastic bounds, node rank (no_ssh), addresses as far as known. Starts and connects to
+ * nothing. 0, or CS_CODE_USAGE, CS_CODE_FILE, CS_CODE_NO_FILE, CS_CODE_SLOTS with sentences. */
+int  cs_hostplan_make(cs_plan *plan, const cs_options *options);
+void cs_hostplan_free(cs_plan *plan);
+
+/* Ranks again, after the hosts of the plan have changed (a node was lost, or came). */
+void cs_hostplan_rank(cs_plan *plan);
+
+/* SHA-256 or the like is not needed: 64 bits that differ when hosts, slots, program, arguments or versions differ. */
+unsigned long long cs_hostplan_digest(const cs_plan *plan);
+
+void cs_hostplan_print(const cs_plan *plan);      /* a table, to stdout             */
+void cs_hostplan_print_json(const cs_plan *plan); /* nodes, world_size, master_..., command, env */
+
+#endif

@@ -1,0 +1,122 @@
+/* noderank.c - the node's rank from what its environment and its name say. */
+#include "plan/noderank.h"
+
+#include "codes.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEEN_BYTES = 1024, NAME_BYTES = 256 };
+
+typedef struct {
+    int  rank; /* of the first that spoke; -1: none did */
+    char origin[64], seen[SEEN_BYTES];
+    bool conflict;
+} finding;
+
+static void note(finding *found, const char *origin, const char *value, int rank)
+{
+    size_t used = strlen(found->seen);
+    snprintf(found->seen + used, sizeof found->seen - used, "%s%s says %s", used ? ", " : "", origin, value);
+    if (found->rank < 0) {
+        found->rank = rank;
+        snprintf(found->origin, sizeof found->origin, "%s", origin);
+    }
+    found->conflict |= rank != found->rank;
+}
+
+static int number_of(const char *text)
+{
+    char *end;
+    long  number = strtol(text, &end, 10);
+    return isdigit((unsigned char)*text) && !*end && number < 65536 ? (int)number : -1;
+}
+
+static void ask_variable(finding *found, const char *name)
+{
+    const char *value = getenv(name);
+    if (value && number_of(value) >= 0)
+        note(found, name, value, number_of(value));
+}
+
+/* The one host that is this machine; -1: none, or several. */
+static int own_host(const cs_plan *plan)
+{
+    int own = -1, count = 0;
+    for (int i = 0; i < plan->hosts.count; i++)
+        if (cs_hosts_is_here(&plan->hosts.list[i])) {
+            own = i;
+            count++;
+        }
+    return count == 1 ? own : -1;
+}
+
+static void ask_name(finding *found, const cs_plan *plan)
+{
+    char value[2 * NAME_BYTES];
+    int  own = own_host(plan);
+    if (own < 0)
+        return;
+    snprintf(value, sizeof value, "%d (%.200s)", own, plan->hosts.list[own].name);
+    note(found, "the host name", value, own);
+}
+
+/* A StatefulSet's and an Indexed Job's pods are called NAME-0, NAME-1 ...: a last resort. */
+static void ask_suffix(finding *found, const cs_plan *plan)
+{
+    char name[NAME_BYTES] = "", value[2 * NAME_BYTES];
+    gethostname(name, sizeof name - 1);
+    name[strcspn(name, ".")] = '\0';
+    const char *dash         = strrchr(name, '-');
+    int         rank         = dash ? number_of(dash + 1) : -1;
+    if (found->rank >= 0 || rank < 0 || rank >= plan->node_count)
+        return;
+    snprintf(value, sizeof value, "%d (%s)", rank, name);
+    note(found, "the host name's suffix", value, rank);
+}
+
+static int give(cs_plan *plan, int rank, const char *origin)
+{
+    plan->node_rank = rank;
+    snprintf(plan->node_rank_origin, sizeof plan->node_rank_origin, "%s", origin);
+    if (rank < plan->node_count)
+        return 0;
+    return cs_codes_fail(CS_CODE_USAGE, "this is node %d as %s says, but the job has nodes 0 to %d", rank, origin,
+                         plan->node_count - 1);
+}
+
+/* Without a hostfile a node may come as it is; only the one that the others call must know that it is that one. */
+static int find_front(cs_plan *plan)
+{
+    cs_host master = { .name = plan->master_addr };
+    if (cs_hosts_is_here(&master))
+        return give(plan, 0, "the master address is here");
+    return give(plan, -1, "given when it joins");
+}
+
+int cs_noderank_find(cs_plan *plan)
+{
+    static const char *const variables[] = { "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "SLURM_NODEID", "GROUP_RANK" };
+    const char              *flag        = plan->options->node_rank;
+    const char              *origin      = cs_options_origin("node_rank");
+    finding                  found       = { .rank = -1 };
+    if (flag && number_of(flag) >= 0 && strncmp(origin, "PET_", 4) != 0)
+        return give(plan, number_of(flag), origin);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        ask_variable(&found, variables[i]);
+    ask_name(&found, plan);
+    ask_suffix(&found, plan);
+    if (found.conflict)
+        return cs_codes_fail(CS_CODE_USAGE, "which node is this? %s; give --node_rank", found.seen);
+    if (found.rank >= 0)
+        return give(plan, found.rank, found.origin);
+    if (!plan->named)
+        return find_front(plan);
+    return cs_codes_fail(CS_CODE_USAGE,
+                         "which node is this? Its name is not among the hosts of %s, and none of PET_NODE_RANK, "
+                         "JOB_COMPLETION_INDEX, SLURM_NODEID, GROUP_RANK is set; give --node_rank",
+                         plan->hosts.origin);
+}

@@ -1,0 +1,177 @@
+/* order.c - what one node is told, to bytes and back. */
+#include "plan/order.h"
+
+#include "codes.h"
+
+#include "base/must.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { TEXT, WHOLE, LARGE, FRACTION, FLAG } kind;
+
+#define ORDER_TEXT(name) { #name, TEXT, offsetof(cs_order, name), sizeof((cs_order *)0)->name }
+#define ORDER(name, kind) { #name, kind, offsetof(cs_order, name), 0 }
+
+static const struct {
+    const char *name;
+    kind        kind;
+    size_t      offset, bytes;
+} fields[] = {
+    ORDER_TEXT(job), ORDER_TEXT(host), ORDER(attempt, WHOLE), ORDER(max_restarts, WHOLE), ORDER(node_rank, WHOLE),
+    ORDER(node_count, WHOLE), ORDER(first_rank, WHOLE), ORDER(rank_count, WHOLE), ORDER(world_size, WHOLE),
+    ORDER_TEXT(master_addr), ORDER(master_port, WHOLE), ORDER_TEXT(workdir), ORDER_TEXT(log_dir), ORDER(log_max, LARGE),
+    ORDER(bind, WHOLE), ORDER_TEXT(core_list), ORDER(oversubscribe, FLAG), ORDER(has_devices, FLAG),
+    ORDER(local_rank_arg, FLAG), ORDER(grace_seconds, FRACTION), ORDER(dead_after, FRACTION), ORDER(stop_signal, WHOLE),
+    ORDER_TEXT(key), ORDER(insecure, FLAG), ORDER(many_hosts, FLAG), ORDER(verbose, FLAG), ORDER(columns, WHOLE),
+    ORDER_TEXT(venv_script),
+};
+enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MOST_RANKS = 1 << 16 };
+
+static void put(FILE *out, const char *key, const char *value)
+{
+    fwrite(key, 1, strlen(key) + 1, out);
+    fwrite(value, 1, strlen(value) + 1, out);
+}
+
+static void put_field(FILE *out, const cs_order *order, int index)
+{
+    const char *at = (const char *)order + fields[index].offset;
+    char        text[64];
+    switch (fields[index].kind) {
+    case TEXT:
+        put(out, fields[index].name, at);
+        return;
+    case WHOLE:
+        snprintf(text, sizeof text, "%d", *(const int *)(const void *)at);
+        break;
+    case LARGE:
+        snprintf(text, sizeof text, "%lld", *(const long long *)(const void *)at);
+        break;
+    case FRACTION:
+        snprintf(text, sizeof text, "%.17g", *(const double *)(const void *)at);
+        break;
+    case FLAG:
+        snprintf(text, sizeof text, "%d", *(const bool *)at);
+        break;
+    }
+    put(out, fields[index].name, text);
+}
+
+char *cs_order_encode(const cs_order *order, size_t *length)
+{
+    char *bytes = NULL;
+    FILE *out   = open_memstream(&bytes, length);
+    if (!out)
+        cs_fatal(CS_NO_MEMORY, "no memory for an order");
+    for (int i = 0; i < FIELD_COUNT; i++)
+        put_field(out, order, i);
+    for (int i = 0; i < order->rank_count; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", order->slots[i]);
+        put(out, "slot", number);
+    }
+    for (char **argument = order->arguments; *argument; argument++)
+        put(out, "arg", *argument);
+    for (char **variable = order->environment; *variable; variable++)
+        put(out, "env", *variable);
+    if (fclose(out) != 0)
+        cs_fatal(CS_NO_MEMORY, "no memory for an order");
+    return bytes;
+}
+
+static bool read_field(cs_order *order, int index, const char *value)
+{
+    char *at = (char *)order + fields[index].offset, *end = NULL;
+    switch (fields[index].kind) {
+    case TEXT:
+        snprintf(at, fields[index].bytes, "%s", value);
+        return strlen(value) < fields[index].bytes;
+    case WHOLE:
+        *(int *)(void *)at = (int)strtol(value, &end, 10);
+        break;
+    case LARGE:
+        *(long long *)(void *)at = strtoll(value, &end, 10);
+        break;
+    case FRACTION:
+        *(double *)(void *)at = strtod(value, &end);
+        break;
+    case FLAG:
+        *(bool *)at = strtol(value, &end, 10) != 0;
+        break;
+    }
+    return end != value && *end == '\0';
+}
+
+typedef struct {
+    int slots, arguments, variables; /* seen so far */
+} counts;
+
+/* What repeats: returns false when `key` is none of it. */
+static bool read_item(cs_order *order, const char *key, const char *value, counts *seen)
+{
+    if (strcmp(key, "slot") == 0 && seen->slots < order->rank_count)
+        order->slots[seen->slots++] = atoi(value);
+    else if (strcmp(key, "arg") == 0)
+        order->arguments[seen->arguments++] = strdup(value);
+    else if (strcmp(key, "env") == 0 && strchr(value, '='))
+        order->environment[seen->variables++] = strdup(value);
+    else
+        return false;
+    return true;
+}
+
+static bool read_pair(cs_order *order, const char *key, const char *value, counts *seen)
+{
+    for (int i = 0; i < FIELD_COUNT; i++)
+        if (strcmp(fields[i].name, key) == 0)
+            return read_field(order, i, value) && order->rank_count >= 0 && order->rank_count <= MOST_RANKS;
+    return read_item(order, key, value, seen);
+}
+
+/* Every string is at least one byte, so that many items can never be more than there are bytes. */
+static bool make_lists(cs_order *order, size_t length)
+{
+    size_t strings     = 1;
+    order->slots       = calloc(MOST_RANKS, sizeof *order->slots);
+    order->arguments   = calloc(length / 2 + strings, sizeof *order->arguments);
+    order->environment = calloc(length / 2 + strings, sizeof *order->environment);
+    return order->slots && order->arguments && order->environment;
+}
+
+int cs_order_decode(cs_order *order, const char *bytes, size_t length)
+{
+    counts seen = { 0 };
+    *order      = (cs_order){ 0 };
+    if (length == 0 || bytes[length - 1] != '\0')
+        return cs_codes_fail(CS_CODE_DISAGREE, "an order of %zu bytes does not end where it should", length);
+    if (!make_lists(order, length))
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for an order of %zu bytes", length);
+    for (const char *key = bytes, *end = bytes + length; key < end;) {
+        const char *value = key + strlen(key) + 1;
+        if (value >= end || !read_pair(order, key, value, &seen))
+            return cs_codes_fail(CS_CODE_DISAGREE, "an order says \"%.40s\", which this version of cspeed does not "
+                                 "understand; install the same version on every host", key);
+        key = value + strlen(value) + 1;
+    }
+    if (seen.slots != order->rank_count || seen.arguments == 0)
+        return cs_codes_fail(CS_CODE_DISAGREE, "an order names %d ranks with %d slots and %d arguments",
+                             order->rank_count, seen.slots, seen.arguments);
+    return 0;
+}
+
+static void free_list(char **list)
+{
+    for (char **item = list; list && *item; item++)
+        free(*item);
+    free(list);
+}
+
+void cs_order_free(cs_order *order)
+{
+    free(order->slots);
+    free_list(order->arguments);
+    free_list(order->environment);
+    *order = (cs_order){ 0 };
+}

@@ -1,0 +1,25 @@
+/* ranges.c - a set of ranks as people write it. */
+#include "plan/ranges.h"
+
+#include <stdio.h>
+
+enum { LONGEST = 32 }; /* of ",FROM-TO", and ",..." */
+
+void cs_ranges_print(const bool *set, int count, char text[CS_RANGES_BYTES])
+{
+    int used = 0;
+    text[0]  = '\0';
+    for (int from = 0, to; from < count; from = to + 1) {
+        to = from;
+        if (!set[from])
+            continue;
+        while (to + 1 < count && set[to + 1])
+            to++;
+        if (used > CS_RANGES_BYTES - LONGEST) {
+            snprintf(text + used, (size_t)(CS_RANGES_BYTES - used), ",...");
+            return;
+        }
+        used += snprintf(text + used, (size_t)(CS_RANGES_BYTES - used), from == to ? "%s%d" : "%s%d-%d",
+                         used ? "," : "", from, to);
+    }
+}

@@ -1,0 +1,65 @@
+/* world_sizes.c - the world sizes that the program's configuration allows. */
+#include "plan/world_sizes.h"
+
+#include "argument.h"
+#include "codes.h"
+#include "config/config.h"
+#include "config/resolve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *find_config(char **arguments)
+{
+    const char *value = NULL;
+    for (char **at = arguments + 1; *at && !value;) {
+        value = cs_argument_value(&at, "--config");
+        if (!value)
+            value = cs_argument_value(&at, "--deepspeed_config");
+        at += !value;
+    }
+    return value;
+}
+
+/* A section that is not enabled allows every size. */
+static cs_status read_sizes(cs_world_sizes *sizes, cs_config *config)
+{
+    cs_elasticity_plan plan = { 0 };
+    CS_TRY(cs_resolve_elasticity(config));
+    if (!config->settings.elasticity.enabled)
+        return CS_OK;
+    CS_TRY(cs_elasticity_solve(&plan, &config->settings.elasticity, 0));
+    sizes->list = calloc((size_t)plan.count + 1, sizeof *sizes->list);
+    for (int i = 0; sizes->list && i < plan.count; i++)
+        sizes->list[sizes->count++] = (int)plan.worlds[i];
+    cs_elasticity_free(&plan);
+    return sizes->list ? CS_OK : cs_fail(CS_NO_MEMORY, "no memory for the world sizes of an elastic job");
+}
+
+int cs_world_sizes_read(cs_world_sizes *sizes, char **arguments)
+{
+    cs_config  *config = NULL;
+    const char *file   = find_config(arguments);
+    *sizes             = (cs_world_sizes){ 0 };
+    if (!file)
+        return 0;
+    cs_status status = cs_config_open(&config, file);
+    if (status == CS_OK)
+        status = read_sizes(sizes, config);
+    cs_config_close(config);
+    return cs_exit_code(status);
+}
+
+void cs_world_sizes_free(cs_world_sizes *sizes)
+{
+    free(sizes->list);
+    *sizes = (cs_world_sizes){ 0 };
+}
+
+bool cs_world_sizes_allow(const cs_world_sizes *sizes, int world_size)
+{
+    for (int i = 0; i < sizes->count; i++)
+        if (sizes->list[i] == world_size)
+            return true;
+    return !sizes->list;
+}

@@ -1,0 +1,245 @@
+/* console.c - a queue before a terminal, a pipe or a file. */
+#include "show/console.h"
+
+#include "codes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    FIRST_BYTES   = 64 << 10,
+    ROOM_BYTES    = 1 << 20, /* of what waits: more is taken no faster than it leaves   */
+    QUEUE_BYTES   = 4 << 20, /* that a reader finds who comes back after it was given up */
+    NOTICE_BYTES  = 256,
+    SURE_BYTES    = 4096, /* what a pipe that polls writable takes without blocking */
+    STALL_SECONDS = 5,
+    STATE_SECONDS = 10 /* then another rank may show one in its place */
+};
+
+static bool wants_color(const cs_console *console, const char *color)
+{
+    const char *none = getenv("NO_COLOR");
+    if (color && strcmp(color, "auto") != 0)
+        return strcmp(color, "always") == 0;
+    return console->terminal && !(none && *none);
+}
+
+/* O_NONBLOCK belongs to the open file, which others (the shell) share: pipes and devices are opened anew. */
+int cs_console_open(cs_console *console, int fd, const char *color, int64_t now)
+{
+    struct stat file;
+    const char *kind = getenv("TERM");
+    char        path[32];
+    *console = (cs_console){ .fd = fd, .moved = now, .queue = malloc(FIRST_BYTES), .capacity = FIRST_BYTES };
+    if (!console->queue)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for output");
+    console->terminal = isatty(fd) && kind && strcmp(kind, "dumb") != 0;
+    console->colored  = wants_color(console, color);
+    if (fstat(fd, &file) < 0 || S_ISREG(file.st_mode))
+        return 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int own         = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    console->blocks = own < 0;
+    console->fd     = own < 0 ? fd : own;
+    return 0;
+}
+
+bool cs_console_has_room(const cs_console *console)
+{
+    return console->gone || console->stalled || console->to - console->from < ROOM_BYTES;
+}
+
+bool cs_console_waits(const cs_console *console)
+{
+    return !console->gone && (console->to > console->from || console->state_changed);
+}
+
+/* Makes room behind what waits; false when its reader is given up and has enough waiting, or memory is short. */
+static bool make_room(cs_console *console, size_t count)
+{
+    size_t waiting = console->to - console->from;
+    if (console->stalled && waiting + count > QUEUE_BYTES)
+        return false;
+    if (console->to + count <= console->capacity)
+        return true;
+    memmove(console->queue, console->queue + console->from, waiting);
+    console->from   = 0;
+    console->to     = waiting;
+    size_t capacity = console->capacity;
+    while (waiting + count > capacity / 2) /* so that bytes are not moved for each line */
+        capacity *= 2;
+    char *larger = capacity > console->capacity ? realloc(console->queue, capacity) : console->queue;
+    if (!larger)
+        return false;
+    console->queue    = larger;
+    console->capacity = capacity;
+    return true;
+}
+
+/* make_room has been asked. */
+static void push(cs_console *console, const char *bytes, size_t count)
+{
+    memcpy(console->queue + console->to, bytes, count);
+    console->to += count;
+}
+
+static void push_text(cs_console *console, const char *text)
+{
+    push(console, text, strlen(text));
+}
+
+static void say_dropped(cs_console *console)
+{
+    char notice[NOTICE_BYTES];
+    int  used = snprintf(notice, sizeof notice, "cspeed: %ld line%s dropped here while nothing was read",
+                         console->dropped, console->dropped == 1 ? "" : "s");
+    if (console->log_dir && *console->log_dir)
+        used += snprintf(notice + used, sizeof notice - (size_t)used, "; all are in %.150s", console->log_dir);
+    snprintf(notice + used, sizeof notice - (size_t)used, "\n");
+    push_text(console, notice);
+    console->dropped = 0;
+}
+
+/* Leaves the cursor where a new line of `owner` can begin; true when one of its lines is open there. */
+static bool make_way(cs_console *console, const void *owner)
+{
+    if (console->state_drawn) {
+        push_text(console, "\r\033[K");
+        console->state_drawn   = false;
+        console->state_changed = true;
+    }
+    if (console->state_owner == owner)
+        console->state_length = 0;
+    bool open = console->open_owner && console->open_owner == owner;
+    if (console->open_owner && !open)
+        push_text(console, "\\\n");
+    console->open_owner = NULL;
+    return open;
+}
+
+void cs_console_print(cs_console *console, const void *owner, const char *prefix, const char *text, size_t length,
+                      cs_console_end end)
+{
+    if (console->gone)
+        return;
+    if (!make_room(console, length + strlen(prefix) + 2 * NOTICE_BYTES)) {
+        console->dropped += end == CS_CONSOLE_WHOLE;
+        return;
+    }
+    bool open = make_way(console, owner);
+    if (console->dropped)
+        say_dropped(console);
+    if (!open)
+        push_text(console, prefix);
+    push(console, text, length);
+    push_text(console, end == CS_CONSOLE_WHOLE ? "\n" : end == CS_CONSOLE_BROKEN ? "\\\n" : "");
+    console->open_owner = end == CS_CONSOLE_OPEN ? owner : NULL;
+}
+
+void cs_console_redraw(cs_console *console, const void *owner, int rank, const char *prefix, const char *text,
+                       size_t length, int64_t now)
+{
+    if (console->state_length && rank > console->state_rank &&
+        now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
+        return;
+    console->state_rank    = rank;
+    console->state_shown   = now;
+    int written            = snprintf(console->state, sizeof console->state, "%s%.*s", prefix, (int)length, text);
+    console->state_length  = (size_t)written < sizeof console->state ? (size_t)written : sizeof console->state - 1;
+    console->state_owner   = owner;
+    console->state_changed = true;
+}
+
+void cs_console_forget(cs_console *console, const void *owner)
+{
+    if (console->state_owner != owner || !console->state_length)
+        return;
+    console->state_length  = 0;
+    console->state_changed = true;
+}
+
+/* How many bytes of the state fit in the row. With escape sequences in it the program has seen to that. */
+static size_t state_fitting(const cs_console *console)
+{
+    struct winsize size;
+    if (ioctl(console->fd, TIOCGWINSZ, &size) < 0 || size.ws_col < 2 ||
+        memchr(console->state, '\033', console->state_length))
+        return console->state_length;
+    size_t characters = 0;
+    for (size_t i = 0; i < console->state_length; i++) {
+        characters += (console->state[i] & 0xc0) != 0x80; /* the first byte of one, in UTF-8 */
+        if (characters == size.ws_col)
+            return i;
+    }
+    return console->state_length;
+}
+
+static void draw_state(cs_console *console)
+{
+    if (console->state_length || console->state_drawn) {
+        push_text(console, "\r");
+        push(console, console->state, state_fitting(console));
+        push_text(console, "\033[K");
+    }
+    console->state_drawn   = console->state_length > 0;
+    console->state_changed = false;
+}
+
+/* Bytes taken, 0 when it takes none now. */
+static size_t write_some(cs_console *console)
+{
+    size_t count = console->to - console->from;
+    if (console->blocks) {
+        struct pollfd ready = { .fd = console->fd, .events = POLLOUT };
+        if (poll(&ready, 1, 0) != 1)
+            return 0;
+        count = count < SURE_BYTES ? count : SURE_BYTES;
+    }
+    ssize_t taken = write(console->fd, console->queue + console->from, count);
+    if (taken >= 0)
+        return (size_t)taken;
+    console->gone = errno != EAGAIN && errno != EINTR;
+    return 0;
+}
+
+void cs_console_flush(cs_console *console, int64_t now)
+{
+    if (console->state_changed && console->to == console->from &&
+        make_room(console, sizeof console->state + NOTICE_BYTES))
+        draw_state(console);
+    for (size_t taken; !console->gone && console->to > console->from && (taken = write_some(console)) > 0;) {
+        console->from += taken;
+        console->moved = now;
+    }
+    if (console->to == console->from) {
+        console->from = console->to = 0;
+        console->moved              = now;
+    }
+    console->stalled = now - console->moved > STALL_SECONDS * INT64_C(1000000000);
+}
+
+void cs_console_settle(cs_console *console)
+{
+    if (console->gone || !make_room(console, NOTICE_BYTES + 1))
+        return;
+    if (console->state_drawn || console->open_owner)
+        push_text(console, "\n");
+    if (console->dropped)
+        say_dropped(console);
+    console->state_drawn = console->state_changed = false;
+    console->state_length                         = 0;
+    console->open_owner                           = NULL;
+}
+
+void cs_console_close(cs_console *console)
+{
+    free(console->queue);
+    console->queue = NULL;
+}

@@ -1,0 +1,293 @@
+/* output.c - what ranks print, from bytes to consoles. */
+#include "show/output.h"
+
+#include "codes.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- which ranks are shown: --console ---- */
+
+/* Whether a list like "0,4-7" names the rank; -1 when it is no such list. */
+static int list_has(const char *list, long rank)
+{
+    int found = 0;
+    for (char *end; *list; list = *end ? end + 1 : end) {
+        long from = strtol(list, &end, 10), to = from;
+        if (end == list || *list < '0' || *list > '9')
+            return -1;
+        if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+            to = strtol(end + 1, &end, 10);
+        if ((*end && (*end != ',' || !end[1])) || to < from)
+            return -1;
+        found |= rank >= from && rank <= to;
+    }
+    return found;
+}
+
+static bool is_word(const char *text, const char *a, const char *b)
+{
+    return !text || strcmp(text, a) == 0 || strcmp(text, b) == 0;
+}
+
+static bool shows(const cs_options *options, int rank)
+{
+    const char *which = options->console;
+    if (is_word(which, "all", "dedup"))
+        return true;
+    return strcmp(which, "first") == 0 ? rank == 0 : strcmp(which, "none") != 0 && list_has(which, rank) > 0;
+}
+
+static int check_console(const cs_plan *plan)
+{
+    const char *which = plan->options->console;
+    int         shown = 0;
+    if (is_word(which, "all", "dedup") || is_word(which, "first", "none"))
+        return 0;
+    for (int rank = 0; rank < plan->rank_count; rank++)
+        shown += shows(plan->options, rank);
+    if (!*which || list_has(which, 0) < 0)
+        return cs_codes_fail(CS_CODE_USAGE, "--console: all, dedup, first, none, or ranks like 0,4-7; not \"%s\"",
+                             which);
+    return shown ? 0
+                 : cs_codes_fail(CS_CODE_USAGE, "--console %s: there is none of these ranks, they are 0 to %d", which,
+                                 plan->rank_count - 1);
+}
+
+static bool collapses(const cs_output *output, const cs_console *console)
+{
+    const cs_options *options = output->plan->options;
+    if (options->log_json)
+        return false;
+    return options->console ? strcmp(options->console, "dedup") == 0 : console->terminal;
+}
+
+/* ---- opening ---- */
+
+static int open_consoles(cs_output *output, int64_t now)
+{
+    struct stat files[2];
+    bool        same = fstat(1, &files[0]) == 0 && fstat(2, &files[1]) == 0 && files[0].st_dev == files[1].st_dev &&
+                files[0].st_ino == files[1].st_ino;
+    for (int i = 0; i < (same ? 1 : 2); i++) {
+        int code = cs_console_open(&output->consoles[i], i + 1, output->plan->options->color, now);
+        if (code)
+            return code;
+        output->console_count++;
+    }
+    output->console_of[0] = &output->consoles[0];
+    output->console_of[1] = &output->consoles[same ? 0 : 1];
+    output->collapses     = calloc((size_t)output->console_count, sizeof *output->collapses);
+    return output->collapses ? 0 : cs_codes_fail(CS_CODE_SYSTEM, "no memory for output");
+}
+
+static void name_speaker(cs_speaker *speaker, const cs_plan *plan, int node, int rank)
+{
+    const cs_plan_node *place = &plan->nodes[node];
+    *speaker                  = (cs_speaker){ .host = place->host->name, .rank = rank, .node = node };
+    snprintf(speaker->rank_word, sizeof speaker->rank_word, "%d", rank);
+    snprintf(speaker->local_word, sizeof speaker->local_word, "%d", rank - place->first_rank);
+    snprintf(speaker->node_word, sizeof speaker->node_word, "%d", node);
+}
+
+static int open_streams(cs_output *output)
+{
+    const cs_plan *plan = output->plan;
+    output->speakers    = calloc((size_t)plan->rank_count + 1, sizeof *output->speakers);
+    output->streams     = calloc((size_t)plan->rank_count * 2 + 1, sizeof *output->streams);
+    if (!output->speakers || !output->streams)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the output of %d ranks", plan->rank_count);
+    output->stream_count = 2 * plan->rank_count;
+    for (int i = 0; i < output->console_count; i++) {
+        cs_console *console = &output->consoles[i];
+        cs_collapse_open(&output->collapses[i], console, i, &output->style,
+                         collapses(output, console) ? plan->rank_count : 1);
+    }
+    for (int node = 0; node < plan->node_count; node++)
+        for (int i = 0; i < plan->nodes[node].host->slot_count; i++)
+            name_speaker(&output->speakers[plan->nodes[node].first_rank + i], plan, node,
+                         plan->nodes[node].first_rank + i);
+    for (int i = 0; i < output->stream_count; i++) {
+        ptrdiff_t console = output->console_of[i % 2] - output->consoles;
+        cs_stream_open(&output->streams[i], shows(plan->options, i / 2) ? &output->collapses[console] : NULL,
+                       &output->speakers[i / 2], i % 2);
+    }
+    return 0;
+}
+
+static void close_streams(cs_output *output)
+{
+    for (int i = 0; i < output->stream_count; i++)
+        cs_stream_close(&output->streams[i]);
+    free(output->streams);
+    free(output->speakers);
+    output->streams      = NULL;
+    output->speakers     = NULL;
+    output->stream_count = 0;
+}
+
+int cs_output_open(cs_output *output, const cs_plan *plan, int64_t now)
+{
+    *output  = (cs_output){ .plan = plan };
+    int code = cs_label_choose(&output->style, plan);
+    if (code == 0)
+        code = check_console(plan);
+    if (code == 0)
+        code = open_consoles(output, now);
+    return code ? code : open_streams(output);
+}
+
+int cs_output_rank(cs_output *output)
+{
+    cs_output_finish(output);
+    close_streams(output);
+    output->style.several_hosts = output->plan->node_count > 1;
+    return open_streams(output);
+}
+
+void cs_output_close(cs_output *output)
+{
+    for (int i = 0; output->collapses && i < output->console_count; i++)
+        cs_collapse_close(&output->collapses[i]);
+    close_streams(output);
+    for (int i = 0; i < output->console_count; i++)
+        cs_console_close(&output->consoles[i]);
+    free(output->collapses);
+    output->collapses     = NULL;
+    output->console_count = 0;
+}
+
+/* ---- lines ---- */
+
+void cs_output_feed(cs_output *output, int rank, int which, const char *bytes, size_t count, int64_t now)
+{
+    cs_stream_feed(&output->streams[2 * rank + which], bytes, count, now);
+}
+
+bool cs_output_has_room(const cs_output *output)
+{
+    bool room = true;
+    for (int i = 0; i < output->console_count; i++)
+        room &= cs_console_has_room(&output->consoles[i]);
+    return room;
+}
+
+/* The words that say a job has failed. */
+static bool is_alarm(const char *line, size_t length)
+{
+    return (strncmp(line, "cspeed: job ", 12) == 0 && memmem(line, length, " failed: ", 9)) ||
+           (strncmp(line, "====", 4) == 0 && memmem(line, length, " FAILED (", 9));
+}
+
+static void say_line(cs_output *output, const char *line, size_t length)
+{
+    cs_console *console = output->console_of[1];
+    size_t      bytes;
+    char       *object = output->style.json ? cs_label_json(NULL, line, length, false, &bytes) : NULL;
+    if (object) {
+        cs_console_print(console, output, "", object, bytes, CS_CONSOLE_WHOLE);
+    } else if (console->colored && is_alarm(line, length)) {
+        cs_console_print(console, output, "\033[31m", line, length, CS_CONSOLE_OPEN);
+        cs_console_print(console, output, "", "\033[0m", 4, CS_CONSOLE_WHOLE);
+    } else {
+        cs_console_print(console, output, "", line, length, CS_CONSOLE_WHOLE);
+    }
+    free(object);
+}
+
+void cs_output_say(cs_output *output, const char *format, ...)
+{
+    char   *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    for (int i = 0; length >= 0 && i < output->console_count; i++)
+        cs_collapse_tick(&output->collapses[i], INT64_MAX);
+    for (char *end, *line = text; length >= 0 && line; line = *end && end[1] ? end + 1 : NULL) {
+        end = line + strcspn(line, "\n");
+        say_line(output, line, (size_t)(end - line));
+    }
+    free(length < 0 ? NULL : text);
+}
+
+int cs_output_poll(const cs_output *output, struct pollfd *polled)
+{
+    int count = 0;
+    for (int i = 0; i < output->console_count; i++)
+        if (cs_console_waits(&output->consoles[i]))
+            polled[count++] = (struct pollfd){ .fd = output->consoles[i].fd, .events = POLLOUT };
+    return count;
+}
+
+void cs_output_serve(cs_output *output, int64_t now)
+{
+    for (int i = 0; i < output->stream_count; i++)
+        cs_stream_tick(&output->streams[i], now);
+    for (int i = 0; i < output->console_count; i++) {
+        output->consoles[i].log_dir = output->log_dir;
+        cs_collapse_tick(&output->collapses[i], now);
+        cs_console_flush(&output->consoles[i], now);
+    }
+}
+
+int64_t cs_output_due(const cs_output *output)
+{
+    int64_t due = INT64_MAX;
+    for (int i = 0; i < output->stream_count + output->console_count; i++) {
+        int64_t next = i < output->stream_count ? cs_stream_due(&output->streams[i])
+                                                : cs_collapse_due(&output->collapses[i - output->stream_count]);
+        due          = next < due ? next : due;
+    }
+    return due;
+}
+
+bool cs_output_waits(const cs_output *output)
+{
+    bool waits = false;
+    for (int i = 0; i < output->console_count; i++)
+        waits |= cs_console_waits(&output->consoles[i]);
+    return waits;
+}
+
+void cs_output_drain(cs_output *output, int signal_fd)
+{
+    bool asked = false;
+    while (!asked && cs_output_waits(output)) {
+        struct pollfd polled[4] = { { .fd = signal_fd, .events = POLLIN } };
+        int           count     = 1 + cs_output_poll(output, polled + 1);
+        poll(polled, (nfds_t)count, 1000);
+        cs_output_serve(output, cs_clock_now());
+        struct signalfd_siginfo news;
+        while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
+            asked |= news.ssi_signo != SIGCHLD;
+    }
+}
+
+void cs_output_finish(cs_output *output)
+{
+    for (int i = 0; i < output->stream_count; i++)
+        cs_stream_end(&output->streams[i], 0);
+    for (int i = 0; i < output->console_count; i++) {
+        cs_collapse_tick(&output->collapses[i], INT64_MAX);
+        cs_console_settle(&output->consoles[i]);
+    }
+}
+
+int cs_output_columns(void)
+{
+    struct winsize size;
+    const char    *kind = getenv("TERM");
+    if (!isatty(STDOUT_FILENO) || !kind || strcmp(kind, "dumb") == 0)
+        return 0;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}

@@ -1,0 +1,212 @@
+/* link.c - framed messages over a socket or a pair of pipes. */
+#include "wire/link.h"
+
+#include "base/must.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
+
+static void open_queue(cs_link_queue *queue)
+{
+    *queue = (cs_link_queue){ 0 };
+}
+
+/* Room for `count` bytes behind those that wait. */
+static char *make_room(cs_link_queue *queue, size_t count)
+{
+    if (queue->from && queue->to + count > queue->room) {
+        memmove(queue->data, queue->data + queue->from, queue->to - queue->from);
+        queue->to -= queue->from;
+        queue->from = 0;
+    }
+    if (queue->to + count > queue->room) {
+        queue->room = 2 * (queue->to + count);
+        queue->data = realloc(queue->data, queue->room);
+        if (!queue->data)
+            cs_fatal(CS_NO_MEMORY, "no memory for %zu bytes of messages", queue->room);
+    }
+    return queue->data + queue->to;
+}
+
+static void append(cs_link_queue *queue, const void *bytes, size_t count)
+{
+    if (count)
+        memcpy(make_room(queue, count), bytes, count);
+    queue->to += count;
+}
+
+void cs_link_open(cs_link *link, int in_fd, int out_fd, const unsigned char *key, bool calls)
+{
+    *link = (cs_link){ .in_fd = in_fd, .out_fd = out_fd };
+    open_queue(&link->in);
+    open_queue(&link->out);
+    fcntl(in_fd, F_SETFL, fcntl(in_fd, F_GETFL) | O_NONBLOCK);
+    fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
+    if (!key)
+        return;
+    /* a key of its own for each direction, so that no frame can be sent back to who made it */
+    unsigned char ways[2][CS_MAC_BYTES];
+    cs_mac_once(ways[0], key, &(struct iovec){ .iov_base = "to the front", .iov_len = 12 }, 1);
+    cs_mac_once(ways[1], key, &(struct iovec){ .iov_base = "to the agent", .iov_len = 12 }, 1);
+    link->sent_mac     = cs_mac_open(ways[!calls]);
+    link->received_mac = cs_mac_open(ways[calls]);
+    cs_mac_forget(ways, sizeof ways);
+}
+
+void cs_link_close(cs_link *link)
+{
+    if (!cs_link_is_open(link))
+        return;
+    close(link->in_fd);
+    if (link->out_fd != link->in_fd)
+        close(link->out_fd);
+    cs_mac_close(link->sent_mac);
+    cs_mac_close(link->received_mac);
+    free(link->in.data);
+    free(link->out.data);
+    *link = (cs_link){ .in_fd = -1, .out_fd = -1, .broken = true };
+}
+
+bool cs_link_is_open(const cs_link *link)
+{
+    return link->in_fd > 0 || link->out_fd > 0;
+}
+
+static void break_link(cs_link *link, const char *why)
+{
+    link->broken = true;
+    snprintf(link->why, sizeof link->why, "%s", why);
+}
+
+static void seal(cs_mac *mac, uint64_t sequence, const char *head, const void *bytes, size_t length, unsigned char *tag)
+{
+    unsigned char number[8];
+    for (int i = 0; i < 8; i++)
+        number[i] = (unsigned char)(sequence >> (56 - 8 * i));
+    struct iovec parts[] = { { number, sizeof number }, { (void *)(uintptr_t)head, HEAD_BYTES },
+                             { (void *)(uintptr_t)bytes, length } };
+    cs_mac_sum(mac, tag, parts, 3);
+}
+
+void cs_link_send(cs_link *link, cs_link_kind kind, uint32_t rank, const void *bytes, size_t length)
+{
+    char     head[HEAD_BYTES];
+    uint32_t numbers[] = { htonl((uint32_t)length), htonl(rank) };
+    if (link->broken || !cs_link_is_open(link))
+        return;
+    CS_ASSERT(length <= MOST_BYTES);
+    memcpy(head, &numbers[0], 4);
+    head[4] = (char)kind;
+    memcpy(head + 5, &numbers[1], 4);
+    append(&link->out, head, sizeof head);
+    append(&link->out, bytes, length);
+    if (link->sent_mac) {
+        unsigned char tag[CS_MAC_BYTES];
+        seal(link->sent_mac, link->sent++, head, bytes, length, tag);
+        append(&link->out, tag, sizeof tag);
+    }
+}
+
+void cs_link_say(cs_link *link, cs_link_kind kind, uint32_t rank, const char *format, ...)
+{
+    char    text[8192];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cs_link_send(link, kind, rank, text, length < (int)sizeof text ? (size_t)length : sizeof text - 1);
+}
+
+bool cs_link_waits(const cs_link *link)
+{
+    return !link->broken && link->out.to > link->out.from;
+}
+
+/* The other end has gone; why may be among its last words. */
+static void end_writing(cs_link *link, int reason)
+{
+    cs_link_fill(link, link->heard);
+    if (!link->broken)
+        break_link(link, strerror(reason));
+}
+
+void cs_link_flush(cs_link *link)
+{
+    while (cs_link_waits(link)) {
+        ssize_t count = write(link->out_fd, link->out.data + link->out.from, link->out.to - link->out.from);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno != EAGAIN)
+            end_writing(link, errno);
+        if (count < 0)
+            return;
+        link->out.from += (size_t)count;
+    }
+    link->out.from = link->out.to = 0;
+}
+
+void cs_link_fill(cs_link *link, int64_t now)
+{
+    enum { MOST_AT_ONCE = 16 };
+    for (int i = 0; i < MOST_AT_ONCE && !link->broken && cs_link_is_open(link); i++) {
+        ssize_t count = read(link->in_fd, make_room(&link->in, READ_BYTES), READ_BYTES);
+        if (count < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (count <= 0) {
+            break_link(link, count ? strerror(errno) : "the other end has closed it");
+            return;
+        }
+        link->in.to += (size_t)count;
+        link->heard = now;
+        if (count < READ_BYTES)
+            return;
+    }
+}
+
+/* Moves the bytes into the last of their head, which is done with, so that a zero byte fits behind them. */
+static void terminate(cs_message *message, char *bytes)
+{
+    char *moved = bytes - 1;
+    memmove(moved, bytes, message->length);
+    moved[message->length] = '\0';
+    message->bytes         = moved;
+}
+
+bool cs_link_next(cs_link *link, cs_message *message)
+{
+    uint32_t      numbers[2];
+    size_t        there = link->in.to - link->in.from, tag_bytes = link->received_mac ? CS_MAC_BYTES : 0;
+    char         *head = link->in.data + link->in.from;
+    unsigned char tag[CS_MAC_BYTES];
+    if (there < HEAD_BYTES)
+        return false;
+    memcpy(&numbers[0], head, 4);
+    memcpy(&numbers[1], head + 5, 4);
+    *message = (cs_message){ .kind = (unsigned char)head[4], .rank = ntohl(numbers[1]), .bytes = head + HEAD_BYTES,
+                             .length = ntohl(numbers[0]) };
+    if (message->length > MOST_BYTES) {
+        link->in.from = link->in.to;
+        break_link(link, "what came is no message of cspeed");
+        return false;
+    }
+    if (there < HEAD_BYTES + message->length + tag_bytes)
+        return false;
+    link->in.from += HEAD_BYTES + message->length + tag_bytes;
+    if (tag_bytes)
+        seal(link->received_mac, link->received++, head, message->bytes, message->length, tag);
+    if (tag_bytes && !cs_mac_equal(tag, message->bytes + message->length, CS_MAC_BYTES)) {
+        link->in.from = link->in.to;
+        break_link(link, "a message was changed or repeated on the way");
+        return false;
+    }
+    terminate(message, head + HEAD_BYTES);
+    return true;
+}

@@ -1,0 +1,314 @@
+/* lobby.c - the front's side of joining: a port, and those who have called but not yet proved who they are. */
+#include "wire/lobby.h"
+
+#include "codes.h"
+#include "wire/owner.h"
+#include "wire/secret.h"
+
+#include "base/join.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_CALLS = 128, MOST_NEWS = 32, MOST_REFUSED = 64, NEWS_BYTES = 512, DEFAULT_PORT = 29500 };
+
+typedef struct {
+    int     fd;
+    cs_join join;
+    char    address[INET6_ADDRSTRLEN];
+} caller;
+
+struct cs_lobby {
+    int           fd, port;
+    bool          keyed;
+    unsigned char key[CS_MAC_BYTES];
+    char          job[CS_JOIN_JOB + 1];
+    caller        calls[MOST_CALLS]; /* in the order they came */
+    int           call_count;
+    char          refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses that have been told of */
+    int           refused_count;
+    char          news[MOST_NEWS][NEWS_BYTES];
+    int           news_count, news_told;
+};
+
+/* ---- where to listen --------------------------------------------------------------------------- */
+
+typedef union {
+    struct sockaddr     any;
+    struct sockaddr_in  four;
+    struct sockaddr_in6 six;
+} address;
+
+static void set_port(address *a, int port)
+{
+    if (a->any.sa_family == AF_INET6)
+        a->six.sin6_port = htons((uint16_t)port);
+    else
+        a->four.sin_port = htons((uint16_t)port);
+}
+
+static int find_interface(const char *name, address *a)
+{
+    struct ifaddrs *all   = NULL;
+    bool            found = false;
+    if (getifaddrs(&all) < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "the interfaces of this machine cannot be read: %s", strerror(errno));
+    for (const struct ifaddrs *i = all; i && !(found && a->any.sa_family == AF_INET); i = i->ifa_next) {
+        int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
+        if (strcmp(i->ifa_name, name) != 0 || (family != AF_INET && family != AF_INET6))
+            continue;
+        memcpy(a, i->ifa_addr, family == AF_INET ? sizeof a->four : sizeof a->six);
+        found = true;
+    }
+    freeifaddrs(all);
+    if (!found)
+        return cs_codes_fail(CS_CODE_USAGE, "--master_if %s: this machine has no such interface with an address", name);
+    return 0;
+}
+
+/* A numeric address is taken at its word. A name may mean another address on every machine, so it means all of ours. */
+static void read_address(const char *text, address *a)
+{
+    *a = (address){ .four = { .sin_family = AF_INET } };
+    if (strcmp(text, "localhost") == 0)
+        a->four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else if (inet_pton(AF_INET6, text, &a->six.sin6_addr) == 1)
+        a->six.sin6_family = AF_INET6;
+    else if (inet_pton(AF_INET, text, &a->four.sin_addr) != 1)
+        *a = (address){ .six = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT } };
+}
+
+static bool is_any(const address *a)
+{
+    return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->six.sin6_addr);
+}
+
+/* 0, or an errno value. */
+static int listen_at(cs_lobby *lobby, const address *a)
+{
+    int       on = 1, off = 0;
+    address   bound;
+    socklen_t length = sizeof bound;
+    lobby->fd        = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (lobby->fd < 0)
+        return errno;
+    setsockopt(lobby->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (is_any(a))
+        setsockopt(lobby->fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(lobby->fd, &a->any, a->any.sa_family == AF_INET6 ? sizeof a->six : sizeof a->four) < 0 ||
+        listen(lobby->fd, SOMAXCONN) < 0 || getsockname(lobby->fd, &bound.any, &length) < 0) {
+        int reason = errno;
+        close(lobby->fd);
+        lobby->fd = -1;
+        return reason;
+    }
+    lobby->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
+    return 0;
+}
+
+static int explain(const cs_plan *plan, int port, int reason)
+{
+    char owner[128] = "";
+    if (reason == EADDRINUSE)
+        cs_owner_of_port(port, owner, sizeof owner);
+    if (*owner)
+        return cs_codes_fail(CS_CODE_SLOTS,
+                             "--master_port %d: %s listens there; another job of this machine needs another "
+                             "--master_port, the same on all its nodes",
+                             port, owner);
+    return cs_codes_fail(reason == EADDRINUSE ? CS_CODE_SLOTS : CS_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
+                         *plan->master_addr ? plan->master_addr : "any address", port, strerror(reason));
+}
+
+static int listen_for(cs_lobby *lobby, const cs_plan *plan)
+{
+    address a;
+    int     port = plan->master_port > 0 ? plan->master_port : plan->no_ssh ? DEFAULT_PORT : 0, code = 0;
+    read_address(plan->master_addr, &a);
+    if (plan->options->master_if)
+        code = find_interface(plan->options->master_if, &a);
+    if (code)
+        return code;
+    if (plan->options->insecure_join)
+        setenv("CSPEED_INSECURE_JOIN", "1", 1);
+    if (cs_join_allow(&a.any, lobby->keyed) != CS_OK)
+        return cs_codes_fail(CS_CODE_USAGE,
+                             "nodes on other hosts must prove that they are of the job: put the same random "
+                             "text into CSPEED_SECRET (or a file for --secret_file, mode 0600) on every node; "
+                             "--insecure_join does without");
+    set_port(&a, port);
+    int reason = listen_at(lobby, &a);
+    if (reason == EAFNOSUPPORT && is_any(&a)) { /* a kernel without IPv6 */
+        a      = (address){ .four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) } };
+        reason = listen_at(lobby, &a);
+    }
+    return reason ? explain(plan, port, reason) : 0;
+}
+
+const char *cs_lobby_job(const cs_plan *plan)
+{
+    if (!plan->no_ssh)
+        return plan->id;
+    return plan->options->job_id ? plan->options->job_id : "none";
+}
+
+static int build(cs_lobby *lobby, const cs_plan *plan)
+{
+    lobby->fd = -1;
+    if (strlen(cs_lobby_job(plan)) > CS_JOIN_JOB)
+        return cs_codes_fail(CS_CODE_USAGE, "--job_id: at most %d bytes", CS_JOIN_JOB);
+    snprintf(lobby->job, sizeof lobby->job, "%s", cs_lobby_job(plan));
+    int code = cs_secret_key(lobby->key, &lobby->keyed);
+    return code ? code : listen_for(lobby, plan);
+}
+
+int cs_lobby_open(cs_lobby **lobby, const cs_plan *plan)
+{
+    *lobby = calloc(1, sizeof **lobby);
+    if (!*lobby)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for those who join");
+    int code = build(*lobby, plan);
+    if (code) {
+        cs_lobby_close(*lobby);
+        *lobby = NULL;
+    }
+    return code;
+}
+
+void cs_lobby_close(cs_lobby *lobby)
+{
+    if (!lobby)
+        return;
+    for (int i = 0; i < lobby->call_count; i++)
+        close(lobby->calls[i].fd);
+    if (lobby->fd >= 0)
+        close(lobby->fd);
+    cs_mac_forget(lobby->key, sizeof lobby->key);
+    free(lobby);
+}
+
+int cs_lobby_port(const cs_lobby *lobby)
+{
+    return lobby->port;
+}
+
+/* ---- who calls --------------------------------------------------------------------------------- */
+
+static void forget_call(cs_lobby *lobby, int index)
+{
+    lobby->call_count--;
+    memmove(&lobby->calls[index], &lobby->calls[index + 1], (size_t)(lobby->call_count - index) * sizeof *lobby->calls);
+}
+
+/* Once an address; the oldest of them is forgotten first. */
+static void refuse(cs_lobby *lobby, const caller *call, const char *why)
+{
+    int known = lobby->refused_count < MOST_REFUSED ? lobby->refused_count : MOST_REFUSED;
+    for (int i = 0; i < known; i++)
+        if (strcmp(lobby->refused[i], call->address) == 0)
+            return;
+    char address_text[INET6_ADDRSTRLEN];
+    memcpy(address_text, call->address, sizeof address_text);
+    memcpy(lobby->refused[lobby->refused_count++ % MOST_REFUSED], address_text, sizeof address_text);
+    if (lobby->news_count - lobby->news_told < MOST_NEWS)
+        snprintf(lobby->news[lobby->news_count++ % MOST_NEWS], NEWS_BYTES,
+                 "refused a caller from %s: %s (told once an address)", address_text, why);
+}
+
+const char *cs_lobby_news(cs_lobby *lobby)
+{
+    return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
+}
+
+static void name_address(const address *a, char text[INET6_ADDRSTRLEN])
+{
+    const bool  six   = a->any.sa_family == AF_INET6;
+    const void *bytes = six ? (const void *)&a->six.sin6_addr : (const void *)&a->four.sin_addr;
+    if (six && IN6_IS_ADDR_V4MAPPED(&a->six.sin6_addr))
+        inet_ntop(AF_INET, &a->six.sin6_addr.s6_addr[12], text, INET6_ADDRSTRLEN);
+    else
+        inet_ntop(a->any.sa_family, bytes, text, INET6_ADDRSTRLEN);
+}
+
+/* When all places are taken the one that has waited longest goes: a node needs no time to prove itself. */
+static void accept_calls(cs_lobby *lobby)
+{
+    for (;;) {
+        address   from   = { 0 };
+        socklen_t length = sizeof from;
+        int       on = 1, fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        if (lobby->call_count == MOST_CALLS) {
+            refuse(lobby, &lobby->calls[0], "it had not joined when too many others called");
+            close(lobby->calls[0].fd);
+            forget_call(lobby, 0);
+        }
+        caller *call = &lobby->calls[lobby->call_count++];
+        call->fd     = fd;
+        name_address(&from, call->address);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, 0, "front", 5);
+    }
+}
+
+/* NODE_RANK NUL HOST NUL DIGEST NUL; the join left a zero byte behind. */
+static bool read_identity(const cs_join *join, cs_guest_node *guest)
+{
+    const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
+    if (host >= end || host + strlen(host) + 1 >= end)
+        return false;
+    guest->node_rank = atoi(text);
+    snprintf(guest->host, sizeof guest->host, "%s", host);
+    guest->digest = strtoull(host + strlen(host) + 1, NULL, 16);
+    return true;
+}
+
+static bool admit(const cs_lobby *lobby, const caller *call, cs_guest_node *guest)
+{
+    *guest = (cs_guest_node){ .fd = call->fd, .sealed = lobby->keyed };
+    memcpy(guest->key, call->join.session, sizeof guest->key);
+    return read_identity(&call->join, guest);
+}
+
+bool cs_lobby_serve(cs_lobby *lobby, int64_t now, cs_guest_node *guest)
+{
+    (void)now; /* the handshakes have a clock of their own */
+    accept_calls(lobby);
+    for (int i = 0; i < lobby->call_count;) {
+        caller       *call  = &lobby->calls[i];
+        cs_join_state state = cs_join_advance(&call->join, call->fd);
+        if (state == CS_JOIN_WAITS) {
+            i++;
+            continue;
+        }
+        bool joined = state == CS_JOIN_DONE && admit(lobby, call, guest);
+        if (!joined) {
+            refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
+            close(call->fd);
+        }
+        forget_call(lobby, i);
+        if (joined)
+            return true;
+    }
+    return false;
+}
+
+int cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most)
+{
+    int count = 0;
+    if (most > 0)
+        polled[count++] = (struct pollfd){ .fd = lobby->fd, .events = POLLIN };
+    for (int i = 0; i < lobby->call_count && count < most; i++)
+        polled[count++] = (struct pollfd){ .fd = lobby->calls[i].fd, .events = cs_join_events(&lobby->calls[i].join) };
+    return count;
+}

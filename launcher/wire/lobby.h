@@ -1,0 +1,56 @@
+/* lobby.h - how agents that were not started by the front come to it: --no_ssh, mpirun, srun.
+ *
+ * The front listens on the master address and port; a node calls and proves that it knows the job's secret
+ * (base/join.h), and from then on its link is sealed. Strangers are refused, told of once each (cs_lobby_news), and
+ * hold up nobody. The port stays open as long as the lobby, so that a node may come again. */
+#ifndef CS_LAUNCHER_LOBBY_H
+#define CS_LAUNCHER_LOBBY_H
+
+#include "plan/hostplan.h"
+
+#include <poll.h>
+#include <stdint.h>
+
+typedef struct cs_lobby cs_lobby;
+
+typedef struct {
+    int                fd;
+    unsigned char      key[32]; /* of the sealed link */
+    bool               sealed;
+    int                node_rank; /* -1: it does not mind */
+    char               host[256];
+    unsigned long long digest; /* of its plan: nodes must agree */
+} cs_guest_node;
+
+/* Listens. 0, CS_CODE_SLOTS (the port is taken, by whom), CS_CODE_USAGE (no secret and not a loopback address). */
+int  cs_lobby_open(cs_lobby **lobby, const cs_plan *plan);
+void cs_lobby_close(cs_lobby *lobby); /* accepts NULL */
+int  cs_lobby_port(const cs_lobby *lobby);
+
+int  cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most); /* how many entries it wants watched */
+bool cs_lobby_serve(cs_lobby *lobby, int64_t now, cs_guest_node *guest);    /* true: one has joined; call again  */
+
+/* The next line for the user about who was refused, or NULL; until the next call on the lobby. */
+const char *cs_lobby_news(cs_lobby *lobby);
+
+/* ---- lobby_call.c: of a node ---- */
+
+/* Calls plan->master_addr:master_port until the front answers or --rdzv_timeout is over; says every 10 s whom it waits
+ * for. Reads the options, id, node_rank and nodes of the plan, no more. 0, or CS_CODE_PEER, CS_CODE_DISAGREE, 128 + N
+ * for a signal N that is pending. `guest->fd` is the link to the front. */
+int cs_lobby_call(const cs_plan *plan, cs_guest_node *guest);
+
+/* The same for an agent that has no plan, only what it is told: for mpirun and srun. */
+typedef struct {
+    const char        *address, *job, *host;
+    int                port, node_rank;
+    unsigned long long digest;
+    double             patience; /* seconds */
+} cs_lobby_guest;
+
+int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest);
+
+/* The job's name in the challenge: --job_id, or "none" where every node makes up an id of its own. */
+const char *cs_lobby_job(const cs_plan *plan);
+
+#endif

@@ -1,0 +1,204 @@
+/* lobby_call.c - a node's side of joining: it calls the front until that answers. */
+#include "codes.h"
+#include "wire/lobby.h"
+#include "wire/secret.h"
+
+#include "base/clock.h"
+#include "base/join.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { REMIND_SECONDS = 10, CONNECT_SECONDS = 5, PAUSE_MILLISECONDS = 100 };
+
+typedef struct {
+    const cs_lobby_guest *who;
+    bool                  keyed;
+    unsigned char         key[CS_MAC_BYTES];
+    double                began, reminded;
+    char                  why[256]; /* nobody has answered yet */
+} calling;
+
+/* The signal that asks us to end, while they are blocked; 0: none. */
+static int pending_signal(void)
+{
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+    sigset_t         pending;
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigismember(&pending, ends[i]) == 1)
+            return ends[i];
+    return 0;
+}
+
+/* Waits for the socket, a fraction of a second at a time. False when it is time to give up. */
+static bool await(const calling *c, int fd, short events, double until)
+{
+    while (cs_clock_seconds() < until && cs_clock_seconds() < c->began + c->who->patience && !pending_signal())
+        if (poll(&(struct pollfd){ .fd = fd, .events = events }, 1, PAUSE_MILLISECONDS) > 0)
+            return true;
+    return false;
+}
+
+/* 0, or an errno value. */
+static int connect_to(const calling *c, const struct addrinfo *a, int *fd)
+{
+    int       reason = 0, on = 1;
+    socklen_t length = sizeof reason;
+    *fd              = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0)
+        return errno;
+    if (connect(*fd, a->ai_addr, a->ai_addrlen) < 0)
+        reason = errno;
+    if (reason == EINPROGRESS) {
+        reason = ETIMEDOUT;
+        if (await(c, *fd, POLLOUT, cs_clock_seconds() + CONNECT_SECONDS))
+            getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &length);
+    }
+    setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (reason)
+        close(*fd);
+    return reason;
+}
+
+/* The address that answered is left in *fd; -1, with why, when none did. */
+static int reach(calling *c, int *fd)
+{
+    struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
+    char             service[16];
+    int              reason = 0;
+    *fd                     = -1;
+    snprintf(service, sizeof service, "%d", c->who->port);
+    int unresolved = getaddrinfo(c->who->address, service, &hints, &all);
+    if (unresolved) { /* its name may become known later, as a pod's does */
+        snprintf(c->why, sizeof c->why, "the name is not known: %s", gai_strerror(unresolved));
+        return 0;
+    }
+    for (const struct addrinfo *a = all; a && *fd < 0; a = a->ai_next) {
+        if (cs_join_allow(a->ai_addr, c->keyed) != CS_OK) {
+            freeaddrinfo(all);
+            return cs_codes_fail(CS_CODE_USAGE,
+                                 "joining %s needs the job's secret: give CSPEED_SECRET, or --secret_file, "
+                                 "the same on every node; --insecure_join does without",
+                                 c->who->address);
+        }
+        reason = connect_to(c, a, fd);
+        if (reason)
+            *fd = -1;
+    }
+    freeaddrinfo(all);
+    if (*fd < 0)
+        snprintf(c->why, sizeof c->why, "%s", reason == ETIMEDOUT ? "no answer" : strerror(reason));
+    return 0;
+}
+
+static bool has_hung_up(int fd)
+{
+    char    byte;
+    ssize_t count = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* The handshake on an open connection. 0 and *joined false: call again. */
+static int shake_hands(calling *c, int fd, cs_guest_node *guest, bool *joined)
+{
+    cs_join join;
+    char    identity[CS_JOIN_IDENTITY];
+    int     length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx%c", c->who->node_rank, 0, c->who->host, 0,
+                              c->who->digest, 0);
+    cs_join_state state = CS_JOIN_WAITS;
+    if (cs_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, 0, identity, (size_t)length) != CS_OK)
+        return CS_CODE_USAGE;
+    while (state == CS_JOIN_WAITS) {
+        state = cs_join_advance(&join, fd);
+        if (state == CS_JOIN_WAITS && !await(c, fd, cs_join_events(&join), join.deadline + 1))
+            break;
+        if (state == CS_JOIN_WAITS && has_hung_up(fd))
+            break; /* a front that is ending, or one that is not there yet behind a forwarded port */
+    }
+    *joined = state == CS_JOIN_DONE;
+    snprintf(c->why, sizeof c->why, "it answered, and hung up");
+    if (state == CS_JOIN_REFUSED && !join.silent) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", cs_error());
+        return cs_codes_fail(CS_CODE_DISAGREE, "%s port %d: %s", c->who->address, c->who->port, why);
+    }
+    *guest = (cs_guest_node){ .fd = fd, .sealed = c->keyed, .node_rank = c->who->node_rank, .digest = c->who->digest };
+    memcpy(guest->key, join.session, sizeof guest->key);
+    snprintf(guest->host, sizeof guest->host, "%s", c->who->host);
+    return 0;
+}
+
+static void remind(calling *c)
+{
+    double now = cs_clock_seconds();
+    if (now < c->reminded + REMIND_SECONDS)
+        return;
+    c->reminded = now;
+    fprintf(stderr,
+            "cspeed: node %d (%s) waits for the first node at %s port %d: %s; %.0f s of %.0f (--rdzv_timeout)\n",
+            c->who->node_rank, c->who->host, c->who->address, c->who->port, c->why, now - c->began, c->who->patience);
+}
+
+static int give_up(const calling *c)
+{
+    int signal = pending_signal();
+    if (signal)
+        return cs_codes_fail(CS_CODE_SIGNAL + signal, "%s, while waiting for the first node",
+                             cs_codes_signal_name(signal));
+    return cs_codes_fail(CS_CODE_PEER,
+                         "node %d (%s) has not reached the first node at %s port %d in %.0f s (--rdzv_timeout): "
+                         "%s; is cspeed running there, with this --master_port, and is the way open?",
+                         c->who->node_rank, c->who->host, c->who->address, c->who->port, c->who->patience, c->why);
+}
+
+int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest)
+{
+    calling c      = { .who = who, .began = cs_clock_seconds(), .reminded = cs_clock_seconds() };
+    bool    joined = false;
+    int     fd, code = cs_secret_key(c.key, &c.keyed);
+    while (code == 0 && !joined) {
+        code = reach(&c, &fd);
+        if (code == 0 && fd >= 0)
+            code = shake_hands(&c, fd, guest, &joined);
+        if (joined || code)
+            break;
+        if (fd >= 0)
+            close(fd);
+        remind(&c);
+        poll(NULL, 0, PAUSE_MILLISECONDS);
+        if (pending_signal() || cs_clock_seconds() > c.began + who->patience)
+            code = give_up(&c);
+    }
+    cs_mac_forget(c.key, sizeof c.key);
+    return code;
+}
+
+int cs_lobby_call(const cs_plan *plan, cs_guest_node *guest)
+{
+    char        own[256] = "?";
+    const char *host     = own;
+    gethostname(own, sizeof own - 1);
+    if (plan->node_rank >= 0 && plan->node_rank < plan->node_count)
+        host = plan->nodes[plan->node_rank].host->name;
+    if (plan->options->insecure_join)
+        setenv("CSPEED_INSECURE_JOIN", "1", 1);
+    enum { DEFAULT_PORT = 29500 };
+    return cs_lobby_join(&(cs_lobby_guest){ .address   = plan->master_addr,
+                                            .port      = plan->master_port > 0 ? plan->master_port : DEFAULT_PORT,
+                                            .job       = cs_lobby_job(plan),
+                                            .host      = host,
+                                            .node_rank = plan->node_rank,
+                                            .digest    = cs_hostplan_digest(plan),
+                                            .patience  = plan->options->rdzv_timeout },
+                         guest);
+}

@@ -1,0 +1,407 @@
+/* remote.c - the carrier: a process that carries bytes between a socket of ours and a process on a host. */
+#include "wire/remote.h"
+
+#include "codes.h"
+#include "wire/remote_way.h"
+#include "wire/words.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CS_LINK_MAGIC - 1 };
+
+static const double answer_seconds = 60; /* a login shell may take its time before the agent starts */
+static const double last_seconds   = 2;  /* for the last words to the remote end, once the front has gone */
+
+/* Bytes [from, to) wait to go on. */
+typedef struct {
+    char   bytes[CARRIED];
+    size_t from, to;
+} load;
+
+typedef struct {
+    const cs_way *way;
+    cs_route      route;
+    cs_link       link;          /* to the front */
+    load          down, up;      /* to the host, and from it */
+    char          heard[QUOTED]; /* the last of its stderr */
+    size_t        heard_bytes;
+    bool          agent, answered; /* the magic has come    */
+    bool          ended[2], front_gone;
+} carrier;
+
+/* ---- towards the front ------------------------------------------------------------------------ */
+
+static void flush_link(cs_link *link)
+{
+    for (cs_link_flush(link); cs_link_waits(link); cs_link_flush(link))
+        poll(&(struct pollfd){ .fd = link->out_fd, .events = POLLOUT }, 1, -1);
+}
+
+static void report(carrier *c, int code)
+{
+    cs_link_say(&c->link, CS_LINK_FAILED, (uint32_t)code, "%s: %s", c->route.host->name, cs_error());
+    flush_link(&c->link);
+}
+
+/* Keeps the last QUOTED bytes of what is said on stderr. */
+static void remember(carrier *c, const char *bytes, size_t count)
+{
+    size_t keep = c->heard_bytes + count > QUOTED ? QUOTED - (count < QUOTED ? count : QUOTED) : c->heard_bytes;
+    if (count > QUOTED) {
+        bytes += count - QUOTED;
+        count = QUOTED;
+    }
+    memmove(c->heard, c->heard + c->heard_bytes - keep, keep);
+    memcpy(c->heard + keep, bytes, count);
+    c->heard_bytes = keep + count;
+}
+
+/* What an agent says on stderr is for the user; a terminal that takes nothing must not stop the carrier. */
+static void show(const carrier *c, const char *bytes, size_t count)
+{
+    struct pollfd screen = { .fd = STDERR_FILENO, .events = POLLOUT };
+    for (size_t length; count; bytes += length, count -= length) {
+        const char *end = memchr(bytes, '\n', count);
+        length          = end ? (size_t)(end - bytes) + 1 : count;
+        if (poll(&screen, 1, 0) == 1 && (screen.revents & POLLOUT))
+            dprintf(STDERR_FILENO, "%s: %.*s\n", c->route.host->name, (int)(length - (end != NULL)), bytes);
+    }
+}
+
+/* Drops what came before the magic, and the magic. */
+static void look_for_magic(carrier *c)
+{
+    char *magic = memmem(c->up.bytes, c->up.to, CS_LINK_MAGIC, MAGIC_BYTES);
+    c->answered = magic != NULL;
+    if (magic)
+        c->up.from = (size_t)(magic - c->up.bytes) + MAGIC_BYTES;
+}
+
+static bool read_agent(carrier *c)
+{
+    if (c->ended[0] || c->up.to == CARRIED)
+        return false;
+    ssize_t count = c->way->read(&c->route, 0, c->up.bytes + c->up.to, CARRIED - c->up.to);
+    c->ended[0]   = count == CS_WAY_ENDED;
+    if (count <= 0)
+        return c->ended[0];
+    c->up.to += (size_t)count;
+    if (!c->answered)
+        look_for_magic(c);
+    return true;
+}
+
+static bool write_front(carrier *c)
+{
+    if (!c->answered || c->up.from == c->up.to)
+        return false;
+    ssize_t count = send(c->link.out_fd, c->up.bytes + c->up.from, c->up.to - c->up.from, MSG_NOSIGNAL);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    c->front_gone |= count < 0;
+    c->up.from += count < 0 ? 0 : (size_t)count;
+    if (count < 0 || c->up.from == c->up.to)
+        c->up.from = c->up.to = 0;
+    return true;
+}
+
+static bool read_errors(carrier *c)
+{
+    char    bytes[4096];
+    ssize_t count = c->ended[1] ? CS_WAY_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
+    c->ended[1] |= count == CS_WAY_ENDED;
+    if (count > 0)
+        remember(c, bytes, (size_t)count);
+    if (count > 0 && c->answered)
+        show(c, bytes, (size_t)count);
+    return count != CS_WAY_LATER;
+}
+
+/* The output of a command, in frames. */
+static bool read_output(carrier *c)
+{
+    bool moved = false;
+    for (int which = 0; which < 2 && !cs_link_waits(&c->link); which++) {
+        char    bytes[32 << 10];
+        ssize_t count = c->ended[which] ? CS_WAY_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
+        c->ended[which] |= count == CS_WAY_ENDED;
+        if (count > 0)
+            cs_link_send(&c->link, which ? CS_LINK_ERROR : CS_LINK_OUTPUT, 0, bytes, (size_t)count);
+        moved |= count != CS_WAY_LATER;
+    }
+    cs_link_flush(&c->link);
+    c->front_gone |= c->link.broken;
+    return moved;
+}
+
+/* ---- towards the host ------------------------------------------------------------------------- */
+
+static bool read_front(carrier *c)
+{
+    if (c->front_gone || c->down.to == CARRIED)
+        return false;
+    ssize_t count = recv(c->link.in_fd, c->down.bytes + c->down.to, CARRIED - c->down.to, 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    c->front_gone = count <= 0;
+    c->down.to += count <= 0 ? 0 : (size_t)count;
+    return true;
+}
+
+static bool write_host(carrier *c)
+{
+    if (c->down.from == c->down.to)
+        return false;
+    ssize_t count = c->way->write(&c->route, c->down.bytes + c->down.from, c->down.to - c->down.from);
+    c->down.from  = count == CS_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
+    if (c->down.from == c->down.to)
+        c->down.from = c->down.to = 0;
+    return count != CS_WAY_LATER;
+}
+
+/* ---- the pump --------------------------------------------------------------------------------- */
+
+static void await(carrier *c, double until)
+{
+    struct pollfd polled[CS_WAY_POLLED + 1];
+    bool          shown   = c->agent ? c->up.to < CARRIED : !cs_link_waits(&c->link);
+    bool          waiting = c->agent ? c->answered && c->up.from < c->up.to : cs_link_waits(&c->link);
+    int           count   = c->way->poll(&c->route, shown, c->down.from < c->down.to, polled);
+    double        left    = until - cs_clock_seconds();
+    int           wants   = (c->down.to < CARRIED ? POLLIN : 0) | (waiting ? POLLOUT : 0);
+    polled[count]         = (struct pollfd){ .fd = c->front_gone ? -1 : c->link.in_fd, .events = (short)wants };
+    poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
+}
+
+/* Whether there is nothing more to carry. */
+static bool is_over(const carrier *c, double until)
+{
+    bool late = until > 0 && cs_clock_seconds() > until;
+    if (c->front_gone)
+        return late || c->down.from == c->down.to;
+    if (c->agent && !c->answered && (late || c->up.to == CARRIED))
+        return true;
+    return c->ended[0] && c->ended[1] && (!c->answered || c->up.from == c->up.to);
+}
+
+/* Everything that goes without waiting; false when nothing did. */
+static bool move(carrier *c)
+{
+    bool moved = read_front(c);
+    moved |= write_host(c);
+    if (!c->agent)
+        return read_output(c) || moved;
+    moved |= read_agent(c);
+    moved |= write_front(c);
+    return read_errors(c) || moved;
+}
+
+static void pump(carrier *c)
+{
+    double until = c->agent ? cs_clock_seconds() + answer_seconds : 0;
+    while (!is_over(c, until)) {
+        bool waited = c->agent && !c->answered, gone = c->front_gone;
+        bool moved = move(c);
+        if (waited && c->answered)
+            until = 0;
+        if (!gone && c->front_gone)
+            until = cs_clock_seconds() + last_seconds;
+        if (!moved)
+            await(c, until);
+    }
+}
+
+/* ---- what went wrong -------------------------------------------------------------------------- */
+
+/* " It said: ..." of its stderr, or of its stdout when that is empty; on one line. */
+static const char *quote(const carrier *c, char text[QUOTED + 32])
+{
+    const char *bytes = c->heard_bytes ? c->heard : c->up.bytes;
+    size_t      count = c->heard_bytes ? c->heard_bytes : c->up.to;
+    size_t      skip  = count > QUOTED ? count - QUOTED : 0;
+    while (count > skip && strchr("\r\n ", bytes[count - 1]))
+        count--;
+    if (count == skip)
+        return "It said nothing.";
+    int length = snprintf(text, QUOTED + 32, "It said: %.*s", (int)(count - skip), bytes + skip);
+    for (int i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 127)
+            text[i] = text[i] == '\n' ? '|' : ' ';
+    return text;
+}
+
+/* The first line of what a command prints on the host, over a connection of its own; "" when it cannot be had. */
+static void ask(carrier *c, const char *command, char *text, size_t room)
+{
+    cs_route route = c->route;
+    double   until = cs_clock_seconds() + 10;
+    size_t   count = 0;
+    route.command  = command;
+    ssize_t got    = c->way->open(&route) ? CS_WAY_ENDED : CS_WAY_LATER;
+    while (got != CS_WAY_ENDED && count < room - 1 && cs_clock_seconds() < until) {
+        struct pollfd polled[CS_WAY_POLLED];
+        got = c->way->read(&route, 0, text + count, room - 1 - count);
+        count += got > 0 ? (size_t)got : 0;
+        if (got == CS_WAY_LATER)
+            poll(polled, (nfds_t)c->way->poll(&route, true, false, polled), 100);
+    }
+    c->way->close(&route);
+    text[count]                 = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+}
+
+static int explain_not_executable(carrier *c, const char *said)
+{
+    char system[128];
+    ask(c, "uname -sm", system, sizeof system);
+    if (*system && strncmp(system, "Linux ", 6) != 0)
+        return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs on Linux alone", system);
+    return cs_codes_fail(CS_CODE_NOT_EXECUTABLE,
+                         "cspeed cannot be executed there%s%s: install one built for that machine, or say where it is "
+                         "with --agent_path. %s",
+                         *system ? ", on " : "", system, said);
+}
+
+/* Why no agent answered. */
+static int explain(carrier *c, double waited)
+{
+    char        text[QUOTED + 32];
+    const char *said = quote(c, text);
+    if (!c->ended[0] || !c->ended[1])
+        return cs_codes_fail(
+            CS_CODE_HOST,
+            "the shell there printed %zu bytes in %.0f s, and no agent of cspeed answered; what the login "
+            "files (~/.bashrc ...) do must end, and quietly, when no terminal is there. %s",
+            c->up.to, waited, said);
+    int code = c->way->code(&c->route);
+    if (code == CS_CODE_NOT_FOUND)
+        return cs_codes_fail(CS_CODE_NOT_FOUND,
+                             "there is no cspeed where this one is, and none in PATH: install the same build there, or "
+                             "say where it is with --agent_path. %s",
+                             said);
+    if (code == CS_CODE_NOT_EXECUTABLE)
+        return explain_not_executable(c, said);
+    return cs_codes_fail(CS_CODE_HOST, "no agent of cspeed answered, the command ended with %d. %s", code, said);
+}
+
+static void carry(carrier *c)
+{
+    double began = cs_clock_seconds();
+    int    code  = c->way->open(&c->route);
+    if (code) {
+        report(c, code);
+        return;
+    }
+    flush_link(&c->link);
+    if (!c->agent)
+        c->way->end_input(&c->route);
+    pump(c);
+    if (c->front_gone || c->answered)
+        return;
+    if (c->agent)
+        report(c, explain(c, cs_clock_seconds() - began));
+    else
+        cs_link_send(&c->link, CS_LINK_FINISH, (uint32_t)c->way->code(&c->route), NULL, 0);
+    flush_link(&c->link);
+}
+
+/* ---- the process ------------------------------------------------------------------------------ */
+
+/* Leaves the front's terminal, signals and files behind. */
+static void settle(pid_t parent, int fd)
+{
+    sigset_t none;
+    int      empty = open("/dev/null", O_RDWR);
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it ended before the line above */
+        _exit(CS_CODE_SYSTEM);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    dup2(empty, STDIN_FILENO);
+    dup2(empty, STDOUT_FILENO);
+    fcntl(dup2(fd, 3), F_SETFD, FD_CLOEXEC);
+    close_range(4, ~0U, 0);
+}
+
+static int start(cs_channel *channel, const cs_host *host, const cs_options *options, const char *command,
+                 const cs_way *way, bool agent)
+{
+    int   pair[2];
+    pid_t parent = getpid();
+    *channel     = (cs_channel){ .fd = -1 };
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no socket for it: %s", host->name, strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        static carrier c; /* of this process alone */
+        settle(parent, pair[1]);
+        cs_link_open(&c.link, 3, 3, NULL, false);
+        c.way   = way;
+        c.agent = agent;
+        c.route = (cs_route){ .host = host, .options = options, .command = command, .news = &c.link };
+        carry(&c);
+        way->close(&c.route);
+        _exit(0);
+    }
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no process for it: %s", host->name, strerror(errno));
+    }
+    *channel = (cs_channel){ .fd = pair[0], .pid = pid };
+    return 0;
+}
+
+/* A constant for a given binary: nothing of the job is in it. */
+static bool write_agent_command(char *command, size_t room, const char *agent_path)
+{
+    static const char search[]   = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
+    char              self[4096] = "cspeed", word[4 * 4096];
+    if (agent_path)
+        return cs_words_quote(word, sizeof word, agent_path) &&
+               snprintf(command, room, "exec %s __agent", word) < (int)room;
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0)
+        self[length] = '\0';
+    return cs_words_quote(word, sizeof word, self) && snprintf(command, room, "%s%s", search, word) < (int)room;
+}
+
+static void warn(const cs_options *options)
+{
+    static bool warned;
+    if (options->host_key == CS_HOST_KEY_OFF && !warned)
+        fputs("cspeed: warning: --host_key off: nobody checks that the hosts are who they say\n", stderr);
+    warned = true;
+}
+
+int cs_remote_open(cs_channel *channel, const cs_host *host, const cs_options *options)
+{
+    char command[4 * 4096 + 128];
+    warn(options);
+    if (!write_agent_command(command, sizeof command, options->agent_path))
+        return cs_codes_fail(CS_CODE_SYSTEM, "%s: the path of cspeed is too long", host->name);
+    return start(channel, host, options, command, options->ssh_cmd ? &cs_way_command : &cs_way_ssh, true);
+}
+
+int cs_remote_command(cs_channel *channel, const cs_host *host, const cs_options *options, const char *command)
+{
+    const cs_way *way = options->ssh_cmd ? &cs_way_command : &cs_way_ssh;
+    if (cs_hosts_is_here(host) && !options->force_multi)
+        way = &cs_way_shell;
+    else
+        warn(options);
+    return start(channel, host, options, command, way, false);
+}

@@ -1,0 +1,184 @@
+/* remote_command.c - a host reached by a command: OpenSSH's, by --ssh_cmd; or sh, when the host is this machine. */
+#include "codes.h"
+#include "wire/remote_way.h"
+#include "wire/words.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 24 };
+
+typedef struct {
+    pid_t pid;
+    int   input, outputs[2]; /* -1: closed */
+} command;
+
+static void become(char **argv, pid_t parent, const int fds[3])
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(CS_CODE_SYSTEM);
+    for (int fd = 0; fd < 3; fd++)
+        if (dup2(fds[fd], fd) < 0)
+            _exit(CS_CODE_SYSTEM);
+    signal(SIGPIPE, SIG_DFL);
+    execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+    _exit(errno == ENOENT ? CS_CODE_NOT_FOUND : CS_CODE_NOT_EXECUTABLE);
+}
+
+static int start(cs_route *route, char **argv)
+{
+    int      fds[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    pid_t    parent    = getpid();
+    command *c = route->state = calloc(1, sizeof *c);
+    if (!c)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+    for (int i = 0; i < 3; i++)
+        if (pipe2(fds[i], O_CLOEXEC) < 0)
+            return cs_codes_fail(CS_CODE_SYSTEM, "no pipes: %s", strerror(errno));
+    c->pid = fork();
+    if (c->pid < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no process for %s: %s", argv[0], strerror(errno));
+    if (c->pid == 0)
+        become(argv, parent, (int[]){ fds[0][0], fds[1][1], fds[2][1] });
+    close(fds[0][0]);
+    close(fds[1][1]);
+    close(fds[2][1]);
+    c->input      = fds[0][1];
+    c->outputs[0] = fds[1][0];
+    c->outputs[1] = fds[2][0];
+    for (int i = 0; i < 3; i++)
+        fcntl((int[]){ c->input, c->outputs[0], c->outputs[1] }[i], F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+static int open_shell(cs_route *route)
+{
+    char text[] = "-c", name[] = "/bin/sh";
+    return start(route, (char *[]){ name, text, strdup(route->command), NULL });
+}
+
+static char *said(const char *text)
+{
+    return strdup(text); /* for an argv; the carrier is short-lived */
+}
+
+static char *said_number(int number)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", number);
+    return strdup(text);
+}
+
+/* What stands first wins with OpenSSH, so the words of --ssh_cmd win. */
+static int open_command(cs_route *route)
+{
+    static const char *const checking[] = { [CS_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
+                                            [CS_HOST_KEY_STRICT]     = "-oStrictHostKeyChecking=yes",
+                                            [CS_HOST_KEY_OFF]        = "-oStrictHostKeyChecking=no" };
+    const cs_options        *options    = route->options;
+    const cs_host           *host       = route->host;
+    const char              *user       = host->user ? host->user : options->ssh_user;
+    int                      port       = host->port ? host->port : options->ssh_port;
+    cs_words                 words;
+    int                      code = cs_words_split(&words, "--ssh_cmd", options->ssh_cmd);
+    if (code || words.count == 0)
+        return code ? code : cs_codes_fail(CS_CODE_USAGE, "--ssh_cmd: is empty");
+    char **argv  = calloc((size_t)words.count + MOST_WORDS, sizeof *argv);
+    int    count = words.count;
+    if (!argv)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+    memcpy(argv, words.list, (size_t)count * sizeof *argv);
+    const char *const fixed[] = { "-T", "-oBatchMode=yes", "-oConnectTimeout=15", checking[options->host_key] };
+    for (int i = 0; i < 4; i++)
+        argv[count++] = said(fixed[i]);
+    const char *const pairs[][2] = { { "-l", user }, { "-i", options->ssh_key }, { "-F", options->ssh_config } };
+    for (int i = 0; i < 3; i++)
+        if (pairs[i][1]) {
+            argv[count++] = said(pairs[i][0]);
+            argv[count++] = said(pairs[i][1]);
+        }
+    if (port) {
+        argv[count++] = said("-p");
+        argv[count++] = said_number(port);
+    }
+    argv[count++] = said("--");
+    argv[count++] = said(host->address ? host->address : host->name);
+    argv[count++] = said(route->command);
+    return start(route, argv);
+}
+
+static int poll_command(cs_route *route, bool reading, bool writing, struct pollfd *polled)
+{
+    const command *c = route->state;
+    for (int i = 0; i < 2; i++)
+        polled[i] = (struct pollfd){ .fd = reading ? c->outputs[i] : -1, .events = POLLIN };
+    polled[2] = (struct pollfd){ .fd = writing ? c->input : -1, .events = POLLOUT };
+    return 3;
+}
+
+static ssize_t read_command(cs_route *route, int which, char *bytes, size_t room)
+{
+    command *c     = route->state;
+    ssize_t  count = c->outputs[which] < 0 ? 0 : read(c->outputs[which], bytes, room);
+    if (count > 0)
+        return count;
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return CS_WAY_LATER;
+    if (c->outputs[which] >= 0)
+        close(c->outputs[which]);
+    c->outputs[which] = -1;
+    return CS_WAY_ENDED;
+}
+
+static ssize_t write_command(cs_route *route, const char *bytes, size_t count)
+{
+    const command *c       = route->state;
+    ssize_t        written = write(c->input, bytes, count);
+    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CS_WAY_LATER : CS_WAY_ENDED;
+}
+
+static void end_input(cs_route *route)
+{
+    command *c = route->state;
+    close(c->input);
+    c->input = -1;
+}
+
+static int code_of_command(cs_route *route)
+{
+    command *c = route->state;
+    int      status;
+    pid_t    pid = c->pid;
+    c->pid       = 0;
+    return waitpid(pid, &status, 0) == pid ? cs_codes_of_status(status) : 255;
+}
+
+static void close_command(cs_route *route)
+{
+    command *c = route->state;
+    if (!c)
+        return;
+    const int fds[] = { c->input, c->outputs[0], c->outputs[1] };
+    for (int i = 0; i < 3; i++)
+        if (fds[i] > 0)
+            close(fds[i]);
+    if (c->pid > 0)
+        kill(-c->pid, SIGTERM); /* the carrier ends now; whoever is left has lost its input too */
+    free(c);
+    route->state = NULL;
+}
+
+const cs_way cs_way_command = { open_command, poll_command,    read_command, write_command,
+                                end_input,    code_of_command, close_command };
+const cs_way cs_way_shell   = { open_shell, poll_command,    read_command, write_command,
+                                end_input,  code_of_command, close_command };

@@ -1,0 +1,227 @@
+/* remote_login.c - connecting to a host and logging in there. */
+#include "codes.h"
+#include "wire/remote_login.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CONNECT_SECONDS = 15, SESSION_SECONDS = 30 };
+
+static const char *home(void)
+{
+    const char          *home  = getenv("HOME");
+    const struct passwd *entry = home && *home ? NULL : getpwuid(getuid());
+    return home && *home ? home : entry ? entry->pw_dir : "";
+}
+
+/* ---- whom to call ------------------------------------------------------------------------------ */
+
+static int refuse_proxy(ssh_session session)
+{
+    char *proxy = NULL;
+    if (ssh_options_get(session, SSH_OPTIONS_PROXYCOMMAND, &proxy) != SSH_OK || !proxy)
+        return 0;
+    ssh_string_free_char(proxy);
+    return cs_codes_fail(CS_CODE_USAGE,
+                         "not supported: ProxyJump and ProxyCommand of the ssh configuration, because libssh "
+                         "has none of its own; --ssh_cmd ssh goes through OpenSSH, which has");
+}
+
+static int read_configuration(ssh_session session, const cs_options *options)
+{
+    const char *file = options->ssh_config;
+    if (file && access(file, R_OK) < 0)
+        return cs_codes_fail(CS_CODE_NO_FILE, "--ssh_config %s: %s", file, strerror(errno));
+    if (ssh_options_parse_config(session, file) < 0)
+        return cs_codes_fail(CS_CODE_FILE, "%s: %s", file ? file : "~/.ssh/config", ssh_get_error(session));
+    return refuse_proxy(session);
+}
+
+/* The hostfile's words win over the flags, the flags over ssh's configuration. */
+static int set_up(ssh_session session, const cs_host *host, const cs_options *options)
+{
+    char        folder[4096], known[4096];
+    long        seconds = SESSION_SECONDS;
+    const char *user    = host->user ? host->user : options->ssh_user;
+    int         port    = host->port ? host->port : options->ssh_port;
+    snprintf(folder, sizeof folder, "%s/.ssh", home());
+    snprintf(known, sizeof known, "%.4000s/known_hosts", folder);
+    ssh_options_set(session, SSH_OPTIONS_SSH_DIR, folder);
+    ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, known);
+    ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &seconds);
+    if (ssh_options_set(session, SSH_OPTIONS_HOST, host->name) < 0)
+        return cs_codes_fail(CS_CODE_FILE, "this is no name of a host");
+    int code = read_configuration(session, options);
+    if (code)
+        return code;
+    if (options->ssh_key && access(options->ssh_key, R_OK) < 0)
+        return cs_codes_fail(CS_CODE_NO_FILE, "--ssh_key %s: %s", options->ssh_key, strerror(errno));
+    if (options->ssh_key)
+        ssh_options_set(session, SSH_OPTIONS_ADD_IDENTITY, options->ssh_key);
+    if (host->address)
+        ssh_options_set(session, SSH_OPTIONS_HOST, host->address);
+    if (user)
+        ssh_options_set(session, SSH_OPTIONS_USER, user);
+    if (port)
+        ssh_options_set(session, SSH_OPTIONS_PORT, &(unsigned){ (unsigned)port });
+    return 0;
+}
+
+/* ---- calling ----------------------------------------------------------------------------------- */
+
+/* 0, or why there is no connection, an errno value. */
+static int try_address(const struct addrinfo *address, int *fd)
+{
+    int       reason = 0, on = 1;
+    socklen_t length = sizeof reason;
+    *fd              = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0)
+        return errno;
+    if (connect(*fd, address->ai_addr, address->ai_addrlen) < 0)
+        reason = errno;
+    if (reason == EINPROGRESS) {
+        reason = ETIMEDOUT;
+        if (poll(&(struct pollfd){ .fd = *fd, .events = POLLOUT }, 1, CONNECT_SECONDS * 1000) == 1)
+            getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &length);
+    }
+    setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (reason)
+        close(*fd);
+    return reason;
+}
+
+static int explain_refusal(const char *name, unsigned port, int reason)
+{
+    if (reason == ECONNREFUSED)
+        return cs_codes_fail(CS_CODE_HOST,
+                             "%s port %u: connection refused; is sshd running there, and on this port? "
+                             "(--ssh_port, or port= in the hostfile)",
+                             name, port);
+    if (reason == ETIMEDOUT)
+        return cs_codes_fail(CS_CODE_HOST,
+                             "%s port %u: no answer; is the host up, and does a firewall let port %u through?", name,
+                             port, port);
+    return cs_codes_fail(CS_CODE_HOST, "%s port %u: %s", name, port, strerror(reason));
+}
+
+static int call(ssh_session session, int *fd)
+{
+    struct addrinfo *addresses = NULL, hints = { .ai_socktype = SOCK_STREAM };
+    char            *name   = NULL, service[16];
+    unsigned         port   = 22;
+    int              reason = EHOSTUNREACH, code;
+    if (ssh_options_get(session, SSH_OPTIONS_HOST, &name) != SSH_OK)
+        return cs_codes_fail(CS_CODE_FILE, "this is no name of a host");
+    ssh_options_get_port(session, &port);
+    snprintf(service, sizeof service, "%u", port);
+    int unresolved = getaddrinfo(name, service, &hints, &addresses);
+    if (unresolved)
+        code = cs_codes_fail(CS_CODE_HOST,
+                             "the name %s is not known here: %s; correct it in the hostfile, or say the "
+                             "address there as addr=",
+                             name, gai_strerror(unresolved));
+    else {
+        for (const struct addrinfo *a = addresses; a && reason; a = a->ai_next)
+            reason = try_address(a, fd);
+        code = reason ? explain_refusal(name, port, reason) : 0;
+        freeaddrinfo(addresses);
+    }
+    ssh_string_free_char(name);
+    return code;
+}
+
+/* ---- logging in -------------------------------------------------------------------------------- */
+
+static void add(char *text, size_t room, const char *word)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, room - length, "%s%s", length ? ", " : "", word);
+}
+
+/* What the server takes, and what it was offered. */
+static int explain_login(ssh_session session, const cs_options *options)
+{
+    static const struct {
+        int         bit;
+        const char *name;
+    } methods[]                         = { { SSH_AUTH_METHOD_PUBLICKEY, "publickey" },
+                                            { SSH_AUTH_METHOD_PASSWORD, "password" },
+                                            { SSH_AUTH_METHOD_INTERACTIVE, "keyboard-interactive" },
+                                            { SSH_AUTH_METHOD_HOSTBASED, "hostbased" },
+                                            { SSH_AUTH_METHOD_GSSAPI_MIC, "gssapi-with-mic" } };
+    static const char *const names[]    = { "id_ed25519", "id_ecdsa", "id_rsa" };
+    char                     takes[256] = "", tried[4096 + 1024] = "", path[4200], *user = NULL, *first = NULL;
+    int                      list = ssh_userauth_list(session, NULL);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (list & methods[i].bit)
+            add(takes, sizeof takes, methods[i].name);
+    const char *agent = getenv("SSH_AUTH_SOCK");
+    add(tried, sizeof tried, agent && *agent ? "the keys of the ssh agent" : "no ssh agent (SSH_AUTH_SOCK is not set)");
+    if (options->ssh_key)
+        add(tried, sizeof tried, options->ssh_key);
+    else if (ssh_options_get(session, SSH_OPTIONS_IDENTITY, &first) == SSH_OK && access(first, F_OK) == 0)
+        add(tried, sizeof tried, first);
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%.4000s/.ssh/%s", home(), names[i]);
+        if (access(path, F_OK) == 0 && (!first || strcmp(path, first) != 0))
+            add(tried, sizeof tried, path);
+    }
+    ssh_options_get(session, SSH_OPTIONS_USER, &user);
+    int code = cs_codes_fail(CS_CODE_HOST,
+                             "no key was accepted for user %s; the server takes: %s; tried: %s. Put a public key into "
+                             "~/.ssh/authorized_keys there (ssh-copy-id), or name the key with --ssh_key; one with a "
+                             "passphrase must be in the ssh agent (ssh-add)",
+                             user ? user : "?", *takes ? takes : "nothing it names", tried);
+    ssh_string_free_char(user);
+    ssh_string_free_char(first);
+    return code;
+}
+
+static int no_passphrase(const char *prompt, char *buffer, size_t length, int echo, int verify, void *data)
+{
+    (void)prompt, (void)buffer, (void)length, (void)echo, (void)verify, (void)data;
+    return -1; /* nobody can be asked: a key that needs one is passed over */
+}
+
+static int log_in(ssh_session session, const cs_options *options)
+{
+    static struct ssh_callbacks_struct callbacks = { .auth_function = no_passphrase }; /* the session keeps it */
+    ssh_callbacks_init(&callbacks);
+    ssh_set_callbacks(session, &callbacks);
+    int answer = ssh_userauth_publickey_auto(session, NULL, NULL);
+    if (answer != SSH_AUTH_SUCCESS && ssh_is_connected(session))
+        answer = ssh_userauth_none(session, NULL);
+    if (answer == SSH_AUTH_SUCCESS)
+        return 0;
+    if (answer == SSH_AUTH_ERROR || !ssh_is_connected(session))
+        return cs_codes_fail(CS_CODE_HOST, "logging in failed: %s", ssh_get_error(session));
+    return explain_login(session, options);
+}
+
+int cs_remote_login(ssh_session *session, const cs_host *host, const cs_options *options, cs_link *news)
+{
+    int fd   = -1, code;
+    *session = ssh_new();
+    if (!*session)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+    code = set_up(*session, host, options);
+    if (code == 0)
+        code = call(*session, &fd);
+    if (code)
+        return code;
+    ssh_options_set(*session, SSH_OPTIONS_FD, &fd);
+    if (ssh_connect(*session) != SSH_OK)
+        return cs_codes_fail(CS_CODE_HOST, "no SSH session: %s", ssh_get_error(*session));
+    code = cs_remote_trust(*session, options, news);
+    return code ? code : log_in(*session, options);
+}

@@ -1,0 +1,94 @@
+/* remote_trust.c - a host's key against known_hosts: known, new, or changed. */
+#include "codes.h"
+#include "wire/remote_login.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* "SHA256:..." of the host's key, and its kind. */
+static void describe(ssh_session session, char *text, size_t room)
+{
+    ssh_key        key   = NULL;
+    unsigned char *hash  = NULL;
+    size_t         bytes = 0;
+    char          *print = NULL;
+    if (ssh_get_server_publickey(session, &key) == SSH_OK &&
+        ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &bytes) == SSH_OK)
+        print = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, bytes);
+    snprintf(text, room, "%s %s", key ? ssh_key_type_to_char(ssh_key_type(key)) : "?", print ? print : "?");
+    ssh_string_free_char(print);
+    ssh_clean_pubkey_hash(&hash);
+    ssh_key_free(key);
+}
+
+/* Adds the key to known_hosts; others may be doing the same with theirs, or with this one. */
+static int keep(ssh_session session, const char *file, const char *host, const char *print, cs_link *news)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", file);
+    *strrchr(folder, '/') = '\0';
+    mkdir(folder, 0700);
+    int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), code = 0;
+    if (fd < 0 || flock(fd, LOCK_EX) < 0)
+        code = cs_codes_fail(CS_CODE_HOST, "%s: %s; the new host key cannot be kept there", file, strerror(errno));
+    else if (ssh_session_is_known_server(session) != SSH_KNOWN_HOSTS_OK) {
+        if (ssh_session_update_known_hosts(session) != SSH_OK)
+            code = cs_codes_fail(CS_CODE_HOST, "%s: the new host key cannot be kept there: %s", file,
+                                 ssh_get_error(session));
+        else
+            cs_link_say(news, CS_LINK_SAY, 0, "new host key of %s: %s; kept in %s", host, print, file);
+    }
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+static int judge(ssh_session session, const cs_options *options, const char *host, const char *file, cs_link *news)
+{
+    char print[256];
+    int  known = ssh_session_is_known_server(session);
+    describe(session, print, sizeof print);
+    if (known == SSH_KNOWN_HOSTS_OK)
+        return 0;
+    if (known == SSH_KNOWN_HOSTS_CHANGED || known == SSH_KNOWN_HOSTS_OTHER)
+        return cs_codes_fail(
+            CS_CODE_HOST,
+            "HOST KEY CHANGED: %s shows %s, but %s holds another. Either the host was installed anew, or "
+            "somebody stands in between. If it was, `ssh-keygen -R '%s'` forgets the old key",
+            host, print, file, host);
+    if (known == SSH_KNOWN_HOSTS_ERROR)
+        return cs_codes_fail(CS_CODE_HOST, "%s: cannot be judged: %s", file, ssh_get_error(session));
+    if (options->host_key == CS_HOST_KEY_STRICT)
+        return cs_codes_fail(
+            CS_CODE_HOST,
+            "unknown host key of %s: %s is not in %s, and --host_key strict adds none; compare it with the "
+            "host's own (ssh-keygen -lf), and log in once with ssh to add it",
+            host, print, file);
+    return keep(session, file, host, print, news);
+}
+
+int cs_remote_trust(ssh_session session, const cs_options *options, cs_link *news)
+{
+    char    *host = NULL, *file = NULL, name[512];
+    unsigned port = 22;
+    if (options->host_key == CS_HOST_KEY_OFF)
+        return 0;
+    ssh_options_get_port(session, &port);
+    if (ssh_options_get(session, SSH_OPTIONS_HOST, &host) != SSH_OK ||
+        ssh_options_get(session, SSH_OPTIONS_KNOWNHOSTS, &file) != SSH_OK)
+        return cs_codes_fail(CS_CODE_HOST, "known_hosts: %s", ssh_get_error(session));
+    if (port == 22)
+        snprintf(name, sizeof name, "%s", host);
+    else
+        snprintf(name, sizeof name, "[%s]:%u", host, port);
+    int code = judge(session, options, name, file, news);
+    ssh_string_free_char(host);
+    ssh_string_free_char(file);
+    return code;
+}

@@ -1,0 +1,67 @@
+/* secret.c - what the processes of a job know and others do not. */
+#include "wire/secret.h"
+
+#include "codes.h"
+
+#include "base/mac.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_BYTES = 4096, LEAST_BYTES = 8 };
+
+static int take(const char *where, const char *secret, size_t length, unsigned char *key)
+{
+    if (length < LEAST_BYTES)
+        return cs_codes_fail(CS_CODE_FILE, "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32",
+                             where, length, LEAST_BYTES);
+    cs_mac_key(secret, length, key);
+    return 0;
+}
+
+static int read_file(const char *path, unsigned char *key)
+{
+    char        text[MOST_BYTES];
+    struct stat facts;
+    int         fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &facts) < 0)
+        return cs_codes_fail(CS_CODE_NO_FILE, "the secret's file %s: %s", path, strerror(errno));
+    if (facts.st_uid != geteuid() || (facts.st_mode & 077)) {
+        close(fd);
+        return cs_codes_fail(CS_CODE_FILE, "the secret's file %s must belong to you and be readable by you alone: chmod "
+                             "600 %s", path, path);
+    }
+    ssize_t length = read(fd, text, sizeof text);
+    close(fd);
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+        length--;
+    int code = take(path, text, length > 0 ? (size_t)length : 0, key);
+    cs_mac_forget(text, sizeof text);
+    return code;
+}
+
+int cs_secret_key(unsigned char *key, bool *known)
+{
+    const char *secret = getenv("CSPEED_SECRET"), *path = getenv("CSPEED_SECRET_FILE");
+    *known = (secret && *secret) || (path && *path);
+    if (!*known)
+        return 0;
+    return secret && *secret ? take("CSPEED_SECRET", secret, strlen(secret), key) : read_file(path, key);
+}
+
+int cs_secret_ranks_key(const char *job, unsigned char *key, bool *known)
+{
+    unsigned char secret[CS_MAC_BYTES];
+    int           code = cs_secret_key(secret, known);
+    if (code || !*known)
+        return code;
+    struct iovec parts[] = { { "ranks of ", 9 }, { (void *)(uintptr_t)job, strlen(job) } };
+    cs_mac_once(key, secret, parts, 2);
+    cs_mac_forget(secret, sizeof secret);
+    return 0;
+}

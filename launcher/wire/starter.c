@@ -1,0 +1,305 @@
+/* starter.c - agents by mpirun or srun. What an agent must know travels in the environment that these hand on:
+ *
+ *     CSPEED_JOIN     ADDRESS PORT DIGEST PATIENCE JOB NODE=HOST,NODE=HOST...
+ *     CSPEED_SECRET   of this job
+ *
+ * The i-th process that is started is the i-th node of that list; under Slurm, which sorts them, the one with the name
+ * of its host. */
+#include "wire/starter.h"
+
+#include "codes.h"
+#include "wire/words.h"
+
+#include "base/mac.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { SECRET_BYTES = 32, JOIN_BYTES = 64 << 10, WORDS_A_NODE = 16, FIXED_WORDS = 32 };
+
+int cs_starter_secret(void)
+{
+    unsigned char random[SECRET_BYTES];
+    char          text[2 * SECRET_BYTES + 1];
+    cs_mac_random(random, sizeof random);
+    for (int i = 0; i < SECRET_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", random[i]);
+    int failed = setenv("CSPEED_SECRET", text, 1);
+    cs_mac_forget(random, sizeof random);
+    cs_mac_forget(text, sizeof text);
+    return failed ? cs_codes_fail(CS_CODE_SYSTEM, "no memory for the job's secret") : 0;
+}
+
+/* ---- what agents are told ------------------------------------------------------------------------ */
+
+static const char *address_of(const cs_host *host)
+{
+    return host->address ? host->address : host->name;
+}
+
+static const cs_host *first_elsewhere(const cs_plan *plan)
+{
+    for (int i = 0; i < plan->node_count; i++)
+        if (!plan->nodes[i].here)
+            return plan->nodes[i].host;
+    return NULL;
+}
+
+/* Our address as the route to a host sees it; a datagram socket that is connected sends nothing. */
+static int find_address(const cs_host *host, char text[INET6_ADDRSTRLEN])
+{
+    struct addrinfo        *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
+    struct sockaddr_storage own;
+    socklen_t               length     = sizeof own;
+    int                     unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
+    if (unresolved)
+        return cs_codes_fail(CS_CODE_HOST, "%s: the name is not known here: %s", host->name, gai_strerror(unresolved));
+    fd         = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
+                 getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
+                 getnameinfo((struct sockaddr *)&own, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0;
+    freeaddrinfo(all);
+    if (fd >= 0)
+        close(fd);
+    return found ? 0
+                 : cs_codes_fail(CS_CODE_HOST,
+                                 "%s: no way there: %s; --master_addr says where its agent finds this "
+                                 "machine",
+                                 host->name, strerror(errno));
+}
+
+static int tell(const cs_plan *plan, int port)
+{
+    static char text[JOIN_BYTES];
+    char        own[INET6_ADDRSTRLEN] = "";
+    const char *address               = plan->master_addr;
+    int         code                  = *address ? 0 : find_address(first_elsewhere(plan), own);
+    if (code)
+        return code;
+    int used = snprintf(text, sizeof text, "%s %d %llx %.0f %s ", *address ? address : own, port,
+                        cs_hostplan_digest(plan), plan->options->rdzv_timeout, plan->id);
+    for (int i = 0; i < plan->node_count && used < JOIN_BYTES; i++)
+        if (!plan->nodes[i].here)
+            used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%d=%s,",
+                             (int)(plan->nodes[i].host - plan->hosts.list), plan->nodes[i].host->name);
+    if (used >= JOIN_BYTES || setenv("CSPEED_JOIN", text, 1))
+        return cs_codes_fail(CS_CODE_SYSTEM, "the names of the hosts are too long for one environment variable");
+    return 0;
+}
+
+/* ---- command lines ------------------------------------------------------------------------------ */
+
+typedef struct {
+    char **list;
+    int    count;
+} line;
+
+static void __attribute__((format(printf, 2, 3))) add(line *words, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&words->list[words->count], format, arguments) >= 0)
+        words->count++;
+    va_end(arguments);
+}
+
+static void add_all(line *words, const char *const *list)
+{
+    for (; *list; list++)
+        add(words, "%s", *list);
+}
+
+static void add_agent(line *words, const cs_plan *plan)
+{
+    char    self[4096];
+    ssize_t length                = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
+    add(words, "__agent");
+    add(words, "--join");
+}
+
+static void add_hosts(line *words, const cs_plan *plan, const char *format)
+{
+    static char text[JOIN_BYTES]; /* as long as what tell() has accepted */
+    int         used = 0;
+    for (int i = 0; i < plan->node_count; i++)
+        if (!plan->nodes[i].here && used < JOIN_BYTES)
+            used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%s%s", used ? "," : "",
+                             address_of(plan->nodes[i].host));
+    add(words, "%s%s", format, text);
+}
+
+/* A context for each node, so that the i-th process is on the i-th host whatever the mapping. */
+static void write_openmpi(line *words, const cs_plan *plan, int count, char **more)
+{
+    static const char *const fixed[] = { "--bind-to", "none", NULL };
+    static const char *const each[]  = { "-x", "CSPEED_JOIN", "-x", "CSPEED_SECRET", "-n", "1", "--host", NULL };
+    (void)count;
+    add_all(words, fixed);
+    add_all(words, (const char *const *)more);
+    for (int i = 0, first = 1; i < plan->node_count; i++) {
+        if (plan->nodes[i].here)
+            continue;
+        if (!first)
+            add(words, ":");
+        first = 0;
+        add_all(words, each);
+        add(words, "%s", address_of(plan->nodes[i].host));
+        add_agent(words, plan);
+    }
+}
+
+/* Hydra hands on the whole environment over its own connection. */
+static void write_mpich(line *words, const cs_plan *plan, int count, char **more)
+{
+    add(words, "-hosts");
+    add_hosts(words, plan, "");
+    add(words, "-ppn");
+    add(words, "1");
+    add(words, "-n");
+    add(words, "%d", count);
+    add_all(words, (const char *const *)more);
+    add_agent(words, plan);
+}
+
+static void write_slurm(line *words, const cs_plan *plan, int count, char **more)
+{
+    static const char *const fixed[] = { "--ntasks-per-node=1", "--cpu-bind=none",      "--mpi=none", "--export=ALL",
+                                         "--input=none",        "--kill-on-bad-exit=0", NULL };
+    add(words, "--nodes=%d", count);
+    add(words, "--ntasks=%d", count);
+    add_hosts(words, plan, "--nodelist=");
+    add_all(words, fixed);
+    add_all(words, (const char *const *)more);
+    add_agent(words, plan);
+}
+
+static const struct {
+    int         launcher;
+    const char *name, *package, *programs[3];
+    void (*write)(line *words, const cs_plan *plan, int count, char **more);
+} starters[] = {
+    { CS_BY_OPENMPI, "openmpi", "openmpi-bin", { "mpirun.openmpi", "mpirun" }, write_openmpi },
+    { CS_BY_MPICH, "mpich", "mpich", { "mpiexec.hydra", "mpirun.mpich", "mpirun" }, write_mpich },
+    { CS_BY_SLURM, "slurm", "slurm-client", { "srun" }, write_slurm },
+};
+
+/* ---- the starter -------------------------------------------------------------------------------- */
+
+static const char *find_program(const char *const programs[3])
+{
+    const char *path = getenv("PATH");
+    char        full[4096];
+    for (int i = 0; i < 3 && programs[i]; i++)
+        for (const char *folder = path ? path : "/usr/bin:/bin"; folder;) {
+            size_t length = strcspn(folder, ":");
+            snprintf(full, sizeof full, "%.*s/%s", (int)length, folder, programs[i]);
+            if (access(full, X_OK) == 0)
+                return programs[i];
+            folder = folder[length] ? folder + length + 1 : NULL;
+        }
+    return NULL;
+}
+
+static void become(char **argv, pid_t parent)
+{
+    sigset_t none;
+    int      empty = open("/dev/null", O_RDONLY);
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* it has agents to end */
+    if (getppid() != parent)
+        _exit(CS_CODE_SYSTEM);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    dup2(empty, STDIN_FILENO);
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is the ranks' alone */
+    close_range(3, ~0U, 0);
+    if (geteuid() == 0) { /* Open MPI would refuse */
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    }
+    execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "cspeed: %s: %s\n", argv[0], strerror(errno));
+    _exit(CS_CODE_NOT_FOUND);
+}
+
+/* What is meant for our own SSH means nothing to another's. */
+static int refuse_ssh(const cs_options *options, const char *name)
+{
+    const struct {
+        bool        given;
+        const char *flag;
+    } flags[] = { { options->ssh_port != 0, "--ssh_port" },
+                  { options->ssh_user, "--ssh_user" },
+                  { options->ssh_key, "--ssh_key" },
+                  { options->ssh_cmd, "--ssh_cmd" },
+                  { options->ssh_config, "--ssh_config" } };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].given)
+            return cs_codes_fail(CS_CODE_USAGE,
+                                 "not supported: %s with --launcher %s, because that starter reaches hosts in "
+                                 "its own way; say it in ~/.ssh/config or --launcher_args",
+                                 flags[i].flag, name);
+    return 0;
+}
+
+static int start(pid_t *pid, const cs_plan *plan, int count, int which)
+{
+    cs_words    more;
+    const char *program = find_program(starters[which].programs);
+    if (!program)
+        return cs_codes_fail(CS_CODE_NOT_FOUND, "--launcher %s: there is no %s in PATH (Debian: apt install %s)",
+                             starters[which].name, starters[which].programs[0], starters[which].package);
+    int code = cs_words_split(&more, "--launcher_args", plan->options->launcher_args);
+    if (code)
+        return code;
+    line words = { .list = calloc((size_t)(FIXED_WORDS + more.count + WORDS_A_NODE * count), sizeof(char *)) };
+    if (!words.list)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the command line of %s", program);
+    add(&words, "%s", program);
+    starters[which].write(&words, plan, count, more.list);
+    if (plan->options->verbose)
+        for (int i = 0; i < words.count; i++)
+            fprintf(stderr, "%s%s", words.list[i], i + 1 < words.count ? " " : "\n");
+    pid_t parent = getpid();
+    *pid         = fork();
+    if (*pid == 0)
+        become(words.list, parent);
+    for (int i = 0; i < words.count; i++)
+        free(words.list[i]);
+    free(words.list);
+    cs_words_free(&more);
+    return *pid > 0 ? 0 : cs_codes_fail(CS_CODE_SYSTEM, "no process for %s: %s", program, strerror(errno));
+}
+
+int cs_starter_open(pid_t *pid, const cs_plan *plan, int port)
+{
+    int count = 0, which = 0;
+    *pid = 0;
+    for (int i = 0; i < plan->node_count; i++)
+        count += !plan->nodes[i].here;
+    if (count == 0)
+        return 0;
+    while (starters[which].launcher != plan->options->launcher)
+        which++;
+    int code = refuse_ssh(plan->options, starters[which].name);
+    if (code == 0)
+        code = tell(plan, port);
+    if (code == 0)
+        code = start(pid, plan, count, which);
+    unsetenv("CSPEED_JOIN");
+    return code;
+}

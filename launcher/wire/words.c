@@ -1,0 +1,83 @@
+/* words.c - a line of shell words to an argv. */
+#include "wire/words.h"
+
+#include "codes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n';
+}
+
+/* Copies what stands in quotes behind *from; false when they are not closed. */
+static int take_quoted(const char **from, char **to)
+{
+    char        quote = *(*from)++;
+    const char *at    = *from;
+    for (; *at && *at != quote; at++) {
+        if (quote == '"' && *at == '\\' && at[1] && strchr("\"\\$`", at[1]))
+            at++;
+        *(*to)++ = *at;
+    }
+    *from = at + (*at != 0);
+    return *at != 0;
+}
+
+/* One word; *from stands on its first byte. */
+static int take_word(const char **from, char **to)
+{
+    int closed = 1;
+    while (closed && **from && !is_blank(**from)) {
+        if (**from == '\'' || **from == '"') {
+            closed = take_quoted(from, to);
+            continue;
+        }
+        if (**from == '\\' && (*from)[1])
+            (*from)++;
+        *(*to)++ = *(*from)++;
+    }
+    *(*to)++ = '\0';
+    return closed;
+}
+
+int cs_words_split(cs_words *words, const char *flag, const char *text)
+{
+    size_t length = text ? strlen(text) : 0, most = length / 2 + 2;
+    *words = (cs_words){ .list = malloc(most * sizeof *words->list + length + 2) };
+    if (!words->list)
+        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no memory for %zu bytes", flag, length);
+    char *to = (char *)(words->list + most);
+    for (const char *from = text ? text : ""; *from;) {
+        if (is_blank(*from)) {
+            from++;
+            continue;
+        }
+        words->list[words->count++] = to;
+        if (!take_word(&from, &to)) {
+            cs_words_free(words);
+            return cs_codes_fail(CS_CODE_USAGE, "%s: a quote is not closed in: %s", flag, text);
+        }
+    }
+    words->list[words->count] = NULL;
+    return 0;
+}
+
+void cs_words_free(cs_words *words)
+{
+    free(words->list);
+    *words = (cs_words){ 0 };
+}
+
+bool cs_words_quote(char *to, size_t room, const char *from)
+{
+    size_t count = 0;
+    for (to[count++] = '\''; *from && count + 6 < room; from++) {
+        const char *piece = *from == '\'' ? "'\\''" : (char[]){ *from, 0 };
+        memcpy(to + count, piece, strlen(piece));
+        count += strlen(piece);
+    }
+    memcpy(to + count, "'", 2);
+    return *from == '\0';
+}

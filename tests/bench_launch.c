@@ -1,0 +1,140 @@
+/* bench_launch.c - from the command line until all ranks run: on this machine, on 8 "hosts" by SSH (loopback addresses,
+ * a private sshd), on 64 nodes that join a lobby (--no_ssh), and `torchrun --nproc-per-node 2` in the same run.
+ *
+ *     CSPEED_PEER_PYTHON=/path/to/python bench_launch [ROUNDS]
+ *
+ * A rank writes a byte into a file; a round ends when all have. Rounds alternate between the ways. Prints the median
+ * and the spread in milliseconds, and the goals. */
+#include "suite.h"
+#include "cluster.h"
+#include "shell.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_ROUNDS = 50, WAYS = 4, HOSTS = 8, NODES = 64, PATIENCE = 120 };
+
+typedef struct {
+    const char *name, *goal;
+    int         ranks;
+    char        command[4096]; /* for sh; "" : not on this machine */
+    double      seconds[MOST_ROUNDS];
+    int         count;
+} way;
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds until every rank has written its byte; below 0 when they did not. */
+static double measure(const way *w)
+{
+    struct stat file = { 0 };
+    double      began, seconds = -1;
+    unlink("here");
+    began       = now();
+    pid_t child = shell_start("sh -c '%s'", w->command);
+    while (seconds < 0 && now() < began + PATIENCE) {
+        if (stat("here", &file) == 0 && file.st_size >= w->ranks)
+            seconds = now() - began;
+        nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+    }
+    if (seconds < 0)
+        kill(-child, SIGTERM);
+    return shell_wait(child) == 0 ? seconds : -1;
+}
+
+static void write_ways(way *ways, bool hosts)
+{
+    const char *python = getenv("CSPEED_PEER_PYTHON");
+    int         used;
+    ways[0] = (way){ .name = "1 node x 2 ranks", .goal = "under 50", .ranks = 2 };
+    snprintf(ways[0].command, sizeof ways[0].command, "%s/cspeed -q --num_gpus 2 --oversubscribe ./rank", CS_BIN);
+    ways[1] = (way){ .name = "8 hosts by SSH", .goal = "under 500", .ranks = HOSTS };
+    if (hosts)
+        snprintf(ways[1].command, sizeof ways[1].command, "%s/cspeed -q --hostfile hosts ./rank", CS_BIN);
+    ways[2] = (way){ .name = "64 nodes by --no_ssh", .goal = "-", .ranks = NODES };
+    used    = snprintf(ways[2].command, sizeof ways[2].command,
+                       "for n in $(seq %d -1 0); do %s/cspeed -q --hostfile nodes --no_ssh --master_addr 127.0.0.1 "
+                          "--master_port 29613 --node_rank $n --log_dir logs/$n ./rank & done; wait",
+                       NODES - 1, CS_BIN);
+    ways[3] = (way){ .name = "torchrun, 2 ranks", .goal = "-", .ranks = 2 };
+    if (python && used > 0)
+        snprintf(ways[3].command, sizeof ways[3].command,
+                 "%s -m torch.distributed.run --standalone --no-python --nproc-per-node 2 ./rank", python);
+}
+
+static void write_files(void)
+{
+    FILE *nodes = fopen("nodes", "w");
+    for (int i = 0; nodes && i < NODES; i++)
+        fprintf(nodes, "node-%d slots=1\n", i);
+    if (nodes)
+        fclose(nodes);
+    shell_write("rank", "#!/bin/sh\nprintf x >> here\n");
+    chmod("rank", 0755);
+    setenv("CSPEED_SECRET", "a secret for a benchmark", 1);
+}
+
+static void print(way *w)
+{
+    qsort(w->seconds, (size_t)w->count, sizeof *w->seconds, compare);
+    if (w->count)
+        printf("%-22s %10.1f %8.1f - %7.1f   %s\n", w->name, 1e3 * w->seconds[w->count / 2], 1e3 * w->seconds[0],
+               1e3 * w->seconds[w->count - 1], w->goal);
+    else
+        printf("%-22s %10s\n", w->name, *w->command ? "failed" : "not here");
+}
+
+static int rounds = 10;
+
+/* A test as far as Check is concerned, which the hosts need. */
+START_TEST(bench)
+{
+    static way ways[WAYS];
+    shell_enter();
+    bool hosts = cluster_start(HOSTS, NULL);
+    if (hosts)
+        cluster_write_hostfile("hosts", 1);
+    write_files();
+    write_ways(ways, hosts);
+    for (int round = 0; round <= rounds; round++)
+        for (int i = 0; i < WAYS; i++) {
+            double seconds = *ways[i].command ? measure(&ways[i]) : -1;
+            if (round > 0 && seconds >= 0) /* the first warms the file cache and learns host keys */
+                ways[i].seconds[ways[i].count++] = seconds;
+        }
+    printf("%-22s %10s %18s   %s\n", "until all ranks run", "median ms", "spread", "goal ms");
+    for (int i = 0; i < WAYS; i++)
+        print(&ways[i]);
+    if (hosts)
+        cluster_stop();
+    shell_leave();
+    for (int i = 0; i < WAYS; i++)
+        ck_assert_msg(!*ways[i].command || ways[i].count == rounds, "%s failed", ways[i].name);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    const TTest *const tests[] = { bench };
+    rounds                     = argc > 1 ? atoi(argv[1]) : rounds;
+    if (rounds < 1 || rounds > MOST_ROUNDS)
+        return 2;
+    return suite_run("bench_launch", tests, 1);
+}

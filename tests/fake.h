@@ -1,0 +1,68 @@
+/* fake.h - a front of a job that never ran: two nodes of two ranks each, in whatever state a test puts them. */
+#ifndef CS_TESTS_FAKE_H
+#define CS_TESTS_FAKE_H
+
+#include "front/front.h"
+
+#include "base/beat.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { FAKE_RANKS = 4 };
+
+typedef struct {
+    cs_options   options;
+    int          slots[2];
+    cs_host      hosts[2];
+    cs_plan_node places[2];
+    cs_plan      plan;
+    cs_node      nodes[2];
+    cs_worker    workers[FAKE_RANKS];
+    cs_front     front;
+} fake;
+
+/* All ranks run, and have told nothing. */
+static inline cs_front *fake_front(fake *job)
+{
+    memset(job, 0, sizeof *job);
+    job->slots[1]            = 1;
+    job->options.stop_signal = SIGTERM;
+    job->plan = (cs_plan){ .options = &job->options, .nodes = job->places, .node_count = 2, .rank_count = FAKE_RANKS };
+    strcpy(job->plan.id, "ab12cd34");
+    for (int i = 0; i < 2; i++) {
+        job->hosts[i]  = (cs_host){ .name = i ? "w1" : "w0", .slot_count = 2, .slots = job->slots };
+        job->places[i] = (cs_plan_node){ .host = &job->hosts[i], .first_rank = 2 * i };
+        job->nodes[i]  = (cs_node){ .state = CS_NODE_SWEPT, .here = i == 0 };
+        strcpy(job->nodes[i].host, job->hosts[i].name);
+    }
+    for (int rank = 0; rank < FAKE_RANKS; rank++)
+        job->workers[rank] = (cs_worker){
+            .state = CS_WORKER_RUNNING, .node = rank / 2, .pid = 1000 + rank, .beat = { .step = -1, .age = -1 }
+        };
+    job->front = (cs_front){ .options = &job->options, .plan = &job->plan, .nodes = job->nodes, .node_total = 2 };
+    job->front.workers      = job->workers;
+    job->front.worker_count = FAKE_RANKS;
+    job->front.first = job->front.first_node = -1;
+    job->front.began                         = cs_clock_now();
+    return &job->front;
+}
+
+/* A beat told at `told`; the rank had come there `age` before. */
+static inline void fake_beat(cs_front *front, int rank, int64_t step, int collective, int64_t age, int64_t told)
+{
+    front->workers[rank].beat = (cs_link_beat){ .rank = rank, .collective = collective, .step = step, .age = age };
+    front->workers[rank].told = told;
+}
+
+/* The rank has ended with this wait status, `after` nanoseconds behind the start. */
+static inline void fake_end(cs_front *front, int rank, int status, bool stopped, int64_t after)
+{
+    cs_worker *worker = &front->workers[rank];
+    worker->state     = CS_WORKER_ENDED;
+    worker->ended     = front->began + after;
+    worker->end =
+        (cs_link_end){ .status = status, .stopped = stopped, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
+}
+
+#endif

@@ -1,0 +1,30 @@
+/* fuzz_env.c - an environment file of any bytes: nothing may crash, and what is set has a name that a shell could set.
+ */
+#include "plan/env.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_once(const uint8_t *data, size_t size, bool expand)
+{
+    cs_env env = { 0 };
+    cs_env_parse(&env, "fuzz", (const char *)data, size, expand);
+    for (int i = 0; i < env.count; i++) {
+        const char *name = env.list[i].name;
+        if (!*name || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
+            abort();
+        if (i && strcmp(env.list[i - 1].name, name) >= 0)
+            abort();
+    }
+    cs_env_free(&env);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    read_once(data, size, false);
+    read_once(data, size, true);
+    return 0;
+}

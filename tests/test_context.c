@@ -1,0 +1,164 @@
+/* test_context.c - a text read token by token: the same logits as read at once, at every position. */
+#include "suite.h"
+#include "runs.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { POSITIONS = 16, LOGITS = POSITIONS * RUN_VOCABULARY };
+
+static const char *const models[] = {
+    "cspeed.model={\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, "
+    "\"vocab_size\": 61, \"initializer_range\": 0.3}",
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+typedef struct {
+    const char *precision, *threads;
+    double      within; /* of the largest logit */
+} arithmetic;
+
+static const arithmetic ways[] = { { "fp32", "1", 1e-6 }, { "fp32", "2", 1e-6 }, { "bf16", "1", 2e-2 }, { "fp16", "2", 2e-3 } };
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static int32_t tokens[POSITIONS];
+
+static cs_engine *open_model(const char *model, const arithmetic *way, const char *length)
+{
+    run_spec spec = { .world = 1, .steps = 1, .micro = 1, .precision = way->precision, .threads = way->threads,
+                      .set = { model, length } };
+    for (int i = 0; i < POSITIONS; i++)
+        tokens[i] = (i * i * 7 + 3 * i) % RUN_VOCABULARY;
+    return run_open(&spec, NULL);
+}
+
+static void copy_rows(float *to, cs_tensor from, int64_t first)
+{
+    ck_assert_int_eq(cs_columns(from), RUN_VOCABULARY);
+    for (int64_t i = 0; i < cs_count(from); i++)
+        to[first * RUN_VOCABULARY + i] = cs_element(from, i);
+}
+
+static void read_at_once(cs_engine *engine, float *logits)
+{
+    cs_tensor output;
+    cs_batch  batch = { .inputs = cs_matrix(tokens, CS_I32, 1, POSITIONS) };
+    CS_MUST(cs_predict(engine, &batch, &output));
+    copy_rows(logits, output, 0);
+}
+
+static void read_in_pieces(cs_context *context, int64_t piece, float *logits)
+{
+    cs_tensor output;
+    for (int64_t from = 0; from < POSITIONS; from += piece) {
+        int64_t count = from + piece < POSITIONS ? piece : POSITIONS - from;
+        ck_assert_int_eq(cs_context_count(context), from);
+        CS_MUST(cs_context_read(context, tokens + from, count, &output));
+        ck_assert_int_eq(cs_rows(output), count);
+        copy_rows(logits, output, from);
+    }
+    ck_assert_int_eq(cs_context_count(context), POSITIONS);
+}
+
+static void check_same(const float *whole, const float *pieces, const arithmetic *way, int64_t piece)
+{
+    double most = 0, apart = 0;
+    for (int64_t i = 0; i < LOGITS; i++) {
+        most  = fmax(most, fabs((double)whole[i]));
+        apart = fmax(apart, fabs((double)whole[i] - (double)pieces[i]));
+    }
+    ck_assert_double_gt(most, 0.1);
+    ck_assert_msg(apart <= way->within * most, "%s, pieces of %d: %g apart, of %g", way->precision, (int)piece, apart,
+                  most);
+}
+
+static void check_model(const char *model, const arithmetic *way)
+{
+    static float whole[LOGITS], pieces[LOGITS];
+    cs_engine   *engine = open_model(model, way, "cspeed.data.seq_len=16");
+    cs_context  *context;
+    read_at_once(engine, whole);
+    CS_MUST(cs_context_open(&context, engine, 0));
+    for (int64_t piece = 1; piece <= POSITIONS; piece++) {
+        memset(pieces, 0, sizeof pieces);
+        read_in_pieces(context, piece, pieces);
+        check_same(whole, pieces, way, piece);
+        cs_context_clear(context);
+    }
+    cs_context_close(context);
+    cs_destroy(engine);
+}
+
+START_TEST(every_position_has_the_same_logits)
+{
+    for (int model = 0; model < MODELS; model++)
+        for (int i = 0; i < WAYS; i++)
+            check_model(models[model], &ways[i]);
+}
+END_TEST
+
+/* Five at a time, so that the last piece of sixteen is one row. */
+START_TEST(a_long_text_is_read_in_pieces)
+{
+    static float whole[LOGITS];
+    cs_engine   *engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=16");
+    cs_context  *context;
+    cs_tensor    output;
+    read_at_once(engine, whole);
+    cs_destroy(engine);
+    engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=5");
+    CS_MUST(cs_context_open(&context, engine, POSITIONS));
+    CS_MUST(cs_context_read(context, tokens, POSITIONS, &output));
+    ck_assert_int_eq(cs_rows(output), 1);
+    for (int64_t i = 0; i < RUN_VOCABULARY; i++)
+        ck_assert_double_eq_tol(cs_element(output, i), whole[(POSITIONS - 1) * RUN_VOCABULARY + i], 1e-5);
+    cs_context_close(context);
+    cs_destroy(engine);
+}
+END_TEST
+
+/* Reading between steps changes nothing for the training. */
+START_TEST(training_does_not_notice)
+{
+    run_spec spec = { .world = 1, .stage = 0, .steps = 3, .precision = "fp32", .dropout = 0.1 };
+    float    loss[2][3];
+    for (int reads = 0; reads < 2; reads++) {
+        cs_engine  *engine = run_open(&spec, NULL);
+        cs_context *context;
+        cs_tensor   output;
+        CS_MUST(cs_context_open(&context, engine, 0));
+        for (int step = 0; step < 3; step++) {
+            if (reads)
+                CS_MUST(cs_context_read(context, tokens, 5, &output));
+            run_step(engine, &spec);
+            loss[reads][step] = cs_loss(engine);
+        }
+        cs_context_close(context);
+        cs_destroy(engine);
+    }
+    ck_assert_mem_eq(loss[0], loss[1], sizeof loss[0]);
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_is_refused)
+{
+    cs_engine  *engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=16");
+    cs_context *context;
+    cs_tensor   output;
+    int32_t     strange = RUN_VOCABULARY;
+    ck_assert_int_eq(cs_context_open(&context, engine, POSITIONS + 1), CS_BAD_CONFIG);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "17 positions, and the model has 16"));
+    CS_MUST(cs_context_open(&context, engine, 4));
+    ck_assert_int_eq(cs_context_read(context, tokens, 5, &output), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_context_read(context, &strange, 1, &output), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_context_read(context, tokens, 0, &output), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_context_count(context), 0);
+    CS_MUST(cs_context_read(context, tokens, 4, &output));
+    ck_assert_int_eq(cs_context_read(context, tokens, 1, &output), CS_BAD_CONFIG);
+    cs_context_close(context);
+    cs_destroy(engine);
+}
+END_TEST
+
+SUITE_MAIN("context", every_position_has_the_same_logits, a_long_text_is_read_in_pieces, training_does_not_notice,
+           what_cannot_be_read_is_refused)

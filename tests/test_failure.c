@@ -1,0 +1,323 @@
+/* test_failure.c - the last words about a job, and result.json. */
+#include "suite.h"
+
+#include "fake.h"
+#include "front/failure.h"
+#include "shell.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MILLISECOND INT64_C(1000000)
+
+enum { SEGV = 11, KILL = 9, TERM = 15, EXIT = 256 }; /* as wait tells them: a signal, or an exit code times 256 */
+
+static fake  job;
+static char *text;
+
+static void check_has(const char *part)
+{
+    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%s", part, text);
+}
+
+static void check_lacks(const char *part)
+{
+    ck_assert_msg(strstr(text, part) == NULL, "\"%s\" is in:\n%s", part, text);
+}
+
+static const char *last_line(void)
+{
+    size_t length = strlen(text);
+    ck_assert_uint_gt(length, 0);
+    ck_assert_int_eq(text[length - 1], '\n');
+    const char *at = text + length - 1;
+    while (at > text && at[-1] != '\n')
+        at--;
+    return at;
+}
+
+/* Rank `first` fails with the status, the others are stopped half a second later. */
+static cs_front *broken(int first, int status)
+{
+    cs_front *front = fake_front(&job);
+    for (int rank = 0; rank < FAKE_RANKS; rank++) {
+        fake_beat(front, rank, 7, rank == first ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER, 0, front->began);
+        fake_end(front, rank, rank == first ? status : TERM, rank != first, rank == first ? 0 : 500 * MILLISECOND);
+    }
+    front->first   = first;
+    front->stopped = front->began + 100 * MILLISECOND;
+    return front;
+}
+
+START_TEST(a_rank_that_died)
+{
+    char      tail[]       = "line one\nline two";
+    cs_front *front        = broken(3, SEGV);
+    front->workers[3].tail = tail;
+    strcpy(front->run_dir, "/nowhere/run");
+    text = cs_failure_text(front);
+    check_has("================================ job ab12cd34 FAILED (exit 139) after 00:00:0");
+    check_has("\nfirst failure   rank 3 (w1, local 1, slot 1, pid 1003) at ");
+    check_has("\ncause           SIGSEGV (signal 11), not sent by cspeed\n");
+    check_has("\nlast progress   rank 3: step 7\n                ranks 0-2: step 7, waiting in reduce_scatter\n");
+    check_has("\nstderr tail\n  | line one\n  | line two\nfull log        w1:/nowhere/run/attempt_0/3.err");
+    check_has("\nalso failed     none\n");
+    check_has("\nended by cspeed 3 ranks, 0 of them by SIGKILL, within 0.4 s\n");
+    check_has("\nleft behind     nothing\n");
+    check_has("\nhint            a fault in native code");
+    ck_assert_ptr_nonnull(strstr(last_line(), "cspeed: job ab12cd34 failed: rank 3 (w1, local 1, slot 1, pid 1003) was "
+                                              "killed by SIGSEGV; exit code 139 after 00:00:0"));
+    free(text);
+}
+END_TEST
+
+START_TEST(causes_and_hints)
+{
+    static const struct {
+        int         status;
+        int64_t     oom_from, oom_to;
+        char        tail[64];
+        const char *says[3];
+    } cases[] = {
+        { KILL, 3, 4, "", { "SIGKILL", "want of memory (oom_kill 3 -> 4)", "the host's memory ran out" } },
+        { KILL, 3, 3, "", { "SIGKILL", "not sent by cspeed\n", "something outside the job killed it" } },
+        { KILL, -1, -1, "", { "SIGKILL", "not sent by cspeed\n", "`dmesg`" } },
+        { SEGV, 3, 4, "", { "SIGSEGV", "not sent by cspeed\n", "native code" } }, /* the kills were others */
+        { SEGV | 128, -1, -1, "", { "SIGSEGV", "; core dumped\n", "gdb" } },
+        { 7 * EXIT, -1, -1, "x: CUDA out of memory", { "exit code 7\n", "GPU's memory", "micro-batch" } },
+        { 1 * EXIT, -1, -1, "NCCL WARN timeout", { "exit code 1: a failure\n", "NCCL_DEBUG=INFO", "" } },
+        { 1 * EXIT, -1, -1, "bind: Address already in use", { "exit code 1", "--master_port", "" } },
+        { 75 * EXIT, -1, -1, "", { "another rank was lost", "ranks lost each other", "" } },
+        { 139 * EXIT, -1, -1, "", { "exit code 139, as a shell reports SIGSEGV", "", "" } },
+        { 127 * EXIT, -1, -1, "", { "a program was not found", "the program is not there", "" } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char      tail[64];
+        cs_front *front                = broken(0, cases[i].status);
+        front->workers[0].tail         = strcpy(tail, cases[i].tail);
+        front->workers[0].end.oom_from = cases[i].oom_from;
+        front->workers[0].end.oom_to   = cases[i].oom_to;
+        text                           = cs_failure_text(front);
+        for (int j = 0; j < 3; j++)
+            check_has(cases[i].says[j]);
+        check_has(*tail ? "  | " : "(rank 0 wrote nothing there)");
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(others_that_failed)
+{
+    cs_front *front = broken(0, SEGV);
+    fake_end(front, 1, SEGV, false, 150 * MILLISECOND);
+    fake_end(front, 2, 75 * EXIT, false, 100 * MILLISECOND);
+    fake_end(front, 3, 5 * EXIT, false, 900 * MILLISECOND);
+    text = cs_failure_text(front);
+    check_has("also failed     rank 1 (139, at the same time), rank 2 (75, secondary: it lost a peer), rank 3 (5)\n");
+    check_has("ended by cspeed 0 ranks, 0 of them by SIGKILL\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(what_needed_force_and_what_is_left)
+{
+    cs_front *front = broken(0, SEGV);
+    fake_end(front, 2, KILL, true, 30000 * MILLISECOND);
+    job.nodes[0].left_count = 2;
+    strcpy(job.nodes[0].left, "77 78");
+    job.nodes[1].state = CS_NODE_LOST;
+    text               = cs_failure_text(front);
+    check_has("ended by cspeed 3 ranks, 1 of them by SIGKILL, within 29.9 s\n");
+    check_has("left behind     processes that do not end on w0: 77 78; not known of w1\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(no_rank_is_to_blame)
+{
+    static const struct {
+        int         code, first_node, signal, explained;
+        bool        timed_out, stalled, block;
+        const char *why, *last;
+    } cases[] = {
+        { 75, 1, 0, 0, false, false, true, "node 1 (w1) was lost: the network is cut",
+          "failed: node 1 (w1) was lost: the network is cut; exit code 75" },
+        { 0, -1, SIGTERM, 0, false, false, false, "", "failed: ended by SIGTERM; exit code 143 after 00:00:0" },
+        { 0, -1, 0, 0, true, false, false, "", "failed: it ran into --timeout; exit code 124" },
+        { 0, -1, 0, 0, false, true, false, "",
+          "failed: no rank moved for --stall_timeout, and --stall_action is kill; exit code 125" },
+        { 68, -1, 0, 0, false, false, false, "w1: connection refused", "failed: w1: connection refused; exit code 68" },
+        { 0, -1, 0, 78, false, false, false, "", "exited with code 78 (the configuration is wrong); exit code 78" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cs_front *front   = cases[i].explained ? broken(0, cases[i].explained * EXIT) : broken(-1, 0);
+        front->code       = cases[i].code;
+        front->first_node = cases[i].first_node;
+        front->signal     = cases[i].signal;
+        front->timed_out  = cases[i].timed_out;
+        front->stalled    = cases[i].stalled;
+        strcpy(front->why, cases[i].why);
+        text = cs_failure_text(front);
+        ck_assert_msg((strstr(text, "FAILED") != NULL) == cases[i].block, "case %zu: %s", i, text);
+        ck_assert_msg(strncmp(last_line(), "cspeed: job ab12cd34 failed: ", 29) == 0, "case %zu: %s", i, text);
+        ck_assert_msg(strstr(last_line(), cases[i].last) != NULL, "case %zu: %s", i, text);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(a_lost_node_is_blamed_before_a_rank_that_lost_it)
+{
+    cs_front *front   = broken(0, 75 * EXIT);
+    front->code       = 75;
+    front->first_node = 1;
+    strcpy(front->why, "node 1 (w1) was lost: silent");
+    text = cs_failure_text(front);
+    check_has("first failure   node 1 (w1) was lost: silent\n");
+    check_has("also failed     rank 0 (75, secondary: it lost a peer)\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_good_end_says_nothing)
+{
+    cs_front *front = fake_front(&job);
+    for (int rank = 0; rank < FAKE_RANKS; rank++)
+        fake_end(front, rank, 0, false, 0);
+    text = cs_failure_text(front);
+    ck_assert_str_eq(text, "");
+    free(text);
+    job.options.verbose = true;
+    text                = cs_failure_text(front);
+    check_has("cspeed: job ab12cd34 ended after 00:00:0");
+    check_lacks("failed");
+    free(text);
+}
+END_TEST
+
+/* ---- files ---- */
+
+START_TEST(a_remote_tail_is_kept_here)
+{
+    shell_enter();
+    char      tail[]       = "its last words\n", path[64];
+    cs_front *front        = broken(3, SEGV);
+    front->attempt         = 2;
+    front->workers[3].tail = tail;
+    ck_assert_ptr_nonnull(getcwd(front->run_dir, sizeof front->run_dir));
+    text = cs_failure_text(front);
+    check_has("/attempt_2/3.err  (these lines: ");
+    free(text);
+    text = shell_read("failed/attempt_2.3.err", NULL);
+    ck_assert_str_eq(text, "its last words\n");
+    free(text);
+    front->first = 0; /* of this machine: the log itself is here */
+    snprintf(path, sizeof path, "%s", "its last words\n");
+    front->workers[0].tail = path;
+    text                   = cs_failure_text(front);
+    check_lacks("these lines");
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+static json_t *read_result(cs_front *front)
+{
+    ck_assert_ptr_nonnull(getcwd(front->run_dir, sizeof front->run_dir));
+    cs_result_write(front);
+    json_t *result = json_load_file("result.json", 0, NULL);
+    ck_assert_ptr_nonnull(result);
+    return result;
+}
+
+static const char *word(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    return value ? value : "(none)";
+}
+
+static int number(const json_t *object, const char *key)
+{
+    ck_assert_msg(json_is_integer(json_object_get(object, key)), "no number %s", key);
+    return (int)json_integer_value(json_object_get(object, key));
+}
+
+START_TEST(results)
+{
+    shell_enter();
+    cs_front *front                = broken(3, KILL);
+    front->workers[3].end.oom_from = 0;
+    front->workers[3].end.oom_to   = 1;
+    front->attempt                 = 1;
+    json_t *worker                 = read_result(front);
+    ck_assert_str_eq(word(worker, "job"), "ab12cd34");
+    ck_assert_str_eq(word(worker, "kind"), "worker");
+    ck_assert_str_eq(word(worker, "host"), "w1");
+    ck_assert_str_eq(word(worker, "signal"), "SIGKILL");
+    ck_assert_int_eq(number(worker, "code"), 137);
+    ck_assert_int_eq(number(worker, "rank"), 3);
+    ck_assert_int_eq(number(worker, "pid"), 1003);
+    ck_assert_int_eq(number(worker, "attempts"), 2);
+    ck_assert_int_eq(number(worker, "world_size"), 4);
+    ck_assert_int_eq(number(worker, "last_step"), 7);
+    ck_assert(json_is_true(json_object_get(worker, "oom")));
+    ck_assert_ptr_nonnull(strstr(word(worker, "log"), "/attempt_1/3.err"));
+    ck_assert_uint_eq(strlen(word(worker, "started")), 20);
+    json_decref(worker);
+    front             = fake_front(&job);
+    front->code       = 68;
+    front->first_node = 1;
+    strcpy(front->why, "w1: \"refused\"");
+    json_t *launcher = read_result(front);
+    ck_assert_str_eq(word(launcher, "kind"), "launcher");
+    ck_assert_str_eq(word(launcher, "host"), "w1");
+    ck_assert_str_eq(word(launcher, "why"), "w1: \"refused\"");
+    ck_assert_int_eq(number(launcher, "code"), 68);
+    ck_assert(json_is_null(json_object_get(launcher, "rank")));
+    ck_assert(json_is_null(json_object_get(launcher, "last_step")));
+    json_decref(launcher);
+    front        = fake_front(&job);
+    json_t *good = read_result(front);
+    ck_assert_int_eq(number(good, "code"), 0);
+    ck_assert(json_is_null(json_object_get(good, "kind")));
+    json_decref(good);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(states)
+{
+    cs_front *front = fake_front(&job);
+    front->phase    = CS_RUNNING;
+    fake_beat(front, 1, 5, CS_BEAT_ALL_GATHER, 0, cs_clock_now());
+    fake_end(front, 2, 0, false, 0);
+    text          = cs_result_state(front);
+    json_t *state = json_loads(text, 0, NULL), *ranks = json_object_get(state, "ranks");
+    ck_assert_msg(state != NULL, "%s", text);
+    ck_assert_str_eq(word(state, "state"), "running");
+    ck_assert_int_eq(number(state, "step"), 5);
+    ck_assert_uint_eq(json_array_size(ranks), FAKE_RANKS);
+    ck_assert_str_eq(word(json_array_get(ranks, 1), "collective"), "all_gather");
+    ck_assert_int_eq(number(json_array_get(ranks, 1), "step"), 5);
+    ck_assert_str_eq(word(json_array_get(ranks, 2), "state"), "ended");
+    ck_assert_str_eq(word(json_array_get(ranks, 3), "host"), "w1");
+    ck_assert_int_eq(number(json_array_get(ranks, 3), "local_rank"), 1);
+    ck_assert_ptr_null(json_object_get(json_array_get(ranks, 3), "step"));
+    json_decref(state);
+    free(text);
+    front->workers      = NULL; /* while agents are joining */
+    front->worker_count = 0;
+    text                = cs_result_state(front);
+    state               = json_loads(text, 0, NULL);
+    ck_assert_uint_eq(json_array_size(json_object_get(state, "ranks")), 0);
+    json_decref(state);
+    free(text);
+}
+END_TEST
+
+SUITE_MAIN("failure", a_rank_that_died, causes_and_hints, others_that_failed, what_needed_force_and_what_is_left,
+           no_rank_is_to_blame, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
+           a_remote_tail_is_kept_here, results, states)

@@ -1,0 +1,396 @@
+/* test_flags.c - launch flags: DeepSpeed's and torchrun's spellings, the environment's, origins, refusals; and that the
+ * manual and the completions know every flag and command. */
+#include "suite.h"
+#include "shell.h"
+
+#include "codes.h"
+#include "options.h"
+
+#include "base/status.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 64 };
+
+static char  line[4096];
+static char *words[MOST_WORDS];
+
+/* Splits at blanks and reads. */
+static int read_flags(cs_options *options, const char *text)
+{
+    int count = 1;
+    words[0]  = (char *)(size_t) "cspeed";
+    snprintf(line, sizeof line, "%s", text);
+    for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    words[count] = NULL;
+    return cs_options_read(options, words);
+}
+
+static void expect(cs_options *options, const char *text)
+{
+    ck_assert_msg(read_flags(options, text) == 0, "%s: %s", text, cs_error());
+}
+
+START_TEST(defaults)
+{
+    cs_options o;
+    expect(&o, "");
+    ck_assert(!o.hostfile && !o.ranks && !o.nodes && !o.master_addr && !o.job_id && !o.node_rank && !o.save_pid);
+    ck_assert_int_eq(o.master_port, -1);
+    ck_assert(o.rdzv_timeout == 600 && o.last_call == 30 && o.heartbeat == 5 && o.dead_after == 15);
+    ck_assert(o.grace_seconds == 30 && o.stall_timeout == 600 && o.timeout_seconds == 0 && o.restart_delay == 5);
+    ck_assert_int_eq(o.stop_signal, SIGTERM);
+    ck_assert_str_eq(o.forward, "USR1,USR2");
+    ck_assert_str_eq(o.restart_on, "any");
+    ck_assert_str_eq(cs_options_origin("grace"), "default");
+    ck_assert_ptr_null(o.program[0]);
+}
+END_TEST
+
+START_TEST(deepspeed)
+{
+    cs_options o;
+    expect(&o,
+           "-H hf -i w0:0,1@w1 -e w1:1 --num_nodes 2 --num_gpus=3 --master_port 29501 --master_addr a --node_rank 1 "
+           "--no_ssh --launcher PDSH --launcher_args --x --no_ssh_check --force_multi --save_pid "
+           "--enable_each_rank_log logs --bind_cores_to_rank --bind_core_list 0,2-4 --ssh_port 2222 "
+           "--venv_script v.sh --log_level error --no_python --no_local_rank train --hostfile other");
+    ck_assert_str_eq(o.hostfile, "hf");
+    ck_assert_str_eq(o.include, "w0:0,1@w1");
+    ck_assert_str_eq(o.exclude, "w1:1");
+    ck_assert_str_eq(o.nodes, "2");
+    ck_assert_str_eq(o.ranks, "3");
+    ck_assert_int_eq(o.master_port, 29501);
+    ck_assert_str_eq(o.master_addr, "a");
+    ck_assert_str_eq(o.node_rank, "1");
+    ck_assert_int_eq(o.launcher, CS_BY_SSH);
+    ck_assert_str_eq(o.launcher_args, "--x");
+    ck_assert(o.no_ssh && o.no_ssh_check && o.force_multi && o.quiet);
+    ck_assert_str_eq(o.save_pid, "");
+    ck_assert_str_eq(o.log_dir, "logs");
+    ck_assert_str_eq(o.console, "none");
+    ck_assert_int_eq(o.bind, CS_BIND_CORE);
+    ck_assert_str_eq(o.bind_core_list, "0,2-4");
+    ck_assert_int_eq(o.ssh_port, 2222);
+    ck_assert_str_eq(o.program[0], "train");
+    ck_assert_str_eq(o.program[1], "--hostfile");
+    ck_assert_str_eq(cs_options_origin("hostfile"), "-H");
+    ck_assert_str_eq(cs_options_origin("log_dir"), "--enable_each_rank_log");
+    expect(&o, "--num_accelerators 4 --min_elastic_nodes 1 --max_elastic_nodes 3 --elastic_training");
+    ck_assert_str_eq(o.ranks, "4");
+    ck_assert_int_eq(o.min_elastic_nodes, 1);
+    ck_assert_int_eq(o.max_elastic_nodes, 3);
+    /* its defaults, spelled out */
+    expect(&o, "--num_nodes -1 --num_gpus -1 --min_elastic_nodes -1 --max_elastic_nodes -1 --node_rank -1 --include= "
+               "--exclude= --master_addr= --launcher_args=");
+    ck_assert(!o.nodes && !o.ranks && !o.node_rank && !o.include && !o.master_addr && o.max_elastic_nodes == 0);
+}
+END_TEST
+
+START_TEST(torchrun)
+{
+    cs_options o;
+    expect(&o, "--nnodes=2:4 --nproc-per-node=gpu --max-restarts=3 --rdzv-backend=c10d --rdzv-endpoint=h:29400 "
+               "--rdzv-id=7 --rdzv-conf=join_timeout=60,last_call_timeout=5 --no-python --monitor-interval 5 "
+               "--log-dir d --redirects 3 --numa-binding node --shutdown-timeout 10 -- -x.py");
+    ck_assert_str_eq(o.nodes, "2:4");
+    ck_assert_str_eq(o.ranks, "gpu");
+    ck_assert_int_eq(o.max_restarts, 3);
+    ck_assert_str_eq(o.master_addr, "h");
+    ck_assert_int_eq(o.master_port, 29400);
+    ck_assert_str_eq(cs_options_origin("master_addr"), "--rdzv-endpoint");
+    ck_assert_str_eq(o.job_id, "7");
+    ck_assert(o.rdzv_timeout == 60 && o.last_call == 5 && o.grace_seconds == 10);
+    ck_assert_str_eq(o.console, "none");
+    ck_assert_int_eq(o.bind, CS_BIND_NUMA);
+    ck_assert_str_eq(o.program[0], "-x.py");
+    expect(&o, "--rdzv_endpoint [::1]:5 --rdzv_backend static --tee 3 --role default");
+    ck_assert_str_eq(o.master_addr, "::1");
+    ck_assert_int_eq(o.master_port, 5);
+    expect(&o, "--rdzv_endpoint h");
+    ck_assert_int_eq(o.master_port, 29400);
+    expect(&o, "--standalone --nproc_per_node auto");
+    ck_assert(o.standalone);
+}
+END_TEST
+
+START_TEST(values)
+{
+    cs_options o;
+    expect(&o,
+           "--bind list:0-1 --log_format json --log_level debug --timeout 1.5h --stall_action dump --stop_signal INT "
+           "--forward none --restart_on 75,137 --log_max 100M --console 0,4-7 --color never --save_pid=f "
+           "--env A=1 --env B --env_file e --stage s --master_port 0 --prefix= --host_key strict --preflight full");
+    ck_assert_str_eq(o.bind_core_list, "0-1");
+    ck_assert_int_eq(o.bind, CS_BIND_CORE);
+    ck_assert(o.log_json && o.verbose && o.timeout_seconds == 5400);
+    ck_assert_int_eq(o.stall_action, CS_STALL_DUMP);
+    ck_assert_int_eq(o.stop_signal, SIGINT);
+    ck_assert_int_eq(o.host_key, CS_HOST_KEY_STRICT);
+    ck_assert_int_eq(o.preflight, CS_PREFLIGHT_FULL);
+    ck_assert_str_eq(o.save_pid, "f");
+    ck_assert_int_eq(o.env.count, 2);
+    ck_assert_str_eq(o.env.list[1], "B");
+    ck_assert_str_eq(o.env_files.list[0], "e");
+    ck_assert_str_eq(o.stage.list[0], "s");
+    ck_assert_int_eq(o.master_port, 0);
+    ck_assert_str_eq(o.prefix, "");
+    expect(&o, "--launcher mpich");
+    ck_assert_int_eq(o.launcher, CS_BY_MPICH);
+    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* the last wins */
+    ck_assert(o.launcher == CS_BY_SLURM && o.grace_seconds == 2);
+}
+END_TEST
+
+START_TEST(environment)
+{
+    cs_options o;
+    setenv("PET_NNODES", "2", 1);
+    setenv("PET_MASTER_ADDR", "pet", 1);
+    setenv("PET_GRACE", "1", 1); /* torchrun has no such flag */
+    setenv("PET_STANDALONE", "0", 1);
+    setenv("CSPEED_MASTER_ADDR", "ours", 1);
+    setenv("CSPEED_HOSTFILE", "hf", 1);
+    setenv("CSPEED_NO_SSH", "yes", 1);
+    setenv("CSPEED_QUIET", "0", 1);
+    setenv("CSPEED_GRACE", "", 1);
+    setenv("CSPEED_JOB_ID", "j", 1);
+    setenv("CSPEED_ENV_FILE", "x", 1); /* names .cspeed_env, and is no flag */
+    expect(&o, "--nproc_per_node 2");
+    ck_assert_str_eq(o.nodes, "2");
+    ck_assert_str_eq(cs_options_origin("num_nodes"), "PET_NNODES");
+    ck_assert_str_eq(cs_options_origin("nnodes"), "PET_NNODES");
+    ck_assert_str_eq(o.master_addr, "ours");
+    ck_assert_str_eq(cs_options_origin("master_addr"), "CSPEED_MASTER_ADDR");
+    ck_assert_str_eq(o.hostfile, "hf");
+    ck_assert(o.no_ssh && !o.standalone && !o.quiet && o.grace_seconds == 30 && o.env_files.count == 0);
+    ck_assert_str_eq(o.job_id, "j");
+    ck_assert_str_eq(cs_options_origin("num_gpus"), "--nproc_per_node");
+    setenv("CSPEED_ATTEMPT", "0", 1); /* inside a rank that id is the outer job's */
+    expect(&o, "--master_addr flag --rdzv_timeout 5");
+    ck_assert_str_eq(o.master_addr, "flag");
+    ck_assert_ptr_null(o.job_id);
+    setenv("PET_RDZV_ENDPOINT", "end:1", 1); /* a flag beats what another flag's variable says */
+    expect(&o, "--master_addr flag");
+    ck_assert_str_eq(o.master_addr, "flag");
+    ck_assert_str_eq(cs_options_origin("master_addr"), "--master_addr");
+    setenv("CSPEED_NO_SSH", "perhaps", 1);
+    ck_assert_int_eq(read_flags(&o, ""), CS_CODE_USAGE);
+    ck_assert_str_eq(cs_error(), "CSPEED_NO_SSH is 1 or 0, not \"perhaps\"");
+    static const char *const all[] = { "PET_NNODES",         "PET_MASTER_ADDR", "PET_GRACE",       "PET_STANDALONE",
+                                       "CSPEED_MASTER_ADDR", "CSPEED_HOSTFILE", "CSPEED_NO_SSH",   "CSPEED_QUIET",
+                                       "CSPEED_GRACE",       "CSPEED_JOB_ID",   "CSPEED_ENV_FILE", "CSPEED_ATTEMPT",
+                                       "PET_RDZV_ENDPOINT" };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        unsetenv(all[i]);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    static const struct {
+        const char *line, *sentence;
+    } rows[] = {
+        { "--autotuning tune", "not supported: --autotuning tune, because there is no tuner" },
+        { "--module x", "not supported: --module, because programs are executed directly; write python3 -m" },
+        { "-m x", "not supported: -m, because" },
+        { "--run-path x", "not supported: --run-path, because" },
+        { "--rdzv_backend etcd", "not supported: --rdzv_backend etcd, because" },
+        { "--spare 1", "not supported: --spare 1, because" },
+        { "--restart_dead_node", "not supported: --restart_dead_node, because" },
+        { "--health_port 80", "not supported: --health_port 80" },
+        { "--launcher impi", "not supported: --launcher impi, because" },
+        { "--launcher mvapich", "not supported: --launcher mvapich, because" },
+        { "--launcher rsh", "--launcher is one of auto|local|ssh|openmpi|mpich|slurm, not \"rsh\"" },
+        { "--redirects 1", "not supported: --redirects 1" },
+        { "--tee 1", "not supported: --tee 1" },
+        { "--stdin all", "not supported: --stdin all" },
+        { "--rdzv_conf is_host=1", "not supported: --rdzv_conf is_host" },
+        { "--hostfil x", "unknown launch flag --hostfil; the nearest is --hostfile" },
+        { "--num_g 1", "unknown launch flag --num_g; the nearest is --num_gpus" },
+        { "--abcdefgh", "unknown launch flag --abcdefgh; `cspeed help flags`" },
+        { "-x", "unknown launch flag -x" },
+        { "-hostfile x", "unknown launch flag -hostfile" },
+        { "--H x", "unknown launch flag --H" },
+        { "--hostfile", "--hostfile needs a value" },
+        { "--hostfile=", "--hostfile has an empty value" },
+        { "--quiet=1", "--quiet takes no value" },
+        { "--num_nodes 0", "--num_nodes takes a whole number from 1" },
+        { "--nnodes 4:2", "--nnodes 4:2: MIN:MAX needs MIN not above MAX" },
+        { "--nnodes 2:", "--nnodes takes a whole number" },
+        { "--num_gpus 0", "--num_gpus takes a whole number from 1" },
+        { "--num_gpus many", "--num_gpus takes a number, gpu, cpu or auto" },
+        { "--node_rank x", "--node_rank takes a whole number from 0" },
+        { "--master_port 70000", "--master_port takes a whole number from 0 to 65535" },
+        { "--grace -1", "--grace takes a time" },
+        { "--grace 5x", "--grace takes a time" },
+        { "--stop_signal NOPE", "--stop_signal takes a signal" },
+        { "--forward USR1,NOPE", "there is no \"NOPE\"" },
+        { "--restart_on 0", "--restart_on takes any, or exit codes" },
+        { "--log_max 0", "--log_max takes a size" },
+        { "--console some", "--console is all, dedup, first, none, or ranks" },
+        { "--color red", "--color is one of" },
+        { "--bind core2", "--bind is one of auto|none|core|numa|socket|l3|list:CORES" },
+        { "--bind list:3,1", "--bind takes cores and spans" },
+        { "--bind_core_list 8,2-6", "--bind_core_list takes cores and spans" },
+        { "--job_id a/b", "--job_id takes at most 63 letters" },
+        { "--rdzv_endpoint :5", "--rdzv_endpoint takes HOST or HOST:PORT" },
+        { "--hostfile a --hosts b", "--hosts and --hostfile both name the hosts" },
+        { "--standalone --no_ssh", "--standalone is one machine, --no_ssh one of several" },
+        { "--heartbeat 20", "--dead_after must be longer" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_options o;
+        ck_assert_msg(read_flags(&o, rows[i].line) == CS_CODE_USAGE, "%s", rows[i].line);
+        ck_assert_msg(strstr(cs_error(), rows[i].sentence), "%s: %s", rows[i].line, cs_error());
+    }
+}
+END_TEST
+
+START_TEST(what_is_harmless)
+{
+    static const char *const rows[] = { "--autotuning=",
+                                        "--rdzv_backend c10d",
+                                        "--stdin none",
+                                        "--launcher local",
+                                        "--tee 0",
+                                        "--redirects 0",
+                                        "--signals_to_handle SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+                                        "--use_env",
+                                        "--no_local_rank",
+                                        "--enable_each_rank_log None" };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_options o;
+        expect(&o, rows[i]);
+    }
+}
+END_TEST
+
+static void note_given(const char *name, const char *value, const char *origin, void *argument)
+{
+    char *text = argument;
+    sprintf(text + strlen(text), "%s=%s(%s) ", name, value ? value : "", origin);
+}
+
+START_TEST(what_was_given)
+{
+    cs_options o;
+    char       text[512] = "";
+    setenv("CSPEED_GRACE", "3", 1);
+    expect(&o, "-q --nproc_per_node 2");
+    cs_options_given(note_given, text);
+    ck_assert_str_eq(text, "--num_gpus=2(--nproc_per_node) --grace=3(CSPEED_GRACE) --quiet=(-q) ");
+    unsetenv("CSPEED_GRACE");
+}
+END_TEST
+
+START_TEST(nearest)
+{
+    static const char *const names[] = { "plan", "status", "stop", NULL };
+    ck_assert_str_eq(cs_options_nearest("plam", names), "plan");
+    ck_assert_str_eq(cs_options_nearest("statu", names), "status");
+    ck_assert_ptr_null(cs_options_nearest("xyzxyzxyz", names));
+    char longest[4096];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    ck_assert_ptr_null(cs_options_nearest(longest, names));
+}
+END_TEST
+
+/* ---- manual and completions ---- */
+
+static char *manual;
+
+static void look_up(const char *name, const char *value, const char *text, void *argument)
+{
+    char flag[80], *plain = argument;
+    (void)value;
+    ck_assert_int_gt((int)strlen(text), 3);
+    snprintf(flag, sizeof flag, name[1] ? "--%s" : "-%s", name);
+    ck_assert_msg(strstr(plain, flag) != NULL, "the manual does not know %s", flag);
+}
+
+/* Without roff's marks. */
+static void make_plain(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++)
+        if (from[0] == '\\' && from[1] == 'f')
+            from += 2;
+        else if (from[0] != '\\')
+            *to++ = *from;
+    *to = '\0';
+}
+
+START_TEST(the_manual_is_whole)
+{
+    size_t size;
+    manual = shell_read(CS_SOURCE "/launcher/cspeed.1", &size);
+    make_plain(manual);
+    cs_options_each(look_up, manual);
+    shell_enter();
+    ck_assert_int_eq(shell_run("%s/cspeed completion fish", CS_BIN), 0);
+    char *commands = shell_read("out.txt", &size);
+    int   count    = 0;
+    char  name[64], row[80];
+    for (char *place = commands; (place = strstr(place, "use_subcommand -a '")); place++, count++) {
+        ck_assert_int_eq(sscanf(place, "use_subcommand -a '%63[^']'", name), 1);
+        snprintf(row, sizeof row, "\n.B %s\n", name);
+        ck_assert_msg(strstr(manual, row) != NULL, "the manual does not know the command %s", name);
+    }
+    ck_assert_int_gt(count, 10);
+    free(commands);
+    free(manual);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(completions_are_scripts)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("%s/cspeed completion bash > c.bash && bash -n c.bash", CS_BIN), 0);
+    ck_assert_int_eq(
+        shell_run("%s/cspeed completion bash > c.bash && bash -c '. ./c.bash; COMP_WORDS=(cspeed --hostf); "
+                  "COMP_CWORD=1; _cspeed; test ${COMPREPLY[0]} = --hostfile'",
+                  CS_BIN),
+        0);
+    ck_assert_int_eq(
+        shell_run("%s/cspeed completion bash > c.bash && bash -c '. ./c.bash; COMP_WORDS=(cspeed --host_key s); "
+                  "COMP_CWORD=2; _cspeed; test ${COMPREPLY[0]} = strict'",
+                  CS_BIN),
+        0);
+    ck_assert_int_eq(shell_run("%s/cspeed completion zsh > c.zsh && { ! command -v zsh || zsh -n c.zsh; }", CS_BIN), 0);
+    ck_assert_int_eq(
+        shell_run("%s/cspeed completion fish > c.fish && { ! command -v fish || fish -n c.fish; }", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed completion tcsh", CS_BIN), CS_CODE_USAGE);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(help_fits_a_screen)
+{
+    size_t size;
+    int    lines = 0, column = 0;
+    shell_enter();
+    ck_assert_int_eq(shell_run("%s/cspeed -h", CS_BIN), 0);
+    char *text = shell_read("out.txt", &size);
+    for (const char *c = text; *c; c++) {
+        column = *c == '\n' ? 0 : column + 1;
+        lines += *c == '\n';
+        ck_assert_int_le(column, 100);
+    }
+    ck_assert_int_le(lines, 50);
+    free(text);
+    ck_assert_int_eq(shell_run("%s/cspeed help flags | grep -q -- --nproc_per_node", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed help plan | grep -q example", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed help plam 2>&1 | grep -q 'nearest is plan'", CS_BIN), 0);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("flags", defaults, deepspeed, torchrun, values, environment, refusals, what_is_harmless, what_was_given,
+           nearest, the_manual_is_whole, completions_are_scripts, help_fits_a_screen)

@@ -1,0 +1,557 @@
+/* test_hostplan.c - jobs planned: hosts, slots, ranks, bounds, which node this is, where they meet. */
+#include "suite.h"
+#include "shell.h"
+
+#include "plan/allocation.h"
+#include "codes.h"
+#include "plan/gpus.h"
+#include "plan/hostplan.h"
+
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 64 };
+
+static const char *const variables[] = {
+    "PET_NODE_RANK",
+    "JOB_COMPLETION_INDEX",
+    "SLURM_NODEID",
+    "GROUP_RANK",
+    "SLURM_JOB_NODELIST",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_JOB_CPUS_PER_NODE",
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_GPUS_PER_NODE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "PET_NNODES",
+    "CUDA_VISIBLE_DEVICES",
+    "CSPEED_ATTEMPT",
+    "CSPEED_JOB_ID",
+    "CSPEED_HOSTFILE",
+    "PET_NPROC_PER_NODE",
+};
+
+static char       line[4096];
+static char      *words[MOST_WORDS];
+static cs_options options;
+
+static void forget(void)
+{
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]);
+}
+
+/* "A=1 B=2", set for one plan. */
+static void set_variables(const char *text)
+{
+    char copy[1024];
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *rest, *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *equals = strchr(word, '=');
+        *equals      = '\0';
+        setenv(word, equals + 1, 1);
+    }
+}
+
+static int make(cs_plan *plan, const char *text)
+{
+    int count = 1;
+    words[0]  = (char *)(size_t) "cspeed";
+    snprintf(line, sizeof line, "%s", text);
+    for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    words[count] = NULL;
+    int code     = cs_options_read(&options, words);
+    return code ? code : cs_hostplan_make(plan, &options);
+}
+
+/* FIRST_RANK=HOST:SLOTS, apart by blanks. */
+static void write_plan(const cs_plan *plan, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0]     = '\0';
+    for (int i = 0; i < plan->node_count; i++) {
+        const cs_host *host = plan->nodes[i].host;
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%d=%s:", i ? " " : "", plan->nodes[i].first_rank, host->name);
+        for (int slot = 0; slot < host->slot_count; slot++)
+            used += (size_t)snprintf(text + used, size - used, slot ? ",%d" : "%d", host->slots[slot]);
+    }
+}
+
+static const struct {
+    const char *variables, *flags, *plan, *fault; /* plan: FIRST_RANK=HOST:SLOTS ...; fault: with its code in front */
+} table[] = {
+    { "", "--hosts a:2,b:1", "0=a:0,1 2=b:0", NULL },
+    { "", "--hosts a:2,b:1,c:3 --num_nodes 2", "0=a:0,1 2=b:0", NULL },
+    { "", "--hosts a:2,b:2 --num_gpus 1", "0=a:0 1=b:0", NULL },
+    { "", "--hosts a:2,b:2 --num_gpus gpu", "0=a:0,1 2=b:0,1", NULL },
+    { "", "--hosts a:4,b:4 -i a:1,3@b --num_gpus 2", "0=a:1,3 2=b:0,1", NULL },
+    { "", "--hosts a:2,b:2 --num_gpus 3 --oversubscribe", "0=a:0,0,1 3=b:0,0,1", NULL },
+    { "", "--hosts a:1,b:3 --num_gpus 2", NULL, "69 --num_gpus 2: a has 1 slot; ask for 1 or fewer" },
+    { "", "--hosts a:1,b:1 --num_gpus 2", NULL,
+      "69 --num_gpus 2: a has 1 slot; ask for 1 or fewer, or add "
+      "--oversubscribe\n--num_gpus 2: b has 1 slot" },
+    { "", "--hosts a:1,b:1 --num_nodes 3", NULL, "69 3 nodes are asked for (--num_nodes), but --hosts has 2" },
+    { "", "--num_nodes 2", NULL, "69 2 nodes are asked for (--num_nodes), but this machine has 1; name the others by" },
+    { "", "--hosts a:1 -i b", NULL, "65 --include: b is not among the hosts of --hosts" },
+    { "", "--hosts a:1,b:1 --launcher local", NULL, "64 --launcher local starts ranks on this machine alone, but" },
+    { "", "-H /nowhere/hosts", NULL, "66 /nowhere/hosts: there is no such hostfile" },
+    { "", "--standalone --num_gpus 1", "0=localhost:0", NULL },
+    { "CSPEED_HOSTFILE=/nowhere/hosts", "--standalone --num_gpus 1", "0=localhost:0", NULL },
+    { "CSPEED_HOSTFILE=/nowhere/hosts", "", NULL, "66 /nowhere/hosts" },
+    { "", "--num_gpus 100000", NULL, "64 --num_gpus takes a whole number" },
+    { "", "--num_gpus 60000", NULL, "69 --num_gpus 60000: this machine has" },
+    { "", "--num_gpus 3 --oversubscribe -i localhost:0", "0=localhost:0,0,0", NULL },
+    { "", "-i localhost:60000", NULL, "65 --include: localhost has no slot 60000" },
+    { "", "--hosts a:4 --min_elastic_nodes 2", NULL, "69 --min_elastic_nodes 2: there are 1 nodes" },
+
+    /* --no_ssh */
+    { "", "--hosts a:2,b:2 --no_ssh --node_rank 1", "0=a:0,1 2=b:0,1", NULL },
+    { "", "--hosts a:2,b:2 --no_ssh --node_rank 2", NULL, "64 this is node 2 as --node_rank says, but the job has" },
+    { "", "--hosts a:2,b:2 --no_ssh", NULL, "64 which node is this?" },
+    { "", "--no_ssh --nnodes 2", NULL, "64 where do the nodes meet?" },
+    { "", "--no_ssh --master_addr x", NULL, "64 how many nodes?" },
+    { "", "--no_ssh --nnodes 3 --nproc_per_node 1 --master_addr x", "0=node0:0 1=node1:0 2=node2:0", NULL },
+    { "PET_NNODES=2 PET_NPROC_PER_NODE=1 MASTER_ADDR=m MASTER_PORT=5", "--no_ssh", "0=node0:0 1=node1:0", NULL },
+    { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr x", "0=node0:0 1=node1:0", NULL },
+    { "", "--hosts a:1,b:1 --no_ssh --node_rank 0 --master_port 0", NULL, "64 --master_port 0 means any port" },
+
+    /* Slurm */
+    { "SLURM_JOB_NODELIST=a[1-2],b SLURM_TASKS_PER_NODE=2(x2),1", "", "0=a1:0,1 2=a2:0,1 4=b:0", NULL },
+    { "SLURM_JOB_NODELIST=a[08-10] SLURM_GPUS_ON_NODE=2", "", "0=a08:0,1 2=a09:0,1 4=a10:0,1", NULL },
+    { "SLURM_JOB_NODELIST=a,b SLURM_GPUS_PER_NODE=a100:3", "--num_gpus 1", "0=a:0 1=b:0", NULL },
+    { "SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE=1(x2) SLURM_JOB_CPUS_PER_NODE=8(x2)", "--nproc_per_node 4",
+      "0=a:0,1,2,3 4=b:0,1,2,3", NULL },
+    { "SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE=1(x2) SLURM_JOB_CPUS_PER_NODE=2(x2)", "--nproc_per_node 4", NULL,
+      "69 --nproc_per_node 4: a has 1 slot" },
+    { "SLURM_JOB_NODELIST=a[1", "", NULL, "65 SLURM_JOB_NODELIST: \"a[1\" is no list of nodes" },
+    { "SLURM_JOB_NODELIST=a,b", "--hosts c:1", "0=c:0", NULL },
+    { "SLURM_JOB_NODELIST=a,b", "--standalone --num_gpus 1", "0=localhost:0", NULL },
+    { "SLURM_JOB_NODELIST=a,b CSPEED_ATTEMPT=0", "--num_gpus 1", "0=localhost:0", NULL },
+    { "SLURM_JOB_NODELIST=a,b SLURM_NODEID=1", "--no_ssh", "0=a:0 1=b:0", NULL },
+};
+
+START_TEST(plans)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        cs_plan plan;
+        char    text[512];
+        forget();
+        set_variables(table[i].variables);
+        int code = make(&plan, table[i].flags);
+        if (table[i].plan) {
+            ck_assert_msg(code == 0, "%s %s: %s", table[i].variables, table[i].flags, cs_error());
+            write_plan(&plan, text, sizeof text);
+            ck_assert_msg(strcmp(text, table[i].plan) == 0, "%s %s: %s, not %s", table[i].variables, table[i].flags,
+                          text, table[i].plan);
+            cs_hostplan_free(&plan);
+        } else {
+            ck_assert_msg(code == atoi(table[i].fault), "%s %s: %d %s", table[i].variables, table[i].flags, code,
+                          code ? cs_error() : "no fault");
+            ck_assert_msg(strstr(cs_error(), table[i].fault + 3), "%s %s: %s", table[i].variables, table[i].flags,
+                          cs_error());
+        }
+    }
+    forget();
+}
+END_TEST
+
+START_TEST(bounds)
+{
+    static const struct {
+        const char *flags;
+        int         least, most, code;
+    } rows[] = {
+        { "--hosts a,b,c", 3, 3, 0 },
+        { "--hosts a,b,c --nnodes 2:3", 2, 3, 0 },
+        { "--hosts a,b,c --nnodes 1:2", 1, 2, 0 },
+        { "--hosts a,b,c --nnodes 2", 2, 2, 0 },
+        { "--hosts a,b,c --nnodes 2:4", 0, 0, CS_CODE_SLOTS },
+        { "--hosts a,b,c --elastic_training", 1, 3, 0 },
+        { "--hosts a,b,c --elastic_training --min_elastic_nodes 2", 2, 3, 0 },
+        { "--hosts a,b,c --elastic_training --max_elastic_nodes 2", 1, 2, 0 },
+        { "--hosts a,b,c --max_elastic_nodes 4", 0, 0, CS_CODE_SLOTS },
+        { "--hosts a,b,c --nnodes 1:2 --elastic_training", 0, 0, CS_CODE_USAGE },
+        { "--hosts a,b,c --min_elastic_nodes 3 --max_elastic_nodes 2", 0, 0, CS_CODE_USAGE },
+    };
+    forget();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_plan plan;
+        int     code = make(&plan, rows[i].flags);
+        ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].flags, code, cs_error());
+        if (code)
+            continue;
+        ck_assert_msg(plan.least_nodes == rows[i].least && plan.most_nodes == rows[i].most, "%s: %d:%d", rows[i].flags,
+                      plan.least_nodes, plan.most_nodes);
+        cs_hostplan_free(&plan);
+    }
+}
+END_TEST
+
+START_TEST(ranks_after_a_loss)
+{
+    cs_plan plan;
+    forget();
+    ck_assert_int_eq(make(&plan, "--hosts a:2,b:3,c:1 --nnodes 1:3"), 0);
+    plan.nodes[0]   = plan.nodes[1]; /* a is lost */
+    plan.nodes[1]   = plan.nodes[2];
+    plan.node_count = 2;
+    cs_hostplan_rank(&plan);
+    ck_assert_int_eq(plan.rank_count, 4);
+    ck_assert_int_eq(plan.nodes[0].first_rank, 0);
+    ck_assert_int_eq(plan.nodes[1].first_rank, 3);
+    cs_hostplan_free(&plan);
+}
+END_TEST
+
+START_TEST(which_node)
+{
+    static const struct {
+        const char *variables, *flags;
+        int         rank;
+        const char *origin; /* or the sentence, when rank is -2 */
+    } rows[] = {
+        { "PET_NODE_RANK=1", "--hosts a,b", 1, "PET_NODE_RANK" },
+        { "JOB_COMPLETION_INDEX=1", "--hosts a,b", 1, "JOB_COMPLETION_INDEX" },
+        { "SLURM_NODEID=1", "--hosts a,b", 1, "SLURM_NODEID" },
+        { "GROUP_RANK=1", "--hosts a,b", 1, "GROUP_RANK" },
+        { "SLURM_NODEID=1 JOB_COMPLETION_INDEX=1", "--hosts a,b", 1, "JOB_COMPLETION_INDEX" },
+        { "SLURM_NODEID=0 JOB_COMPLETION_INDEX=1", "--hosts a,b", -2,
+          "which node is this? JOB_COMPLETION_INDEX says 1, SLURM_NODEID says 0; give --node_rank" },
+        { "SLURM_NODEID=0 JOB_COMPLETION_INDEX=1", "--hosts a,b --node_rank 1", 1, "--node_rank" },
+        { "PET_NODE_RANK=0 GROUP_RANK=1", "--hosts a,b", -2, "PET_NODE_RANK says 0, GROUP_RANK says 1" },
+        { "", "--hosts a,localhost", 1, "the host name" },
+        { "SLURM_NODEID=0", "--hosts a,localhost", -2, "SLURM_NODEID says 0, the host name says 1 (localhost)" },
+        { "SLURM_NODEID=1", "--hosts a,localhost", 1, "SLURM_NODEID" },
+        { "", "--hosts localhost,127.0.0.1 --node_rank auto --master_port 5", -2, "which node is this?" },
+        { "JOB_COMPLETION_INDEX=9", "--hosts a,b", -2, "this is node 9 as JOB_COMPLETION_INDEX says" },
+        { "JOB_COMPLETION_INDEX=x", "--hosts a,b", -2, "which node is this?" },
+        { "", "--nnodes 2 --nproc_per_node 1 --master_addr 127.0.0.1", 0, "the master address is here" },
+        { "", "--nnodes 2 --nproc_per_node 1 --master_addr 192.0.2.1", -1, "given when it joins" },
+        { "JOB_COMPLETION_INDEX=1", "--nnodes 2 --nproc_per_node 1 --master_addr x", 1, "JOB_COMPLETION_INDEX" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_plan plan;
+        char    flags[256];
+        forget();
+        set_variables(rows[i].variables);
+        snprintf(flags, sizeof flags, "--no_ssh %s", rows[i].flags);
+        int code = make(&plan, flags);
+        if (rows[i].rank == -2) {
+            ck_assert_msg(code == CS_CODE_USAGE && strstr(cs_error(), rows[i].origin), "%s %s: %d %s",
+                          rows[i].variables, rows[i].flags, code, code ? cs_error() : "no fault");
+            continue;
+        }
+        ck_assert_msg(code == 0, "%s %s: %s", rows[i].variables, rows[i].flags, cs_error());
+        ck_assert_int_eq(plan.node_rank, rows[i].rank);
+        ck_assert_str_eq(plan.node_rank_origin, rows[i].origin);
+        for (int node = 0; node < plan.node_count; node++)
+            ck_assert(plan.nodes[node].here == (node == rows[i].rank));
+        cs_hostplan_free(&plan);
+    }
+    forget();
+}
+END_TEST
+
+START_TEST(where_they_meet)
+{
+    static const struct {
+        const char *variables, *flags, *address, *address_origin;
+        int         port;
+        const char *port_origin;
+    } rows[] = {
+        { "", "--standalone", "127.0.0.1", "one machine", 0, "any free one" },
+        { "", "--hosts localhost", "127.0.0.1", "one machine", 0, "any free one" },
+        { "", "--hosts a,b", "", "proved by connecting", 0, "any free one" },
+        { "", "--hosts a", "", "proved by connecting", 0, "any free one" },
+        { "", "--hosts localhost --force_multi", "", "proved by connecting", 0, "any free one" },
+        { "", "--hosts a,b --master_addr m --master_port 7", "m", "--master_addr", 7, "--master_port" },
+        { "MASTER_ADDR=x MASTER_PORT=9", "--hosts a,b", "", "proved by connecting", 0, "any free one" },
+        { "", "--no_ssh --hosts a,b --node_rank 0", "a", "the first host of --hosts", 29500, "default" },
+        { "MASTER_PORT=9", "--no_ssh --hosts a,b --node_rank 0", "a", "the first host of --hosts", 9, "MASTER_PORT" },
+        { "MASTER_ADDR=x", "--no_ssh --nnodes 2 --nproc_per_node 1 --node_rank 1", "x", "MASTER_ADDR", 29500,
+          "default" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_plan plan;
+        forget();
+        set_variables(rows[i].variables);
+        ck_assert_msg(make(&plan, rows[i].flags) == 0, "%s: %s", rows[i].flags, cs_error());
+        ck_assert_msg(strcmp(plan.master_addr, rows[i].address) == 0, "%s: %s", rows[i].flags, plan.master_addr);
+        ck_assert_str_eq(plan.master_addr_origin, rows[i].address_origin);
+        ck_assert_int_eq(plan.master_port, rows[i].port);
+        ck_assert_str_eq(plan.master_port_origin, rows[i].port_origin);
+        cs_hostplan_free(&plan);
+    }
+    forget();
+}
+END_TEST
+
+/* A host that is not this machine is remote, even alone; another loopback address is another machine. */
+START_TEST(what_is_here)
+{
+    cs_plan plan;
+    forget();
+    ck_assert_int_eq(make(&plan, "--hosts 127.0.0.2:1"), 0);
+    ck_assert(!plan.nodes[0].here);
+    cs_hostplan_free(&plan);
+    ck_assert_int_eq(make(&plan, "--hosts localhost:1,127.0.0.2:1"), 0);
+    ck_assert(plan.nodes[0].here && !plan.nodes[1].here);
+    cs_hostplan_free(&plan);
+    ck_assert_int_eq(make(&plan, "--hosts localhost:1 --force_multi"), 0);
+    ck_assert(!plan.nodes[0].here);
+    cs_hostplan_free(&plan);
+}
+END_TEST
+
+START_TEST(names_and_digests)
+{
+    static const char *const same     = "--hosts a:2,b:2 --no_ssh --node_rank 0 x y";
+    static const char *const others[] = { "--hosts a:2,b:1 --no_ssh --node_rank 0 x y",
+                                          "--hosts b:2,a:2 --no_ssh --node_rank 0 x y",
+                                          "--hosts a:2,b:2 --no_ssh --node_rank 0 x yz",
+                                          "--hosts a:2,b:2 --no_ssh --node_rank 0 xy",
+                                          "--hosts a:2,b:2 --no_ssh --node_rank 0 --nnodes 1:2 x y",
+                                          "--hosts a:2,b:2 --no_ssh --node_rank 0 -i a:0@b:0,1 x y" };
+    cs_plan                  first, second;
+    char                     id[64];
+    forget();
+    ck_assert_int_eq(make(&first, same), 0);
+    unsigned long long digest = cs_hostplan_digest(&first);
+    snprintf(id, sizeof id, "%s", first.id);
+    cs_hostplan_free(&first);
+    ck_assert_int_eq(make(&second, "--hosts a:2,b:2 --no_ssh --node_rank 1 x y"), 0);
+    ck_assert(cs_hostplan_digest(&second) == digest); /* another node of the same job */
+    ck_assert_str_eq(second.id, id);
+    cs_hostplan_free(&second);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ck_assert_int_eq(make(&second, others[i]), 0);
+        ck_assert_msg(cs_hostplan_digest(&second) != digest, "%s", others[i]);
+        cs_hostplan_free(&second);
+    }
+    ck_assert_int_eq(make(&first, "--standalone"), 0);
+    snprintf(id, sizeof id, "%s", first.id);
+    ck_assert_uint_eq(strspn(id, "0123456789abcdef"), 8);
+    cs_hostplan_free(&first);
+    ck_assert_int_eq(make(&second, "--standalone"), 0);
+    ck_assert_str_ne(second.id, id);
+    cs_hostplan_free(&second);
+    ck_assert_int_eq(make(&first, "--standalone --job_id mine"), 0);
+    ck_assert_str_eq(first.id, "mine");
+    cs_hostplan_free(&first);
+}
+END_TEST
+
+/* Without GPUs: as many ranks as cores may be asked for, and "gpu" names what is missing. */
+START_TEST(this_machine)
+{
+    cs_plan plan;
+    char    why[128];
+    forget();
+    ck_assert_int_eq(make(&plan, ""), 0);
+    ck_assert_int_ge(plan.rank_count, 1);
+    ck_assert_str_eq(plan.hosts.origin, "this machine");
+    cs_hostplan_free(&plan);
+    if (cs_gpus_count(why) == 0) {
+        ck_assert_int_eq(make(&plan, "--num_gpus gpu"), CS_CODE_SLOTS);
+        ck_assert_ptr_nonnull(strstr(cs_error(), why));
+        ck_assert_int_eq(make(&plan, "--num_gpus cpu"), 0);
+        int all = plan.rank_count;
+        cs_hostplan_free(&plan);
+        char flags[64];
+        snprintf(flags, sizeof flags, "--num_gpus %d", all + 1);
+        ck_assert_int_eq(make(&plan, flags), CS_CODE_SLOTS);
+        ck_assert_int_eq(make(&plan, "-i localhost:0"), 0);
+        ck_assert_int_eq(plan.rank_count, 1);
+        cs_hostplan_free(&plan);
+    }
+}
+END_TEST
+
+START_TEST(devices)
+{
+    static const struct {
+        int         slots[4], count;
+        const char *visible, *result;
+    } rows[] = {
+        { { 0, 1, 2 }, 3, NULL, "0,1,2" },  { { 1, 3 }, 2, NULL, "1,3" },
+        { { 0, 1 }, 2, "5,6,7", "5,6" },    { { 1, 2 }, 2, "GPU-aa,GPU-bb,MIG-cc/1/0", "GPU-bb,MIG-cc/1/0" },
+        { { 0, 0, 1, 1 }, 4, NULL, "0,1" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[128];
+        cs_gpus_devices(rows[i].slots, rows[i].count, rows[i].visible, text, sizeof text);
+        ck_assert_str_eq(text, rows[i].result);
+    }
+}
+END_TEST
+
+static void add_name(const char *name, void *argument)
+{
+    char *text = argument;
+    strcat(strcat(text, name), " ");
+}
+
+START_TEST(node_lists)
+{
+    static const struct {
+        const char *list, *names; /* NULL: refused */
+    } rows[] = {
+        { "a", "a " },
+        { "a,b", "a b " },
+        { "a[1-3,5],b7", "a1 a2 a3 a5 b7 " },
+        { "c[01-03]-x", "c01-x c02-x c03-x " },
+        { "d[1-2]e[3-4]", "d1e3 d1e4 d2e3 d2e4 " },
+        { "n[098-101]", "n098 n099 n100 n101 " },
+        { "a[1", NULL },
+        { "a[]", NULL },
+        { "a[2-1]", NULL },
+        { "a[x]", NULL },
+        { "a[1-]", NULL },
+        { ",a", NULL },
+        { "a,", NULL },
+        { "", NULL },
+        { "a[0-99999999]", NULL },
+        { "a[1]]", NULL },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256] = "";
+        bool good      = cs_allocation_expand(rows[i].list, add_name, text);
+        ck_assert_msg(good == (rows[i].names != NULL), "%s: %s", rows[i].list, text);
+        if (good)
+            ck_assert_str_eq(text, rows[i].names);
+    }
+}
+END_TEST
+
+/* ---- what is printed ---- */
+
+START_TEST(json)
+{
+    size_t       size;
+    json_error_t error;
+    forget();
+    shell_enter();
+    int code =
+        shell_run("HOME=. HF_TOKEN=hidden %s/cspeed --hosts 'a:2,u@b:1' --master_addr m --master_port 7 --env HF_TOKEN "
+                  "--env 'X= \"y\" $z' plan --json train --config 'c d.json' \"$(printf 'a\\nb')\" 2>&1",
+                  CS_BIN);
+    char *text = shell_read("out.txt", &size);
+    ck_assert_msg(code == 0, "%s", text);
+    ck_assert_ptr_null(strstr(text, "hidden"));
+    json_t *plan = json_loads(text, 0, &error);
+    ck_assert_msg(plan != NULL, "%s: %s", error.text, text);
+    json_t     *nodes, *command, *env;
+    const char *address, *host, *b;
+    int         world, port, rank, first;
+    ck_assert_int_eq(json_unpack(plan, "{s:o,s:i,s:s,s:i,s:o,s:o}", "nodes", &nodes, "world_size", &world,
+                                 "master_addr", &address, "master_port", &port, "command", &command, "env", &env),
+                     0);
+    ck_assert_int_eq(world, 3);
+    ck_assert_str_eq(address, "m");
+    ck_assert_int_eq(port, 7);
+    ck_assert_uint_eq(json_array_size(nodes), 2);
+    ck_assert_int_eq(json_unpack(json_array_get(nodes, 1), "{s:s,s:s,s:i,s:[i],s:[i]}", "host", &host, "addr", &b,
+                                 "node_rank", &rank, "slots", &first, "ranks", &world),
+                     0);
+    ck_assert_str_eq(host, "b");
+    ck_assert_str_eq(b, "b");
+    ck_assert(rank == 1 && first == 0 && world == 2);
+    ck_assert_uint_eq(json_array_size(command), 4);
+    ck_assert_str_eq(json_string_value(json_array_get(command, 2)), "c d.json");
+    ck_assert_str_eq(json_string_value(json_array_get(command, 3)), "a\nb");
+    ck_assert_str_eq(json_string_value(json_object_get(env, "X")), " \"y\" $z");
+    json_decref(plan);
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+/* What pdsh's shell makes of arguments, none of it happens: they are in the plan byte for byte. */
+START_TEST(arguments)
+{
+    static const char *const given[] = {
+        "I am 6' tall",
+        "I'm going to tell them \"DS\"",
+        "{\"a\": 1}",
+        "two  spaces",
+        "{\"a\":1}",
+        "$HOME",
+        "*",
+        "a&b",
+        "(x)",
+        "back\\slash",
+        "",
+        "a\tb\nc",
+        "`id -u`",
+        "64(x2)",
+        "--num_gpus=7",
+        "--",
+        "-h",
+    };
+    enum { COUNT = sizeof given / sizeof *given };
+    char   command[2048] = CS_BIN "/cspeed --standalone plan --json prog", path[512];
+    size_t size;
+    shell_enter();
+    for (int i = 0; i < COUNT; i++) { /* one a file, since a shell stands between */
+        snprintf(path, sizeof path, "a%d", i);
+        shell_write(path, given[i]);
+        snprintf(path, sizeof path, " \"$(cat a%d)\"", i);
+        strcat(command, path);
+    }
+    ck_assert_int_eq(shell_run("%s", command), 0);
+    char   *text = shell_read("out.txt", &size);
+    json_t *plan = json_loads(text, 0, NULL), *words_told = json_object_get(plan, "command");
+    ck_assert_uint_eq(json_array_size(words_told), COUNT + 1);
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_str_eq(json_string_value(json_array_get(words_told, (size_t)i + 1)), given[i]);
+    json_decref(plan);
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(for_people)
+{
+    static const char *const parts[] = { "hosts     hf\n",
+                                         "  0     a     10.0.0.1  0-1         0-1\n",
+                                         "  1     b     b         2           4\n",
+                                         "  HF_TOKEN=(secret)    # --env (caller)\n",
+                                         "  Y=$'a\\011b'    # job.env:1\n",
+                                         "  Z='it'\\''s'    # --env\n",
+                                         "  IF=ens5    # a alone (hf)\n",
+                                         "  --hostfile hf    # -H\n",
+                                         "  --master_port 7    # CSPEED_MASTER_PORT\n",
+                                         "command   train 'c d'\n" };
+    size_t                   size;
+    shell_enter();
+    shell_write("hf", "a slots=2 addr=10.0.0.1 env.IF=ens5\nb gpus=4\n");
+    shell_write("job.env", "Y=\"a\\tb\"\n");
+    int code =
+        shell_run("HOME=. HF_TOKEN=hidden CSPEED_MASTER_PORT=7 %s/cspeed -H hf --env HF_TOKEN --env_file job.env "
+                  "--env \"Z=it's\" plan train 'c d' 2>&1",
+                  CS_BIN);
+    char *text = shell_read("out.txt", &size);
+    ck_assert_msg(code == 0, "%s", text);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        ck_assert_msg(strstr(text, parts[i]) != NULL, "\"%s\" is not in\n%s", parts[i], text);
+    ck_assert_ptr_null(strstr(text, "hidden"));
+    free(text);
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 1 --dry_run ./x a | grep -q 'WORLD_SIZE=1 '", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("HOME=. NCCL_DEBUG=INFO HF_TOKEN=hidden %s/cspeed --env HF_TOKEN env", CS_BIN), 0);
+    text = shell_read("out.txt", &size);
+    ck_assert_ptr_nonnull(strstr(text, "caller (NCCL*)           NCCL_DEBUG=\"INFO\"\n"));
+    ck_assert_ptr_nonnull(strstr(text, "HF_TOKEN=(secret)\n"));
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("hostplan", plans, bounds, ranks_after_a_loss, which_node, where_they_meet, what_is_here, names_and_digests,
+           this_machine, devices, node_lists, json, arguments, for_people)

@@ -1,0 +1,257 @@
+/* test_jobs.c - the commands about jobs, with a job that runs: ps, status, logs, stop, clean; and report. */
+#include "suite.h"
+
+#include "shell.h"
+
+#include "base/json.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LIMIT_SECONDS = 30 };
+
+static char *text; /* what the last command printed */
+
+static void check_has(const char *part)
+{
+    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%s", part, text);
+}
+
+/* Its output goes to a file, and into `text`. */
+static void command(int code, const char *line)
+{
+    int got = shell_run("%s/cspeed %s", CS_BIN, line);
+    free(text);
+    text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d: %s", line, got, code, text);
+}
+
+static void await_file(const char *name)
+{
+    for (int i = 0; access(name, F_OK) < 0; i++) {
+        ck_assert_msg(i < LIMIT_SECONDS * 100, "no file %s", name);
+        usleep(10000);
+    }
+}
+
+static void enter(void)
+{
+    char here[4096];
+    shell_enter();
+    ck_assert_ptr_nonnull(getcwd(here, sizeof here));
+    setenv("XDG_RUNTIME_DIR", here, 1);
+}
+
+static pid_t start_job(const char *id, const char *script)
+{
+    pid_t job = fork();
+    if (job == 0) {
+        int file = open("job.txt", O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(file, 1);
+        dup2(file, 2);
+        setpgid(0, 0);
+        execl(CS_BIN "/cspeed", "cspeed", "--job_id", id, "--oversubscribe", "--num_gpus", "2", "--log_dir", "logs",
+              "sh", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    return job;
+}
+
+static const char sleeper[] = "echo out $RANK; echo err $RANK >&2; printf unfinished; touch up.$RANK; sleep 1000";
+
+START_TEST(a_job_that_runs)
+{
+    enter();
+    command(0, "ps");
+    check_has("no job runs");
+    pid_t job = start_job("alpha", sleeper);
+    await_file("up.0");
+    await_file("up.1");
+    command(0, "ps");
+    check_has("alpha");
+    check_has("running");
+    check_has("sh -c");
+    command(0, "status al");
+    check_has("job alpha (pid ");
+    check_has("running, attempt 0, 2 ranks");
+    check_has("     1  ");
+    command(0, "status alpha --json");
+    json_t *state = json_loads(text, 0, NULL);
+    ck_assert_msg(json_array_size(json_object_get(state, "ranks")) == 2, "%s", text);
+    json_decref(state);
+    command(66, "status beta");
+    check_has("these do: alpha");
+    command(0, "logs alpha --rank 1");
+    check_has("out 1\n");
+    ck_assert_ptr_null(strstr(text, "out 0"));
+    command(0, "stop alp");
+    check_has("job alpha has ended");
+    ck_assert_int_eq(shell_wait(job), 143);
+    command(0, "ps");
+    check_has("no job runs");
+    command(66, "stop alpha");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(stop_now_does_not_wait_for_the_grace)
+{
+    enter();
+    pid_t job = start_job("deaf", "trap '' TERM; touch up.$RANK; while :; do sleep 0.1; done");
+    await_file("up.0");
+    await_file("up.1");
+    command(0, "stop deaf --now"); /* the grace is 30 s, the limit of this test less */
+    ck_assert_int_eq(shell_wait(job), 130);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(two_jobs_of_one_id)
+{
+    enter();
+    pid_t first = start_job("twin", sleeper);
+    await_file("up.0");
+    ck_assert_int_eq(shell_wait(start_job("twin", "true")), 64);
+    ck_assert_int_eq(shell_wait(start_job("other", "true")), 0);
+    kill(first, SIGTERM);
+    ck_assert_int_eq(shell_wait(first), 143);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(logs_are_followed_to_the_end)
+{
+    enter();
+    pid_t job = start_job("grow", "echo one $RANK; touch up.$RANK; while ! test -e go; do sleep 0.01; done; "
+                                  "echo two $RANK; printf 'last %s' $RANK");
+    await_file("up.0");
+    await_file("up.1");
+    pid_t reader = shell_start("%s/cspeed logs -f gro", CS_BIN);
+    usleep(300000);
+    shell_write("go", "");
+    ck_assert_int_eq(shell_wait(job), 0);
+    ck_assert_int_eq(shell_wait(reader), 0);
+    free(text);
+    text = shell_read("out.txt", NULL);
+    for (int rank = 0; rank < 2; rank++) {
+        char wanted[3][32];
+        for (int i = 0; i < 3; i++) {
+            snprintf(wanted[i], sizeof wanted[i], "%d| %s %d\n", rank, (const char *[]){ "one", "two", "last" }[i],
+                     rank);
+            check_has(wanted[i]);
+        }
+        ck_assert(strstr(text, wanted[0]) < strstr(text, wanted[1]));
+    }
+    shell_leave();
+}
+END_TEST
+
+START_TEST(logs_of_jobs_that_have_ended)
+{
+    static const struct {
+        const char *arguments;
+        int         code;
+        const char *says;
+    } cases[] = {
+        { "logs ab12", 0, "0| new\n1| newer\n" },
+        { "logs run_1", 0, "0| new\n1| newer\n" }, /* an id with a '_' */
+        { "logs latest", 0, "0| new\n1| newer\n" },
+        { "logs ./cspeed_runs/latest --rank=1", 0, "newer\n" },
+        { "logs -f latest --rank 0", 0, "oldest\nold\nnew\n" },
+        { "logs latest --rank 7", 66, "rank 7 has no log file" },
+        { "logs nosuch", 66, "./cspeed_runs has no logs of it" },
+        { "logs ./elsewhere", 66, "no log files" },
+        { "logs", 64, "which JOB" },
+        { "logs a b", 64, "\"b\" is unexpected" },
+        { "logs a --rank x", 64, "--rank" },
+    };
+    enter();
+    ck_assert_int_eq(shell_run("mkdir -p cspeed_runs/2026-01-01_000000_ab12_run_1/attempt_0 && cd cspeed_runs && "
+                               "ln -s *_run_1 latest && mkdir latest/attempt_1 && cd latest/attempt_1 && "
+                               "echo oldest >0.out.2; echo old >0.out.1; echo new >0.out; printf newer >1.err; "
+                               "echo stale >../attempt_0/0.out; touch 0.core x.out"),
+                     0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        command(cases[i].code, cases[i].arguments);
+        if (cases[i].code == 0 && cases[i].says[1] == '|') {
+            ck_assert_str_eq(text, "0| oldest\n0| old\n0| new\n1| newer\n");
+        } else {
+            check_has(cases[i].says);
+            ck_assert_ptr_null(strstr(text, "stale"));
+        }
+    }
+    shell_leave();
+}
+END_TEST
+
+START_TEST(clean_ends_what_is_left_and_nothing_else)
+{
+    enter();
+    char  line[128];
+    pid_t job = start_job("lives", sleeper);
+    await_file("up.0");
+    await_file("up.1");
+    pid_t plain = shell_start("sleep 1001"), left = shell_start("env CSPEED_JOB_ID=gone_test_jobs sleep 1002");
+    pid_t deaf =
+        shell_start("env CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; sleep 1003; sleep 1003'");
+    await_file("deaf");
+    command(0, "clean");
+    snprintf(line, sizeof line, "left behind by job gone_test_jobs: pid %d (sleep)\n", left);
+    check_has(line);
+    check_has("`cspeed clean --yes` ends them");
+    ck_assert_ptr_null(strstr(text, "lives"));
+    ck_assert_int_eq(waitpid(left, NULL, WNOHANG), 0);
+    /* children of this test: they are reaped while the command looks whether they are gone */
+    pid_t cleaner = shell_start("%s/cspeed clean --yes", CS_BIN);
+    ck_assert_int_eq(shell_wait(left), 128 + SIGTERM);
+    ck_assert_int_eq(shell_wait(deaf), 128 + SIGKILL);
+    ck_assert_int_eq(shell_wait(cleaner), 0);
+    free(text);
+    text = shell_read("out.txt", NULL);
+    check_has(" ended\n");
+    ck_assert_int_eq(waitpid(plain, NULL, WNOHANG), 0);
+    ck_assert_int_eq(waitpid(job, NULL, WNOHANG), 0);
+    kill(plain, SIGKILL);
+    shell_wait(plain);
+    kill(job, SIGTERM);
+    ck_assert_int_eq(shell_wait(job), 143);
+    command(0, "clean");
+    check_has("no process is left behind\n");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(the_report)
+{
+    static const char *const wanted[][2] = { { "build", "jansson" },   { "build", "oneDNN" },
+                                             { "cpu", "AMX" },         { "cpu", "NUMA nodes" },
+                                             { "limits", "/dev/shm" }, { "limits", "open files" },
+                                             { "gpus", "NVIDIA" },     { "network", "lo" },
+                                             { "machine", "kernel" } };
+    enter();
+    command(0, "report --json");
+    json_t *report = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_msg(report != NULL, "%s", text);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        const char *value = json_string_value(json_object_get(json_object_get(report, wanted[i][0]), wanted[i][1]));
+        ck_assert_msg(value && *value, "no %s of %s: %s", wanted[i][1], wanted[i][0], text);
+    }
+    json_decref(report);
+    command(0, "report");
+    ck_assert_ptr_null(strchr(text, '\033')); /* no terminal, no colours */
+    command(64, "report --json --all_hosts");
+    check_has("not supported: --json with --all_hosts, because");
+    command(64, "report --jsno");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
+           logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, clean_ends_what_is_left_and_nothing_else,
+           the_report)

@@ -1,0 +1,445 @@
+/* test_lobby.c - joining: nodes that know the secret come in, strangers do not and disturb nobody. */
+#include "ports.h"
+#include "suite.h"
+#include "codes.h"
+#include "wire/link.h"
+#include "wire/lobby.h"
+
+#include "base/clock.h"
+#include "base/status.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_POLLED = 160 };
+
+static const char *const secret = "a secret of 16 bytes or more";
+
+/* A plan as far as the lobby reads it. */
+typedef struct {
+    cs_options   options;
+    cs_host      host;
+    cs_plan_node node;
+    cs_plan      plan;
+} site;
+
+static void make_site(site *s, const char *address, int port)
+{
+    static char  name[]      = "worker";
+    static char *arguments[] = { name, NULL };
+    memset(s, 0, sizeof *s);
+    s->options.rdzv_timeout = 10;
+    s->host.name            = name;
+    s->node                 = (cs_plan_node){ .host = &s->host };
+    s->plan = (cs_plan){ .options = &s->options, .nodes = &s->node, .node_count = 1, .rank_count = 1, .no_ssh = true };
+    s->plan.master_port = port;
+    s->plan.arguments   = arguments;
+    snprintf(s->plan.master_addr, sizeof s->plan.master_addr, "%s", address);
+}
+
+/* Serves until one has joined or the time is over. */
+static bool serve(cs_lobby *lobby, cs_guest_node *guest, double seconds)
+{
+    for (double until = cs_clock_seconds() + seconds; cs_clock_seconds() < until;) {
+        struct pollfd polled[MOST_POLLED];
+        if (cs_lobby_serve(lobby, 0, guest))
+            return true;
+        poll(polled, (nfds_t)cs_lobby_poll(lobby, polled, MOST_POLLED), 20);
+    }
+    return false;
+}
+
+/* A node in a process of its own: it joins, gets a message, sends one back. What it says on stderr is in *output. */
+static pid_t call(const site *caller, int *output)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        cs_guest_node guest;
+        cs_link       link;
+        cs_message    message;
+        dup2(ends[1], STDERR_FILENO);
+        int code = cs_lobby_call(&caller->plan, &guest);
+        if (code) {
+            fprintf(stderr, "%s\n", cs_error());
+            _exit(code);
+        }
+        cs_link_open(&link, guest.fd, guest.fd, guest.sealed ? guest.key : NULL, true);
+        while (!link.broken && !cs_link_next(&link, &message)) {
+            poll(&(struct pollfd){ .fd = guest.fd, .events = POLLIN }, 1, 1000);
+            cs_link_fill(&link, 0);
+        }
+        cs_link_say(&link, CS_LINK_SAY, message.rank, "%.*s", (int)message.length, message.bytes);
+        cs_link_flush(&link);
+        _exit(link.broken);
+    }
+    close(ends[1]);
+    *output = ends[0];
+    return pid;
+}
+
+static int finish(pid_t pid, int output, char *text, size_t room)
+{
+    int     status;
+    ssize_t length                = read(output, text, room - 1);
+    text[length > 0 ? length : 0] = '\0';
+    close(output);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* The front's side of what call() does. */
+static void talk(const cs_guest_node *guest)
+{
+    cs_link    link;
+    cs_message message = { 0 };
+    cs_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
+    cs_link_say(&link, CS_LINK_SAY, 7, "hello");
+    cs_link_flush(&link);
+    for (int i = 0; i < 100 && !cs_link_next(&link, &message); i++) {
+        poll(&(struct pollfd){ .fd = guest->fd, .events = POLLIN }, 1, 100);
+        cs_link_fill(&link, 0);
+    }
+    ck_assert_uint_eq(message.length, 5);
+    ck_assert_int_eq(memcmp(message.bytes, "hello", 5), 0);
+    cs_link_close(&link);
+}
+
+static const struct {
+    const char *front, *caller; /* secrets; NULL: none */
+    const char *front_job, *caller_job;
+    int         code;
+    const char *says, *news;
+} joins[] = {
+    { "a secret of 16 bytes or more", "a secret of 16 bytes or more", NULL, NULL, 0, "", NULL },
+    { NULL, NULL, NULL, NULL, 0, "", NULL },
+    { "a secret of 16 bytes or more", "a secret of 16 bytes or more", "one", "one", 0, "", NULL },
+    { "a secret of 16 bytes or more", "another secret of this length", NULL, NULL, 76, "secret", "secret" },
+    { "a secret of 16 bytes or more", NULL, NULL, NULL, 76, "secret", "no secret" },
+    { NULL, "a secret of 16 bytes or more", NULL, NULL, 76, "secret", "secret" },
+    { "a secret of 16 bytes or more", "a secret of 16 bytes or more", "one", "two", 76, "another job", "\"two\"" },
+    { "a secret of 16 bytes or more", "short", NULL, NULL, 65, "at least 8", NULL },
+};
+
+static void set_secret(const char *value)
+{
+    unsetenv("CSPEED_SECRET_FILE");
+    if (value)
+        setenv("CSPEED_SECRET", value, 1);
+    else
+        unsetenv("CSPEED_SECRET");
+}
+
+START_TEST(who_knows_the_secret_joins)
+{
+    for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
+        site          front, node;
+        cs_lobby     *lobby;
+        cs_guest_node guest;
+        char          text[4096];
+        int           output;
+        make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+        front.options.job_id = joins[i].front_job;
+        set_secret(joins[i].front);
+        ck_assert_msg(cs_lobby_open(&lobby, &front.plan) == 0, "%s", cs_error());
+        ck_assert_int_eq(cs_lobby_port(lobby), front.plan.master_port);
+        make_site(&node, "127.0.0.1", front.plan.master_port);
+        node.options.job_id = joins[i].caller_job;
+        node.plan.node_rank = 0;
+        set_secret(joins[i].caller);
+        pid_t pid    = call(&node, &output);
+        bool  joined = serve(lobby, &guest, joins[i].code ? 0.5 : 10);
+        ck_assert_msg(joined == !joins[i].code, "row %zu", i);
+        if (joined) {
+            ck_assert_int_eq(guest.node_rank, 0);
+            ck_assert_str_eq(guest.host, "worker");
+            ck_assert(guest.digest == cs_hostplan_digest(&front.plan));
+            ck_assert_int_eq(guest.sealed, joins[i].front != NULL);
+            talk(&guest);
+        }
+        int code = finish(pid, output, text, sizeof text);
+        ck_assert_msg(code == joins[i].code && strstr(text, joins[i].says), "row %zu: %d %s", i, code, text);
+        const char *news = cs_lobby_news(lobby);
+        ck_assert_msg(joins[i].news ? news && strstr(news, joins[i].news) : !news, "row %zu: %s", i, news ? news : "-");
+        cs_lobby_close(lobby);
+    }
+}
+END_TEST
+
+/* ---- strangers ---------------------------------------------------------------------------------- */
+
+static int dial(int port)
+{
+    struct sockaddr_in address = { .sin_family      = AF_INET,
+                                   .sin_port        = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int                fd      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Hundreds who say nothing, or nonsense, while a node joins: it does, soon, and one line is told of them. */
+START_TEST(strangers_disturb_nobody)
+{
+    enum { STRANGERS = 300 };
+    site          front;
+    cs_lobby     *lobby;
+    cs_guest_node guest;
+    char          text[4096];
+    int           fds[STRANGERS], output, lines = 0;
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    set_secret(secret);
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = dial(front.plan.master_port);
+        if (i % 3 == 0)
+            ck_assert_int_gt(send(fds[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 0);
+        if (i % 3 == 1) /* the head of a hello whose body never comes */
+            ck_assert_int_gt(send(fds[i], "CSJN\1\1\0\177", 8, MSG_NOSIGNAL), 0);
+        cs_lobby_serve(lobby, 0, &guest);
+    }
+    pid_t  pid   = call(&front, &output);
+    double began = cs_clock_seconds();
+    ck_assert(serve(lobby, &guest, 5));
+    ck_assert_double_lt(cs_clock_seconds() - began, 5);
+    talk(&guest);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
+    for (const char *line; (line = cs_lobby_news(lobby)); lines++)
+        ck_assert_msg(strstr(line, "127.0.0.1") != NULL, "%s", line);
+    ck_assert_int_eq(lines, 1);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+/* A whole joining heard on the way and said again, byte for byte. */
+START_TEST(a_replay_is_refused)
+{
+    site          front;
+    cs_lobby     *lobby;
+    cs_guest_node guest;
+    char          said[8192];
+    size_t        said_bytes = 0;
+    int           output, port = ports_free("127.0.0.1");
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    set_secret(secret);
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    site between;
+    make_site(&between, "127.0.0.1", port);
+    cs_lobby *ear; /* only to have a listener: the wire is copied by hand */
+    ck_assert_int_eq(cs_lobby_open(&ear, &between.plan), 0);
+    struct pollfd polled[1];
+    ck_assert_int_eq(cs_lobby_poll(ear, polled, 1), 1);
+    pid_t pid    = call(&between, &output);
+    int   caller = -1, wire = dial(front.plan.master_port);
+    while (caller < 0) {
+        poll(polled, 1, 1000);
+        caller = accept4(polled[0].fd, NULL, NULL, SOCK_CLOEXEC);
+    }
+    bool joined = false;
+    for (int turn = 0; turn < 200 && !joined; turn++) {
+        char    bytes[4096];
+        ssize_t count = recv(caller, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (count > 0) {
+            memcpy(said + said_bytes, bytes, (size_t)count);
+            said_bytes += (size_t)count;
+            ck_assert_int_eq(send(wire, bytes, (size_t)count, MSG_NOSIGNAL), count);
+        }
+        joined = serve(lobby, &guest, 0.03);
+        count  = recv(wire, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (count > 0)
+            ck_assert_int_eq(send(caller, bytes, (size_t)count, MSG_NOSIGNAL), count);
+    }
+    ck_assert(joined);
+    int again = dial(front.plan.master_port);
+    ck_assert_int_eq(send(again, said, said_bytes, MSG_NOSIGNAL), (ssize_t)said_bytes);
+    cs_guest_node second;
+    ck_assert(!serve(lobby, &second, 0.5));
+    const char *news = cs_lobby_news(lobby);
+    ck_assert_msg(news && strstr(news, "replay"), "%s", news ? news : "-");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    const int fds[] = { guest.fd, again, wire, caller, output };
+    for (int i = 0; i < 5; i++)
+        close(fds[i]);
+    cs_lobby_close(ear);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+/* ---- ports and addresses ------------------------------------------------------------------------ */
+
+START_TEST(a_taken_port_is_told_with_its_owner)
+{
+    site      front, second;
+    cs_lobby *lobby, *other;
+    char      owner[64];
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    make_site(&second, "127.0.0.1", front.plan.master_port);
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cs_lobby_open(&other, &second.plan), CS_CODE_SLOTS);
+    ck_assert_ptr_null(other);
+    snprintf(owner, sizeof owner, "(pid %d)", getpid());
+    ck_assert_msg(strstr(cs_error(), owner) && strstr(cs_error(), "--master_port"), "%s", cs_error());
+    make_site(&second, "127.0.0.2", front.plan.master_port); /* another address is another lobby */
+    ck_assert_msg(cs_lobby_open(&other, &second.plan) == 0, "%s", cs_error());
+    cs_lobby_close(other);
+    cs_lobby_close(lobby);
+    make_site(&front, "192.0.2.1", ports_free("127.0.0.1")); /* an address of nobody */
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), CS_CODE_SYSTEM);
+}
+END_TEST
+
+START_TEST(without_a_secret_only_loopback)
+{
+    static const struct {
+        const char *address, *interface;
+        bool        insecure;
+        int         code;
+    } rows[] = {
+        { "127.0.0.1", NULL, false, 0 }, { "::1", NULL, false, 0 },        { "localhost", NULL, false, 0 },
+        { "0.0.0.0", NULL, false, 64 },  { "some-name", NULL, false, 64 }, { "", NULL, false, 64 },
+        { "0.0.0.0", NULL, true, 0 },    { "some-name", "lo", false, 0 },  { "some-name", "nosuch0", false, 64 },
+    };
+    set_secret(NULL);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        site      front;
+        cs_lobby *lobby;
+        unsetenv("CSPEED_INSECURE_JOIN");
+        make_site(&front, rows[i].address, ports_free("127.0.0.1"));
+        front.options.insecure_join = rows[i].insecure;
+        front.options.master_if     = rows[i].interface;
+        int code                    = cs_lobby_open(&lobby, &front.plan);
+        ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].address, code, cs_error());
+        cs_lobby_close(lobby);
+    }
+    unsetenv("CSPEED_INSECURE_JOIN");
+}
+END_TEST
+
+START_TEST(a_secret_file_must_be_ours)
+{
+    site      front;
+    cs_lobby *lobby;
+    char      path[] = "/tmp/cspeed-secret-XXXXXX";
+    int       fd     = mkstemp(path);
+    ck_assert_int_eq(write(fd, "0123456789abcdef\n", 17), 17);
+    set_secret(NULL);
+    for (int i = 0; i < 3; i++) {
+        make_site(&front, "0.0.0.0", ports_free("127.0.0.1"));
+        setenv("CSPEED_SECRET_FILE", i == 2 ? "/no/such/file" : path, 1);
+        fchmod(fd, i == 0 ? 0600 : 0644);
+        int code = cs_lobby_open(&lobby, &front.plan);
+        ck_assert_int_eq(code, i == 0 ? 0 : i == 1 ? CS_CODE_FILE : CS_CODE_NO_FILE);
+        cs_lobby_close(lobby);
+    }
+    close(fd);
+    unlink(path);
+    set_secret(NULL);
+}
+END_TEST
+
+/* ---- the caller's patience ---------------------------------------------------------------------- */
+
+START_TEST(a_node_waits_for_the_front)
+{
+    site          front;
+    cs_lobby     *lobby;
+    cs_guest_node guest;
+    char          text[4096];
+    int           output;
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    pid_t pid = call(&front, &output);
+    usleep(500000); /* nobody listens yet */
+    int trap = -1;
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    struct pollfd polled[1];
+    cs_lobby_poll(lobby, polled, 1);
+    while (trap < 0) { /* one that answers and hangs up is not yet the front */
+        poll(polled, 1, 1000);
+        trap = accept(polled[0].fd, NULL, NULL);
+    }
+    close(trap);
+    ck_assert(serve(lobby, &guest, 5));
+    talk(&guest);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+START_TEST(a_node_gives_up_in_the_end)
+{
+    site front;
+    char text[4096];
+    int  output;
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    front.options.rdzv_timeout = 0.5;
+    pid_t pid                  = call(&front, &output);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), CS_CODE_PEER);
+    ck_assert_msg(strstr(text, "Connection refused") && strstr(text, "--rdzv_timeout"), "%s", text);
+    make_site(&front, "no-such-host.invalid", 29500);
+    front.options.rdzv_timeout = 0.5;
+    pid                        = call(&front, &output);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), CS_CODE_PEER);
+    ck_assert_msg(strstr(text, "name is not known") != NULL, "%s", text);
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigprocmask(SIG_BLOCK, &ends, &before);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    pid = call(&front, &output);
+    kill(pid, SIGINT);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), CS_CODE_SIGNAL + SIGINT);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+END_TEST
+
+/* Sixty-four at once. */
+START_TEST(many_join)
+{
+    enum { NODES = 64 };
+    site          front, nodes[NODES];
+    cs_lobby     *lobby;
+    cs_guest_node guest;
+    char          text[4096];
+    int           outputs[NODES];
+    pid_t         pids[NODES];
+    bool          seen[NODES] = { false };
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    for (int i = 0; i < NODES; i++) {
+        make_site(&nodes[i], "127.0.0.1", front.plan.master_port);
+        nodes[i].plan.node_rank = i;
+        pids[i]                 = call(&nodes[i], &outputs[i]);
+    }
+    for (int i = 0; i < NODES; i++) {
+        ck_assert(serve(lobby, &guest, 10));
+        ck_assert(guest.node_rank >= 0 && guest.node_rank < NODES && !seen[guest.node_rank]);
+        seen[guest.node_rank] = true;
+        talk(&guest);
+    }
+    for (int i = 0; i < NODES; i++)
+        ck_assert_int_eq(finish(pids[i], outputs[i], text, sizeof text), 0);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_replay_is_refused,
+           a_taken_port_is_told_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
+           a_node_waits_for_the_front, a_node_gives_up_in_the_end, many_join)

@@ -1,0 +1,235 @@
+/* test_starter.c - mpirun and srun start agents; argv and environment arrive byte for byte by every way there is. */
+#include "cluster.h"
+#include "ports.h"
+#include "shell.h"
+#include "suite.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void write_script(const char *path, const char *text)
+{
+    shell_write(path, text);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+}
+
+/* What mpirun calls in place of ssh, so that it finds the cluster. */
+static void write_ssh(void)
+{
+    char text[4096];
+    snprintf(
+        text, sizeof text,
+        "#!/bin/sh\nexec ssh -F none -p %d -i '%s/.ssh/id_ed25519' -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
+        "-o StrictHostKeyChecking=no \"$@\"\n",
+        cluster_port(), getenv("HOME"));
+    write_script("far", text);
+}
+
+/* srun as far as cspeed needs it: a process for each host of --nodelist, in an order of its own. */
+static const char *const srun =
+    "#!/bin/sh\n"
+    "echo \"$@\" > srun.said\n"
+    "for a; do case $a in --nodelist=*) hosts=${a#*=};; -*) ;; *) break;; esac; shift; done\n"
+    "n=0; for h in $(echo $hosts | tr , '\\n' | sort -r); do\n"
+    "SLURMD_NODENAME=$h SLURM_PROCID=$n \"$@\" & n=$((n + 1)); done; wait\n";
+
+static const char *const rank =
+    "#!/bin/sh\necho \"rank $RANK of $WORLD_SIZE on $CSPEED_HOST$CSPEED_SECRET$CSPEED_JOIN\"\n";
+
+static const struct {
+    const char *launcher, *program, *arguments;
+} starters[] = {
+    { "openmpi", "mpirun.openmpi", "--launcher_args \"--mca plm_rsh_agent $PWD/far\"" },
+    { "mpich", "mpiexec.hydra", "--launcher_args \"-launcher-exec $PWD/far\"" },
+    { "slurm", "./srun", "" },
+};
+
+static bool has(const char *program)
+{
+    return shell_run("command -v %s", program) == 0;
+}
+
+START_TEST(agents_are_started)
+{
+    shell_enter();
+    if (cluster_start(2, NULL)) {
+        write_ssh();
+        write_script("srun", srun);
+        write_script("rank", rank);
+        for (size_t i = 0; i < sizeof starters / sizeof *starters; i++) {
+            if (!has(starters[i].program)) {
+                printf("skipped: no %s on this machine\n", starters[i].program);
+                continue;
+            }
+            int code = shell_run(
+                "PATH=$PWD:$PATH %s/cspeed --launcher %s %s --hosts %s:1,%s:2 --oversubscribe --rdzv_timeout 30 "
+                "./rank",
+                CS_BIN, starters[i].launcher, starters[i].arguments, cluster_host(0), cluster_host(1));
+            char *out = shell_read("out.txt", NULL);
+            ck_assert_msg(code == 0, "%s: %d\n%s", starters[i].launcher, code, out);
+            for (int r = 0; r < 3; r++) {
+                char line[128];
+                snprintf(line, sizeof line, "rank %d of 3 on %s\n", r, cluster_host(r > 0));
+                ck_assert_msg(strstr(out, line) != NULL, "%s: no \"%s\" in\n%s", starters[i].launcher, line, out);
+            }
+            free(out);
+        }
+        ck_assert_int_eq(shell_run("grep -c -e --nodelist=%s,%s srun.said", cluster_host(0), cluster_host(1)), 0);
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
+static const struct {
+    const char *arguments;
+    int         code;
+    const char *says;
+} refusals[] = {
+    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 127, "no srun in PATH" },
+    { "--launcher openmpi --ssh_port 9 --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
+      "not supported: --ssh_port" },
+    { "__agent --join", 64, "CSPEED_JOIN" },
+};
+
+START_TEST(what_cannot_be_is_refused)
+{
+    shell_enter();
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        int   code = shell_run("PATH=/nowhere %s/cspeed %s", CS_BIN, refusals[i].arguments);
+        char *out  = shell_read("out.txt", NULL);
+        ck_assert_msg(code == refusals[i].code && strstr(out, refusals[i].says), "%s: %d\n%s", refusals[i].arguments,
+                      code, out);
+        free(out);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* ---- any byte arrives as it left ---------------------------------------------------------------- */
+
+enum { BLOBS = 6, BLOB_BYTES = 400 };
+
+static char blobs[BLOBS][BLOB_BYTES + 64]; /* "CSPEED_TEST_N=bytes": what follows the '=' is an argument too */
+
+static void make_blobs(unsigned seed)
+{
+    for (int i = 0; i < BLOBS; i++) {
+        int at = sprintf(blobs[i], "CSPEED_TEST_%d=", i);
+        for (int n = i == 0 ? 0 : BLOB_BYTES; n > 0; n--) {
+            seed           = seed * 1664525 + 1013904223;
+            blobs[i][at++] = (char)(1 + (seed >> 16) % 255);
+        }
+        blobs[i][at] = '\0';
+    }
+}
+
+/* cspeed FLAGS --env each blob /bin/sh -c SCRIPT sh each blob's bytes. Returns its pid. */
+static pid_t launch(const char *flags, int copy)
+{
+    static char script[] = "cat /proc/$$/cmdline > args.$COPY.$RANK; cat /proc/$$/environ > env.$COPY.$RANK";
+    static char env[] = "--env", shell[] = "/bin/sh", dash[] = "-c", name[] = "sh";
+    char        text[4096], program[4096], number[32], *argv[128], *next;
+    int         count = 0;
+    snprintf(program, sizeof program, "%s/cspeed", CS_BIN);
+    snprintf(text, sizeof text, "%s", flags);
+    snprintf(number, sizeof number, "COPY=%d", copy);
+    argv[count++] = program;
+    for (char *word = strtok_r(text, " ", &next); word; word = strtok_r(NULL, " ", &next))
+        argv[count++] = word;
+    for (int i = 0; i <= BLOBS; i++) {
+        argv[count++] = env;
+        argv[count++] = i < BLOBS ? blobs[i] : number;
+    }
+    for (int i = 0; i < 4; i++)
+        argv[count++] = (char *[]){ shell, dash, script, name }[i];
+    for (int i = 0; i < BLOBS; i++)
+        argv[count++] = strchr(blobs[i], '=') + 1;
+    argv[count] = NULL;
+    pid_t pid   = fork();
+    if (pid == 0) {
+        if (!freopen("launch.txt", "a", stderr))
+            _exit(99);
+        execv(argv[0], argv);
+        _exit(99);
+    }
+    return pid;
+}
+
+static void check_rank(const char *way, int copy, int number)
+{
+    char   path[64], *bytes, *at;
+    size_t count;
+    snprintf(path, sizeof path, "args.%d.%d", copy, number);
+    bytes = shell_read(path, &count);
+    at    = bytes;
+    for (int skip = 0; skip < 4; skip++)
+        at += strlen(at) + 1;
+    for (int i = 0; i < BLOBS; i++) {
+        ck_assert_msg(at < bytes + count && strcmp(at, strchr(blobs[i], '=') + 1) == 0, "%s: argument %d", way, i);
+        at += strlen(at) + 1;
+    }
+    ck_assert_ptr_eq(at, bytes + count);
+    free(bytes);
+    snprintf(path, sizeof path, "env.%d.%d", copy, number);
+    bytes = shell_read(path, &count);
+    for (int i = 0; i < BLOBS; i++) {
+        bool found = false;
+        for (at = bytes; at < bytes + count && !found; at += strlen(at) + 1)
+            found = strcmp(at, blobs[i]) == 0;
+        ck_assert_msg(found, "%s: variable %d", way, i);
+    }
+    free(bytes);
+}
+
+static void expect_ranks(const char *way, int copy, pid_t one, pid_t other)
+{
+    int code = shell_wait(one);
+    code += other ? shell_wait(other) : 0;
+    if (code) {
+        char *said = shell_read("launch.txt", NULL);
+        ck_abort_msg("%s: %d\n%s", way, code, said);
+    }
+    for (int r = 0; r < 2; r++)
+        check_rank(way, copy, r);
+}
+
+START_TEST(any_byte_arrives_as_it_left)
+{
+    char flags[2048];
+    shell_enter();
+    make_blobs((unsigned)getpid());
+    expect_ranks("local", 0, launch("--num_gpus 2 --oversubscribe", 0), 0);
+    if (cluster_start(2, NULL)) {
+        write_ssh();
+        snprintf(flags, sizeof flags, "--hosts %s:1,%s:1 --ssh_port %d", cluster_host(0), cluster_host(1),
+                 cluster_port());
+        expect_ranks("ssh", 1, launch(flags, 1), 0);
+        snprintf(flags, sizeof flags, "--hosts %s:1,%s:1 --launcher openmpi", cluster_host(0), cluster_host(1));
+        if (has("mpirun.openmpi")) {
+            char far[4200], folder[4096];
+            snprintf(far, sizeof far, "%s/far", getcwd(folder, sizeof folder));
+            setenv("OMPI_MCA_plm_rsh_agent", far, 1);
+            expect_ranks("openmpi", 2, launch(flags, 2), 0);
+            unsetenv("OMPI_MCA_plm_rsh_agent");
+        }
+        setenv("CSPEED_SECRET", "sixteen bytes or more", 1);
+        snprintf(flags, sizeof flags,
+                 "--hosts %s:1,%s:1 --no_ssh --master_addr 127.0.0.1 --master_port %d --node_rank 0", cluster_host(0),
+                 cluster_host(1), ports_free("127.0.0.1"));
+        pid_t one                = launch(flags, 3);
+        flags[strlen(flags) - 1] = '1';
+        expect_ranks("no_ssh", 3, one, launch(flags, 3));
+        unsetenv("CSPEED_SECRET");
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("starter", agents_are_started, what_cannot_be_is_refused, any_byte_arrives_as_it_left)
