@@ -13,7 +13,8 @@ struct cs_checkpoint_reader {
     char       *client_state; /* NULL: none was saved */
 };
 
-/* Opens the checkpoint in dir/name as reader->reading says. Collective; the rest of the reader is zeroed before, and closed by the caller on failure too.
+/* Opens the checkpoint in dir/name as reader->reading says. Collective; the rest of the reader is zeroed before, and
+ * closed by the caller on failure too.
  */
 cs_status cs_reader_open(cs_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name);
 void      cs_reader_close(cs_checkpoint_reader *reader);

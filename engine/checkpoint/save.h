@@ -1,4 +1,5 @@
-/* save.h - state out, stage by stage: what is done at once, and in the background between steps. For the files beside it.
+/* save.h - state out, stage by stage: what is done at once, and in the background between steps. For the files beside
+ * it.
  *
  * Agree on what is written, and rank 0 makes the staging directory (open) -> all write and flush their files (write) ->
  * agree -> rank 0 learns of every file (gather), looks at it, writes the manifest, renames, replaces latest, prunes
@@ -32,10 +33,11 @@ typedef struct {
     cs_shardfile_record         *all;     /* rank 0: of all files */
 } cs_save;
 
-cs_status cs_save_open(cs_save *save, cs_comm *comm, const char *dir, const cs_checkpoint_content *content); /* collective */
-cs_status cs_save_write(cs_save *save);  /* this rank's files; talks to nobody */
-void      cs_save_gather(cs_save *save); /* collective */
-cs_status cs_save_commit(cs_save *save); /* rank 0's work, nothing on others; talks to nobody */
-void      cs_save_close(cs_save *save);  /* accepts the half-open; talks to nobody */
+cs_status cs_save_open(cs_save *save, cs_comm *comm, const char *dir,
+                       const cs_checkpoint_content *content); /* collective */
+cs_status cs_save_write(cs_save *save);                       /* this rank's files; talks to nobody */
+void      cs_save_gather(cs_save *save);                      /* collective */
+cs_status cs_save_commit(cs_save *save);                      /* rank 0's work, nothing on others; talks to nobody */
+void      cs_save_close(cs_save *save);                       /* accepts the half-open; talks to nobody */
 
 #endif

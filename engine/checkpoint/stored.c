@@ -69,7 +69,8 @@ static cs_status list_weights(cs_source *source, stored *own)
     json_t *all = json_object_get(own->manifest.root, "tensors");
     for (int64_t i = 0; i < own->manifest.tensor_count; i++) {
         const cs_manifest_tensor *from   = &own->manifest.tensors[i];
-        const char               *folder = json_string_value(json_object_get(json_object_get(all, from->name), "folder"));
+        json_t                   *entry  = json_object_get(all, from->name);
+        const char               *folder = json_string_value(json_object_get(entry, "folder"));
         if (!folder || strcmp(folder, "weights") != 0)
             continue;
         cs_source_tensor *to           = &source->tensors[source->count];

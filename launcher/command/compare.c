@@ -14,7 +14,7 @@
 typedef struct {
     const char *path[2], *glob;
     bool        json;
-    json_t     *rows;  /* one a tensor that differs */
+    json_t     *rows; /* one a tensor that differs */
     int64_t     tensors, same;
 } request;
 
@@ -111,10 +111,10 @@ static cs_status compare(request *r, cs_shelf shelf[2])
 static void print_row(const request *r, const json_t *row)
 {
     const char *what = json_string_value(json_object_get(row, "what"));
-    char       *one = json_dumps(json_object_get(row, "one"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
-         *other     = json_dumps(json_object_get(row, "other"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
-         *first     = json_dumps(json_object_get(row, "first"), JSON_COMPACT),
-         *most      = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    char       *one  = json_dumps(json_object_get(row, "one"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *other      = json_dumps(json_object_get(row, "other"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *first      = json_dumps(json_object_get(row, "first"), JSON_COMPACT),
+         *most       = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     printf("%s: ", json_string_value(json_object_get(row, "tensor")));
     if (strcmp(what, "missing") == 0)
         printf("only in %s\n", r->path[json_integer_value(json_object_get(row, "only_in")) - 1]);
@@ -134,15 +134,14 @@ static void print(const request *r)
     size_t  i;
     json_t *row;
     if (r->json) {
-        json_t *all = json_pack("{sIsIsO}", "tensors", (json_int_t)r->tensors, "same", (json_int_t)r->same, "differences",
-                                r->rows);
+        json_t *all = json_pack("{sIsIsO}", "tensors", (json_int_t)r->tensors, "same", (json_int_t)r->same,
+                                "differences", r->rows);
         json_dumpf(all, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(all);
         return;
     }
-    json_array_foreach(r->rows, i, row)
-        print_row(r, row);
+    json_array_foreach(r->rows, i, row) print_row(r, row);
     printf("%lld of %lld tensors are the same\n", (long long)r->same, (long long)r->tensors);
 }
 
@@ -175,9 +174,9 @@ const cs_command cs_command_compare = {
     .group   = "Files",
     .summary = "where two checkpoints differ",
     .usage   = "cspeed diff A B [--tensors GLOB] [--json]",
-    .text    = "Compares names, shapes, types and values: for each tensor that differs how many elements do, the largest\n"
-               "difference, and the first element. A and B are folders of checkpoints (latest is taken) or checkpoints\n"
-               "themselves, saved by any number of ranks at any stage. Exits with 1 when they differ.\n",
+    .text = "Compares names, shapes, types and values: for each tensor that differs how many elements do, the largest\n"
+            "difference, and the first element. A and B are folders of checkpoints (latest is taken) or checkpoints\n"
+            "themselves, saved by any number of ranks at any stage. Exits with 1 when they differ.\n",
     .example = "cspeed diff runs/a/global_step100 runs/b/global_step100",
     .run     = run,
 };

@@ -64,14 +64,17 @@ void cs_contents_print(const json_t *tensors)
 {
     size_t        i, k;
     const json_t *tensor, *part;
-    json_array_foreach(tensors, i, tensor) {
+    json_array_foreach(tensors, i, tensor)
+    {
         char *shape = json_dumps(json_object_get(tensor, "shape"), 0);
         printf("%s  %s %s  %lld bytes\n", text_of(tensor, "name"), text_of(tensor, "dtype"), shape,
                number_of(tensor, "bytes"));
-        json_array_foreach(json_object_get(tensor, "parts"), k, part) {
-            char *offset = json_dumps(json_object_get(part, "offset"), 0), *size = json_dumps(json_object_get(part, "size"), 0);
-            printf("    rows %lld to %lld: %s, box %s at %s\n", number_of(part, "first_row"), number_of(part, "last_row"),
-                   text_of(part, "file"), size, offset);
+        json_array_foreach(json_object_get(tensor, "parts"), k, part)
+        {
+            char *offset = json_dumps(json_object_get(part, "offset"), 0),
+                 *size   = json_dumps(json_object_get(part, "size"), 0);
+            printf("    rows %lld to %lld: %s, box %s at %s\n", number_of(part, "first_row"),
+                   number_of(part, "last_row"), text_of(part, "file"), size, offset);
             free(offset);
             free(size);
         }
@@ -85,9 +88,9 @@ json_t *cs_contents_stats(const cs_checkpoint_reader *reader, const char *name, 
     *status = cs_scan_tensor(&scan, reader, name);
     if (*status != CS_OK)
         return NULL;
-    return json_pack("{sssIsIsIsfsfsfsfso}", "name", name, "count", (json_int_t)scan.count, "nan", (json_int_t)scan.nans,
-                     "infinite", (json_int_t)scan.infinite, "min", scan.least, "max", scan.most, "mean", scan.mean, "std",
-                     scan.deviation, "histogram", numbers(scan.bins, CS_SCAN_BINS));
+    return json_pack("{sssIsIsIsfsfsfsfso}", "name", name, "count", (json_int_t)scan.count, "nan",
+                     (json_int_t)scan.nans, "infinite", (json_int_t)scan.infinite, "min", scan.least, "max", scan.most,
+                     "mean", scan.mean, "std", scan.deviation, "histogram", numbers(scan.bins, CS_SCAN_BINS));
 }
 
 static double real_of(const json_t *object, const char *key)
@@ -97,16 +100,16 @@ static double real_of(const json_t *object, const char *key)
 
 void cs_contents_print_stats(const json_t *stats)
 {
-    const json_t *bins = json_object_get(stats, "histogram"), *bin;
+    const json_t *bins  = json_object_get(stats, "histogram"), *bin;
     double        least = real_of(stats, "min"), width = (real_of(stats, "max") - least) / CS_SCAN_BINS;
     json_int_t    most = 1;
     size_t        i;
+    json_array_foreach(bins, i, bin) most = json_integer_value(bin) > most ? json_integer_value(bin) : most;
+    printf("%s: %lld elements, %lld NaN, %lld infinite\nmin %.9g  max %.9g  mean %.9g  std %.9g\n",
+           text_of(stats, "name"), number_of(stats, "count"), number_of(stats, "nan"), number_of(stats, "infinite"),
+           least, real_of(stats, "max"), real_of(stats, "mean"), real_of(stats, "std"));
     json_array_foreach(bins, i, bin)
-        most = json_integer_value(bin) > most ? json_integer_value(bin) : most;
-    printf("%s: %lld elements, %lld NaN, %lld infinite\nmin %.9g  max %.9g  mean %.9g  std %.9g\n", text_of(stats, "name"),
-           number_of(stats, "count"), number_of(stats, "nan"), number_of(stats, "infinite"), least, real_of(stats, "max"),
-           real_of(stats, "mean"), real_of(stats, "std"));
-    json_array_foreach(bins, i, bin) {
+    {
         int length = (int)(json_integer_value(bin) * BAR / most);
         printf("%12.4g %12lld %.*s\n", least + width * (double)i, (long long)json_integer_value(bin), length,
                "########################################");

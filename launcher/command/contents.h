@@ -4,7 +4,8 @@
 
 #include "command/shelf.h"
 
-/* {"tensors": [{"name", "dtype", "shape", "bytes", "parts": [...]}, ...], "aliases", ...} of those whose name matches. */
+/* {"tensors": [{"name", "dtype", "shape", "bytes", "parts": [...]}, ...], "aliases", ...} of those whose name matches.
+ */
 json_t *cs_contents_tensors(const cs_checkpoint_reader *reader, const char *glob);
 void    cs_contents_print(const json_t *tensors);
 

@@ -132,20 +132,25 @@ static void print_rows(const json_t *rows)
     size_t        i;
     const json_t *row;
     printf("%-28s %9s  %-20s %10s %6s  %-22s %s\n", "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
-    json_array_foreach(rows, i, row) {
-        const char *tag = json_string_value(json_object_get(row, "tag")), *name = json_string_value(json_object_get(row, "name"));
-        const char *why = json_string_value(json_object_get(row, "why")), *status = json_string_value(json_object_get(row, "status"));
-        const char *date = json_string_value(json_object_get(row, "created"));
+    json_array_foreach(rows, i, row)
+    {
+        const char *tag       = json_string_value(json_object_get(row, "tag")),
+                   *name      = json_string_value(json_object_get(row, "name"));
+        const char *why       = json_string_value(json_object_get(row, "why")),
+                   *status    = json_string_value(json_object_get(row, "status"));
+        const char *date      = json_string_value(json_object_get(row, "created"));
         char        saver[64] = "-", step[32] = "-";
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));
         if (json_object_get(row, "world_size"))
-            snprintf(saver, sizeof saver, "%lld ranks, ZeRO-%lld", (long long)json_integer_value(json_object_get(row, "world_size")),
+            snprintf(saver, sizeof saver, "%lld ranks, ZeRO-%lld",
+                     (long long)json_integer_value(json_object_get(row, "world_size")),
                      (long long)json_integer_value(json_object_get(row, "zero_stage")));
         printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s%s%s\n", tag ? tag : name,
                json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, date ? date : "-",
                1e-6 * (double)json_integer_value(json_object_get(row, "bytes")),
-               (long long)json_integer_value(json_object_get(row, "files")), saver, status, why ? ": " : "", why ? why : "");
+               (long long)json_integer_value(json_object_get(row, "files")), saver, status, why ? ": " : "",
+               why ? why : "");
     }
     puts("* = latest");
 }
@@ -231,10 +236,13 @@ const cs_command cs_command_inspect = {
     .usage   = "cspeed inspect DIR [--json]\n"
                "       cspeed inspect DIR [--tag TAG] --tensors GLOB [--json]\n"
                "       cspeed inspect DIR [--tag TAG] --stats NAME [--json]",
-    .text    = "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is there\n"
-               "as long as it must be (cspeed verify reads them all). With --tag alone: the numbers of one. --tensors lists\n"
-               "shape, type, and which rows are in which file; --stats reads a tensor block by block: min, max, mean, standard\n"
-               "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",
+    .text =
+        "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is "
+        "there\n"
+        "as long as it must be (cspeed verify reads them all). With --tag alone: the numbers of one. --tensors lists\n"
+        "shape, type, and which rows are in which file; --stats reads a tensor block by block: min, max, mean, "
+        "standard\n"
+        "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",
     .example = "cspeed inspect runs/quickstart --tensors 'transformer.h.0.*'",
     .run     = run,
 };

@@ -35,13 +35,14 @@ static int read_arguments(request *r, char **at)
     return r->path ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed verify: name a folder of checkpoints");
 }
 
-/* The directory to look at. Without a tag it is latest's, and latest must be right: another would not be what was meant. */
+/* The directory to look at. Without a tag it is latest's, and latest must be right: another would not be what was
+ * meant. */
 static cs_status find(char **directory, const request *r)
 {
-    char  name[CS_TAG_BYTES];
-    char *own, *dir = cs_shelf_place(r->path, &own);
+    char      name[CS_TAG_BYTES];
+    char     *own, *dir = cs_shelf_place(r->path, &own);
     cs_status status = r->tag || own ? cs_tag_escape(name, r->tag ? r->tag : own) : cs_catalog_latest(name, dir);
-    *directory = status == CS_OK ? cs_files_join(dir, name) : NULL;
+    *directory       = status == CS_OK ? cs_files_join(dir, name) : NULL;
     if (*directory && !cs_files_exists(*directory))
         status = cs_fail(CS_NOT_FOUND, "%s is not there; cspeed inspect %s lists what is", *directory, dir);
     free(own);
@@ -78,15 +79,15 @@ static void print(const request *r, const cs_audit *audit, const char *directory
 
 static int run(const cs_options *options, char **arguments)
 {
-    request r    = { 0 };
-    int     code = read_arguments(&r, arguments);
+    request r         = { 0 };
+    int     code      = read_arguments(&r, arguments);
     char   *directory = NULL;
     (void)options;
     if (code)
         return code;
     cs_status status = find(&directory, &r);
     if (status == CS_OK) {
-        double   begun = cs_clock_seconds();
+        double begun   = cs_clock_seconds();
         r.faults       = json_array();
         cs_audit audit = { .fault = tell, .to = &r };
         cs_audit_directory(&audit, directory);
@@ -103,9 +104,10 @@ const cs_command cs_command_verify = {
     .group   = "Files",
     .summary = "hold every byte of a checkpoint to its checksums",
     .usage   = "cspeed verify DIR [--tag TAG] [--json]",
-    .text    = "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
-               "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when one is\n"
-               "damaged, 66 when it is not there.\n",
+    .text =
+        "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
+        "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when one is\n"
+        "damaged, 66 when it is not there.\n",
     .example = "cspeed verify runs/quickstart",
     .run     = run,
 };

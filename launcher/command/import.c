@@ -1,0 +1,79 @@
+/* import.c - `cspeed import`: other weights as a Hugging Face folder that cspeed.model takes. */
+#include "checkpoint/huggingface.h"
+#include "codes.h"
+#include "command.h"
+#include "command/weights.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* The largest type any tensor has: nothing is lost. */
+static cs_dtype widest(const cs_source *source)
+{
+    cs_dtype dtype = source->count > 0 ? source->tensors[0].dtype : CS_F32;
+    for (int64_t i = 0; i < source->count; i++)
+        if (source->tensors[i].dtype != dtype)
+            dtype = CS_F32;
+    return dtype;
+}
+
+static cs_status write_all(const cs_weights_request *request, cs_source *source, json_t *config, const char *beside)
+{
+    cs_huggingface_output output = { request->to, request->typed ? request->dtype : widest(source), request->max_shard,
+                                     config, beside };
+    CS_TRY(cs_huggingface_write(&output, source));
+    cs_weights_report(request, source);
+    return CS_OK;
+}
+
+static cs_status import_folder(const cs_weights_request *request)
+{
+    cs_source source;
+    cs_json  *doc = NULL;
+    char      path[4096];
+    snprintf(path, sizeof path, "%s/config.json", request->from);
+    CS_TRY(cs_json_open(&doc, path));
+    cs_status status = cs_huggingface_open(&source, request->from);
+    if (status == CS_OK)
+        status = write_all(request, &source, cs_json_root(doc), request->from);
+    cs_source_close(&source);
+    cs_json_close(doc);
+    return status;
+}
+
+static cs_status import_file(const cs_weights_request *request)
+{
+    cs_source source;
+    json_t   *config = NULL;
+    CS_TRY(cs_llmc_open(&source, &config, request->from));
+    cs_status status = write_all(request, &source, config, NULL);
+    json_decref(config);
+    cs_source_close(&source);
+    return status;
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    cs_weights_request request = { .command = "import" };
+    struct stat        what;
+    int                code = cs_weights_read(&request, arguments);
+    (void)options;
+    if (code)
+        return code;
+    if (stat(request.from, &what) != 0)
+        return cs_codes_fail(CS_CODE_NO_FILE, "there is no %s", request.from);
+    return cs_exit_code(S_ISDIR(what.st_mode) ? import_folder(&request) : import_file(&request));
+}
+
+const cs_command cs_command_import = {
+    .name    = "import",
+    .group   = "Files",
+    .summary = "other weights as a folder that cspeed.model takes",
+    .usage   = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
+    .text    = "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
+               "anew in another type or other shards, with the names a causal language model has. OUT is made, and\n"
+               "must not be there yet. Without --dtype weights keep their type. Pickles are refused with the command\n"
+               "that converts them.\n",
+    .example = "cspeed import gpt2_124M.bin models/gpt2",
+    .run     = run,
+};

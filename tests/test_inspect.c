@@ -1,0 +1,273 @@
+/* test_inspect.c - cspeed inspect, verify and diff: what they say of whole, unfinished, damaged and foreign
+ * checkpoints. */
+#include "saved.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
+
+/* Runs it; the exit code and a word of what was printed must be these. */
+static void expect(int code, const char *words, const char *command)
+{
+    int   got  = shell_run("%s/cspeed %s", CS_BIN, command);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", command, got, code, text);
+    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", command, words, text);
+    free(text);
+}
+
+static json_t *expect_json(const char *command)
+{
+    ck_assert_int_eq(shell_run("%s/cspeed %s > out.json", CS_BIN, command), 0);
+    json_t *value = json_load_file("out.json", 0, NULL);
+    ck_assert_msg(value != NULL, "cspeed %s prints no JSON", command);
+    return value;
+}
+
+static void flip(const char *path, long offset)
+{
+    FILE *file = fopen(path, "r+b");
+    ck_assert_msg(file != NULL, "no %s", path);
+    fseek(file, offset, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, offset, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    fclose(file);
+}
+
+static const char *text_of(const json_t *rows, size_t row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(json_array_get(rows, row), key));
+    return text ? text : "";
+}
+
+START_TEST(tags_are_listed)
+{
+    shell_enter();
+    saved_save_ranks(2, SAVED_FLAT, "out", "a b", 10);
+    saved_save_ranks(3, SAVED_EACH, "out", "c", 20);
+    ck_assert_int_eq(
+        shell_run("mkdir -p out/half/weights out/mine out/ds && cp -r out/c out/cut && "
+                  "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
+        0);
+    expect(0, "c                          *        20", "inspect out");
+    expect(0, "half", "inspect out");
+    json_t *rows = expect_json("inspect out --json");
+    ck_assert_uint_eq(json_array_size(rows), 5);
+    ck_assert_str_eq(text_of(rows, 0, "status"), strcmp(text_of(rows, 0, "name"), "c") == 0 ? "whole" : "DAMAGED");
+    ck_assert_str_eq(text_of(rows, 1, "status"), strcmp(text_of(rows, 1, "name"), "c") == 0 ? "whole" : "DAMAGED");
+    ck_assert_str_eq(text_of(rows, 2, "tag"), "a b");
+    ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(rows, 2), "step")), 10);
+    ck_assert(json_is_false(json_object_get(json_array_get(rows, 2), "latest")));
+    for (size_t i = 3; i < 5; i++)
+        ck_assert_str_eq(text_of(rows, i, "status"),
+                         strcmp(text_of(rows, i, "name"), "ds") == 0 ? "foreign" : "INCOMPLETE");
+    json_decref(rows);
+    expect(0, "zero_to_fp32.py", "inspect out");
+    expect(66, "nowhere", "inspect nowhere");
+    ck_assert_int_eq(mkdir("empty", 0777), 0);
+    expect(66, "holds no checkpoint", "inspect empty");
+    expect(64, "name a folder", "inspect");
+    expect(64, "unknown argument --bogus", "inspect out --bogus");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(tensors_and_numbers)
+{
+    shell_enter();
+    saved_save_ranks(3, SAVED_FLAT, "out", "t", 1);
+    json_t *list = expect_json("inspect out --tensors 'wte*' --json"), *parts;
+    ck_assert_uint_eq(json_array_size(list), 1);
+    ck_assert_str_eq(text_of(list, 0, "dtype"), "F32");
+    parts        = json_object_get(json_array_get(list, 0), "parts");
+    int64_t rows = 0, elements = 0;
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *size = json_object_get(json_array_get(parts, i), "size");
+        elements += json_integer_value(json_array_get(size, 0)) * json_integer_value(json_array_get(size, 1));
+        rows = json_integer_value(json_object_get(json_array_get(parts, i), "last_row")) > rows
+                   ? json_integer_value(json_object_get(json_array_get(parts, i), "last_row"))
+                   : rows;
+        ck_assert_ptr_nonnull(strstr(text_of(parts, i, "file"), "weights/shard-"));
+    }
+    ck_assert_int_eq(rows, 36);
+    ck_assert_int_eq(elements, 37 * 12);
+    json_decref(list);
+    expect(0, "wte.weight  F32 [37, 12]  1776 bytes", "inspect out/t --tensors '*wte*'");
+    expect(0, "state.wte.weight.exp_avg", "inspect out --tag t --tensors '*wte*'");
+    expect(0, "client state {\"a\": 1}", "inspect out --tag t");
+
+    json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json"); /* 131 + 7 i + 29, i from 0 to 11 */
+    ck_assert_double_eq(json_number_value(json_object_get(stats, "min")), 160);
+    ck_assert_double_eq(json_number_value(json_object_get(stats, "max")), 237);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(stats, "mean")), 198.5, 1e-12);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(stats, "std")), 7 * sqrt(143.0 / 12), 1e-9);
+    ck_assert_int_eq(json_integer_value(json_object_get(stats, "count")), 12);
+    json_decref(stats);
+    expect(66, "holds no tensor nobody", "inspect out --stats nobody");
+    shell_leave();
+}
+END_TEST
+
+static void save_floats(const char *dir, float *data, int64_t count)
+{
+    cs_comm              *comm    = saved_world();
+    cs_piece              piece   = { "w", "weights", CS_F32, 1, { count }, { 0, count }, data };
+    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .step = 1, .pieces = &piece, .piece_count = 1 };
+    SHOULD(cs_checkpoint_save(comm, dir, &content));
+    cs_comm_close(comm);
+}
+
+START_TEST(what_is_not_finite_is_counted)
+{
+    float values[6] = { 1, NAN, -3, INFINITY, NAN, 5 };
+    shell_enter();
+    save_floats("out", values, 6);
+    json_t *stats = expect_json("inspect out --stats w --json"), *bins = json_object_get(stats, "histogram");
+    ck_assert_int_eq(json_integer_value(json_object_get(stats, "nan")), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(stats, "infinite")), 1);
+    ck_assert_double_eq(json_number_value(json_object_get(stats, "mean")), 1);
+    ck_assert_double_eq(json_number_value(json_object_get(stats, "min")), -3);
+    ck_assert_int_eq(json_integer_value(json_array_get(bins, 0)), 1);
+    ck_assert_int_eq(json_integer_value(json_array_get(bins, 8)), 1);
+    ck_assert_int_eq(json_integer_value(json_array_get(bins, 15)), 1);
+    json_decref(stats);
+    shell_leave();
+}
+END_TEST
+
+/* Every region: manifest, texts, header, padding, data; several damages at once are all named. */
+START_TEST(damage_is_named)
+{
+    static const char *const shard = "out/t/weights/shard-00001-of-00001.safetensors";
+    shell_enter();
+    SHOULD(saved_save("out", "t", 1));
+    expect(0, "whole", "verify out");
+    expect(0, "whole", "verify out/t");
+    static const struct {
+        const char *file, *words;
+        long        offset;
+    } rows[] = {
+        { "out/t/manifest.json", "manifest.json: its text has CRC32C", 100 },
+        { "out/t/client_state.json", "client_state.json has CRC32C", 3 },
+        { "out/t/ds_config.json", "ds_config.json has CRC32C", 1 },
+        { "out/t/weights/shard-00001-of-00001.safetensors", "header has CRC32C", 200 },
+        { "out/t/weights/shard-00001-of-00001.safetensors", "shard-00001-of-00001.safetensors: its header has", 4095 },
+        { "out/t/weights/shard-00001-of-00001.safetensors", "shard-00001-of-00001.safetensors: block 0 of tensor ",
+          4500 },
+        { "out/t/optim/shard-00001-of-00001.safetensors",
+          "optim/shard-00001-of-00001.safetensors: block 0 of tensor state.", 4300 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        flip(rows[i].file, rows[i].offset);
+        expect(65, rows[i].words, "verify out");
+        expect(65, "1 fault\n", "verify out");
+        flip(rows[i].file, rows[i].offset);
+    }
+    flip(shard, 4500);
+    flip(rows[6].file, 4300);
+    flip(rows[1].file, 3);
+    expect(65, "3 faults", "verify out --tag t");
+    ck_assert_int_eq(shell_run("%s/cspeed verify out --json > out.json", CS_BIN), 65);
+    json_t *all = json_load_file("out.json", 0, NULL);
+    ck_assert_uint_eq(json_array_size(json_object_get(all, "faults")), 3);
+    json_decref(all);
+    flip(rows[1].file, 3);
+    expect(65, "block 0 of tensor", "inspect out --stats conv");
+    ck_assert_int_eq(shell_run("rm %s", shard), 0);
+    expect(65, "is missing, and the manifest lists it", "verify out");
+    expect(66, "lists what is", "verify out --tag gone");
+    expect(66, "latest", "verify .");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(differences_are_told)
+{
+    float a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 1, 2, 3.5f, 4, 5, NAN };
+    shell_enter();
+    saved_save_ranks(2, SAVED_FLAT, "one", "t", 1);
+    saved_save_ranks(3, SAVED_EACH, "two", "t", 1);
+    expect(0, "12 of 12 tensors are the same", "diff one two"); /* whatever ranks saved them */
+    save_floats("a", a, 6);
+    save_floats("b", b, 6);
+    save_floats("c", a, 5);
+    expect(1, "w: 2 elements differ, by at most \"inf\"; the first at [2]: 3.0 and 3.5", "diff a b");
+    expect(1, "w: shape [6] and [5]", "diff a/t c/t");
+    expect(1, "wte.weight: only in one", "diff one a");
+    saved_save_ranks(1, SAVED_EACH, "two", "u", 2);
+    expect(1, "state.steps: 3 elements differ, by at most 29.0", "diff one two --tensors 'state.*'");
+    expect(66, "nowhere", "diff one nowhere");
+    expect(64, "name two", "diff one");
+    shell_leave();
+}
+END_TEST
+
+/* A tensor much larger than the memory allowed. Where even a small one does not fit under the limit (a sanitizer's own
+ * memory), there is nothing to show. */
+START_TEST(memory_stays_flat)
+{
+    enum { COUNT = 48 << 20, LIMIT_KB = 120000 };
+    float *data = calloc(COUNT, sizeof *data), few[2] = { 1, 2 };
+    shell_enter();
+    save_floats("small", few, 2);
+    if (shell_run("ulimit -v %d; %s/cspeed verify small", LIMIT_KB, CS_BIN) != 0) {
+        printf("skipped: flat memory (no program starts with %d KB here)\n", LIMIT_KB);
+    } else {
+        for (int i = 0; i < COUNT; i += 1000)
+            data[i] = 1;
+        save_floats("large", data, COUNT);
+        data[COUNT - 1] = 2;
+        save_floats("other", data, COUNT);
+        ck_assert_int_eq(shell_run("ulimit -v %d; %s/cspeed verify large", LIMIT_KB, CS_BIN), 0);
+        ck_assert_int_eq(shell_run("ulimit -v %d; %s/cspeed inspect large --stats w", LIMIT_KB, CS_BIN), 0);
+        ck_assert_int_eq(shell_run("ulimit -v %d; %s/cspeed inspect large", LIMIT_KB, CS_BIN), 0);
+        ck_assert_int_eq(shell_run("ulimit -v %d; %s/cspeed diff large other", LIMIT_KB, CS_BIN), 1);
+        char *text = shell_read("out.txt", NULL);
+        ck_assert_msg(strstr(text, "w: 1 elements differ, by at most 2.0; the first at [50331647]") != NULL, "%s",
+                      text);
+        free(text);
+    }
+    free(data);
+    shell_leave();
+}
+END_TEST
+
+/* Other programs' checkpoints are refused by name, by loading too. */
+START_TEST(foreign_checkpoints)
+{
+    static const char *const rows[][2] = {
+        { "mp_rank_00_model_states.pt", "a checkpoint of DeepSpeed" },
+        { "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_to_fp32.py" },
+        { "zero_pp_rank_3_mp_rank_00_model_states.pt", "--safe_serialization" },
+        { "layer_01-model_00-model_states.pt", "a checkpoint of DeepSpeed" },
+        { "optimizer_state.pt", "universal checkpoint" },
+        { "__0_0.distcp", "dcp_to_torch" },
+        { "pytorch_model-00001-of-00002.bin", "can run code" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("rm -rf out && mkdir -p out/global_step5 && touch out/global_step5/%s && "
+                                   "printf global_step5 > out/latest",
+                                   rows[i][0]),
+                         0);
+        expect(0, rows[i][1], "inspect out");
+        ck_assert_int_eq(saved_load("out", "global_step5", NULL), CS_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(cs_error(), rows[i][1]));
+        ck_assert_int_ne(saved_load("out", NULL, NULL), CS_OK);
+        ck_assert_msg(strstr(cs_error(), rows[i][1]) != NULL, "%s", cs_error());
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("inspect", tags_are_listed, tensors_and_numbers, what_is_not_finite_is_counted, damage_is_named,
+           differences_are_told, memory_stays_flat, foreign_checkpoints)

@@ -1,0 +1,168 @@
+/* test_reading.c - how a checkpoint is read: names strictly or loosely, blocks verified or not, latest trusted or not;
+ * and how it is written: threads, buffers, the page cache. */
+#include "runs.h"
+#include "saved.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/must.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARD "out/t/weights/shard-00001-of-00001.safetensors"
+
+static void flip(const char *path, long offset)
+{
+    FILE *file = fopen(path, "r+b");
+    ck_assert_msg(file != NULL, "no %s", path);
+    fseek(file, offset, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, offset, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    fclose(file);
+}
+
+/* Reads `count` pieces of "out" in this process. */
+static cs_status read_as(const cs_checkpoint_reading *reading, const char *tag, const cs_piece *pieces, int64_t count)
+{
+    cs_comm              *comm = saved_world();
+    cs_checkpoint_reader *reader;
+    cs_status             status = cs_checkpoint_open_as(&reader, comm, "out", tag, reading);
+    if (status == CS_OK)
+        status = cs_checkpoint_read(reader, comm, pieces, count);
+    if (status == CS_OK || reader)
+        cs_checkpoint_close(reader);
+    cs_comm_close(comm);
+    return status;
+}
+
+START_TEST(names)
+{
+    float          ln[12] = { 0 }, other[3] = { 5, 6, 7 };
+    const cs_piece wanted[] = {
+        { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln },
+        { "nobody", "weights", CS_F32, 1, { 3 }, { 0, 3 }, other },
+    };
+    shell_enter();
+    ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 2), CS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing"));
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "wte.weight is there and not in this model"));
+    ck_assert_ptr_null(strstr(cs_error(), "state."));
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
+    ck_assert_float_eq(ln[0], 160);
+    ck_assert_float_eq(other[0], 5); /* as it was */
+    cs_piece wrong = wanted[0];
+    wrong.shape[0] = 13;
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] there and [13] here"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(verification)
+{
+    float    ln[12];
+    cs_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
+    shell_enter();
+    ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
+    flip(SHARD, 4100); /* of the first tensor, conv, which is not read */
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));
+    piece = (cs_piece){ "conv", "weights", CS_F32, 1, { 105 }, { 0, 4 }, ln };
+    memcpy(piece.shape, (int64_t[]){ 3, 5, 7 }, 3 * sizeof(int64_t));
+    piece.dims = 3;
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_OFF }, "t", &piece, 1), CS_OK);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(a_bad_latest)
+{
+    static const cs_checkpoint_reading trusting = { .no_fallback = true };
+    shell_enter();
+    ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_NOT_FOUND);
+    ck_assert_int_eq(saved_save("out", "a", 1), CS_OK);
+    ck_assert_int_eq(saved_save("out", "b", 2), CS_OK);
+    ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_OK);
+    shell_write("out/latest", "gone");
+    ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "on_bad_latest"));
+    ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ 0 }, NULL, NULL, 0), CS_OK);
+    ck_assert_int_eq(shell_run("rm out/latest"), 0);
+    ck_assert_int_eq(read_as(&trusting, NULL, NULL, 0), CS_BAD_FILE);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(ways_of_writing)
+{
+    enum { COUNT = 300001 };
+    float                             *data = malloc(COUNT * sizeof *data), *back = malloc(COUNT * sizeof *back);
+    static const cs_checkpoint_writing ways[] = {
+        { 0 }, { .threads = 4 }, { .buffer_bytes = 4096 }, { .buffered = true }, { 3, 12288, true }
+    };
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)i;
+    shell_enter();
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        cs_comm              *comm     = saved_world();
+        cs_piece              pieces[] = { { "a", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data },
+                                           { "b", "optim", CS_F32, 1, { COUNT }, { 0, COUNT }, data } };
+        cs_checkpoint_content content  = {
+             .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = 2, .writing = ways[i]
+        };
+        ck_assert_msg(cs_checkpoint_save(comm, "out", &content) == CS_OK, "%s", cs_error());
+        cs_comm_close(comm);
+        for (int k = 0; k < 2; k++) {
+            pieces[k].data = back;
+            memset(back, 0, COUNT * sizeof *back);
+            ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_FULL }, NULL, &pieces[k], 1), CS_OK);
+            ck_assert_mem_eq(back, data, COUNT * sizeof *back);
+        }
+    }
+    free(data);
+    free(back);
+    shell_leave();
+}
+END_TEST
+
+/* The engine's own: load_module_strict, and the keys of cspeed.checkpoint. */
+static int engine_options(void *argument)
+{
+    run_spec spec = { .world = 1, .stage = 1, .precision = "fp32", .steps = 4 };
+    (void)argument;
+    spec.set[0]       = "cspeed.checkpoint.writer_threads=3";
+    spec.set[1]       = "cspeed.checkpoint.verify_on_load=full";
+    spec.set[2]       = "cspeed.checkpoint.on_bad_latest=fail";
+    spec.set[3]       = "cspeed.checkpoint.direct=false";
+    cs_engine *engine = run_open(&spec, NULL);
+    run_step(engine, &spec);
+    CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
+    cs_destroy(engine);
+    spec.set[4] = "cspeed.model.n_layer=2"; /* a smaller model: what is left over is an error, or is passed over */
+    engine      = run_open(&spec, NULL);
+    CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
+    CS_ASSERT(strstr(cs_error(), "transformer.h.2.ln_1.weight is there and not in this model"));
+    CS_MUST(cs_load_checkpoint(engine, "out", NULL, &(cs_load_options){ .loose = true }, NULL));
+    CS_ASSERT(cs_last_step(engine).step == 1);
+    cs_destroy(engine);
+    return 0;
+}
+
+START_TEST(options_of_the_engine)
+{
+    shell_enter();
+    run_ranks(1, engine_options, NULL);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("reading", names, verification, a_bad_latest, ways_of_writing, options_of_the_engine)

@@ -1,0 +1,152 @@
+/* test_worlds.c - what one world saves another goes on from: worlds, stages and types in pairs, so that each value of
+ * each meets each other. The state is the same to the bit, and the next losses are where the order of sums is. */
+#include "runs.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/must.h"
+#include "base/rng.h"
+#include "engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAVED_AT = 3, ON = 2, BATCH = 84 }; /* 84 windows a step: worlds of 1, 2, 3, 4 and 7 share them evenly */
+
+static const int         worlds[] = { 1, 2, 3, 4, 7 };
+static const char *const types[]  = { "fp32", "bf16", "fp16" };
+enum { WORLDS = 5, STAGES = 4, TYPES = 3 };
+
+typedef struct {
+    uint32_t state; /* of all masters and slots in the order of names, whoever holds them */
+    double   loss[ON];
+} outcome;
+
+typedef struct {
+    run_spec spec;
+    bool     saves;
+    outcome *out; /* shared */
+} job;
+
+/* The sum over elements of a number that depends on value, name and place: the same however ranks cut the state. */
+static void add_piece(uint64_t *sum, const char *name, int64_t from, const float *data, int64_t count)
+{
+    uint64_t key = cs_rng_key(7, name);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &data[i], sizeof bits);
+        *sum += (bits + 1) * (key ^ ((uint64_t)(from + i) * 0x9e3779b97f4a7c15u));
+    }
+}
+
+static uint32_t state_of(cs_engine *engine)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < engine->model->count; i++) {
+        cs_shard_piece pieces[32];
+        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        for (int at = 0; at < count; at++) {
+            int64_t elements = cs_range_length(pieces[at].range);
+            add_piece(&sum, pieces[at].entry->full_name, pieces[at].range.from, pieces[at].master, elements);
+            for (int slot = 0; slot < engine->zero.optimizer.slots; slot++) {
+                char name[256];
+                snprintf(name, sizeof name, "%s.%d", pieces[at].entry->full_name, slot);
+                add_piece(&sum, name, pieces[at].range.from, pieces[at].slots[slot], elements);
+            }
+        }
+    }
+    int64_t whole = (int64_t)(sum & 0xffffffffffffff); /* seven of these sum up without overflow */
+    cs_comm_all_reduce(engine->comm, &whole, 1, CS_I64, CS_SUM);
+    return (uint32_t)whole;
+}
+
+static int train(void *argument)
+{
+    job       *j      = argument;
+    cs_engine *engine = run_open(&j->spec, NULL);
+    if (j->saves) {
+        for (int step = 0; step < SAVED_AT; step++)
+            run_step(engine, &j->spec);
+        CS_MUST(cs_save_checkpoint(engine, "out", "t", NULL));
+        CS_MUST(cs_finish_checkpoint(engine));
+    } else {
+        CS_MUST(cs_load_checkpoint(engine, "out", "t", NULL, NULL));
+    }
+    uint32_t state = state_of(engine);
+    for (int step = 0; step < ON; step++) {
+        run_step(engine, &j->spec);
+        if (cs_rank(engine) == 0)
+            j->out->loss[step] = cs_last_step(engine).loss;
+    }
+    if (cs_rank(engine) == 0)
+        j->out->state = state;
+    cs_destroy(engine);
+    return 0;
+}
+
+static outcome one(int world, int stage, int type, bool saves, bool background)
+{
+    job j               = { .spec  = { .world     = worlds[world],
+                                       .stage     = stage,
+                                       .precision = types[type],
+                                       .steps     = SAVED_AT + ON,
+                                       .micro     = BATCH / worlds[world] > 42 ? 42 : BATCH / worlds[world] },
+                            .saves = saves,
+                            .out   = run_share(sizeof(outcome)) };
+    j.spec.accumulation = BATCH / worlds[world] / j.spec.micro;
+    j.spec.set[0]       = background ? "cspeed.async_save=true" : "cspeed.async_save=false";
+    run_ranks(worlds[world], train, &j);
+    outcome result = *j.out;
+    run_unshare(j.out, sizeof(outcome));
+    return result;
+}
+
+/* A type of values of 16 bits rounds sums over ranks, and a changed order of sums moves a loss by its last places. */
+static double tolerance(int type)
+{
+    return type == 0 ? 1e-6 : 1e-3;
+}
+
+static void go_on(int from, int from_stage, int type, int to, int to_stage, bool background)
+{
+    char what[128];
+    snprintf(what, sizeof what, "%s, world %d stage %d to world %d stage %d", types[type], worlds[from], from_stage,
+             worlds[to], to_stage);
+    outcome saved = one(from, from_stage, type, true, background), loaded = one(to, to_stage, type, false, false);
+    ck_assert_msg(saved.state == loaded.state, "%s: masters or moments differ", what);
+    for (int step = 0; step < ON; step++) {
+        double gap = fabs(saved.loss[step] - loaded.loss[step]) / saved.loss[step];
+        ck_assert_msg(gap <= tolerance(type), "%s: step %d: losses %.9g and %.9g", what, step, saved.loss[step],
+                      loaded.loss[step]);
+    }
+}
+
+/* World w goes on as world w + k, stages and types turning beside them, so that over all k each world meets each, and
+ * each stage each. CSPEED_WORLDS_ALL: all of it; else one k. */
+START_TEST(pairs)
+{
+    bool all = getenv("CSPEED_WORLDS_ALL") != NULL;
+    shell_enter();
+    for (int k = all ? 0 : 2; k < (all ? WORLDS : 3); k++)
+        for (int w = 0; w < WORLDS; w++)
+            go_on(w, (w + k) % STAGES, (w + k) % TYPES, (w + k) % WORLDS, (w + 2 * k + 1) % STAGES, w % 2);
+    shell_leave();
+}
+END_TEST
+
+/* The same world and stage: the very bits, whatever the type. */
+START_TEST(the_same_world_the_same_bits)
+{
+    shell_enter();
+    for (int type = 0; type < TYPES; type++) {
+        outcome saved = one(1, 1 + type, type, true, true), loaded = one(1, 1 + type, type, false, false);
+        ck_assert_mem_eq(saved.loss, loaded.loss, sizeof saved.loss);
+        ck_assert_uint_eq(saved.state, loaded.state);
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("worlds", pairs, the_same_world_the_same_bits)
