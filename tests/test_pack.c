@@ -2,6 +2,8 @@
 #include "data/tokens.h"
 #include "shell.h"
 #include "suite.h"
+#include "text/tokenizer.h"
+#include "tokenizers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +132,8 @@ START_TEST(long_texts_take_several_shards)
     free(train);
 
     /* A shorter text leaves none of the longer one's shards, and one without validation no valid.bin. */
-    ck_assert_int_eq(shell_run("head -c 2500 text >short && %s --output out --shard_tokens 1000 --valid 0 short", PACK), 0);
+    ck_assert_int_eq(shell_run("head -c 2500 text >short && %s --output out --shard_tokens 1000 --valid 0 short", PACK),
+                     0);
     train = read_tokens("out", "train", &train_size, &documents, &shards);
     ck_assert_int_eq(shards, 3);
     ck_assert_uint_eq(train_size, 2500);
@@ -183,6 +186,150 @@ START_TEST(the_shortest_text_is_enough)
 }
 END_TEST
 
+/* Many threads and one give the same shards; a long text that is cut gives the tokens it gives whole. */
+START_TEST(threads_change_nothing)
+{
+    static const char line[] =
+        "the quick brown fox didn't jump 12345 times over\n  the lazy dog\n\n\xe5\xad\x97\xe8\xaf\x8d, \xff!\nand ";
+    shell_enter();
+    tokenizers_write("llama3", "tokenizer.json");
+    FILE *file = fopen("long", "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 40000; i++)
+        fprintf(file, "%s%d", line, i);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(shell_run("%s --tokenizer tokenizer.json --threads 3 --valid 0 --output a long", PACK), 0);
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(said, "40000 broken characters were not UTF-8 and became U+FFFD") != NULL, "%s", said);
+    free(said);
+    ck_assert_int_eq(
+        shell_run("%s --tokenizer tokenizer.json --threads 1 --valid 0 --output b long && diff -r a b", PACK), 0);
+
+    /* One word whose class of pattern is not known here is enough for the text to stay in one piece. */
+    ck_assert_int_eq(
+        shell_run("sed 's/(?i:/(?i:(?#)/' tokenizer.json >other.json && ! cmp -s tokenizer.json other.json"), 0);
+    ck_assert_int_eq(shell_run("%s --tokenizer other.json --threads 2 --valid 0 --output c long && diff -r a c", PACK),
+                     0);
+    shell_leave();
+}
+END_TEST
+
+static void check_text(const char *folder, const char *name, const char *wanted)
+{
+    cs_tokens tokens;
+    char      path[64], text[4096];
+    size_t    length = 0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
+    for (int64_t i = 0; i < tokens.count; i++) {
+        bool learnt = cs_tokens_is_learnt(&tokens, i), before = i == 0 || cs_tokens_is_learnt(&tokens, i - 1);
+        if (tokens.learnt && learnt != (before && i > 0))
+            text[length++] = learnt ? '{' : '}';
+        text[length++] = (char)cs_tokens_at(&tokens, i);
+    }
+    text[length] = 0;
+    ck_assert_str_eq(text, wanted);
+    cs_tokens_close(&tokens);
+}
+
+START_TEST(lines_of_json_are_documents)
+{
+    shell_enter();
+    shell_write("a.jsonl", "{\"text\": \"one\\n\"}\n\n{\"id\": 3, \"text\": \"\\u5b57\"}\n{\"text\": \"\"}");
+    ck_assert_int_eq(shell_run("%s --valid 0 --output out a.jsonl", PACK), 0);
+    check_text("out", "train-00000.bin", "one\n\xe5\xad\x97");
+    shell_write("b", "{\"body\": \"two\"}\n{\"body\": \"three\"}\n");
+    ck_assert_int_eq(shell_run("%s --valid 0 --field body --output out b", PACK), 0);
+    check_text("out", "train-00000.bin", "twothree");
+    ck_assert_int_eq(shell_run("%s --valid 0.5 --field body --output out b", PACK), 0);
+    check_text("out", "train-00000.bin", "three");
+    check_text("out", "valid.bin", "two");
+    shell_leave();
+}
+END_TEST
+
+/* What is learnt stands in braces here: an answer and what ends it. */
+START_TEST(conversations_learn_answers)
+{
+    static const char chat[] =
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"Be brief.\"}, {\"role\": \"user\", "
+        "\"content\": \" Hi?\"}, {\"role\": \"assistant\", \"content\": \"Yes.\"}]}\n"
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"A\"}, {\"from\": \"gpt\", \"value\": \"B\"}]}\n";
+    shell_enter();
+    shell_write("chat.jsonl", chat);
+    ck_assert_int_eq(shell_run("%s --valid 0 --template plain --output out chat.jsonl", PACK), 0);
+    check_text("out", "train-00000.bin",
+               "System: Be brief.\n\nUser: Hi?\n\nAssistant: {Yes.\n\n}User: A\n\nAssistant: {B\n\n");
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(said, "9 of these 70 tokens are answers") != NULL, "%s", said);
+    free(said);
+    shell_leave();
+}
+END_TEST
+
+/* Each shape against the text its template writes, with a vocabulary of bytes and the words of all of them. */
+START_TEST(templates_are_written)
+{
+    static const struct {
+        const char *name, *template, *text;
+    } cases[] = {
+        { "chatml", "{{'<|im_start|>' + m.role}}",
+          "<|im_start|>user\nA<|im_end|>\n<|im_start|>assistant\n[B<|im_end|>]\n" },
+        { "llama3", "{{'<|start_header_id|>'}}",
+          "<s><|start_header_id|>user<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n["
+          "B<|eot_id|>]" },
+        { "llama2", "{{'<<SYS>>'}} [INST]", "<s>[INST] A [/INST] [B </s>]" },
+        { "mistral", "{{'[INST]'}}", "<s>[INST]A[/INST][B</s>]" },
+    };
+    static const char *const words[] = {
+        "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<s>", "</s>"
+    };
+    shell_enter();
+    tokenizers_write("gpt2", "tokenizer.json");
+    json_t *file = json_load_file("tokenizer.json", 0, NULL);
+    for (int i = 0; i < 7; i++)
+        json_array_append_new(json_object_get(file, "added_tokens"),
+                              json_pack("{s:i, s:s, s:b}", "id", 5000 + i, "content", words[i], "special", 1));
+    ck_assert_int_eq(json_dump_file(file, "tokenizer.json", 0), 0);
+    json_decref(file);
+    shell_write(
+        "chat.jsonl",
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}, {\"role\": \"assistant\", \"content\": \"B\"}]}");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char config[300], text[300] = "";
+        snprintf(config, sizeof config,
+                 "{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"%s\"}",
+                 cases[c].template);
+        shell_write("tokenizer_config.json", config);
+        ck_assert_int_eq(
+            shell_run("%s --valid 0 --tokenizer . --template %s --output named chat.jsonl", PACK, cases[c].name), 0);
+        ck_assert_int_eq(
+            shell_run("%s --valid 0 --tokenizer . --template auto --output out chat.jsonl && diff -r out named", PACK),
+            0);
+        cs_tokenizer *tokenizer;
+        cs_tokens     tokens;
+        ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_OK);
+        ck_assert_int_eq(cs_tokens_open(&tokens, "out/train-00000.bin"), CS_OK);
+        for (int64_t i = 0; i < tokens.count; i++) {
+            size_t      size;
+            const char *piece = cs_tokenizer_piece(tokenizer, (int32_t)cs_tokens_at(&tokens, i), &size);
+            bool        now = cs_tokens_is_learnt(&tokens, i), before = i > 0 && cs_tokens_is_learnt(&tokens, i - 1);
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.*s",
+                     now == before ? ""
+                     : now         ? "["
+                                   : "]",
+                     (int)size, piece);
+            if (i + 1 == tokens.count && now)
+                strcat(text, "]");
+        }
+        ck_assert_str_eq(text, cases[c].text);
+        cs_tokens_close(&tokens);
+        cs_tokenizer_close(tokenizer);
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(faults_are_one_sentence)
 {
     static const struct {
@@ -205,24 +352,36 @@ START_TEST(faults_are_one_sentence)
         { "--seq_len 0 text", 64, "'0'" },
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
         { "--colour text", 64, "usage" },
+        { "--valid 0 --field text text", 65, "text, line 1: " },
+        { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
+        { "--template plain bad.jsonl", 65, "no list \"messages\"" },
+        { "--template jinja bad.jsonl", 78, "known are chatml, llama3" },
+        { "--template auto bad.jsonl", 78, "no chat_template" },
+        { "--template chatml bad.jsonl", 78, "<|im_start|>, which this tokenizer has no token for" },
+        { "--tokenizer nowhere text", 66, "nowhere" },
+        { "--tokenizer text text", 65, "text: line 1" },
+        { "--end '<|end|>' text", 78, "no such token" },
         { "", 64, "no text" },
     };
     shell_enter();
     write_binary("text", 100);
     shell_write("empty", "");
+    shell_write("bad.jsonl", "{\"text\": \"a\"}\n{\"words\": \"b\"}\n");
     ck_assert_int_eq(shell_run("mkdir folder"), 0);
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-        int   code = shell_run("%s %s%s", PACK, strstr(faults[f].arguments, "--output") ? "" : "--output out ", faults[f].arguments);
+        int   code = shell_run("%s %s%s", PACK, strstr(faults[f].arguments, "--output") ? "" : "--output out ",
+                               faults[f].arguments);
         char *said = shell_read("out.txt", NULL);
         ck_assert_msg(code == faults[f].code && strstr(said, faults[f].word), "pack %s: code %d, and it said: %s",
                       faults[f].arguments, code, said);
         free(said);
     }
-    ck_assert_int_eq(shell_run("test ! -e out"), 0); /* what is refused leaves nothing */
+    ck_assert_int_eq(shell_run("test ! -e out || rmdir out"), 0); /* what is refused leaves no shard */
     shell_leave();
 }
 END_TEST
 
 SUITE_MAIN("pack", a_text_is_split_and_whole, the_same_text_gives_the_same_files, documents_stay_whole,
            long_texts_take_several_shards, ends_of_few_documents_are_held_out, the_shortest_text_is_enough,
+           threads_change_nothing, lines_of_json_are_documents, conversations_learn_answers, templates_are_written,
            faults_are_one_sentence)

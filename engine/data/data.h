@@ -15,6 +15,7 @@ typedef struct {
     bool               shuffle;
     uint64_t           seed;
     int64_t            vocab_size; /* of the model; a token at or above it is CS_BAD_FILE with its place. 0: unchecked */
+    const double      *weights;    /* (pattern_count) of a mixture: mixture.h; NULL: all windows once an epoch */
 } cs_data_settings;
 
 typedef struct cs_windows cs_windows;

@@ -14,13 +14,13 @@
 #include "base/status.h"
 
 typedef struct {
-    const void *tokens;      /* (count) of token_bytes each */
-    int         token_bytes; /* 2 or 4 */
-    int64_t     count, vocab_size /* 0: not said */, documents /* 0: not said */;
+    const void          *tokens;      /* (count) of token_bytes each */
+    int                  token_bytes; /* 2 or 4 */
+    int64_t              count, vocab_size /* 0: not said */, documents /* 0: not said */;
     const uint64_t      *starts; /* (documents) */
     const unsigned char *learnt; /* a bit a token; NULL: all */
-    void       *mapping;
-    size_t      mapping_bytes;
+    void                *mapping;
+    size_t               mapping_bytes;
 } cs_tokens;
 
 /* Maps the file and checks its header against its size. CS_NOT_FOUND, CS_BAD_FILE or CS_IO_ERROR name the file and

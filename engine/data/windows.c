@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "base/must.h"
 #include "base/rng.h"
+#include "data/mixture.h"
 #include "data/tokens.h"
 
 #include <glob.h>
@@ -23,6 +24,8 @@ struct cs_windows {
     int64_t  shard_count, count, seq_len;
     bool     shuffle;
     uint64_t seed;
+    cs_mixture mixture;                     /* of no sets: none */
+    int64_t    set_first[CS_MIXTURE_SETS]; /* number of each set's first window */
 };
 
 /* ---- the permutation -------------------------------------------------------------------------- */
@@ -117,16 +120,33 @@ static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settin
     return status;
 }
 
+/* A set is the shards of one pattern. */
+static cs_status mix(cs_windows *windows, const cs_data_settings *settings)
+{
+    int64_t counts[CS_MIXTURE_SETS];
+    int     sets = settings->pattern_count;
+    if (!settings->shuffle)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: a mixture has no order but a shuffled one; leave shuffle true");
+    for (int i = 0; i < sets; i++)
+        counts[i] = (i + 1 < sets ? windows->set_first[i + 1] : windows->count) - windows->set_first[i];
+    return cs_mixture_open(&windows->mixture, settings->weights, counts, sets);
+}
+
 static cs_status build(cs_windows *windows, const cs_data_settings *settings)
 {
     if (settings->seq_len < 1)
         return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len: 1 or more, not %" PRId64, settings->seq_len);
     if (settings->pattern_count < 1)
         return cs_fail(CS_BAD_CONFIG, "cspeed.data: no token shards are named");
-    for (int i = 0; i < settings->pattern_count; i++)
+    if (settings->weights && settings->pattern_count > CS_MIXTURE_SETS)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: at most %d sets are possible", CS_MIXTURE_SETS);
+    for (int i = 0; i < settings->pattern_count; i++) {
+        if (settings->weights)
+            windows->set_first[i] = windows->count;
         CS_TRY(add_pattern(windows, settings, settings->patterns[i]));
+    }
     if (windows->count > 0)
-        return CS_OK;
+        return settings->weights ? mix(windows, settings) : CS_OK;
     int64_t most = 0;
     for (int64_t i = 0; i < windows->shard_count; i++)
         most = windows->shards[i].tokens.count > most ? windows->shards[i].tokens.count : most;
@@ -210,7 +230,10 @@ void cs_windows_read(const cs_windows *windows, int64_t position, int32_t *input
 {
     CS_ASSERT(position >= 0);
     int64_t epoch = position / windows->count, index = position % windows->count;
-    if (windows->shuffle)
+    if (windows->mixture.count > 0) {
+        cs_mixture_place place = cs_mixture_at(&windows->mixture, windows->seed, position);
+        index                  = windows->set_first[place.set] + place.window;
+    } else if (windows->shuffle)
         index = cs_windows_permute(windows->seed, epoch, windows->count, index);
     cs_windows_read_plain(windows, index, inputs, targets);
 }

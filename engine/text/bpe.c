@@ -1,8 +1,8 @@
 /* bpe.c - a word's bytes merged pair by pair into tokens.
  *
- * Of all neighbours that merge the pair of the lowest rank does first, the leftmost of equals. A heap holds the pairs, so
- * that a word of n bytes costs n log n, whatever it is; a pair that has changed since is passed over. Words that came
- * before are remembered, as most do come again. */
+ * Of all neighbours that merge the pair of the lowest rank does first, the leftmost of equals. A heap holds the pairs,
+ * so that a word of n bytes costs n log n, whatever it is; a pair that has changed since is passed over. Words that
+ * came before are remembered, as most do come again. */
 #include "text/bpe.h"
 #include "base/must.h"
 
@@ -24,15 +24,15 @@ typedef struct {
 
 struct cs_bpe {
     const cs_lexicon *lexicon;
-    symbol              *symbols;
-    uint64_t            *heap; /* rank << 32 | place */
-    cs_bpe_token        *found;
-    size_t               room;
-    int64_t              heap_count;
-    slot                *slots;
-    char                *words;
-    cs_bpe_token        *tokens;
-    uint32_t             word_count, token_count;
+    symbol           *symbols;
+    uint64_t         *heap; /* rank << 32 | place */
+    cs_bpe_token     *found;
+    size_t            room;
+    int64_t           heap_count;
+    slot             *slots;
+    char             *words;
+    cs_bpe_token     *tokens;
+    uint32_t          word_count, token_count;
 };
 
 cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
@@ -40,9 +40,9 @@ cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
     cs_bpe *bpe = calloc(1, sizeof *bpe);
     CS_ASSERT(bpe);
     bpe->lexicon = lexicon;
-    bpe->slots      = calloc(SLOTS, sizeof *bpe->slots);
-    bpe->words      = malloc(MOST_REMEMBERED);
-    bpe->tokens     = malloc(MOST_REMEMBERED * sizeof *bpe->tokens);
+    bpe->slots   = calloc(SLOTS, sizeof *bpe->slots);
+    bpe->words   = malloc(MOST_REMEMBERED);
+    bpe->tokens  = malloc(MOST_REMEMBERED * sizeof *bpe->tokens);
     CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
     return bpe;
 }
@@ -100,9 +100,9 @@ static uint64_t pop(cs_bpe *bpe)
 static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
 {
     const cs_lexicon *lexicon = bpe->lexicon;
-    int32_t              count      = 0;
+    int32_t           count   = 0;
     for (size_t i = 0; i < size; i++) {
-        int32_t id = lexicon->bytes[(unsigned char)word[i]];
+        int32_t id      = lexicon->bytes[(unsigned char)word[i]];
         bool    unknown = id < 0;
         if (unknown)
             id = lexicon->unknown;
@@ -120,10 +120,10 @@ static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
 
 static void look(cs_bpe *bpe, int32_t place)
 {
-    symbol         *left  = &bpe->symbols[place];
-    const cs_merge *merge = left->next < 0 ? NULL
-                                           : cs_lexicon_merge(bpe->lexicon, left->id, bpe->symbols[left->next].id);
-    left->rank            = merge ? merge->rank : NOTHING;
+    symbol         *left = &bpe->symbols[place];
+    const cs_merge *merge =
+        left->next < 0 ? NULL : cs_lexicon_merge(bpe->lexicon, left->id, bpe->symbols[left->next].id);
+    left->rank = merge ? merge->rank : NOTHING;
     if (!merge)
         return;
     left->merged = merge->id;
@@ -133,7 +133,7 @@ static void look(cs_bpe *bpe, int32_t place)
 static void merge_next(cs_bpe *bpe, int32_t place)
 {
     symbol *left = &bpe->symbols[place], *right = &bpe->symbols[left->next];
-    left->id   = left->merged;
+    left->id = left->merged;
     left->size += right->size;
     left->next  = right->next;
     right->size = 0;
@@ -184,8 +184,8 @@ static slot *find_slot(cs_bpe *bpe, uint64_t hash, const char *word, size_t size
     slot *last = NULL;
     for (uint64_t i = 0; i < TRIES; i++) {
         last = &bpe->slots[(hash + i) & (SLOTS - 1)];
-        if (last->size == 0 || (last->hash == hash && last->size == (int32_t)size &&
-                                memcmp(bpe->words + last->word, word, size) == 0))
+        if (last->size == 0 ||
+            (last->hash == hash && last->size == (int32_t)size && memcmp(bpe->words + last->word, word, size) == 0))
             return last;
     }
     last->size = 0;

@@ -22,19 +22,45 @@ struct cs_chat_shape {
 };
 
 static const cs_chat_shape shapes[] = {
-    { "chatml", "<|im_start|>", NULL, "",
-      { { "<|im_start|>system\n", "<|im_end|>", "\n" }, { "<|im_start|>user\n", "<|im_end|>", "\n" },
-        { "<|im_start|>assistant\n", "<|im_end|>", "\n" } }, false, false },
-    { "llama3", "<|start_header_id|>", NULL, "{bos}",
+    { "chatml",
+      "<|im_start|>",
+      NULL,
+      "",
+      { { "<|im_start|>system\n", "<|im_end|>", "\n" },
+        { "<|im_start|>user\n", "<|im_end|>", "\n" },
+        { "<|im_start|>assistant\n", "<|im_end|>", "\n" } },
+      false,
+      false },
+    { "llama3",
+      "<|start_header_id|>",
+      NULL,
+      "{bos}",
       { { "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", "" },
         { "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", "" },
-        { "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "" } }, false, true },
-    { "llama2", "[INST]", "<<SYS>>", "",
-      { { "<<SYS>>\n", "\n<</SYS>>\n\n", "" }, { "{bos}[INST] ", " [/INST]", "" }, { " ", " {eos}", "" } }, true, true },
-    { "mistral", "[INST]", NULL, "{bos}",
-      { { "", "\n\n", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } }, true, false },
-    { "plain", NULL, NULL, "",
-      { { "System: ", "\n\n", "" }, { "User: ", "\n\n", "" }, { "Assistant: ", "\n\n", "{eos}" } }, false, true },
+        { "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "" } },
+      false,
+      true },
+    { "llama2",
+      "[INST]",
+      "<<SYS>>",
+      "",
+      { { "<<SYS>>\n", "\n<</SYS>>\n\n", "" }, { "{bos}[INST] ", " [/INST]", "" }, { " ", " {eos}", "" } },
+      true,
+      true },
+    { "mistral",
+      "[INST]",
+      NULL,
+      "{bos}",
+      { { "", "\n\n", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } },
+      true,
+      false },
+    { "plain",
+      NULL,
+      NULL,
+      "",
+      { { "System: ", "\n\n", "" }, { "User: ", "\n\n", "" }, { "Assistant: ", "\n\n", "{eos}" } },
+      false,
+      true },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -65,13 +91,15 @@ static cs_status check_words(const cs_chat_shape *shape, const cs_tokenizer *tok
         for (int who = 0; who < ROLES; who++) {
             const frame *f = &shape->frames[who];
             if ((strstr(f->open, words[i]) || strstr(f->close, words[i])) && cs_tokenizer_find(tokenizer, words[i]) < 0)
-                return cs_fail(CS_BAD_CONFIG, "the template %s writes %s, which this tokenizer has no token for; "
-                                              "\"plain\" needs none",
+                return cs_fail(CS_BAD_CONFIG,
+                               "the template %s writes %s, which this tokenizer has no token for; "
+                               "\"plain\" needs none",
                                shape->name, words[i]);
         }
     if (shape->system_in_user && !cs_tokenizer_end_text(tokenizer))
-        return cs_fail(CS_BAD_CONFIG, "the template %s ends answers with eos_token, which tokenizer_config.json does not "
-                                      "name",
+        return cs_fail(CS_BAD_CONFIG,
+                       "the template %s ends answers with eos_token, which tokenizer_config.json does not "
+                       "name",
                        shape->name);
     return CS_OK;
 }
@@ -121,7 +149,9 @@ static role find_role(const char *name)
     static const struct {
         const char *name;
         role        role;
-    } names[] = { { "system", SYSTEM }, { "user", USER }, { "human", USER }, { "assistant", ASSISTANT }, { "gpt", ASSISTANT } };
+    } names[] = {
+        { "system", SYSTEM }, { "user", USER }, { "human", USER }, { "assistant", ASSISTANT }, { "gpt", ASSISTANT }
+    };
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0)
             return names[i].role;
@@ -167,8 +197,9 @@ static cs_status add_message(const cs_chat_shape *shape, const cs_tokenizer *tok
         content = json_object_get(message, "value");
     role who = find_role(json_string_value(name));
     if (who == ROLES)
-        return cs_fail(CS_BAD_FILE, "not supported: a message of role %.40s, because only system, user (human) and "
-                                    "assistant (gpt) are known",
+        return cs_fail(CS_BAD_FILE,
+                       "not supported: a message of role %.40s, because only system, user (human) and "
+                       "assistant (gpt) are known",
                        json_is_string(name) ? json_string_value(name) : "(none)");
     if (!json_is_string(content))
         return cs_fail(CS_BAD_FILE, "a message of the %s whose content is not text", json_string_value(name));
@@ -196,8 +227,7 @@ cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenize
     lines->text.size = 0;
     lines->count     = 0;
     put_frame(&lines->text, shape->begin, tokenizer);
-    json_array_foreach(messages, index, message)
-        CS_TRY(add_message(shape, tokenizer, message, &system, lines));
+    json_array_foreach(messages, index, message) CS_TRY(add_message(shape, tokenizer, message, &system, lines));
     if (system)
         return cs_fail(CS_BAD_FILE, "a system message and no user's behind it, into which this template writes it");
     if (lines->count == 0)

@@ -131,21 +131,25 @@ static void put_around(cs_encoder *encoder, const int32_t *ids, int count)
         put(encoder, ids[i], 0);
 }
 
-const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length)
-{
-    encoder->encoded.count = 0;
-    encoder->place         = 0;
-    put_text(encoder, text, length);
-    return &encoder->encoded;
-}
-
-const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length)
+const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t length, int where)
 {
     const cs_tokenizer *tokenizer = encoder->tokenizer;
     encoder->encoded.count        = 0;
     encoder->place                = 0;
-    put_around(encoder, tokenizer->before, tokenizer->before_count);
+    if (where & CS_ENCODER_BEGINS)
+        put_around(encoder, tokenizer->before, tokenizer->before_count);
     put_text(encoder, text, length);
-    put_around(encoder, tokenizer->after, tokenizer->after_count);
+    if (where & CS_ENCODER_ENDS)
+        put_around(encoder, tokenizer->after, tokenizer->after_count);
     return &encoder->encoded;
+}
+
+const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length)
+{
+    return cs_encoder_part(encoder, text, length, 0);
+}
+
+const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length)
+{
+    return cs_encoder_part(encoder, text, length, CS_ENCODER_BEGINS | CS_ENCODER_ENDS);
 }

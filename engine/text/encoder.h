@@ -20,9 +20,13 @@ typedef struct cs_encoder cs_encoder;
 cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer);
 void        cs_encoder_close(cs_encoder *encoder); /* accepts NULL */
 
-/* The tokens of a text, and nothing else; special tokens spelled out in it become those. Borrowed until the next call. */
+/* The tokens of a text, and nothing else; special tokens spelled out in it become those. Borrowed until the next call.
+ */
 const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length);
 /* With what the tokenizer's post_processor puts around it (Llama's <|begin_of_text|>). */
 const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length);
+/* A part of a document (cs_tokenizer_cut), which begins or ends it or both or neither. */
+enum { CS_ENCODER_BEGINS = 1, CS_ENCODER_ENDS = 2 };
+const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t length, int where);
 
 #endif

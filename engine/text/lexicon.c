@@ -47,11 +47,12 @@ static void grow(cs_lexicon *lexicon, int64_t size)
 cs_status cs_lexicon_set(cs_lexicon *lexicon, int64_t id, const char *text, size_t size)
 {
     if (id < 0 || id >= LARGEST_ID)
-        return cs_fail(CS_BAD_FILE, "the id %lld of token %.60s is not from 0 to %d", (long long)id, text, LARGEST_ID - 1);
+        return cs_fail(CS_BAD_FILE, "the id %lld of token %.60s is not from 0 to %d", (long long)id, text,
+                       LARGEST_ID - 1);
     if (size == 0 || size > LONGEST_TOKEN)
         return cs_fail(CS_BAD_FILE, "token %lld has %zu bytes, not 1 to %d", (long long)id, size, LONGEST_TOKEN);
     grow(lexicon, id + 1);
-    lexicon->pieces[id] = (cs_piece){ (uint32_t)lexicon->text.size, (uint32_t)size };
+    lexicon->pieces[id] = (cs_lexicon_piece){ (uint32_t)lexicon->text.size, (uint32_t)size };
     cs_unicode_append(&lexicon->text, text, size);
     return CS_OK;
 }
@@ -61,7 +62,7 @@ static size_t place_of(const cs_lexicon *lexicon, const char *bytes, size_t size
 {
     size_t place = cs_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
     for (; lexicon->index[place] >= 0; place = (place + 1) & (lexicon->index_room - 1)) {
-        const cs_piece *piece = &lexicon->pieces[lexicon->index[place]];
+        const cs_lexicon_piece *piece = &lexicon->pieces[lexicon->index[place]];
         if (piece->size == size && memcmp(lexicon->text.bytes + piece->from, bytes, size) == 0)
             break;
     }
@@ -154,17 +155,19 @@ static cs_status add_merge(cs_lexicon *lexicon, const json_t *merge, size_t rank
     if (!read_halves(merge, half, size))
         return cs_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
     for (int i = 0; i < 2; i++) {
-        int64_t count = size[i] > 0 && size[i] <= LONGEST_TOKEN ? cs_alphabet_read(half[i], size[i], bytes + total) : -1;
+        int64_t count =
+            size[i] > 0 && size[i] <= LONGEST_TOKEN ? cs_alphabet_read(half[i], size[i], bytes + total) : -1;
         if (count > 0)
             id[i] = cs_lexicon_find(lexicon, bytes + total, (size_t)count);
         total += count > 0 ? (size_t)count : 0;
     }
     int32_t whole = id[0] >= 0 && id[1] >= 0 ? cs_lexicon_find(lexicon, bytes, total) : -1;
     if (whole < 0)
-        return cs_fail(CS_BAD_FILE, "merge %zu, of '%.*s' and '%.*s', is of or into a token that is not in the vocabulary",
-                       rank, (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
-    uint64_t pair  = pair_of(id[0], id[1]);
-    size_t   place = merge_place(lexicon, pair);
+        return cs_fail(CS_BAD_FILE,
+                       "merge %zu, of '%.*s' and '%.*s', is of or into a token that is not in the vocabulary", rank,
+                       (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
+    uint64_t pair          = pair_of(id[0], id[1]);
+    size_t   place         = merge_place(lexicon, pair);
     lexicon->merges[place] = (cs_merge){ pair, (int32_t)rank, whole };
     return CS_OK;
 }
@@ -181,8 +184,7 @@ cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *
     lexicon->merge_room = room_for(json_array_size(merges));
     lexicon->merges     = calloc(lexicon->merge_room, sizeof *lexicon->merges);
     CS_ASSERT(lexicon->merges);
-    json_array_foreach(merges, rank, merge)
-        CS_TRY(add_merge(lexicon, merge, rank));
+    json_array_foreach(merges, rank, merge) CS_TRY(add_merge(lexicon, merge, rank));
     return CS_OK;
 }
 

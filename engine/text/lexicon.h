@@ -7,7 +7,7 @@
 
 typedef struct {
     uint32_t from, size; /* of the pieces' bytes; size 0: a hole */
-} cs_piece;
+} cs_lexicon_piece;
 
 typedef struct {
     uint64_t pair; /* left id << 32 | right id, plus 1; 0: free */
@@ -15,16 +15,16 @@ typedef struct {
 } cs_merge;
 
 typedef struct {
-    cs_text   text;   /* all pieces' bytes */
-    cs_piece *pieces; /* (size) */
-    int64_t   size;
-    int32_t  *index; /* (index_room) ids by the hash of their bytes, -1: free; byte-level tokens alone */
-    size_t    index_room;
-    cs_merge *merges; /* (merge_room) by the hash of their pair */
-    size_t    merge_room;
-    int32_t   bytes[256]; /* the token of a byte, or -1 */
-    int32_t   unknown;    /* for such bytes; -1: they are left out */
-    bool      fuse_unknown, whole_words; /* one for a run of them; a word that is a token is that (ignore_merges) */
+    cs_text           text;   /* all pieces' bytes */
+    cs_lexicon_piece *pieces; /* (size) */
+    int64_t           size;
+    int32_t          *index; /* (index_room) ids by the hash of their bytes, -1: free; byte-level tokens alone */
+    size_t            index_room;
+    cs_merge         *merges; /* (merge_room) by the hash of their pair */
+    size_t            merge_room;
+    int32_t           bytes[256];   /* the token of a byte, or -1 */
+    int32_t           unknown;      /* for such bytes; -1: they are left out */
+    bool fuse_unknown, whole_words; /* one for a run of them; a word that is a token is that (ignore_merges) */
 } cs_lexicon;
 
 /* From model.vocab {"text": id} and model.merges, a list of "a b" or of ["a", "b"]. */

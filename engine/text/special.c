@@ -10,7 +10,7 @@ void cs_special_add(cs_specials *specials, cs_special token)
 {
     specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
     CS_ASSERT(specials->tokens);
-    specials->tokens[specials->count++]             = token;
+    specials->tokens[specials->count++]            = token;
     specials->begins[(unsigned char)token.text[0]] = true;
 }
 

@@ -8,9 +8,9 @@ typedef struct {
     char   *text;
     size_t  size;
     int32_t id;
-    bool    special;               /* not text: left out where a reader wants text alone            */
-    bool    normalized;            /* found in the normalized text, not in the text as it is        */
-    bool    single_word;           /* not beside a letter or digit                                  */
+    bool    special;                 /* not text: left out where a reader wants text alone            */
+    bool    normalized;              /* found in the normalized text, not in the text as it is        */
+    bool    single_word;             /* not beside a letter or digit                                  */
     bool    strip_left, strip_right; /* takes the white space beside it                             */
 } cs_special;
 

@@ -79,7 +79,8 @@ static cs_status read_step(cs_tokenizer *tokenizer, const json_t *part, bool las
     if (strcmp(type, "Split") == 0)
         return read_split(tokenizer, part);
     if (strcmp(type, "Digits") == 0)
-        return cs_words_add(tokenizer->words, is_true(part, "individual_digits") ? "\\p{N}" : "\\p{N}+", CS_WORDS_REGEX);
+        return cs_words_add(tokenizer->words, is_true(part, "individual_digits") ? "\\p{N}" : "\\p{N}+",
+                            CS_WORDS_REGEX);
     return refuse("pre_tokenizer", type, "Split, Digits and ByteLevel are there");
 }
 
@@ -92,8 +93,7 @@ static cs_status read_pre_tokenizer(cs_tokenizer *tokenizer, const json_t *part)
         return read_step(tokenizer, part, true);
     if (json_array_size(list) == 0)
         return refuse("pre_tokenizer", "of no steps", "it has to end in ByteLevel");
-    json_array_foreach(list, index, member)
-        CS_TRY(read_step(tokenizer, member, index + 1 == json_array_size(list)));
+    json_array_foreach(list, index, member) CS_TRY(read_step(tokenizer, member, index + 1 == json_array_size(list)));
     return CS_OK;
 }
 
@@ -155,9 +155,9 @@ static cs_status read_post_processor(cs_tokenizer *tokenizer, const json_t *part
 static cs_status read_model(cs_tokenizer *tokenizer, const json_t *model)
 {
     static const char *const absent[] = { "continuing_subword_prefix", "end_of_word_suffix" };
-    cs_lexicon           *lexicon = &tokenizer->lexicon;
-    const char              *type = json_string_value(json_object_get(model, "type"));
-    const char              *unknown = json_string_value(json_object_get(model, "unk_token"));
+    cs_lexicon              *lexicon  = &tokenizer->lexicon;
+    const char              *type     = json_string_value(json_object_get(model, "type"));
+    const char              *unknown  = json_string_value(json_object_get(model, "unk_token"));
     if (type && strcmp(type, "BPE") != 0)
         return refuse("model", type, "SentencePiece, Unigram and WordPiece models are not");
     if (is_true(model, "byte_fallback"))

@@ -111,8 +111,8 @@ static cs_status choose_words(cs_tokenizer *tokenizer, const json_t *config)
 {
     static const struct {
         const char *class, *pattern;
-        bool        compose;
-    } known[] = { { "GPT2Tokenizer", cs_words_gpt2, false }, { "Qwen2Tokenizer", cs_words_qwen2, true } };
+        bool compose;
+    } known[]         = { { "GPT2Tokenizer", cs_words_gpt2, false }, { "Qwen2Tokenizer", cs_words_qwen2, true } };
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
     tokenizer->words  = cs_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -172,7 +172,8 @@ static int32_t find_end(const cs_tokenizer *tokenizer)
     return end;
 }
 
-static cs_status read_files(cs_tokenizer *tokenizer, const char *folder, const char *name, json_t **root, json_t **config)
+static cs_status read_files(cs_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
+                            json_t **config)
 {
     cs_status status = CS_OK;
     CS_TRY(read_config(tokenizer, folder, config));
@@ -197,10 +198,11 @@ static cs_status build(cs_tokenizer *tokenizer, const char *path)
     struct stat facts;
     json_t     *root = NULL, *config = NULL;
     if (stat(path, &facts) != 0)
-        return cs_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer", path);
-    const char *slash  = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
-    const char *name   = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
-    char       *folder = S_ISDIR(facts.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+        return cs_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer",
+                             path);
+    const char *slash = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
+    const char *name  = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
+    char *folder = S_ISDIR(facts.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     CS_ASSERT(folder);
     cs_status status = read_files(tokenizer, folder, name, &root, &config);
     json_decref(root);
@@ -250,20 +252,21 @@ int64_t cs_tokenizer_size(const cs_tokenizer *tokenizer)
     return tokenizer->lexicon.size;
 }
 
-static const cs_special *find_special(const cs_specials *specials, const char *text, int32_t id)
+static const cs_special *find_text(const cs_specials *specials, const char *text, size_t size)
 {
     for (int64_t i = 0; i < specials->count; i++)
-        if (text ? strcmp(specials->tokens[i].text, text) == 0 : specials->tokens[i].id == id)
+        if (specials->tokens[i].size == size && memcmp(specials->tokens[i].text, text, size) == 0)
             return &specials->tokens[i];
     return NULL;
 }
 
 int32_t cs_tokenizer_find(const cs_tokenizer *tokenizer, const char *token)
 {
-    const cs_special *found = find_special(&tokenizer->raw, token, 0);
+    size_t            size  = strlen(token);
+    const cs_special *found = find_text(&tokenizer->raw, token, size);
     if (!found)
-        found = find_special(&tokenizer->normal, token, 0);
-    return found ? found->id : cs_lexicon_find(&tokenizer->lexicon, token, strlen(token));
+        found = find_text(&tokenizer->normal, token, size);
+    return found ? found->id : cs_lexicon_find(&tokenizer->lexicon, token, size);
 }
 
 int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer)
@@ -274,19 +277,24 @@ int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer)
 const char *cs_tokenizer_piece(const cs_tokenizer *tokenizer, int32_t id, size_t *size)
 {
     const cs_lexicon *lexicon = &tokenizer->lexicon;
-    *size                           = 0;
+    *size                     = 0;
     if (id < 0 || id >= lexicon->size)
         return "";
     *size = lexicon->pieces[id].size;
     return lexicon->text.bytes + lexicon->pieces[id].from;
 }
 
+static bool has_special(const cs_specials *specials, int32_t id)
+{
+    for (int64_t i = 0; i < specials->count; i++)
+        if (specials->tokens[i].id == id && specials->tokens[i].special)
+            return true;
+    return false;
+}
+
 bool cs_tokenizer_is_special(const cs_tokenizer *tokenizer, int32_t id)
 {
-    const cs_special *found = find_special(&tokenizer->raw, NULL, id);
-    if (!found)
-        found = find_special(&tokenizer->normal, NULL, id);
-    return found && found->special;
+    return has_special(&tokenizer->raw, id) || has_special(&tokenizer->normal, id);
 }
 
 const char *cs_tokenizer_template(const cs_tokenizer *tokenizer)
@@ -321,12 +329,13 @@ static bool is_letter(char c)
 
 size_t cs_tokenizer_cut(const cs_tokenizer *tokenizer, const char *text, size_t size)
 {
-    if (tokenizer->is_bytes || !cs_words_lines_part(tokenizer->words) || spans_lines(&tokenizer->raw) ||
-        spans_lines(&tokenizer->normal))
+    if (tokenizer->is_bytes)
         return size;
-    for (size_t place = size; place >= 3; place--) /* `place` would be the second part's first byte */
-        if (place < size && text[place - 1] == '\n' && is_letter(text[place]) &&
+    if (!cs_words_lines_part(tokenizer->words) || spans_lines(&tokenizer->raw) || spans_lines(&tokenizer->normal))
+        return 0;
+    for (size_t place = size - 1; size > 0 && place >= 2; place--) /* `place` would be the second part's first byte */
+        if (text[place - 1] == '\n' && is_letter(text[place]) &&
             (is_letter(text[place - 2]) || (text[place - 2] >= '0' && text[place - 2] <= '9')))
             return place;
-    return size;
+    return 0;
 }

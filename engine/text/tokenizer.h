@@ -32,7 +32,7 @@ const char *cs_tokenizer_begin_text(const cs_tokenizer *tokenizer); /* bos_token
 const char *cs_tokenizer_end_text(const cs_tokenizer *tokenizer);   /* eos_token            */
 
 /* Where a long text may be cut, at or before `size`, so that its parts give the tokens that it gives: behind the last
- * line that ends in a letter or digit and is followed by a letter. `size` itself: nowhere, or not with this tokenizer. */
+ * line that ends in a letter or digit and is followed by a letter. 0: nowhere, or not with this tokenizer. */
 size_t cs_tokenizer_cut(const cs_tokenizer *tokenizer, const char *text, size_t size);
 
 #endif

@@ -30,8 +30,8 @@ void cs_unicode_free(cs_text *text)
 static size_t step(const unsigned char *text, size_t size, bool *whole)
 {
     unsigned char first = text[0], low = 0x80, high = 0xbf;
-    size_t        width = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    *whole              = width == 1;
+    size_t width = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    *whole       = width == 1;
     if (width <= 1)
         return 1;
     if (first == 0xe0)
@@ -94,10 +94,10 @@ int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size)
 static bool is_composed(utf8proc_int32_t point)
 {
     static const utf8proc_int32_t ranges[][2] = {
-        { 0, 0x2ff },         { 0x391, 0x3a9 },     { 0x3b1, 0x3ce },     { 0x400, 0x482 },       { 0x48a, 0x52f },
-        { 0x2010, 0x2027 },   { 0x2030, 0x205e },   { 0x2190, 0x21ff },   { 0x2500, 0x27bf },     { 0x3001, 0x3029 },
-        { 0x3041, 0x3096 },   { 0x30a1, 0x30fa },   { 0x4e00, 0x9fff },   { 0xac00, 0xd7a3 },     { 0xff01, 0xff5e },
-        { 0x1f300, 0x1faff },
+        { 0, 0x2ff },       { 0x391, 0x3a9 },   { 0x3b1, 0x3ce },   { 0x400, 0x482 },
+        { 0x48a, 0x52f },   { 0x2010, 0x2027 }, { 0x2030, 0x205e }, { 0x2190, 0x21ff },
+        { 0x2500, 0x27bf }, { 0x3001, 0x3029 }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa },
+        { 0x4e00, 0x9fff }, { 0xac00, 0xd7a3 }, { 0xff01, 0xff5e }, { 0x1f300, 0x1faff },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges && point >= ranges[i][0]; i++)
         if (point <= ranges[i][1])
@@ -113,7 +113,8 @@ static bool all_composed(const char *text, size_t size)
             place++;
             continue;
         }
-        place += (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + place, (utf8proc_ssize_t)(size - place), &point);
+        place +=
+            (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + place, (utf8proc_ssize_t)(size - place), &point);
         if (!is_composed(point))
             return false;
     }
@@ -169,8 +170,8 @@ static utf8proc_int32_t point_before(const char *text, size_t place, size_t *wid
 static bool is_word(utf8proc_int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);
-    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
-           category == UTF8PROC_CATEGORY_PC || point == 0x200c || point == 0x200d;
+    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
+           point == 0x200c || point == 0x200d;
 }
 
 static bool is_space(utf8proc_int32_t point)

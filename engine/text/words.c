@@ -37,8 +37,8 @@ const char cs_words_qwen2[] = QWEN2_LIKE("\\p{N}");
 
 static bool is_known(const char *pattern)
 {
-    static const char *const known[] = { cs_words_gpt2, cs_words_qwen2, QWEN2_LIKE("\\p{N}{1,3}"), "\\p{N}", "\\p{N}+",
-                                         "\\p{N}{1,3}" };
+    static const char *const known[] = { cs_words_gpt2, cs_words_qwen2, QWEN2_LIKE("\\p{N}{1,3}"),
+                                         "\\p{N}",      "\\p{N}+",      "\\p{N}{1,3}" };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], pattern) == 0)
             return true;
@@ -146,7 +146,8 @@ cs_status cs_words_add(cs_words *words, const char *pattern, cs_words_kind kind)
     else
         status = translate(translated, pattern);
     if (status == CS_OK)
-        status = compile(added, translated, kind == CS_WORDS_LITERAL ? PCRE2_UTF | PCRE2_LITERAL : PCRE2_UTF | PCRE2_UCP);
+        status =
+            compile(added, translated, kind == CS_WORDS_LITERAL ? PCRE2_UTF | PCRE2_LITERAL : PCRE2_UTF | PCRE2_UCP);
     free(translated);
     CS_TRY(status);
     added->drop_between = kind == CS_WORDS_REGEX_DROPPING;
@@ -192,9 +193,9 @@ void cs_words_release(cs_cutters *cutters)
 /* The next match from `from` on that is not empty; false: none. */
 static bool find_match(cs_cutters *cutters, int number, const char *text, size_t size, size_t *from, size_t *to)
 {
-    pcre2_match_data *match = cutters->match[number];
-    int outcome = pcre2_match(cutters->words->rounds[number].code, (PCRE2_SPTR)text, size, *from,
-                              PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, cutters->context);
+    pcre2_match_data *match   = cutters->match[number];
+    int               outcome = pcre2_match(cutters->words->rounds[number].code, (PCRE2_SPTR)text, size, *from,
+                                            PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, cutters->context);
     if (outcome == PCRE2_ERROR_NOMATCH)
         return false;
     if (outcome < 0) {

@@ -74,7 +74,7 @@ def corpus(megabytes):
     library = os.path.dirname(os.__file__)
     # Assigned ones: which are letters among newer ones, each library takes from its own edition of Unicode.
     every = "".join(chr(c) + draw.choice(["", "", " ", "a", "\n"]) for c in range(0x110000)
-                    if unicodedata.category(chr(c)) not in ("Cn", "Cs") and (not unicodedata.combining(chr(c)) or c < 0x1ABF))
+                    if unicodedata.category(chr(c)) not in ("Cn", "Cs") and (not unicodedata.combining(chr(c)) or (c < 0x1ABF and not 0x890 <= c < 0x8A0 and not 0x8C8 <= c < 0x8D3)))
     english = read(["/usr/share/games/fortunes/*", "/usr/share/common-licenses/*", "/usr/share/doc/**/README*"], size // 4)
     parts = [english.encode(), read([library + "/*.py"], size // 3).encode(), chinese(draw, size // 12).encode(),
              emoji(draw, size // 40).encode(), every.encode(), (" " * 5000 + "\n" * 5000 + "a" * 5000 + "1" * 5000 + "字" * 3000).encode()]

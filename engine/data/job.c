@@ -1,0 +1,149 @@
+/* job.c - a run of documents, or a part of a long one, made into tokens by one thread. */
+#include "data/job.h"
+#include "base/must.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+cs_document cs_job_part(const cs_job_plan *plan, int64_t document)
+{
+    cs_document part = plan->corpus->documents[document];
+    if (plan->held_out) {
+        part.bytes += part.train_length;
+        part.length -= part.train_length;
+    } else {
+        part.length = part.train_length;
+    }
+    return part;
+}
+
+static void make_room(cs_job_work *work, int64_t more)
+{
+    if (work->room - work->token_count >= more)
+        return;
+    work->room   = 2 * work->room + more;
+    work->ids    = realloc(work->ids, (size_t)work->room * sizeof *work->ids);
+    work->learnt = realloc(work->learnt, (size_t)work->room * sizeof *work->learnt);
+    CS_ASSERT(work->ids);
+    CS_ASSERT(work->learnt);
+}
+
+static void begin(cs_job_work *work)
+{
+    if (work->start_count == work->start_room) {
+        work->start_room = 2 * work->start_room + 64;
+        work->starts     = realloc(work->starts, (size_t)work->start_room * sizeof *work->starts);
+        CS_ASSERT(work->starts);
+    }
+    work->starts[work->start_count++] = work->token_count;
+}
+
+static void put(cs_job_work *work, int32_t id)
+{
+    make_room(work, 1);
+    work->ids[work->token_count]      = id;
+    work->learnt[work->token_count++] = true;
+}
+
+static void put_all(cs_job_work *work, const cs_encoded *encoded)
+{
+    make_room(work, encoded->count);
+    memcpy(work->ids + work->token_count, encoded->ids, (size_t)encoded->count * sizeof *work->ids);
+    memset(work->learnt + work->token_count, true, (size_t)encoded->count);
+    work->token_count += encoded->count;
+}
+
+static void end(cs_job_work *work, const cs_job_plan *plan)
+{
+    bool there = work->token_count > 0 && work->ids[work->token_count - 1] == plan->end;
+    if (plan->end >= 0 && !there)
+        put(work, plan->end);
+    if (plan->newline)
+        put(work, '\n');
+}
+
+/* ---- kinds of documents ---- */
+
+static void make_text(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench, const cs_document *document,
+                      cs_chat_span span)
+{
+    int where = (span.from == 0 ? CS_ENCODER_BEGINS : 0) | (span.to == document->length ? CS_ENCODER_ENDS : 0);
+    if (where & CS_ENCODER_BEGINS)
+        begin(work);
+    put_all(work, cs_encoder_part(bench->encoder, document->bytes + span.from, (size_t)(span.to - span.from), where));
+    if (where & CS_ENCODER_ENDS)
+        end(work, plan);
+}
+
+/* Learnt is what begins within an answer. */
+static void make_chat(cs_job_work *work, const cs_encoded *encoded, const cs_chat_lines *chat)
+{
+    int64_t first = work->token_count, answer = 0;
+    begin(work);
+    put_all(work, encoded);
+    for (int64_t i = 0; i < encoded->count; i++) {
+        while (answer < chat->count && encoded->starts[i] >= chat->answers[answer].to)
+            answer++;
+        work->learnt[first + i] = answer < chat->count && encoded->starts[i] >= chat->answers[answer].from;
+    }
+}
+
+static cs_status make_json(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench, const json_t *root)
+{
+    const json_t *text = json_object_get(root, plan->field);
+    if (!json_is_object(root))
+        return cs_fail(CS_BAD_FILE, "not a JSON object");
+    if (plan->shape) {
+        CS_TRY(cs_chat_write(plan->shape, plan->tokenizer, root, &bench->chat));
+        make_chat(work, cs_encoder_text(bench->encoder, bench->chat.text.bytes, bench->chat.text.size), &bench->chat);
+        return CS_OK;
+    }
+    if (!json_is_string(text))
+        return cs_fail(CS_BAD_FILE,
+                       "%s \"%s\" (--field names the key of a document's text, --template makes text of "
+                       "conversations)",
+                       text ? "no text under" : "there is no key", plan->field);
+    begin(work);
+    put_all(work, cs_encoder_document(bench->encoder, json_string_value(text), json_string_length(text)));
+    end(work, plan);
+    return CS_OK;
+}
+
+static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench, const cs_document *document)
+{
+    bench->line.size = 0;
+    bench->repaired += cs_unicode_repair(&bench->line, document->bytes, (size_t)document->length);
+    json_t   *root   = cs_json_strict(bench->line.bytes, bench->line.size);
+    cs_status status = root ? make_json(work, plan, bench, root) : CS_BAD_FILE;
+    json_decref(root);
+    if (status == CS_OK)
+        return CS_OK;
+    return cs_fail(status, "%s, line %" PRId64 ": %s", plan->corpus->texts[document->text].path,
+                   cs_corpus_line(plan->corpus, document), cs_error());
+}
+
+void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench)
+{
+    for (int64_t i = 0; i < work->count && work->status == CS_OK; i++) {
+        cs_document document = cs_job_part(plan, work->first + i);
+        if (document.length == 0)
+            continue;
+        if (document.is_json)
+            work->status = make_line(work, plan, bench, &document);
+        else
+            make_text(work, plan, bench, &document,
+                      work->count == 1 ? (cs_chat_span){ work->from, work->to } : (cs_chat_span){ 0, document.length });
+    }
+    if (work->status != CS_OK)
+        work->sentence = strdup(cs_error());
+}
+
+void cs_job_free(cs_job_work *work)
+{
+    free(work->ids);
+    free(work->learnt);
+    free(work->starts);
+    free(work->sentence);
+    *work = (cs_job_work){ 0 };
+}

@@ -1,0 +1,58 @@
+/* mixture.c - several data sets in given proportions: which one a position reads, and which window of it. */
+#include "data/mixture.h"
+#include "base/must.h"
+#include "base/rng.h"
+#include "data/data.h"
+
+#include <math.h>
+
+static cs_status check(const double *weights, const int64_t *windows, int count, double *sum)
+{
+    *sum = 0;
+    for (int i = 0; i < count; i++) {
+        if (!(weights[i] >= 0 && weights[i] < INFINITY))
+            return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: %g is not a weight: 0 or more is", weights[i]);
+        if (weights[i] > 0 && windows[i] == 0)
+            return cs_fail(CS_BAD_FILE,
+                           "cspeed.data.weights: set %d is to be a part of the mixture, and has no tokens for "
+                           "one sequence",
+                           i + 1);
+        *sum += weights[i];
+    }
+    if (!(*sum > 0 && *sum < INFINITY))
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: one of them has to be above 0");
+    return CS_OK;
+}
+
+/* Shares are cut at the rounded running sums, so that none is off by more than one window and all are the epoch. */
+cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int64_t *windows, int count)
+{
+    int64_t total = 0;
+    double  sum, past = 0;
+    CS_ASSERT(count <= CS_MIXTURE_SETS);
+    CS_TRY(check(weights, windows, count, &sum));
+    for (int i = 0; i < count; i++)
+        total += windows[i];
+    mixture->count = count;
+    for (int i = 0; i < count; i++) {
+        mixture->windows[i] = windows[i];
+        mixture->first[i]   = llround((double)total * (past / sum));
+        past += weights[i];
+    }
+    mixture->first[count] = total;
+    for (int i = count - 1; i >= 0 && weights[i] == 0; i--) /* what rounding left over is of no set without a weight */
+        mixture->first[i] = total;
+    return CS_OK;
+}
+
+cs_mixture_place cs_mixture_at(const cs_mixture *mixture, uint64_t seed, int64_t position)
+{
+    int64_t total = mixture->first[mixture->count], epoch = position / total, set = 0;
+    int64_t slot = cs_windows_permute(seed, epoch, total, position % total);
+    while (slot >= mixture->first[set + 1])
+        set++;
+    int64_t share = mixture->first[set + 1] - mixture->first[set], windows = mixture->windows[set];
+    int64_t read = epoch * share + slot - mixture->first[set]; /* windows of the set before this one */
+    return (cs_mixture_place){ (int)set, cs_windows_permute(cs_rng_mix(seed, (uint64_t)set + 1), read / windows,
+                                                            windows, read % windows) };
+}

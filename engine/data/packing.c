@@ -1,0 +1,275 @@
+/* packing.c - texts to token shards, by many threads.
+ *
+ * In rounds: as many jobs as keep the threads busy are cut from the documents, threads take them in turn, and what they
+ * made is written in order. */
+#include "data/packing.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "data/job.h"
+#include "data/shards.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOB_BYTES = 1 << 20, MOST_THREADS = 256, JOBS_A_THREAD = 4 };
+
+typedef struct {
+    cs_job_plan   plan;
+    cs_job_bench *benches; /* (threads) */
+    int           threads;
+    cs_job_work  *jobs; /* (threads * JOBS_A_THREAD) */
+    int           job_count;
+    atomic_int    next_job, next_bench;
+    int64_t       document, place; /* where the next job begins: of which document, at which byte */
+    int64_t       done, bytes, learnt;
+    double        started, told;
+} press;
+
+/* ---- jobs ---- */
+
+/* A part of a long text, up to where it may be cut; twice as far while it may not. */
+static int64_t cut_at(const press *self, const cs_document *document)
+{
+    size_t left = (size_t)(document->length - self->place);
+    for (size_t size = JOB_BYTES; size < left; size *= 2) {
+        size_t cut = cs_tokenizer_cut(self->plan.tokenizer, document->bytes + self->place, size);
+        if (cut > 0)
+            return self->place + (int64_t)cut;
+    }
+    return document->length;
+}
+
+/* The next part of a document longer than a job, or documents up to a job's size. */
+static void cut_job(press *self, cs_job_work *job)
+{
+    cs_document document = cs_job_part(&self->plan, self->document);
+    *job                 = (cs_job_work){ .first = self->document, .count = 1, .from = self->place };
+    if (document.length > JOB_BYTES && !document.is_json) {
+        job->to = self->place = cut_at(self, &document);
+        if (job->to < document.length)
+            return;
+        self->place = 0;
+        self->document++;
+        return;
+    }
+    job->to    = document.length;
+    job->count = 0;
+    for (int64_t size = 0; self->document < self->plan.corpus->document_count && size < JOB_BYTES; self->document++) {
+        int64_t length = cs_job_part(&self->plan, self->document).length;
+        if (job->count > 0 && length > JOB_BYTES)
+            break;
+        size += length;
+        job->count++;
+    }
+}
+
+static void *work(void *argument)
+{
+    press        *self  = argument;
+    cs_job_bench *bench = &self->benches[atomic_fetch_add(&self->next_bench, 1)];
+    for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
+        cs_job_make(&self->jobs[i], &self->plan, bench);
+    return NULL;
+}
+
+/* This thread works too; one that cannot be started leaves its share to the others. */
+static void run_jobs(press *self)
+{
+    pthread_t threads[MOST_THREADS];
+    int       started = 0;
+    self->next_job    = 0;
+    self->next_bench  = 0;
+    while (started < self->threads - 1 && pthread_create(&threads[started], NULL, work, self) == 0)
+        started++;
+    work(self);
+    for (int i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- writing ---- */
+
+static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shards)
+{
+    int64_t done = 0;
+    if (job->status != CS_OK)
+        return cs_fail(job->status, "%s", job->sentence);
+    for (int64_t i = 0; i < job->start_count; i++) {
+        CS_TRY(cs_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
+        CS_TRY(cs_shards_document(shards));
+        done = job->starts[i];
+    }
+    for (int64_t i = 0; i < job->token_count; i++)
+        self->learnt += job->learnt[i];
+    return cs_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
+}
+
+static void tell(press *self)
+{
+    double now = cs_clock_seconds();
+    if (now - self->told < 2)
+        return;
+    self->told = now;
+    cs_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
+           1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
+}
+
+static void count_job(press *self, const cs_job_work *job)
+{
+    for (int64_t i = 0; i < job->count; i++) {
+        int64_t length = cs_job_part(&self->plan, job->first + i).length;
+        self->done += job->count == 1 && job->to > 0 ? job->to - job->from : length;
+    }
+}
+
+static cs_status run_round(press *self, cs_shards *shards)
+{
+    cs_status status = CS_OK;
+    for (self->job_count = 0; self->job_count < self->threads * JOBS_A_THREAD; self->job_count++) {
+        if (self->document == self->plan.corpus->document_count)
+            break;
+        cut_job(self, &self->jobs[self->job_count]);
+    }
+    run_jobs(self);
+    for (int i = 0; i < self->job_count; i++) {
+        if (status == CS_OK)
+            status = write_job(self, &self->jobs[i], shards);
+        count_job(self, &self->jobs[i]);
+        cs_job_free(&self->jobs[i]);
+    }
+    tell(self);
+    return status;
+}
+
+/* All documents' train parts, or all their held out parts. */
+static cs_status write_set(press *self, cs_shards *shards, bool held_out)
+{
+    self->plan.held_out = held_out;
+    self->document = self->place = 0;
+    while (self->document < self->plan.corpus->document_count)
+        CS_TRY(run_round(self, shards));
+    return cs_shards_finish(shards);
+}
+
+/* ---- opening ---- */
+
+/* What is held out of a text begins with a whole character. */
+static void keep_characters(cs_corpus *corpus)
+{
+    for (int64_t i = 0; i < corpus->document_count; i++) {
+        cs_document *document = &corpus->documents[i];
+        for (int back = 0; back < 3 && document->train_length > 0 && document->train_length < document->length; back++)
+            document->train_length -= ((unsigned char)document->bytes[document->train_length] & 0xc0) == 0x80;
+    }
+}
+
+static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *settings, const cs_tokenizer *tokenizer)
+{
+    plan->tokenizer = tokenizer;
+    plan->field     = settings->field ? settings->field : "text";
+    plan->newline   = settings->separator && !settings->tokenizer;
+    plan->end       = cs_tokenizer_end(tokenizer);
+    if (settings->end) {
+        plan->end = cs_tokenizer_find(tokenizer, settings->end);
+        if (plan->end < 0)
+            return cs_fail(CS_BAD_CONFIG, "--end %s: the tokenizer has no such token", settings->end);
+    }
+    return settings->chat ? cs_chat_find(&plan->shape, settings->chat, tokenizer) : CS_OK;
+}
+
+static int count_threads(int wanted)
+{
+    cpu_set_t cores;
+    int       count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    if (wanted > 0)
+        count = wanted;
+    return count < MOST_THREADS ? count : MOST_THREADS;
+}
+
+static void open_benches(press *self, int threads)
+{
+    self->threads = count_threads(threads);
+    self->benches = calloc((size_t)self->threads, sizeof *self->benches);
+    self->jobs    = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
+    CS_ASSERT(self->benches);
+    CS_ASSERT(self->jobs);
+    for (int i = 0; i < self->threads; i++)
+        self->benches[i].encoder = cs_encoder_open(self->plan.tokenizer);
+}
+
+static int64_t close_benches(press *self)
+{
+    int64_t repaired = 0;
+    for (int i = 0; i < self->threads; i++) {
+        repaired += self->benches[i].repaired + cs_encoder_text(self->benches[i].encoder, "", 0)->repaired;
+        cs_encoder_close(self->benches[i].encoder);
+        cs_unicode_free(&self->benches[i].line);
+        cs_chat_free(&self->benches[i].chat);
+    }
+    free(self->benches);
+    free(self->jobs);
+    return repaired;
+}
+
+/* ---- all of it ---- */
+
+static cs_status write_sets(press *self, const cs_packing_settings *settings, cs_packing_counts *counts)
+{
+    int64_t   vocab_size = cs_tokenizer_size(self->plan.tokenizer);
+    cs_shards train      = { settings->output, "train", settings->shard_tokens, vocab_size, NULL, 0, 0, 0 };
+    cs_shards valid      = { settings->output, "valid", INT64_MAX, vocab_size, NULL, 0, 0, 0 };
+    cs_status status     = write_set(self, &train, false);
+    if (status == CS_OK)
+        status = write_set(self, &valid, true);
+    cs_shards_abandon(&train);
+    cs_shards_abandon(&valid);
+    counts->train_tokens = train.total;
+    counts->train_shards = train.shards;
+    counts->valid_tokens = valid.total;
+    counts->learnt       = self->learnt;
+    if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
+        return cs_fail(CS_BAD_FILE,
+                       "%s: too short: %" PRId64 " tokens to train on, and one sequence takes %" PRId64
+                       " (seq_len + 1)",
+                       settings->paths[0], train.total, settings->seq_len + 1);
+    return status;
+}
+
+static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokenizer,
+                      const cs_packing_settings *settings, cs_packing_counts *counts)
+{
+    cs_corpus_files files = { settings->paths, settings->path_count, settings->separator,
+                              settings->field || settings->chat };
+    CS_TRY(read_plan(&self->plan, settings, tokenizer));
+    CS_TRY(cs_corpus_open(corpus, &files));
+    CS_TRY(cs_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
+    CS_TRY(cs_shards_folder(settings->output));
+    if (settings->tokenizer)
+        keep_characters(corpus);
+    self->plan.corpus = corpus;
+    self->bytes       = corpus->bytes;
+    counts->bytes     = corpus->bytes;
+    counts->documents = corpus->document_count;
+    open_benches(self, settings->threads);
+    cs_status status = write_sets(self, settings, counts);
+    counts->repaired = close_benches(self);
+    return status;
+}
+
+cs_status cs_packing_run(const cs_packing_settings *settings, cs_packing_counts *counts)
+{
+    press         self   = { .started = cs_clock_seconds(), .told = cs_clock_seconds() };
+    cs_corpus     corpus = { 0 };
+    cs_tokenizer *tokenizer;
+    *counts = (cs_packing_counts){ 0 };
+    CS_TRY(cs_tokenizer_open(&tokenizer, settings->tokenizer));
+    cs_status status = pack(&self, &corpus, tokenizer, settings, counts);
+    cs_corpus_close(&corpus);
+    cs_tokenizer_close(tokenizer);
+    counts->seconds = cs_clock_seconds() - self.started;
+    return status;
+}

@@ -1,0 +1,88 @@
+/* shards.c - token shards written one after another. */
+#include "data/shards.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAME_ROOM = 64 }; /* for a shard's name behind its folder's */
+
+cs_status cs_shards_folder(const char *path)
+{
+    char part[4096 - NAME_ROOM];
+    if (strlen(path) >= sizeof part || !*path)
+        return cs_fail(CS_BAD_CONFIG, "--output: a folder's name of 1 to %zu bytes", sizeof part - 1);
+    for (const char *end = path; *end;) {
+        end = strchrnul(end + 1, '/');
+        snprintf(part, sizeof part, "%.*s", (int)(end - path), path);
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this folder", part);
+    }
+    return CS_OK;
+}
+
+static void shard_path(char path[4096], const cs_shards *shards, int64_t number)
+{
+    if (shards->limit < INT64_MAX)
+        snprintf(path, 4096, "%s/%s-%05" PRId64 ".bin", shards->folder, shards->name, number);
+    else
+        snprintf(path, 4096, "%s/%s.bin", shards->folder, shards->name);
+}
+
+static cs_status end_shard(cs_shards *shards)
+{
+    cs_tokens_writer *writer = shards->writer;
+    shards->writer           = NULL;
+    return writer ? cs_tokens_finish(writer) : CS_OK;
+}
+
+/* There is a shard with room. */
+static cs_status find_room(cs_shards *shards)
+{
+    char path[4096];
+    if (shards->writer && shards->in_shard < shards->limit)
+        return CS_OK;
+    CS_TRY(end_shard(shards));
+    shard_path(path, shards, shards->shards++);
+    shards->in_shard = 0;
+    return cs_tokens_create(&shards->writer, path, shards->vocab_size);
+}
+
+cs_status cs_shards_document(cs_shards *shards)
+{
+    CS_TRY(find_room(shards));
+    return cs_tokens_document(shards->writer);
+}
+
+cs_status cs_shards_append(cs_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)
+{
+    for (int64_t done = 0; done < count;) {
+        CS_TRY(find_room(shards));
+        int64_t left = shards->limit - shards->in_shard, part = count - done < left ? count - done : left;
+        CS_TRY(cs_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
+        shards->in_shard += part;
+        shards->total += part;
+        done += part;
+    }
+    return CS_OK;
+}
+
+cs_status cs_shards_finish(cs_shards *shards)
+{
+    char path[4096];
+    CS_TRY(end_shard(shards));
+    for (int64_t stale = shards->shards;; stale++) {
+        shard_path(path, shards, stale);
+        if ((shards->limit == INT64_MAX && shards->shards > 0) || unlink(path) != 0)
+            return CS_OK;
+    }
+}
+
+void cs_shards_abandon(cs_shards *shards)
+{
+    cs_tokens_abandon(shards->writer);
+    shards->writer = NULL;
+}

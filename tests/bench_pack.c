@@ -1,0 +1,95 @@
+/* bench_pack.c - MB/s of text to tokens, against Hugging Face's tokenizers in the same run.
+ *
+ *     [CSPEED_PEER_PYTHON=python] bench_pack [MEGABYTES]
+ *
+ * English text and code found on this machine, the small Llama 3-like tokenizer of the tests; one thread, then one a
+ * core. With a Python that has tokenizers: the same bytes by encode() of a text a megabyte, interleaved. */
+#include "base/json.h"
+#include "base/must.h"
+#include "data/packing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 3 };
+
+static double pack(int threads)
+{
+    static char         text[]   = "text";
+    static char *const  paths[]  = { text };
+    cs_packing_settings settings = { .paths        = paths,
+                                     .path_count   = 1,
+                                     .output       = "out",
+                                     .tokenizer    = "tokenizer.json",
+                                     .shard_tokens = 100000000,
+                                     .threads      = threads };
+    cs_packing_counts   counts;
+    CS_MUST(cs_packing_run(&settings, &counts));
+    return 1e-6 * (double)counts.bytes / counts.seconds;
+}
+
+static double peer(const char *python)
+{
+    static const char program[] = "import time, tokenizers\n"
+                                  "t = tokenizers.Tokenizer.from_file('tokenizer.json')\n"
+                                  "d = open('text', 'rb').read().decode(errors='replace')\n"
+                                  "s = time.time()\n"
+                                  "for i in range(0, len(d), 10**6):\n"
+                                  "    t.encode(d[i:i + 10**6])\n"
+                                  "print(len(d.encode()) / 1e6 / (time.time() - s))\n";
+    char              command[2048];
+    double            rate = 0;
+    snprintf(command, sizeof command, "'%s' -c \"%s\"", python, program);
+    FILE *out = popen(command, "r");
+    CS_ASSERT(out);
+    if (fscanf(out, "%lf", &rate) != 1)
+        printf("  tokenizers did not run\n");
+    pclose(out);
+    return rate;
+}
+
+/* The small tokenizer of that name in the tests' golden file. */
+static void write_tokenizer(const char *name)
+{
+    size_t  index;
+    json_t *golden = json_load_file(CS_TESTS "/golden/tokenizer.golden", 0, NULL), *entry;
+    CS_ASSERT(golden);
+    json_array_foreach(golden, index, entry) if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
+        CS_ASSERT(json_dump_file(json_object_get(entry, "tokenizer"), "tokenizer.json", 0) == 0);
+    json_decref(golden);
+}
+
+static void run(const char *command)
+{
+    int code = system(command);
+    if (code != 0)
+        printf("  code %d from: %s\n", code, command);
+}
+
+int main(int argc, char **argv)
+{
+    const char *python   = getenv("CSPEED_PEER_PYTHON");
+    double      size     = argc > 1 ? atof(argv[1]) : 8;
+    char        folder[] = "/tmp/bench_pack.XXXXXX", command[512];
+    CS_ASSERT(mkdtemp(folder));
+    CS_ASSERT(chdir(folder) == 0);
+    write_tokenizer("llama3");
+    snprintf(
+        command, sizeof command,
+        "find /usr/share/common-licenses /usr/share/perl /usr/share/games /usr/lib/python3 -type f -name '*.p[lmy]' -o "
+        "-type f ! -name '*.*' | sort | xargs -d '\\n' cat 2>/dev/null | head -c %.0f >text",
+        size * 1e6);
+    run(command);
+    printf("pack, %.1f MB of English and code\n", size);
+    for (int round = 0; round < ROUNDS; round++) {
+        double one = pack(1), all = pack(0), theirs = python ? peer(python) : 0;
+        printf("  1 thread %.1f MB/s, all cores %.1f MB/s", one, all);
+        if (theirs > 0)
+            printf("; tokenizers %.2f MB/s: 1 thread here is %.1f x", theirs, one / theirs);
+        printf("\n");
+    }
+    run("rm -rf \"$PWD\"");
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* fuzz_jsonl.c - any bytes as lines of JSON, of texts or of conversations: tokens or a sentence, never a crash. */
+#include "base/must.h"
+#include "data/job.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const cs_job_work *work)
+{
+    CS_ASSERT(work->status == CS_OK || *work->sentence);
+    for (int64_t i = 0; i < work->token_count; i++)
+        CS_ASSERT(work->ids[i] >= 0 && work->ids[i] < 256);
+    for (int64_t i = 0; i < work->start_count; i++)
+        CS_ASSERT(work->starts[i] <= work->token_count);
+}
+
+/* Each line by itself, so that one that is refused does not hide the next. */
+static void try_line(cs_job_plan *plan, cs_document *document, cs_job_bench *bench)
+{
+    cs_corpus                 corpus = { .documents = document, .document_count = 1 };
+    cs_job_work               work   = { .count = 1, .to = document->length };
+    __typeof__(*corpus.texts) text   = { "fuzz.jsonl", document->bytes, (size_t)document->length };
+    corpus.texts                     = &text;
+    plan->corpus                     = &corpus;
+    cs_job_make(&work, plan, bench);
+    check(&work);
+    cs_job_free(&work);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cs_tokenizer *tokenizer;
+    CS_ASSERT(cs_tokenizer_open(&tokenizer, NULL) == CS_OK);
+    cs_job_plan  plan  = { .tokenizer = tokenizer, .field = "text", .end = -1 };
+    cs_job_bench bench = { .encoder = cs_encoder_open(tokenizer) };
+    for (int chat = 0; chat < 2; chat++) {
+        if (chat)
+            CS_ASSERT(cs_chat_find(&plan.shape, "plain", tokenizer) == CS_OK);
+        for (size_t from = 0; from < size;) {
+            const uint8_t *stop   = memchr(data + from, '\n', size - from);
+            size_t         length = stop ? (size_t)(stop - data) - from : size - from;
+            cs_document    line   = { (const char *)data + from, (int64_t)length, (int64_t)length, 0, true };
+            try_line(&plan, &line, &bench);
+            from += length + 1;
+        }
+    }
+    cs_encoder_close(bench.encoder);
+    cs_unicode_free(&bench.line);
+    cs_chat_free(&bench.chat);
+    cs_tokenizer_close(tokenizer);
+    return 0;
+}

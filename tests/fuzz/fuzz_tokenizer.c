@@ -1,0 +1,61 @@
+/* fuzz_tokenizer.c - any bytes as a tokenizer.json: a sentence or a tokenizer, never a crash; and one that is accepted
+ * makes tokens of any text that are in its vocabulary, and the same ones again. Text follows the first NUL. */
+#include "base/must.h"
+#include "text/encoder.h"
+#include "text/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char small[] =
+    "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"aba\": 3, \"\\u0120\": 4, \"\\u010a\": 5, "
+    "\"1\": 6}, \"merges\": [\"a b\", [\"ab\", \"a\"]]}, \"normalizer\": {\"type\": \"NFC\"}, "
+    "\"added_tokens\": [{\"id\": 9, \"content\": \"<x>\", \"lstrip\": true, \"rstrip\": true}, "
+    "{\"id\": 10, \"content\": \"b1\", \"single_word\": true, \"normalized\": true}], "
+    "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}";
+
+static void encode(const cs_tokenizer *tokenizer, const char *text, size_t size)
+{
+    cs_encoder       *encoder = cs_encoder_open(tokenizer);
+    const cs_encoded *made    = cs_encoder_document(encoder, text, size);
+    int64_t           count   = made->count;
+    int32_t          *first   = malloc((size_t)(count + 1) * sizeof *first);
+    CS_ASSERT(first);
+    for (int64_t i = 0; i < count; i++) {
+        CS_ASSERT(made->ids[i] >= 0 && made->ids[i] < cs_tokenizer_size(tokenizer));
+        first[i] = made->ids[i];
+    }
+    made = cs_encoder_document(encoder, text, size);
+    CS_ASSERT(made->count == count);
+    CS_ASSERT(count == 0 || memcmp(first, made->ids, (size_t)count * sizeof *first) == 0);
+    CS_ASSERT(cs_tokenizer_cut(tokenizer, text, size) <= size);
+    free(first);
+    cs_encoder_close(encoder);
+}
+
+static void try_file(const char *json, size_t size, const char *text, size_t length)
+{
+    json_t       *root      = cs_json_strict(json, size);
+    cs_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    CS_ASSERT(tokenizer);
+    if (root && cs_tokenfile_read(tokenizer, root) == CS_OK) {
+        cs_special_sort(&tokenizer->raw);
+        cs_special_sort(&tokenizer->normal);
+        encode(tokenizer, text, length);
+    } else {
+        CS_ASSERT(*cs_error());
+    }
+    json_decref(root);
+    cs_tokenizer_close(tokenizer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *bytes = (const char *)data, *split = memchr(bytes, 0, size);
+    size_t      length = split ? (size_t)(split - bytes) : size;
+    try_file(bytes, length, split ? split : bytes, size - (split ? length : 0));
+    try_file(small, sizeof small - 1, bytes, size);
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* fuzz_tokens.c - any bytes as a token shard: a sentence or tokens that can all be read, never a crash. */
+#include "base/must.h"
+#include "data/data.h"
+#include "data/tokens.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_all(const cs_tokens *tokens)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < tokens->count; i++)
+        sum += cs_tokens_at(tokens, i) + cs_tokens_is_learnt(tokens, i);
+    for (int64_t i = 0; tokens->starts && i < tokens->documents; i++)
+        CS_ASSERT(tokens->starts[i] <= (uint64_t)tokens->count);
+    CS_ASSERT(sum >= 0);
+    CS_ASSERT(cs_tokens_find_above(tokens, 100) <= tokens->count);
+}
+
+static void read_windows(const char *path)
+{
+    cs_windows      *windows;
+    cs_data_settings settings = { &path, 1, 3, true, 1, 1000, NULL };
+    int32_t          inputs[3], targets[3];
+    if (cs_windows_open(&windows, &settings) != CS_OK)
+        return;
+    for (int64_t i = 0; i < cs_windows_count(windows); i++) {
+        cs_windows_read(windows, i, inputs, targets);
+        for (int t = 0; t < 3; t++)
+            CS_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000);
+    }
+    cs_windows_close(windows);
+}
+
+/* The name decides whether raw tokens are taken, and a file in memory has no such name: a magic has to be there. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char      path[64];
+    cs_tokens tokens;
+    int       file = memfd_create("shard.bin", 0);
+    CS_ASSERT(file >= 0);
+    CS_ASSERT(write(file, data, size) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    if (cs_tokens_open(&tokens, path) == CS_OK)
+        read_all(&tokens);
+    else
+        CS_ASSERT(*cs_error());
+    cs_tokens_close(&tokens);
+    read_windows(path);
+    close(file);
+    return 0;
+}

@@ -1,0 +1,91 @@
+"""hf_logits.py - the two directions between Hugging Face folders and cspeed, judged by transformers.
+
+usage: hf_logits.py make KIND OUT            a small random model of KIND (gpt2, llama, llama3, mistral, qwen2, qwen3,
+                                             smollm) saved to the folder OUT
+       hf_logits.py shards KIND OUT          the same in several shards of bf16
+       hf_logits.py logits FOLDER OUT        what AutoModelForCausalLM computes in fp32 for tokens 0, 7, 14, ... (2 x 8,
+                                             modulo the vocabulary), as raw fp32, to the file OUT
+       hf_logits.py llmc FOLDER OUT          a GPT-2 folder as llm.c's fp32 checkpoint
+       hf_logits.py pickle KIND OUT          saved as pytorch_model.bin, as older versions did
+"""
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+SMALL = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+KINDS = {
+    "gpt2": ("gpt2", {"vocab_size": 61, "n_positions": 64, "n_embd": 24, "n_layer": 2, "n_head": 3,
+                      "bos_token_id": 0, "eos_token_id": 0}),
+    "llama": ("llama", SMALL),
+    "llama3": ("llama", {**SMALL, "head_dim": 8, "tie_word_embeddings": True, "attention_bias": True,
+                         "rope_scaling": {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 4.0, "low_freq_factor": 1.0,
+                                          "high_freq_factor": 4.0, "original_max_position_embeddings": 16}}),
+    "mistral": ("mistral", {**SMALL, "sliding_window": 5}),
+    "qwen2": ("qwen2", {**SMALL, "tie_word_embeddings": True}),
+    "qwen3": ("qwen3", {**SMALL, "head_dim": 10}),
+    "smollm": ("llama", {**SMALL, "num_attention_heads": 3, "num_key_value_heads": 1, "tie_word_embeddings": True,
+                         "rms_norm_eps": 1e-5}),
+}
+
+
+def random_model(kind):
+    family, sizes = KINDS[kind]
+    model = transformers.AutoModelForCausalLM.from_config(transformers.AutoConfig.for_model(family, **sizes))
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            noise = torch.randn(value.shape, generator=generator)
+            one = "norm" in name or (("ln_" in name) and name.endswith("weight"))
+            value.copy_(0.2 * noise + (1 if one else 0))
+    return model
+
+
+def logits(folder, out):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokens = (7 * torch.arange(16) % model.config.vocab_size).view(2, 8)
+    with torch.no_grad():
+        model(input_ids=tokens).logits.float().numpy().astype("<f4").tofile(out)
+
+
+def llmc(folder, out):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    c, values = model.config, dict(model.named_parameters())
+    padded = -(-c.vocab_size // 128) * 128
+    head = np.zeros(256, "<i4")
+    head[:8] = [20240326, 3, c.n_positions, c.vocab_size, c.n_layer, c.n_head, c.n_embd, padded]
+    table = values["transformer.wte.weight"]
+    order = [torch.cat([table, torch.zeros(padded - c.vocab_size, c.n_embd)]), values["transformer.wpe.weight"]]
+    for name in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias", "attn.c_proj.weight",
+                 "attn.c_proj.bias", "ln_2.weight", "ln_2.bias", "mlp.c_fc.weight", "mlp.c_fc.bias",
+                 "mlp.c_proj.weight", "mlp.c_proj.bias"):
+        order += [values[f"transformer.h.{i}.{name}"] for i in range(c.n_layer)]
+    order += [values["transformer.ln_f.weight"], values["transformer.ln_f.bias"]]
+    with open(out, "wb") as file:
+        file.write(head.tobytes())
+        for i, value in enumerate(order):
+            turned = value.dim() == 2 and i > 1
+            file.write((value.T if turned else value).detach().contiguous().numpy().astype("<f4").tobytes())
+
+
+def main():
+    what, first, out = sys.argv[1:4]
+    transformers.logging.set_verbosity_error()
+    if what == "make":
+        random_model(first).save_pretrained(out)
+    elif what == "shards":
+        random_model(first).to(torch.bfloat16).save_pretrained(out, max_shard_size="8KB")
+    elif what == "pickle":
+        model = random_model(first)
+        model.config.save_pretrained(out)
+        torch.save(model.state_dict(), f"{out}/pytorch_model.bin")
+    elif what == "logits":
+        logits(first, out)
+    elif what == "llmc":
+        llmc(first, out)
+
+
+if __name__ == "__main__":
+    main()

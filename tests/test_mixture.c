@@ -1,0 +1,90 @@
+/* test_mixture.c - data sets in given proportions: the shares of every epoch, each window as often, any position alone.
+ */
+#include "data/mixture.h"
+#include "suite.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(shares_are_the_weights)
+{
+    static const struct {
+        int     count;
+        double  weights[4];
+        int64_t windows[4];
+    } cases[] = {
+        { 2, { 1, 1 }, { 10, 990 } },
+        { 3, { 0.7, 0.2, 0.1 }, { 100, 500, 400 } },
+        { 4, { 0, 3, 0, 1 }, { 0, 30, 77, 5 } },
+        { 1, { 5 }, { 13 } },
+        { 3, { 1, 1, 1 }, { 1, 1, 1 } },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        cs_mixture mixture;
+        int64_t    total = 0, epochs = 20;
+        double     sum = 0;
+        ck_assert_msg(cs_mixture_open(&mixture, cases[c].weights, cases[c].windows, cases[c].count) == CS_OK, "%s",
+                      cs_error());
+        static int seen[4][1000];
+        memset(seen, 0, sizeof seen);
+        for (int i = 0; i < cases[c].count; i++) {
+            total += cases[c].windows[i];
+            sum += cases[c].weights[i];
+        }
+        for (int64_t epoch = 0; epoch < epochs; epoch++) {
+            int64_t of[4] = { 0 };
+            for (int64_t i = 0; i < total; i++) {
+                cs_mixture_place place = cs_mixture_at(&mixture, 42, epoch * total + i);
+                ck_assert_int_lt(place.set, cases[c].count);
+                ck_assert(place.window >= 0 && place.window < cases[c].windows[place.set]);
+                of[place.set]++;
+                seen[place.set][place.window]++;
+            }
+            for (int i = 0; i < cases[c].count; i++)
+                ck_assert_double_le(fabs((double)of[i] - (double)total * cases[c].weights[i] / sum), 1);
+        }
+        for (int i = 0; i < cases[c].count; i++) /* a set is read through before any of it comes again */
+            for (int64_t w = 0; w < cases[c].windows[i]; w++)
+                ck_assert_int_le(abs(seen[i][w] - seen[i][0]), 1);
+    }
+}
+END_TEST
+
+START_TEST(sets_are_spread_and_seeds_differ)
+{
+    static const double  weights[] = { 1, 1 };
+    static const int64_t windows[] = { 1000, 1000 };
+    cs_mixture           mixture;
+    int                  changes = 0, same = 0;
+    ck_assert_int_eq(cs_mixture_open(&mixture, weights, windows, 2), CS_OK);
+    for (int64_t i = 0; i < 1999; i++) {
+        cs_mixture_place here = cs_mixture_at(&mixture, 1, i), other = cs_mixture_at(&mixture, 2, i);
+        changes += here.set != cs_mixture_at(&mixture, 1, i + 1).set;
+        same += here.set == other.set && here.window == other.window;
+    }
+    ck_assert_int_gt(changes, 850);
+    ck_assert_int_lt(changes, 1150);
+    ck_assert_int_lt(same, 15);
+}
+END_TEST
+
+START_TEST(wrong_weights_are_refused)
+{
+    static const struct {
+        double    weights[2];
+        int64_t   windows[2];
+        cs_status status;
+    } cases[] = {
+        { { 0, 0 }, { 5, 5 }, CS_BAD_CONFIG },   { { -1, 2 }, { 5, 5 }, CS_BAD_CONFIG },
+        { { NAN, 2 }, { 5, 5 }, CS_BAD_CONFIG }, { { INFINITY, 2 }, { 5, 5 }, CS_BAD_CONFIG },
+        { { 1, 1 }, { 5, 0 }, CS_BAD_FILE },     { { 1, 0 }, { 5, 0 }, CS_OK },
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        cs_mixture mixture;
+        ck_assert_int_eq(cs_mixture_open(&mixture, cases[c].weights, cases[c].windows, 2), cases[c].status);
+    }
+}
+END_TEST
+
+SUITE_MAIN("mixture", shares_are_the_weights, sets_are_spread_and_seeds_differ, wrong_weights_are_refused)

@@ -1,0 +1,207 @@
+/* test_tokenizer.c - tokenizers from files: the ids of Hugging Face's library, text again, and what is refused by name.
+ */
+#include "text/encoder.h"
+#include "shell.h"
+#include "suite.h"
+#include "tokenizers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static cs_tokenizer *open_named(const char *name)
+{
+    cs_tokenizer *tokenizer;
+    tokenizers_write(name, "tokenizer.json");
+    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s: %s", name, cs_error());
+    return tokenizer;
+}
+
+static void check_case(cs_encoder *encoder, const char *name, const json_t *one)
+{
+    const json_t     *text = json_object_get(one, "text"), *ids = json_object_get(one, "ids");
+    const cs_encoded *made = cs_encoder_document(encoder, json_string_value(text), json_string_length(text));
+    ck_assert_msg(made->count == (int64_t)json_array_size(ids), "%s: %jd tokens, not %zu, of: %s", name,
+                  (intmax_t)made->count, json_array_size(ids), json_string_value(text));
+    for (int64_t i = 0; i < made->count; i++)
+        ck_assert_msg(made->ids[i] == json_integer_value(json_array_get(ids, (size_t)i)), "%s: token %jd of: %s", name,
+                      (intmax_t)i, json_string_value(text));
+}
+
+START_TEST(ids_are_those_of_tokenizers)
+{
+    size_t  index, number;
+    json_t *golden = tokenizers_golden(), *entry, *one;
+    shell_enter();
+    ck_assert_uint_eq(json_array_size(golden), 6);
+    json_array_foreach(golden, index, entry)
+    {
+        const char   *name      = json_string_value(json_object_get(entry, "name"));
+        cs_tokenizer *tokenizer = open_named(name);
+        cs_encoder   *encoder   = cs_encoder_open(tokenizer);
+        for (int round = 0; round < 2; round++) /* the second time words are remembered */
+            json_array_foreach(json_object_get(entry, "cases"), number, one) check_case(encoder, name, one);
+        cs_encoder_close(encoder);
+        cs_tokenizer_close(tokenizer);
+    }
+    json_decref(golden);
+    shell_leave();
+}
+END_TEST
+
+/* Pieces one behind another are the text, and `starts` say where each stands in it. */
+START_TEST(pieces_are_the_text)
+{
+    static const char text[] = "Hello  wor\nld 12 \xe5\xad\x97\xf0\x9f\x98\x80, it's<|endoftext|>a";
+    shell_enter();
+    for (int bytes = 0; bytes < 2; bytes++) {
+        cs_tokenizer *tokenizer = NULL;
+        if (bytes)
+            ck_assert_int_eq(cs_tokenizer_open(&tokenizer, NULL), CS_OK);
+        else
+            tokenizer = open_named("gpt2");
+        cs_encoder       *encoder = cs_encoder_open(tokenizer);
+        const cs_encoded *made    = cs_encoder_text(encoder, text, sizeof text - 1);
+        size_t            place   = 0, size;
+        for (int64_t i = 0; i < made->count; i++) {
+            const char *piece = cs_tokenizer_piece(tokenizer, made->ids[i], &size);
+            ck_assert_int_eq(made->starts[i], (int64_t)place);
+            ck_assert_uint_le(place + size, sizeof text - 1);
+            ck_assert_int_eq(memcmp(piece, text + place, size), 0);
+            place += size;
+        }
+        ck_assert_uint_eq(place, sizeof text - 1);
+        ck_assert_int_eq(cs_tokenizer_end(tokenizer), bytes ? -1 : 0);
+        ck_assert_int_eq(cs_tokenizer_is_special(tokenizer, 0), !bytes);
+        ck_assert_int_eq(cs_tokenizer_find(tokenizer, "<|endoftext|>"), bytes ? -1 : 0);
+        cs_tokenizer_piece(tokenizer, 1 << 20, &size);
+        ck_assert_uint_eq(size, 0);
+        cs_encoder_close(encoder);
+        cs_tokenizer_close(tokenizer);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* As lossy decoding has it: each longest beginning of a character is one U+FFFD. */
+START_TEST(broken_text_is_repaired)
+{
+    static const struct {
+        const char *text, *repaired;
+        int64_t     count;
+    } cases[] = {
+        { "a\x80"
+          "b",
+          "a\xef\xbf\xbd"
+          "b",
+          1 },
+        { "\xf0\x9f\x98", "\xef\xbf\xbd", 1 },
+        { "\xf0\x9f(", "\xef\xbf\xbd(", 1 },
+        { "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 3 },
+        { "\xc0\xaf\xfe", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 3 },
+        { "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 4 },
+        { "\xe5\xad\x97", "\xe5\xad\x97", 0 },
+    };
+    shell_enter();
+    cs_tokenizer *tokenizer = open_named("qwen2");
+    cs_encoder   *encoder   = cs_encoder_open(tokenizer);
+    int64_t       before    = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const cs_encoded *made  = cs_encoder_text(encoder, cases[i].text, strlen(cases[i].text));
+        int64_t           count = made->count;
+        int32_t           ids[64];
+        memcpy(ids, made->ids, (size_t)count * sizeof *ids);
+        ck_assert_int_eq(made->repaired - before, cases[i].count);
+        before = made->repaired;
+        made   = cs_encoder_text(encoder, cases[i].repaired, strlen(cases[i].repaired));
+        ck_assert_int_eq(made->count, count);
+        ck_assert_int_eq(memcmp(made->ids, ids, (size_t)count * sizeof *ids), 0);
+    }
+    cs_encoder_close(encoder);
+    cs_tokenizer_close(tokenizer);
+    shell_leave();
+}
+END_TEST
+
+#define MODEL "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
+#define BYTES "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}"
+#define SPLIT(text)                                                                                                    \
+    "{" MODEL ", \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", "               \
+    "\"behavior\": \"Isolated\", \"pattern\": {\"Regex\": \"" text "\"}}, {\"type\": \"ByteLevel\"}]}}"
+
+START_TEST(what_is_not_known_is_refused)
+{
+    static const struct {
+        const char *file;
+        cs_status   status;
+        const char *word;
+    } cases[] = {
+        { "{" MODEL ", " BYTES "}", CS_OK, "" },
+        { SPLIT("\\\\p{L}+|\\\\s|[^\\\\s\\\\p{N}]"), CS_OK, "" },
+        { SPLIT("\\\\w+"), CS_UNSUPPORTED, "\\w" },
+        { SPLIT("[^(\\\\s|[.,])]+"), CS_UNSUPPORTED, "a class within" },
+        { SPLIT("^a"), CS_UNSUPPORTED, "^ or $" },
+        { SPLIT("a{1,3}+"), CS_UNSUPPORTED, "}+" },
+        { SPLIT("(a"), CS_BAD_FILE, "wrong at character 2" },
+        { "{\"model\": {\"type\": \"Unigram\"}, " BYTES "}", CS_UNSUPPORTED, "Unigram" },
+        { "{\"model\": {\"type\": \"WordPiece\"}, " BYTES "}", CS_UNSUPPORTED, "WordPiece" },
+        { "{\"model\": {\"byte_fallback\": true}, " BYTES "}", CS_UNSUPPORTED, "byte_fallback" },
+        { "{\"model\": {\"dropout\": 0.1}, " BYTES "}", CS_UNSUPPORTED, "dropout" },
+        { "{\"model\": {\"end_of_word_suffix\": \"x\"}, " BYTES "}", CS_UNSUPPORTED, "end_of_word_suffix" },
+        { "{\"normalizer\": {\"type\": \"Lowercase\"}, " MODEL ", " BYTES "}", CS_UNSUPPORTED, "Lowercase" },
+        { "{" MODEL "}", CS_UNSUPPORTED, "ByteLevel" },
+        { "{" MODEL ", \"pre_tokenizer\": {\"type\": \"Metaspace\"}}", CS_UNSUPPORTED, "Metaspace" },
+        { "{" MODEL ", \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": true}}", CS_UNSUPPORTED,
+          "add_prefix_space" },
+        { "{" MODEL ", " BYTES ", \"post_processor\": {\"type\": \"RobertaProcessing\"}}", CS_UNSUPPORTED, "Roberta" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}, " BYTES "}", CS_BAD_FILE, "merge 0" },
+        { "{\"model\": {\"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}, " BYTES "}", CS_BAD_FILE, "id 0" },
+        { "{\"model\": {\"vocab\": {\"a\": 99999999}, \"merges\": []}, " BYTES "}", CS_BAD_FILE, "99999999" },
+        { "{\"model\": {\"vocab\": {\"a\": -1}, \"merges\": []}, " BYTES "}", CS_BAD_FILE, "-1" },
+        { "{\"model\": {\"vocab\": [], \"merges\": []}, " BYTES "}", CS_BAD_FILE, "vocab" },
+        { "{\"a\": ", CS_BAD_FILE, "tokenizer.json: line 1" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cs_tokenizer *tokenizer;
+        shell_write("tokenizer.json", cases[i].file);
+        cs_status status = cs_tokenizer_open(&tokenizer, ".");
+        ck_assert_msg(status == cases[i].status && (status == CS_OK || strstr(cs_error(), cases[i].word)),
+                      "%s: status %d: %s", cases[i].file, (int)status, cs_error());
+        cs_tokenizer_close(tokenizer);
+    }
+    cs_tokenizer *none;
+    ck_assert_int_eq(shell_run("mkdir empty"), 0);
+    ck_assert_int_eq(cs_tokenizer_open(&none, "empty"), CS_NOT_FOUND);
+    ck_assert_int_eq(cs_tokenizer_open(&none, "nowhere"), CS_NOT_FOUND);
+    shell_leave();
+}
+END_TEST
+
+/* The same vocabulary by its other files. */
+START_TEST(vocab_and_merges_are_read)
+{
+    cs_tokenizer *tokenizer;
+    shell_enter();
+    shell_write("vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120\": 3, \"<|endoftext|>\": 4, \"1\": 5}");
+    ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "merges.txt"));
+    shell_write("merges.txt", "#version: 0.2\na b\n");
+    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
+    cs_encoder          *encoder  = cs_encoder_open(tokenizer);
+    static const char    text[]   = "ab aba<|endoftext|>11";
+    static const int32_t wanted[] = { 2, 3, 2, 0, 4, 5, 5 };
+    const cs_encoded    *made     = cs_encoder_text(encoder, text, sizeof text - 1);
+    ck_assert_int_eq(made->count, 7);
+    ck_assert_int_eq(memcmp(made->ids, wanted, sizeof wanted), 0);
+    ck_assert_int_eq(cs_tokenizer_end(tokenizer), 4);
+    cs_encoder_close(encoder);
+    cs_tokenizer_close(tokenizer);
+    shell_write("tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}");
+    ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "LlamaTokenizer"));
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("tokenizer", ids_are_those_of_tokenizers, pieces_are_the_text, broken_text_is_repaired,
+           what_is_not_known_is_refused, vocab_and_merges_are_read)
