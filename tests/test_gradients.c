@@ -100,6 +100,21 @@ START_TEST(gpt2_with_dropout_and_recomputation)
 }
 END_TEST
 
+/* Every layer of the Llama family: rotary positions, norms of heads that share keys, SwiGLU. */
+START_TEST(qwen3)
+{
+    run_spec spec = { .world = 1, .steps = 1, .precision = "fp32",
+                      .set = { "cspeed.model={\"model_type\": \"qwen3\", \"vocab_size\": 61, \"hidden_size\": 24, "
+                               "\"intermediate_size\": 36, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+                               "\"num_key_value_heads\": 2, \"head_dim\": 6, \"max_position_embeddings\": 16, "
+                               "\"attention_bias\": true, \"initializer_range\": 0.1}" } };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch   batch  = run_batch(engine, &spec, 0);
+    ck_assert_int_eq(check_all(engine, &batch), 1 + 2 * 15 + 2);
+    cs_destroy(engine);
+}
+END_TEST
+
 /* A target below 0 is masked: its row has no loss and sends no gradient. */
 START_TEST(masked_targets_weigh_nothing)
 {
@@ -125,4 +140,4 @@ START_TEST(masked_targets_weigh_nothing)
 }
 END_TEST
 
-SUITE_MAIN("gradients", gpt2, gpt2_with_dropout_and_recomputation, masked_targets_weigh_nothing)
+SUITE_MAIN("gradients", gpt2, gpt2_with_dropout_and_recomputation, qwen3, masked_targets_weigh_nothing)

@@ -18,7 +18,7 @@ enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, UNSAID };
 static const cs_key keys[] = {
     { "rope_type", CS_KEY_CHOICE, AT(type), "\"none\"", 0, 0, TYPES, "how positions are scaled" },
     { "type", CS_KEY_CHOICE, AT(old_type), "\"none\"", 0, 0, TYPES, "rope_type's older name" },
-    { "rope_theta", CS_KEY_NUMBER, AT(theta), "null", 1, 1e12, NULL, "the slowest wavelength, about, in positions / 2 pi" },
+    { "rope_theta", CS_KEY_NUMBER, AT(theta), "null", 1, 1e12, NULL, "base of the rotary frequencies" },
     { "factor", CS_KEY_NUMBER, AT(factor), "null", 1, 1e6, NULL, "how much longer the context became" },
     { "low_freq_factor", CS_KEY_NUMBER, AT(low), "null", 1e-6, 1e6, NULL, "llama3: longer wavelengths are stretched" },
     { "high_freq_factor", CS_KEY_NUMBER, AT(high), "null", 1e-6, 1e6, NULL, "llama3: shorter wavelengths stay" },

@@ -1,4 +1,5 @@
-/* rms.c - RMSNorm of rows or of heads of rows; the gradient of the weight gathers in one row a part, joined in order. */
+/* rms.c - RMSNorm of rows or of heads of rows; the gradient of the weight gathers in one row a part, joined in order.
+ */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
