@@ -40,6 +40,7 @@ missing_to_build()
     pkg-config --exists libssh 2>/dev/null || echo libssh-dev
     pkg-config --exists hwloc 2>/dev/null || echo libhwloc-dev
     pkg-config --exists libpcre2-8 2>/dev/null || echo libpcre2-dev
+    pkg-config --exists libutf8proc 2>/dev/null || echo libutf8proc-dev
     if ! have_library dnnl.h -ldnnl; then echo libdnnl-dev; fi
 }
 

@@ -9,9 +9,9 @@ static cs_micro micro_of(const cs_engine *engine)
 static void open_grads(cs_engine *engine, int i)
 {
     cs_unit *unit = engine->model->units[i];
-    cs_shard_grads(engine->shards[i], micro_of(engine));
+    cs_gradient_open(engine->shards[i], micro_of(engine));
     for (int lender = 0; lender < unit->lender_count; lender++)
-        cs_shard_grads(engine->shards[unit->lenders[lender]->index], micro_of(engine));
+        cs_gradient_open(engine->shards[unit->lenders[lender]->index], micro_of(engine));
     cs_unit_refresh_loans(unit);
 }
 
@@ -56,7 +56,7 @@ void cs_backward_ascend(cs_engine *engine)
         cs_pass_let_go(engine->pass, dy);
         cs_walk_leave(engine, i, true);
         double started = cs_clock_seconds();
-        cs_shard_reduce(engine->shards[i], micro_of(engine));
+        cs_gradient_reduce(engine->shards[i], micro_of(engine));
         engine->seconds.reduce += cs_clock_seconds() - started;
         dy = dx;
     }

@@ -54,8 +54,8 @@ static cs_status check(const cs_context *context, const int32_t *tokens, int64_t
                        (long long)count, (long long)(context->length - context->count));
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (vocabulary && tokens[i] >= vocabulary))
-            return cs_fail(CS_BAD_CONFIG, "cs_context_read: token %lld is %d, and the model has 0 to %lld", (long long)i,
-                           (int)tokens[i], (long long)(vocabulary - 1));
+            return cs_fail(CS_BAD_CONFIG, "cs_context_read: token %lld is %d, and the model has 0 to %lld",
+                           (long long)i, (int)tokens[i], (long long)(vocabulary - 1));
     return CS_OK;
 }
 

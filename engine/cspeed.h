@@ -138,6 +138,13 @@ typedef struct {
     size_t workspace;                          /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
+
+/* The same of each rank of a run before it runs, workspace aside, which is not known: opens no world and allocates nothing
+ * of the model. `memory` has as many as cs_config_for_world said. Takes the configuration over, also when it fails. */
+cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
+/* Before cs_config_finish: resolve for a world of this size on one node, whatever the environment says. */
+void      cs_config_for_world(cs_config *config, int size);
+
 int64_t   cs_parameter_count(const cs_engine *engine);
 int64_t   cs_vocabulary(const cs_engine *engine); /* of a language model the configuration named; else 0 */
 int64_t   cs_positions(const cs_engine *engine);  /* the longest text it reads; 0: no limit is known        */

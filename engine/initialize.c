@@ -175,36 +175,6 @@ cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
     return status;
 }
 
-/* Where no world, device or transport is open, the dry walk is all there is. */
-static cs_status estimate(cs_engine *engine, cs_memory *memory)
-{
-    CS_TRY(cs_config_finish(engine->config));
-    engine->settings = &engine->config->settings;
-    engine->world    = engine->config->world;
-    cs_log_open(CS_LOG_WARNING, engine->world.rank);
-    CS_TRY(open_model(engine, NULL));
-    CS_TRY(open_lists(engine));
-    CS_TRY(measure(engine));
-    for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
-        cs_plan plan              = cs_plan_persistent(&engine->zero, engine->model);
-        memory[engine->zero.rank] = engine->memory;
-        memory[engine->zero.rank].values    = plan.values;
-        memory[engine->zero.rank].gradients = plan.gradients;
-        memory[engine->zero.rank].masters   = plan.masters;
-        memory[engine->zero.rank].slots     = plan.slots;
-    }
-    return CS_OK;
-}
-
-cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
-{
-    cs_engine engine = { .config = config };
-    cs_status status = estimate(&engine, memory);
-    *parameters      = engine.model ? engine.model->parameters : 0;
-    close_all(&engine);
-    return status;
-}
-
 void cs_destroy(cs_engine *engine)
 {
     if (!engine)
@@ -231,6 +201,42 @@ void cs_destroy(cs_engine *engine)
     free(engine->inputs);
     free(engine->keys);
     free(engine);
+}
+
+/* No world, device or transport is opened: the dry walk is all there is. */
+static cs_status estimate(cs_engine *engine, cs_memory *memory)
+{
+    CS_TRY(cs_config_finish(engine->config));
+    engine->settings = &engine->config->settings;
+    engine->world    = engine->config->world;
+    cs_log_open(CS_LOG_WARNING, engine->world.rank);
+    CS_TRY(open_model(engine, NULL));
+    CS_TRY(open_lists(engine));
+    CS_TRY(measure(engine));
+    for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
+        cs_plan    plan = cs_plan_persistent(&engine->zero, engine->model);
+        cs_memory *rank = &memory[engine->zero.rank];
+        *rank           = engine->memory;
+        rank->values    = plan.values;
+        rank->gradients = plan.gradients;
+        rank->masters   = plan.masters;
+        rank->slots     = plan.slots;
+    }
+    return CS_OK;
+}
+
+cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
+{
+    cs_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) {
+        cs_config_close(config);
+        return cs_fail(CS_NO_MEMORY, "out of memory for an engine");
+    }
+    engine->config   = config;
+    cs_status status = estimate(engine, memory);
+    *parameters      = status == CS_OK ? engine->model->parameters : 0;
+    cs_destroy(engine);
+    return status;
 }
 
 int cs_rank(const cs_engine *engine)

@@ -38,6 +38,7 @@ static cs_status build(cs_data *data, const char *split)
         .shuffle       = train && settings->shuffle,
         .seed          = (uint64_t)settings->seed,
         .vocab_size    = data->engine->facts.vocabulary,
+        .weights       = train && settings->weighted ? settings->weights : NULL,
     };
     if (wanted.pattern_count == 0)
         return cs_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give token shards made by pack", split);

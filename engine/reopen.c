@@ -43,7 +43,9 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char       name[CS_TAG_BYTES];
     cs_catalog catalog;
-    cs_status  status = tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir);
+    if (!cs_files_exists(dir))
+        return cs_fail(CS_NOT_FOUND, "there is no folder %s", dir);
+    cs_status status = tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir);
     if (tag || status == CS_OK) {
         CS_TRY(status);
         *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };
@@ -131,7 +133,8 @@ static json_t *of_folder(const char *folder)
     char      *path   = cs_files_join(folder, "config.json"), *text;
     size_t     length;
     json_int_t seq_len = USUAL_LENGTH, positions;
-    json_t    *config  = cs_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK ? cs_json_strict(text, length) : NULL;
+    bool       there   = cs_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK;
+    json_t    *config  = there ? cs_json_strict(text, length) : NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         positions = json_integer_value(json_object_get(config, names[i]));
         seq_len   = positions > 0 && positions < seq_len ? positions : seq_len;

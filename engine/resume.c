@@ -262,7 +262,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     CS_TRY(cs_saving_finish(engine));
     options = options ? options : &everything;
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
-                                      .verify      = engine->settings->verify_on_load,
+                                      .verify      = (unsigned)engine->settings->verify_on_load,
                                       .names       = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
     CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load(engine, reader, options, &list);

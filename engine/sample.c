@@ -1,7 +1,7 @@
 /* sample.c - cs_sample: the next token, drawn from the last row of logits.
  *
- * The order is Hugging Face's: temperature, the top_k likeliest, of those the fewest whose probabilities sum to top_p. Of
- * equal logits the lower token comes first. */
+ * The order is Hugging Face's: temperature, the top_k likeliest, of those the fewest whose probabilities sum to top_p.
+ * Of equal logits the lower token comes first. */
 #include "cspeed.h"
 #include "base/must.h"
 #include "base/rng.h"

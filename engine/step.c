@@ -1,8 +1,8 @@
 /* step.c - cs_step: boundary, overflow, clip, update, publish. */
 #include "engine.h"
 #include "base/beat.h"
-#include "base/log.h"
 #include "base/must.h"
+#include "base/say.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static judgement judge(cs_engine *engine)
     sum.saved         = cs_saving_ready(engine);
     double    started = cs_clock_seconds();
     for (int i = 0; i < engine->model->count; i++)
-        cs_shard_sum_squares(engine->shards[i], &sum.squares, 1 / engine->scaler.scale);
+        cs_gradient_squares(engine->shards[i], &sum.squares, 1 / engine->scaler.scale);
     cs_walk_settle(engine);
     _Static_assert(sizeof sum % sizeof(int64_t) == 0, "a judgement is made of integers");
     cs_comm_all_reduce(engine->comm, &sum, sizeof sum / sizeof(int64_t), CS_I64, CS_SUM);
@@ -95,7 +95,7 @@ static void judge_scale(cs_engine *engine, bool skip)
     const char *said   = "";
     cs_status   status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
     if (said[0])
-        cs_log(CS_LOG_INFO, "%s", said);
+        CS_SAY_LOGGED("%s", said);
     if (status != CS_OK)
         cs_fatal(status, "%s", cs_error());
 }
@@ -113,7 +113,7 @@ bool cs_step(cs_engine *engine)
     }
     engine->micro = 0;
     for (int i = engine->model->count - 1; i >= 0; i--)
-        cs_shard_finish(engine->shards[i]);
+        cs_gradient_finish(engine->shards[i]);
     cs_walk_settle(engine);
     double reduced = cs_clock_seconds(); /* what was not reduced yet belongs to backward */
     engine->seconds.backward += reduced - started;

@@ -59,8 +59,8 @@ _Noreturn static void help(void)
              "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
              "  --tag T   which checkpoint; the latest otherwise\n"
              "  --prompt TEXT   what is to be continued; standard input otherwise\n"
-             "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in the order of the file, with \"text\",\n"
-             "                   \"tokens\" and \"finish\" (\"end\", \"stop\" or \"length\") added\n"
+             "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with\n"
+             "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
              "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
              "  --max_tokens N   at most so many (200)\n"
              "  --temperature X   0: always the likeliest token (0.8)\n"
@@ -68,7 +68,8 @@ _Noreturn static void help(void)
              "  --top_p X   only of the fewest whose probabilities sum to X (1)\n"
              "  --seed N   of chance (1234)\n"
              "  --stop TEXT   ends before this text; may be repeated\n"
-             "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256 tokens\n"
+             "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256\n"
+             "                     tokens\n"
              "  --set PATH=VALUE   a key of the configuration");
     exit(0);
 }
@@ -197,8 +198,8 @@ static void open_tokenizer(model *m, const char *folder)
     if (!path && folder && has_tokenizer(folder))
         path = folder;
     if (!path && cs_vocabulary(m->engine) != 256)
-        leave(WRONG_USAGE, "%s has no tokenizer.json, and its %" PRId64 " tokens are not bytes; --tokenizer PATH names one",
-              m->given->source, cs_vocabulary(m->engine));
+        leave(WRONG_USAGE, "%s has no tokenizer.json, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
+              "names one", m->given->source, cs_vocabulary(m->engine));
     CS_MUST(cs_tokenizer_open(&m->tokenizer, path));
     m->encoder = cs_encoder_open(m->tokenizer);
 }
@@ -304,11 +305,11 @@ static void complete(const model *m, const char *prompt, int64_t which, bool str
     cs_context       *context;
     cs_tensor         logits;
     if (positions && count > positions)
-        leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64, which + 1,
-              count, positions);
+        leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
+              which + 1, count, positions);
     if (positions && most > positions - count + 1)
         most = positions - count + 1;
-    CS_MUST(cs_context_open(&context, m->engine, count + most - (most > 0))); /* the last token is not read */
+    CS_MUST(cs_context_open(&context, m->engine, count + most - (most > 0))); /* the last one is not read */
     for (int64_t place = 0; place < most && !a->finish; place++) {
         CS_MUST(cs_context_read(context, tokens, count, &logits));
         first  = cs_sample(logits, &m->given->sampling, which, place);
@@ -355,15 +356,18 @@ static void answer_one(const model *m)
 
 /* ---- many prompts ---- */
 
-/* A line's object; `number` counts from 1. */
-static json_t *read_prompt(const options *given, const char *line, size_t length, int64_t number)
+/* A line's object joins the list; `number` counts from 1. */
+static void append_prompt(const options *given, json_t *list, const char *line, size_t length, int64_t number)
 {
-    json_t *object = cs_json_strict(line, length);
-    if (!object)
-        leave(WRONG_CONTENT, "%s:%" PRId64 ": %s", given->prompts, number, cs_error());
-    if (!json_is_string(json_object_get(object, "prompt")))
-        leave(WRONG_CONTENT, "%s:%" PRId64 ": {\"prompt\": \"...\"} is needed", given->prompts, number);
-    return object;
+    json_t     *object = cs_json_strict(line, length);
+    const char *why    = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
+    if (json_is_string(json_object_get(object, "prompt"))) {
+        json_array_append_new(list, object);
+        return;
+    }
+    json_decref(object);
+    json_decref(list);
+    leave(WRONG_CONTENT, "%s:%" PRId64 ": %s", given->prompts, number, why);
 }
 
 /* A list of objects. */
@@ -379,7 +383,7 @@ static json_t *read_prompts(const options *given)
     for (ssize_t length; (length = getline(&line, &room, file)) > 0;) {
         number++;
         if ((size_t)length > strspn(line, " \t\r\n"))
-            json_array_append_new(list, read_prompt(given, line, (size_t)length, number));
+            append_prompt(given, list, line, (size_t)length, number);
     }
     free(line);
     if (file != stdin)
@@ -423,8 +427,9 @@ static void answer_all(const model *m)
     if (!output)
         leave(1, "cannot write %s", m->given->output);
     for (int64_t from = 0; from < count; from += world) {
-        char *line = from + rank < count ? answer_line(m, json_array_get(list, (size_t)(from + rank)), from + rank) : NULL;
-        char *all  = cs_gather(m->engine, line ? line : "");
+        int64_t which = from + rank;
+        char   *line  = which < count ? answer_line(m, json_array_get(list, (size_t)which), which) : NULL;
+        char   *all   = cs_gather(m->engine, line ? line : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
         free(all);

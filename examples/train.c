@@ -71,7 +71,8 @@ static char *text(const char *format, ...)
 enum { WRONG_USAGE = 64 };
 
 typedef struct {
-    bool fresh, steps_given;
+    bool    fresh, steps_given, plan;
+    int64_t world_size; /* of the plan */
 } command_line;
 
 typedef enum { AS_JSON, AS_STRING, AS_DATA } value_kind;
@@ -109,6 +110,7 @@ _Noreturn static void help(void)
     for (int i = 0; i < OVERRIDES; i++)
         printf("  %s %s\n", overrides[i].flag, overrides[i].help);
     puts("  --fresh   start over; what the output folder holds is moved aside\n"
+         "  --plan [--world_size N]   the memory of each rank, and nothing else; N: that of the environment, or 1\n"
          "  --lenient   unknown keys of the configuration only warn\n"
          "  --config_help   every key, and what is not supported, and why");
     exit(0);
@@ -228,14 +230,89 @@ static bool take_override(cs_config *config, command_line *options, int count, c
     return false;
 }
 
+/* ---- the plan ---- */
+
+static bool same_memory(const cs_memory *a, const cs_memory *b)
+{
+    return a->values == b->values && a->gradients == b->gradients && a->masters == b->masters && a->slots == b->slots;
+}
+
+static void print_bytes(const char *name, size_t bytes)
+{
+    printf("  %-26s %16zu  %10.1f MB\n", name, bytes, 1e-6 * (double)bytes);
+}
+
+static void print_memory(const cs_memory *memory)
+{
+    size_t kept   = memory->values + memory->gradients + memory->masters + memory->slots;
+    size_t moving = memory->value_rows + memory->gradient_rows + memory->activations;
+    print_bytes("parameters", memory->values);
+    print_bytes("gradients", memory->gradients);
+    print_bytes("master parameters", memory->masters);
+    print_bytes("optimizer states", memory->slots);
+    print_bytes("between steps", kept);
+    print_bytes("gathered parameters", memory->value_rows);
+    print_bytes("gradients not yet reduced", memory->gradient_rows);
+    print_bytes("activations", memory->activations);
+    print_bytes("in all", kept + moving);
+    puts("  workspace of the kernels           settles in the first step");
+}
+
+/* Ranks that hold the same are shown once. */
+_Noreturn static void show_plan(cs_config *config, int64_t world_size)
+{
+    char      *head = text("%s, ZeRO-%" PRId64 ", micro-batch %" PRId64, cs_config_get_string(config, "precision"),
+                           cs_config_get_int(config, "zero_optimization.stage"),
+                           cs_config_get_int(config, "train_micro_batch_size_per_gpu"));
+    cs_memory *memory = calloc((size_t)world_size, sizeof *memory);
+    int64_t    parameters;
+    if (!memory)
+        exit(1);
+    CS_MUST(cs_estimate(config, memory, &parameters));
+    say("memory of a rank: %" PRId64 " parameters, %s, world size %" PRId64, parameters, head, world_size);
+    for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
+        for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
+            to++;
+        if (to - from > 1)
+            printf("ranks %" PRId64 " to %" PRId64 ", each:\n", from, to - 1);
+        else
+            printf("rank %" PRId64 ":\n", from);
+        print_memory(&memory[from]);
+    }
+    free(memory);
+    free(head);
+    exit(0);
+}
+
+/* Before the configuration is resolved, as its batches follow from the world. */
+static void set_world(cs_config *config, command_line *options, const char *given)
+{
+    const char *size = given ? given : getenv("WORLD_SIZE");
+    char       *end  = NULL;
+    options->world_size = size ? strtoll(size, &end, 10) : 1;
+    if (size && (*end || options->world_size < 1 || options->world_size > 1000000)) {
+        complain("--world_size: \"%s\" is not a number of ranks", size);
+        exit(WRONG_USAGE);
+    }
+    cs_config_for_world(config, (int)options->world_size);
+}
+
+/* ---- the command line, read ---- */
+
 static cs_config *read_options(int count, char **argument, command_line *options)
 {
-    cs_config *config;
+    cs_config  *config;
+    const char *world_size = NULL;
     CS_MUST(cs_config_open(&config, find_config(count, argument)));
     for (int i = 1; i < count; i++) {
         if (config_of(count, argument, &i) || is_flag("--deepspeed", argument[i]))
             continue;
-        if (is_flag("--lenient", argument[i])) {
+        const char *size = value_of("--world_size", count, argument, &i);
+        if (size) {
+            world_size = size;
+        } else if (is_flag("--plan", argument[i])) {
+            options->plan = true;
+        } else if (is_flag("--lenient", argument[i])) {
             cs_config_lenient(config);
         } else if (is_flag("--fresh", argument[i])) {
             options->fresh = true;
@@ -244,7 +321,15 @@ static cs_config *read_options(int count, char **argument, command_line *options
             exit(WRONG_USAGE);
         }
     }
+    if (options->plan)
+        set_world(config, options, world_size);
     CS_MUST(cs_config_finish(config));
+    if (options->plan)
+        show_plan(config, options->world_size);
+    if (world_size) {
+        complain("--world_size is for --plan; the launcher says how many ranks a training has");
+        exit(WRONG_USAGE);
+    }
     const char *tag = cs_config_get_string(config, "cspeed.tag");
     if (!tag || cs_config_get_string(config, "cspeed.load"))
         return config;

@@ -36,7 +36,7 @@ typedef struct {
     bool        elastic_training;
 
     /* where they meet */
-    const char *master_addr, *master_if, *local_addr;
+    const char *master_addr, *master_if;
     int         master_port; /* -1: not given; 0: any free one */
     const char *job_id;
     double      rdzv_timeout, last_call, heartbeat, dead_after; /* seconds: 600, 30, 5, 15 */

@@ -32,9 +32,9 @@ static int __attribute__((format(printf, 1, 2))) quietly(const char *format, ...
     char    command[4096];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(command, sizeof command, format, arguments);
+    int length = snprintf(command, sizeof command, "exec >/dev/null 2>&1; ");
+    vsnprintf(command + length, sizeof command - (size_t)length, format, arguments);
     va_end(arguments);
-    snprintf(command + length, sizeof command - (size_t)length, " >/dev/null 2>&1");
     return system(command);
 }
 
@@ -176,8 +176,9 @@ bool cluster_start(int hosts, const char *lines)
 
 static int remove_nets(void)
 {
-    for (int i = 0; i < cluster.hosts; i++)
-        quietly("ip netns delete cs%d-%d", cluster.net, i);
+    for (int i = 0; i < cluster.hosts; i++) /* whoever is left there would keep the namespace, and the link */
+        quietly("ip netns pids cs%d-%d | xargs -r kill -9; ip link delete csv%d-%d; ip netns delete cs%d-%d", cluster.net,
+                i, cluster.net, i, cluster.net, i);
     return quietly("ip link delete csb%d", cluster.net);
 }
 
@@ -228,11 +229,20 @@ void cluster_mend(int index)
     ck_assert_int_eq(quietly("ip link set csv%d-%d up", cluster.net, index), 0);
 }
 
+/* A kernel without netem has the rate at least. */
+static bool shape(const char *where, const char *device, int kilobits, int milliseconds)
+{
+    return quietly("tc %s qdisc replace dev %s root netem rate %dkbit delay %dms || "
+                   "tc %s qdisc replace dev %s root tbf rate %dkbit burst 8kb latency 1s",
+                   where, device, kilobits, milliseconds, where, device, kilobits) == 0;
+}
+
 bool cluster_slow(int index, int kilobits, int milliseconds)
 {
-    return quietly("tc qdisc replace dev csv%d-%d root netem rate %dkbit delay %dms && "
-                   "tc -n cs%d-%d qdisc replace dev eth0 root netem rate %dkbit delay %dms",
-                   cluster.net, index, kilobits, milliseconds, cluster.net, index, kilobits, milliseconds) == 0;
+    char ours[32], its[32];
+    snprintf(ours, sizeof ours, "csv%d-%d", cluster.net, index);
+    snprintf(its, sizeof its, "-n cs%d-%d", cluster.net, index);
+    return shape("", ours, kilobits, milliseconds) && shape(its, "eth0", kilobits, milliseconds);
 }
 
 void cluster_stop(void)

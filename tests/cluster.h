@@ -24,7 +24,8 @@ int         cluster_port(void);      /* of sshd     */
 /* A hostfile with `slots` slots a host, and the port; written to `path`. */
 void cluster_write_hostfile(const char *path, int slots);
 
-/* Of namespaces: the host's link is cut, or mended; or lets through so many kbit a second, with a delay. */
+/* Of namespaces: the host's link is cut, or mended; or lets through so many kbit a second, with a delay where the
+ * kernel has netem; false where it can do neither. */
 void cluster_cut(int index);
 void cluster_mend(int index);
 bool cluster_slow(int index, int kilobits, int milliseconds);

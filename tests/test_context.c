@@ -9,7 +9,16 @@ enum { POSITIONS = 16, LOGITS = POSITIONS * RUN_VOCABULARY };
 
 static const char *const models[] = {
     "cspeed.model={\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, "
-    "\"vocab_size\": 61, \"initializer_range\": 0.3}",
+    "\"vocab_size\": 61, \"initializer_range\": 0.05}",
+    "cspeed.model={\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"num_attention_heads\": 6, "
+    "\"num_key_value_heads\": 2, \"hidden_size\": 48, \"intermediate_size\": 64, \"max_position_embeddings\": 16, "
+    "\"vocab_size\": 61, \"initializer_range\": 0.05, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}}",
+    "cspeed.model={\"model_type\": \"mistral\", \"num_hidden_layers\": 3, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": 4, \"hidden_size\": 32, \"intermediate_size\": 64, \"max_position_embeddings\": 16, "
+    "\"vocab_size\": 61, \"initializer_range\": 0.05, \"sliding_window\": 5}",
+    "cspeed.model={\"model_type\": \"qwen3\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+    "\"num_key_value_heads\": 2, \"head_dim\": 16, \"hidden_size\": 32, \"intermediate_size\": 64, "
+    "\"max_position_embeddings\": 16, \"vocab_size\": 61, \"initializer_range\": 0.05, \"tie_word_embeddings\": true}",
 };
 enum { MODELS = sizeof models / sizeof *models };
 
@@ -18,7 +27,12 @@ typedef struct {
     double      within; /* of the largest logit */
 } arithmetic;
 
-static const arithmetic ways[] = { { "fp32", "1", 1e-6 }, { "fp32", "2", 1e-6 }, { "bf16", "1", 2e-2 }, { "fp16", "2", 2e-3 } };
+static const arithmetic ways[] = {
+    { "fp32", "1", 1e-6 },
+    { "fp32", "2", 1e-6 },
+    { "bf16", "1", 2e-2 },
+    { "fp16", "2", 2e-3 },
+};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static int32_t tokens[POSITIONS];

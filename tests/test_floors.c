@@ -99,11 +99,14 @@ static void check_door(const char *file, int line, const char *header)
     }
 }
 
-/* Public programs see public headers alone. */
+/* Public programs see public headers alone, and those that read and write texts the tokenizers and JSON beside. */
 static void check_example(const char *file, int line, const char *header)
 {
     static const char *const open[] = { "cspeed.h", "layer/layer.h", "device/ops.h", "comm/comm.h" };
     if (strncmp(file, "examples/", 9) != 0 || strcmp(file, "examples/pack.c") == 0)
+        return;
+    if (strcmp(file, "examples/generate.c") == 0 &&
+        (strncmp(header, "text/", 5) == 0 || strcmp(header, "base/json.h") == 0))
         return;
     for (size_t i = 0; i < sizeof open / sizeof *open; i++)
         if (strcmp(open[i], header) == 0)

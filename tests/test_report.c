@@ -52,6 +52,22 @@ START_TEST(steps_per_print)
 }
 END_TEST
 
+START_TEST(overflow)
+{
+    run_spec spec = {
+        .world = 2, .stage = 2, .steps = 2, .precision = "fp16", .set = { "fp16.initial_scale_power=40" }
+    };
+    shell_enter();
+    char *lines = lines_of(&spec);
+    ck_assert_int_eq(lines_count(lines, "\\[INFO\\] \\[step.c:[0-9]+:[a-z_]+\\] \\[Rank 0\\] \\[deepspeed\\] "
+                                        "OVERFLOW! Rank 0 Skipping step\\. Attempted loss scale: 1099511627776, "
+                                        "(but hysteresis is 2\\. Reducing hysteresis to 1|reducing to 549755813888)$"),
+                     2);
+    free(lines);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(momentum_of_an_optimizer)
 {
     static const char *const cases[][2] = {
@@ -137,5 +153,5 @@ START_TEST(dump_state)
 }
 END_TEST
 
-SUITE_MAIN("report", nothing_unasked, steps_per_print, momentum_of_an_optimizer, wall_clock_breakdown, memory_breakdown,
-           dump_state)
+SUITE_MAIN("report", nothing_unasked, steps_per_print, overflow, momentum_of_an_optimizer, wall_clock_breakdown,
+           memory_breakdown, dump_state)

@@ -99,11 +99,18 @@ START_TEST(test_said)
     cs_scaler   scaler;
     cs_scaler_open(&scaler, &small, true);
     ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
-    ck_assert_ptr_nonnull(strstr(said, "Attempted loss scale: 256, but hysteresis is 2. Reducing hysteresis to 1"));
+    ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 256, but hysteresis is "
+                           "2. Reducing hysteresis to 1");
     ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
-    ck_assert_ptr_nonnull(strstr(said, "Attempted loss scale: 256, reducing to 128"));
+    ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 256, reducing to 128");
     ck_assert_int_eq(cs_scaler_judge(&scaler, &small, false, &said), CS_OK);
     ck_assert_str_eq(said, "");
+    scaler.scale = 0x1p40; /* all digits */
+    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
+    ck_assert_ptr_nonnull(strstr(said, "scale: 1099511627776, "));
+    cs_scaler_open(&scaler, &small, false); /* bf16: no scale to speak of */
+    ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
+    ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step.");
 }
 END_TEST
 

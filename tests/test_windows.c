@@ -45,7 +45,7 @@ static cs_status open_pattern(cs_windows **windows, const char *pattern, int64_t
 {
     snprintf(path, sizeof path, "%s/%s", folder, pattern);
     const char      *patterns[] = { path };
-    cs_data_settings settings   = { patterns, 1, seq_len, true, 42, vocab_size };
+    cs_data_settings settings   = { patterns, 1, seq_len, true, 42, vocab_size, NULL };
     return cs_windows_open(windows, &settings);
 }
 
@@ -183,7 +183,7 @@ START_TEST(unshuffled_is_file_order)
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
     const char      *patterns[] = { second, path }; /* the order of the list wins over the alphabet */
-    cs_data_settings settings   = { patterns, 2, 3, false, 0, 0 };
+    cs_data_settings settings   = { patterns, 2, 3, false, 0, 0, NULL };
     ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
         static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
@@ -192,6 +192,41 @@ START_TEST(unshuffled_is_file_order)
         ck_assert_int_eq(targets[2], first[position % 6] + 3);
     }
     cs_windows_close(windows);
+}
+END_TEST
+
+/* Two patterns in equal parts, though one has ten times the windows; a masked target is -1. */
+START_TEST(mixtures_and_masks_are_read)
+{
+    static const double weights[] = { 1, 1 };
+    cs_windows         *windows;
+    cs_tokens_writer   *writer;
+    int32_t             inputs[4], targets[4], small = 0;
+    char                first[512];
+    write_shard("large.bin", 1000, 0, 401);
+    strcpy(first, path);
+    snprintf(path, sizeof path, "%s/small.bin", folder);
+    ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
+    for (int32_t i = 0; i < 41; i++) {
+        int32_t token = 500 + i;
+        bool    learnt = i % 2;
+        ck_assert_int_eq(cs_tokens_append_masked(writer, &token, &learnt, 1), CS_OK);
+    }
+    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+    const char      *patterns[] = { first, path };
+    cs_data_settings settings   = { patterns, 2, 4, true, 7, 0, weights };
+    ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(cs_windows_count(windows), 110);
+    for (int64_t position = 0; position < 110; position++) {
+        cs_windows_read(windows, position, inputs, targets);
+        small += inputs[0] >= 500;
+        for (int t = 0; t < 4; t++)
+            ck_assert_int_eq(targets[t], inputs[0] < 500 || (inputs[t] + 1) % 2 ? inputs[t] + 1 : -1);
+    }
+    ck_assert_int_eq(small, 55);
+    cs_windows_close(windows);
+    settings.shuffle = false;
+    ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_BAD_CONFIG);
 }
 END_TEST
 
@@ -263,6 +298,7 @@ int main(void)
     tcase_add_test(cases, the_order_never_changes);
     tcase_add_test(cases, windows_stay_inside_shards);
     tcase_add_test(cases, unshuffled_is_file_order);
+    tcase_add_test(cases, mixtures_and_masks_are_read);
     tcase_add_test(cases, faults_are_named);
     tcase_add_test(cases, tokens_beyond_the_vocabulary_are_named);
     tcase_add_test(cases, tokens_beyond_the_shard_are_named);

@@ -30,7 +30,8 @@ typedef struct {
     size_t      offset;   /* of the field in the settings struct            */
     const char *fallback; /* the default as JSON text, e.g. "1e-3"          */
     double      least,
-        most; /* for numbers; both 0: no limits. most INFINITY: Infinity may be given (for an INT: INT64_MAX) */
+        most; /* for numbers; both 0: no limits. most INFINITY: Infinity may be given (for an INT: INT64_MAX), and an
+                 inert number is a whole one */
     const char *choices;  /* CHOICE, REFUSED: see there; else "auto" where that word is taken and leaves the default */
     const char *sentence; /* what it does, or why it is refused             */
 } cs_key;

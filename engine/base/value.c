@@ -138,6 +138,8 @@ bool cs_value_check_inert(const cs_value *e)
         ;
     else if (!same_type && !json_is_null(usual))
         refuse(e, type_name(usual));
+    else if (json_is_number(e->value) && e->key->most == INFINITY && number_of(e->value) != trunc(number_of(e->value)))
+        refuse(e, "a whole number is needed");
     else if (!json_is_number(e->value))
         differs = !json_equal(usual, e->value);
     else if (is_within(e, number_of(e->value)))

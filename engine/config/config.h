@@ -64,6 +64,8 @@ typedef struct {
     json_t     *model;      /* the keys of config.json; NULL: none named               */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
     int         train_count, valid_count;
+    double      weights[CS_CONFIG_FILES]; /* of the names of train */
+    bool        weighted;                 /* they are given        */
     int64_t     seq_len;
     bool        shuffle;
     int64_t     steps, epochs; /* one of the two is 0 */
@@ -107,7 +109,7 @@ typedef struct {
         } autocast;
         int     offload_param, offload_optimizer; /* 0 none, 1 cpu, 2 nvme */
         bool    node_storage;
-        json_t *model, *train, *valid, *param_groups;
+        json_t *model, *train, *valid, *weights, *param_groups;
         json_t   *prof_ops;
         bool      prof_all, efficiency, sampling; /* the latter: data_efficiency.enabled, .data_sampling.enabled */
         cs_course course, metric;                 /* curriculum_learning; the same in data_efficiency            */
@@ -122,8 +124,5 @@ struct cs_config {
     cs_settings settings;
     char       *text; /* the resolved file as JSON, what a checkpoint's ds_config.json holds */
 };
-
-/* Before cs_config_finish: resolve for a world of this size on one node, whatever the environment says. */
-void cs_config_for_world(cs_config *config, int size);
 
 #endif

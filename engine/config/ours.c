@@ -52,7 +52,9 @@ static const cs_key cspeed_data[] = {
     SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
     SUPPORTED("shuffle", BOOL, shuffle, "true", 0, 0, NULL,
               "another permutation of the windows each epoch; false: file order"),
-    REFUSED_UNLESS("weights", "[1.0]", "[1]", NOT_YET ": all shards of \"train\" are one text"),
+    SUPPORTED("weights", JSON, written.weights, "null", 0, 0, NULL,
+              "a number for each name of \"train\": its share of an epoch, which is shuffled; null: all windows once"),
+    REFUSED("packing", "\"windows\"", NOT_YET ": attention sees all of a window, whatever documents are in it"),
 };
 
 static const cs_key cspeed_checkpoint[] = {

@@ -137,6 +137,29 @@ static void read_files(cs_config *config, const char *path, const json_t *list, 
     }
 }
 
+/* One weight for one name is no mixture. */
+static void read_weights(cs_config *config)
+{
+    static const char path[] = "cspeed.data.weights";
+    cs_settings      *s      = &config->settings;
+    size_t            index, count = json_array_size(s->written.weights);
+    json_t           *value;
+    s->weighted = count > 1;
+    if (!s->written.weights || count == 1)
+        return;
+    if (count != (size_t)s->train_count)
+        cs_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d", s->train_count);
+    json_array_foreach(s->written.weights, index, value)
+    {
+        if (!(json_number_value(value) >= 0) || !json_is_number(value))
+            cs_json_fault(config->doc, path, "a weight is a number, 0 or more");
+        else if (index < CS_CONFIG_FILES)
+            s->weights[index] = json_number_value(value);
+    }
+    if (s->weighted && !s->shuffle)
+        cs_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
+}
+
 static void resolve_model(cs_config *config)
 {
     cs_settings  *s     = &config->settings;
@@ -190,6 +213,7 @@ void cs_resolve_run(cs_config *config)
     resolve_output(config);
     read_files(config, "cspeed.data.train", s->written.train, s->train, &s->train_count);
     read_files(config, "cspeed.data.valid", s->written.valid, s->valid, &s->valid_count);
+    read_weights(config);
     s->comm         = transports[s->written.comm];
     s->stage        = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == 1;

@@ -27,6 +27,10 @@
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, fallback, 0, INFINITY, NULL, sentence                                                    \
     }
+#define SHARE(key, fallback, sentence)                                                                                 \
+    {                                                                                                                  \
+        key, CS_KEY_INERT, 0, fallback, 0, 1, NULL, sentence                                                           \
+    }
 #define REFUSED(key, fallback, sentence)                                                                               \
     {                                                                                                                  \
         key, CS_KEY_REFUSED, 0, fallback, 0, 0, NULL, sentence                                                         \

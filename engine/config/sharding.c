@@ -78,9 +78,9 @@ static const cs_key offload_optimizer[] = {
     INERT("pipeline_read", "false", "nothing is offloaded"),
     INERT("pipeline_write", "false", "nothing is offloaded"),
     INERT("fast_init", "false", "nothing is offloaded"),
-    SIZE("ratio", "1.0", "nothing is offloaded"),
+    SHARE("ratio", "1.0", "nothing is offloaded"),
     INERT("super_offload", "false", "nothing is offloaded"),
-    SIZE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
+    SHARE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
 };
 
 const cs_section cs_sharding_sections[] = {

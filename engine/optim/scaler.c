@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #define MOST_SCALE 0x1p126
+#define SKIPPED    "[deepspeed] OVERFLOW! Rank 0 Skipping step." /* as readers of DeepSpeed's logs look for it */
 
 void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool enabled)
 {
@@ -22,10 +23,9 @@ void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool 
 static cs_status lower(cs_scaler *scaler, const cs_scaler_settings *settings, char *text, size_t room)
 {
     if (scaler->hysteresis > 1) {
-        snprintf(
-            text, room,
-            "OVERFLOW! Skipping step. Attempted loss scale: %g, but hysteresis is %lld. Reducing hysteresis to %lld",
-            scaler->scale, (long long)scaler->hysteresis, (long long)scaler->hysteresis - 1);
+        snprintf(text, room,
+                 SKIPPED " Attempted loss scale: %.15g, but hysteresis is %lld. Reducing hysteresis to %lld",
+                 scaler->scale, (long long)scaler->hysteresis, (long long)scaler->hysteresis - 1);
         scaler->hysteresis--;
     } else if (scaler->scale <= settings->min_loss_scale) {
         return cs_fail(
@@ -35,7 +35,7 @@ static cs_status lower(cs_scaler *scaler, const cs_scaler_settings *settings, ch
             scaler->scale);
     } else {
         double next = fmax(scaler->scale / 2, settings->min_loss_scale);
-        snprintf(text, room, "OVERFLOW! Skipping step. Attempted loss scale: %g, reducing to %g", scaler->scale, next);
+        snprintf(text, room, SKIPPED " Attempted loss scale: %.15g, reducing to %.15g", scaler->scale, next);
         scaler->scale = next;
     }
     scaler->last_overflow = scaler->iteration;
@@ -62,7 +62,7 @@ cs_status cs_scaler_judge(cs_scaler *scaler, const cs_scaler_settings *settings,
     else if (scaler->dynamic)
         raise(scaler, settings);
     else if (overflow)
-        snprintf(text, sizeof text, "OVERFLOW! Skipping step. The loss scale stays %g", scaler->scale);
+        snprintf(text, sizeof text, SKIPPED);
     if (!scaler->dynamic && overflow)
         scaler->last_overflow = scaler->iteration;
     scaler->iteration++;

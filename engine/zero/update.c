@@ -102,7 +102,7 @@ static void step_along(cs_update *update, cs_shard *shard, int entry, double rat
     cs_hyper step = { .rate       = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
                       .decay      = lamb ? 0 : hyper.decay,
                       .grad_scale = 1 };
-    cs_shard_move(shard, entry, &along, step);
+    cs_apply_rule(shard, entry, &along, step);
 }
 
 static void direct(cs_update *update, cs_shard *shard, cs_optim_kind kind)
@@ -111,7 +111,7 @@ static void direct(cs_update *update, cs_shard *shard, cs_optim_kind kind)
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_optimizer *optimizer = &group_of(update->zero->groups, unit->entries[i])->optimizer;
         if (optimizer->kind == kind)
-            cs_shard_move(shard, i, optimizer, hyper_of(update, unit->entries[i]));
+            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]));
     }
 }
 
@@ -135,7 +135,7 @@ static void find_ratios(cs_update *update)
         direct(update, update->shards[i], CS_OPTIM_LAMB);
         for (int at = 0; at < unit->entry_count; at++)
             if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
-                cs_shard_norms(update->shards[i], at, &update->sums[2 * (update->first[i] + at)]);
+                cs_apply_norms(update->shards[i], at, &update->sums[2 * (update->first[i] + at)]);
     }
     cs_stream_sync(cs_device_stream(update->zero->device, CS_COMPUTE));
     cs_stream_sync(cs_device_stream(update->zero->device, CS_COMM));
@@ -156,7 +156,7 @@ static void work_on_matrices(cs_update *update, cs_shard *shard)
     const cs_zero *zero   = update->zero;
     const cs_unit *unit   = cs_shard_unit(shard);
     cs_stream     *stream = cs_device_stream(zero->device, CS_COMPUTE);
-    float         *row    = cs_shard_collect(shard);
+    float         *row    = cs_apply_collect(shard);
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_unit_entry *entry  = unit->entries[i];
         cs_tensor            matrix = entry->param.value;
@@ -168,7 +168,7 @@ static void work_on_matrices(cs_update *update, cs_shard *shard)
         else if (zero->world > 1)
             cs_op_fill(stream, matrix, 0);
     }
-    cs_shard_distribute(shard);
+    cs_apply_distribute(shard);
 }
 
 /* ---- the step ---- */
@@ -200,7 +200,7 @@ void cs_update_take(cs_update *update, int number)
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_optimizer *optimizer = &group_of(groups, unit->entries[i])->optimizer;
         if (!optimizer->directs)
-            cs_shard_move(shard, i, optimizer, hyper_of(update, unit->entries[i]));
+            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]));
     }
     if (has_kind(groups, unit, CS_OPTIM_MUON)) {
         direct(update, shard, CS_OPTIM_MUON);

@@ -96,28 +96,12 @@ void cs_shard_gather(cs_shard *shard);  /* one more user wants the whole; starts
 void cs_shard_await(cs_shard *shard);   /* the compute stream has the whole, and params point into it      */
 void cs_shard_release(cs_shard *shard); /* one user fewer; the last lets the whole go                      */
 
-typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
-void cs_shard_grads(cs_shard *shard, cs_micro micro);  /* a full gradient row is there, zero unless it accumulates in place */
-void cs_shard_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete               */
-void cs_shard_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                         */
-
-void cs_shard_sum_squares(cs_shard *shard, cs_exact *sum, double unscale); /* of this rank's part of the reduced gradient */
-void cs_shard_publish(cs_shard *shard);                                    /* new values reach the copies that compute    */
-
-/* The means of an update; update.c puts them together. entry counts the unit's parameters. */
 const cs_unit *cs_shard_unit(const cs_shard *shard);
-/* The rule over this rank's elements of a parameter. A direction takes the place of the gradient. */
-void cs_shard_move(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper);
-/* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. */
-void cs_shard_norms(cs_shard *shard, int entry, cs_exact sums[2]);
-/* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
- * each the sum over ranks of what they left in their rows. */
-float *cs_shard_collect(cs_shard *shard);
-void   cs_shard_distribute(cs_shard *shard);
+void           cs_shard_publish(cs_shard *shard); /* new values reach the copies that compute */
 
 /* First values of this rank's part from (seed, parameter name, element); then cs_shard_spread. */
 void cs_shard_init(cs_shard *shard, uint64_t seed);
-/* The optimizer's memory of earlier steps is gone: slots are zero again. */
+/* The optimizer's memory of earlier steps is gone: slots are what they are before the first step. */
 void cs_shard_forget(cs_shard *shard);
 /* This rank's part of master and slots was set; every copy follows. */
 void cs_shard_spread(cs_shard *shard);
@@ -132,6 +116,27 @@ typedef struct {
     void          *slots[CS_OPTIM_SLOTS];
 } cs_shard_piece;
 int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a parameter; returns how many */
+
+/* ---- gradient.c: from backward to the reduced gradient ---- */
+
+typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
+void cs_gradient_open(cs_shard *shard, cs_micro micro);   /* a full row is there, zero unless it accumulates in place */
+void cs_gradient_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete      */
+void cs_gradient_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                */
+
+/* Of this rank's part of the reduced gradient. */
+void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale);
+
+/* ---- apply.c: the means of an update; entry counts the unit's parameters ---- */
+
+/* The rule over this rank's elements of a parameter. A direction takes the place of the gradient. */
+void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper);
+/* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. */
+void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
+/* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
+ * each the sum over ranks of what they left in their rows. */
+float *cs_apply_collect(cs_shard *shard);
+void   cs_apply_distribute(cs_shard *shard);
 
 /* ---- assign.c: which group of the optimizer moves which parameter ---- */
 

@@ -48,6 +48,7 @@ typedef struct {
     char          host[256];
     bool          here;
     char          own_address[64], front_address[64]; /* as its connection has proved them; "": not known */
+    char          interface[64];                      /* of the first node: the address of --master_if; "": none */
     char          seats[256];                         /* "rank 0 on core 0 ..." */
     int           left_count;                         /* processes that would not end */
     char          left[256];                          /* their pids */
@@ -129,6 +130,9 @@ void cs_muster_list_missing(const cs_front *front, char text[512]);
 /* ---- orders.c: what each node is told ---- */
 int  cs_orders_send(cs_front *front);  /* ORDER to every node of the attempt */
 void cs_orders_start(cs_front *front); /* all are READY: START */
+
+/* ---- staging.c: files that nodes need, sent before their orders ---- */
+int cs_staging_send(cs_front *front);
 
 /* ---- retry.c: another attempt, or the end ---- */
 bool cs_retry_wanted(cs_front *front, int64_t now);

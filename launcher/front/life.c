@@ -41,7 +41,7 @@ static int open_default_folder(cs_front *front)
     strftime(day, sizeof day, "%Y-%m-%d_%H%M%S", localtime_r(&now, &date));
     snprintf(name, sizeof name, "%s_%s", day, plan->id);
     int length = snprintf(front->run_dir, sizeof front->run_dir, "%s/cspeed_runs/%s", plan->workdir, name);
-    if (length >= (int)sizeof front->run_dir || cs_logs_folder(front->run_dir) != 0) {
+    if (length >= (int)sizeof front->run_dir || access(plan->workdir, X_OK) < 0 || cs_logs_folder(front->run_dir) != 0) {
         cs_output_say(&front->output, "cspeed: no files of this job are kept: %s/cspeed_runs cannot be written; "
                       "--log_dir names another place", plan->workdir);
         front->run_dir[0] = '\0';

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define SECOND INT64_C(1000000000)
 
@@ -34,6 +35,18 @@ static void list_spared(const cs_front *front, const cs_node *lost, cs_spared *s
         spared->list[spared->count++] = front->starter;
 }
 
+/* A process that ends closes its sockets a moment before it can be waited for. */
+static bool has_ended(const cs_node *node, int *status)
+{
+    int64_t deadline = cs_clock_now() + (node->link.broken ? SECOND : 0);
+    while (waitpid(node->pid, status, WNOHANG) == 0) {
+        if (cs_clock_now() >= deadline)
+            return false;
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    }
+    return true;
+}
+
 /* Its agent was our child: what it leaves comes to us. Returns the exit code to blame it with; when it was killed from
  * outside, `why` says so. */
 static int clean_here(cs_front *front, cs_node *node, char why[512])
@@ -41,7 +54,7 @@ static int clean_here(cs_front *front, cs_node *node, char why[512])
     enum { SECONDS = 10 };
     cs_spared spared;
     int       status = 0, code = CS_CODE_PEER;
-    if (waitpid(node->pid, &status, WNOHANG) == 0) { /* frozen */
+    if (!has_ended(node, &status)) { /* frozen */
         kill(node->pid, SIGKILL);
         waitpid(node->pid, NULL, 0);
     } else if (WIFSIGNALED(status)) {
@@ -120,6 +133,8 @@ static void take_ready(cs_front *front, cs_node *node, const cs_message *message
     if (node == &front->nodes[0])
         front->master_port = atoi(message->bytes);
     snprintf(node->seats, sizeof node->seats, "%s", seats + 1);
+    const char *interface = seats + 1 + strlen(seats + 1) + 1, *end = message->bytes + message->length;
+    snprintf(node->interface, sizeof node->interface, "%s", interface < end ? interface : "");
     node->state = CS_NODE_READY;
 }
 
@@ -129,20 +144,18 @@ static void take_failure(cs_front *front, int index, const cs_message *message)
     char     why[512];
     int      code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CS_CODE_SYSTEM;
     snprintf(why, sizeof why, "%.*s", (int)message->length, message->bytes);
-    bool joining = node->state == CS_NODE_CALLED;
+    bool joining = node->state == CS_NODE_CALLED, elastic = front->plan->least_nodes < front->plan->most_nodes;
     if (joining)
         node->state = CS_NODE_LOST;
-    if (joining && front->plan->least_nodes < front->plan->most_nodes) {
-        cs_output_say(&front->output, "cspeed: %s: %s", node->host, why);
-        return; /* an elastic job does without it */
-    }
-    if (joining && front->code)
-        cs_output_say(&front->output, "cspeed: %s: %s", node->host, why);
+    if (joining && (elastic || front->code))
+        cs_output_say(&front->output, "cspeed: %s", why);
+    if (joining && elastic)
+        return; /* it does without this one */
     if (joining && front->plan->node_count > 1) { /* others may have something to say too */
         if (!front->code) {
             front->first_node = index;
             front->code       = code;
-            snprintf(front->why, sizeof front->why, "%s: %s", node->host, why);
+            snprintf(front->why, sizeof front->why, "%s", why);
         }
         return;
     }
@@ -201,7 +214,8 @@ static void listen_to(cs_front *front, int index, int64_t now)
         snprintf(why, sizeof why, "%s", node->link.why);
         cs_nodes_lose(front, index, why);
     } else if (node->state >= CS_NODE_JOINED && dead_after > 0 && now - node->link.heard > dead_after) {
-        snprintf(why, sizeof why, "nothing was heard of it for %.0f s (--dead_after): the network is cut, or it is frozen",
+        snprintf(why, sizeof why,
+                 "nothing was heard of it for %.0f s (--dead_after): the network is cut, or it is frozen",
                  front->options->dead_after);
         cs_nodes_lose(front, index, why);
     }

@@ -94,6 +94,7 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
     set_text(order->host, sizeof order->host, front->nodes[index].host);
     set_text(order->workdir, sizeof order->workdir, plan->workdir);
     set_text(order->log_dir, sizeof order->log_dir, front->run_dir);
+    set_text(order->master_if, sizeof order->master_if, index == 0 ? options->master_if : NULL);
     set_text(order->core_list, sizeof order->core_list, options->bind_core_list);
     set_text(order->venv_script, sizeof order->venv_script, options->venv_script);
     write_key(front, order->key);
@@ -101,7 +102,8 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
 
 int cs_orders_send(cs_front *front)
 {
-    for (int i = 0; i < front->plan->node_count; i++) {
+    int code = cs_staging_send(front);
+    for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cs_order order;
         size_t   length;
         fill_order(front, i, &order);
@@ -113,17 +115,19 @@ int cs_orders_send(cs_front *front)
         free(bytes);
         free_environment(order.environment);
     }
-    return 0;
+    return code;
 }
 
-/* An address of the first node that every other has proved by its connection: where they all came from, or where the first
- * node was reached. */
+/* What was asked for; or an address of the first node that every other has proved by its connection: where they all came
+ * from, or where the first node was reached. */
 static void choose_master(cs_front *front)
 {
     const cs_node *first = &front->nodes[0];
     const char    *chosen = front->plan->master_addr;
     for (int i = 1; !*chosen && first->here && i < front->plan->node_count; i++)
         chosen = front->nodes[i].here ? "" : front->nodes[i].front_address;
+    if (!*front->plan->master_addr && *first->interface)
+        chosen = first->interface;
     if (!*chosen && !first->here)
         chosen = *first->own_address ? first->own_address : first->host;
     set_text(front->master_addr, sizeof front->master_addr, *chosen ? chosen : "127.0.0.1");

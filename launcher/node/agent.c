@@ -3,6 +3,7 @@
 
 #include "plan/cgroup.h"
 #include "codes.h"
+#include "node/stage.h"
 #include "node/sweep.h"
 
 #include "base/clock.h"
@@ -98,8 +99,9 @@ static void take_order(cs_agent *agent, const cs_message *message)
         cs_prepare_undo(agent);
         return;
     }
-    char answer[sizeof agent->seats.text + 16];
-    int  length = snprintf(answer, sizeof answer, "%d%c%s", agent->order.master_port, 0, agent->seats.text) + 1;
+    char answer[sizeof agent->seats.text + sizeof agent->interface + 16];
+    int  length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->seats.text, 0,
+                           agent->interface) + 1;
     cs_link_send(&agent->link, CS_LINK_READY, 0, answer, (size_t)length);
     enter(agent, CS_AGENT_READY, INT64_MAX);
 }
@@ -132,6 +134,12 @@ static void obey(cs_agent *agent, const cs_message *message, int64_t now)
     case CS_LINK_ORDER:
         take_order(agent, message);
         break;
+    case CS_LINK_STAGE: {
+        int code = cs_stage_write(message);
+        if (code)
+            cs_tell_failed(agent, code);
+        break;
+    }
     case CS_LINK_START:
         start(agent, message);
         break;

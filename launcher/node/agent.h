@@ -45,6 +45,7 @@ typedef struct {
     unsigned char  key[CS_MAC_BYTES];
     bool           keyed;
     int            master_fd; /* -1: none */
+    char           interface[64]; /* the address of order.master_if; "": none */
     cs_process    *processes; /* [order.rank_count] */
     cs_log_file   *logs;      /* [2 * order.rank_count] */
     cs_tail       *tails;     /* [order.rank_count], of stderr */

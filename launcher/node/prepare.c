@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "node/port.h"
 #include "node/program.h"
+#include "wire/lobby.h"
 #include "wire/secret.h"
 #include "node/venv.h"
 
@@ -46,8 +47,12 @@ static int open_files(cs_agent *agent)
 
 static int hold_port(cs_agent *agent)
 {
+    *agent->interface = '\0';
     if (agent->order.node_rank != 0)
         return 0;
+    const char *wanted = agent->order.master_if;
+    if (*wanted && cs_lobby_interface(wanted, agent->interface, sizeof agent->interface))
+        return CS_CODE_USAGE;
     return cs_port_hold(&(cs_port_wish){ .port = agent->order.master_port, .everywhere = agent->order.many_hosts },
                         &agent->order.master_port, &agent->master_fd);
 }

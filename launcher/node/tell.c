@@ -69,7 +69,7 @@ static cs_link_beat beat_of(const cs_agent *agent, int local, int64_t now)
 
 void cs_tell_beats(cs_agent *agent, int64_t now)
 {
-    int           count = agent->processes ? agent->order.rank_count : 0;
+    int           count = agent->phase >= CS_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
     cs_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;

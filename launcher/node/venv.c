@@ -20,7 +20,9 @@ static int run_script(const char *script, char **bytes, size_t *length)
     pid_t pid = fork();
     if (pid == 0) {
         dup2(pipes[1], 3);
-        execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", script, (char *)NULL);
+        char path[PATH_MAX + 2]; /* a name without a slash would be looked for in PATH */
+        snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
+        execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);
         _exit(CS_CODE_NOT_FOUND);
     }
     close(pipes[1]);

@@ -41,8 +41,11 @@ static char *copy(const char *text)
 static bool is_address6(const char *name)
 {
     struct in6_addr address;
-    char            bare[INET6_ADDRSTRLEN + 1];
-    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(name, "%"), name);
+    char            bare[INET6_ADDRSTRLEN + 1] = "";
+    size_t          length                     = strcspn(name, "%");
+    if (length >= sizeof bare)
+        return false;
+    memcpy(bare, name, length);
     return strchr(name, ':') && inet_pton(AF_INET6, bare, &address) == 1;
 }
 

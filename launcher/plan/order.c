@@ -21,7 +21,7 @@ static const struct {
 } fields[] = {
     ORDER_TEXT(job), ORDER_TEXT(host), ORDER(attempt, WHOLE), ORDER(max_restarts, WHOLE), ORDER(node_rank, WHOLE),
     ORDER(node_count, WHOLE), ORDER(first_rank, WHOLE), ORDER(rank_count, WHOLE), ORDER(world_size, WHOLE),
-    ORDER_TEXT(master_addr), ORDER(master_port, WHOLE), ORDER_TEXT(workdir), ORDER_TEXT(log_dir), ORDER(log_max, LARGE),
+    ORDER_TEXT(master_addr), ORDER(master_port, WHOLE), ORDER_TEXT(master_if), ORDER_TEXT(workdir), ORDER_TEXT(log_dir), ORDER(log_max, LARGE),
     ORDER(bind, WHOLE), ORDER_TEXT(core_list), ORDER(oversubscribe, FLAG), ORDER(has_devices, FLAG),
     ORDER(local_rank_arg, FLAG), ORDER(grace_seconds, FRACTION), ORDER(dead_after, FRACTION), ORDER(stop_signal, WHOLE),
     ORDER_TEXT(key), ORDER(insecure, FLAG), ORDER(many_hosts, FLAG), ORDER(verbose, FLAG), ORDER(columns, WHOLE),

@@ -17,6 +17,7 @@ typedef struct {
     int   *slots;                              /* [rank_count] */
     char   master_addr[256];
     int    master_port;
+    char   master_if[64]; /* of the first node: the interface whose address it is to tell; "": none */
     char **arguments;   /* NULL-terminated; arguments[0] names the program, found on the node as program.h says */
     char **environment; /* "NAME=VALUE" to set, over what the agent itself has; NULL-terminated                */
     char   workdir[PATH_MAX], log_dir[PATH_MAX]; /* log_dir: "" for no files; else of this job, attempts below it */

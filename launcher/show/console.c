@@ -227,6 +227,7 @@ void cs_console_flush(cs_console *console, int64_t now)
 
 void cs_console_settle(cs_console *console)
 {
+    console->stalled = false; /* the last words are kept for a reader who comes back, however much waits */
     if (console->gone || !make_room(console, NOTICE_BYTES + 1))
         return;
     if (console->state_drawn || console->open_owner)

@@ -25,6 +25,7 @@ typedef enum {
     CS_LINK_STACK,     /* rank: whose C stack is wanted; answered by STACK                    */
     CS_LINK_CREDIT,    /* rank: bytes of output that have been shown                          */
     CS_LINK_PING,
+    CS_LINK_STAGE,     /* a file, before the ORDER it is for; rank: its mode; bytes: FOLDER NUL PATH NUL, then its own */
     CS_LINK_FINISH,    /* nothing more will come; bytes: the last words about the job (no_ssh nodes print them); rank: its exit code */
 
     /* from an agent */

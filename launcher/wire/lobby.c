@@ -56,6 +56,16 @@ static void set_port(address *a, int port)
         a->four.sin_port = htons((uint16_t)port);
 }
 
+static void name_address(const address *a, char text[INET6_ADDRSTRLEN])
+{
+    const bool  six   = a->any.sa_family == AF_INET6;
+    const void *bytes = six ? (const void *)&a->six.sin6_addr : (const void *)&a->four.sin_addr;
+    if (six && IN6_IS_ADDR_V4MAPPED(&a->six.sin6_addr))
+        inet_ntop(AF_INET, &a->six.sin6_addr.s6_addr[12], text, INET6_ADDRSTRLEN);
+    else
+        inet_ntop(a->any.sa_family, bytes, text, INET6_ADDRSTRLEN);
+}
+
 static int find_interface(const char *name, address *a)
 {
     struct ifaddrs *all   = NULL;
@@ -72,6 +82,18 @@ static int find_interface(const char *name, address *a)
     freeifaddrs(all);
     if (!found)
         return cs_codes_fail(CS_CODE_USAGE, "--master_if %s: this machine has no such interface with an address", name);
+    return 0;
+}
+
+int cs_lobby_interface(const char *name, char *text, size_t room)
+{
+    address a = { 0 };
+    char    found[INET6_ADDRSTRLEN];
+    int     code = find_interface(name, &a);
+    if (code)
+        return code;
+    name_address(&a, found);
+    snprintf(text, room, "%s", found);
     return 0;
 }
 
@@ -227,16 +249,6 @@ static void refuse(cs_lobby *lobby, const caller *call, const char *why)
 const char *cs_lobby_news(cs_lobby *lobby)
 {
     return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
-}
-
-static void name_address(const address *a, char text[INET6_ADDRSTRLEN])
-{
-    const bool  six   = a->any.sa_family == AF_INET6;
-    const void *bytes = six ? (const void *)&a->six.sin6_addr : (const void *)&a->four.sin_addr;
-    if (six && IN6_IS_ADDR_V4MAPPED(&a->six.sin6_addr))
-        inet_ntop(AF_INET, &a->six.sin6_addr.s6_addr[12], text, INET6_ADDRSTRLEN);
-    else
-        inet_ntop(a->any.sa_family, bytes, text, INET6_ADDRSTRLEN);
 }
 
 /* When all places are taken the one that has waited longest goes: a node needs no time to prove itself. */

@@ -53,4 +53,7 @@ int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest);
 /* The job's name in the challenge: --job_id, or "none" where every node makes up an id of its own. */
 const char *cs_lobby_job(const cs_plan *plan);
 
+/* The address of an interface of this machine, IPv4 first, as text; CS_CODE_USAGE where there is none. */
+int cs_lobby_interface(const char *name, char *text, size_t room);
+
 #endif

@@ -1,0 +1,106 @@
+/* apply.c - the means of an update, on this rank's elements: a rule, two norms, and a row of directions made whole and
+ * dealt back. update.c puts them together. */
+#include "zero/part.h"
+
+static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper)
+{
+    const cs_zero  *zero  = shard->zero;
+    cs_precision    types = zero->precision;
+    int64_t         count = cs_range_length(range);
+    cs_state_narrow state = { .master   = cs_vector(cs_part_master(shard, range.from), types.masters, count),
+                              .gradient = cs_vector(cs_part_sum(shard, range.from), types.sums, count) };
+    for (int i = 0; i < optimizer->slots; i++)
+        state.slots[i] = cs_vector(cs_part_slot(shard, i, range.from), types.slots, count);
+    if (!cs_stage_one_copy(zero))
+        state.publish = cs_vector(cs_part_home(shard, range.from), types.values, count);
+    cs_state_update_narrow(cs_part_stream(shard, CS_COMPUTE), optimizer, hyper, &state);
+}
+
+/* Elements `range` of the row, all of one parameter. */
+static void update_range(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper)
+{
+    const cs_zero *zero  = shard->zero;
+    cs_precision   types = zero->precision;
+    if (types.masters != CS_F32 || types.slots != CS_F32 || types.sums != CS_F32) {
+        update_narrow(shard, range, optimizer, hyper);
+        return;
+    }
+    cs_state_span span = {
+        .master   = cs_part_master(shard, range.from),
+        .gradient = cs_part_sum(shard, range.from),
+        .publish  = cs_stage_one_copy(zero) || optimizer->directs ? NULL : cs_part_home(shard, range.from),
+        .dtype    = types.values,
+        .count    = cs_range_length(range),
+    };
+    for (int i = 0; i < optimizer->slots; i++)
+        span.slots[i] = cs_part_slot(shard, i, range.from);
+    cs_state_update(cs_part_stream(shard, CS_COMPUTE), optimizer, hyper, span);
+}
+
+void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper)
+{
+    cs_range range = cs_part_own(shard, shard->unit->entries[entry]);
+    if (cs_range_length(range) > 0)
+        update_range(shard, range, optimizer, hyper);
+}
+
+void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2])
+{
+    const cs_unit_entry *from  = shard->unit->entries[entry];
+    cs_precision         types = shard->zero->precision;
+    cs_range             range = cs_range_overlap(shard->part, (cs_range){ from->offset, from->offset + from->count });
+    int64_t              count = cs_range_length(range), lead = range.from % CS_ZERO_ALIGN;
+    if (count == 0)
+        return;
+    cs_state_sum_squares(cs_part_stream(shard, CS_COMPUTE), &sums[0],
+                         cs_vector(cs_part_master(shard, range.from), types.masters, count), lead, 1);
+    cs_state_sum_squares(cs_part_stream(shard, CS_COMPUTE), &sums[1],
+                         cs_vector(cs_part_sum(shard, range.from), types.sums, count), lead, 1);
+}
+
+static void collect(void *argument)
+{
+    cs_shard *shard = argument;
+    cs_comm_all_gather(shard->zero->comm, shard->reducing, cs_part_sum(shard, shard->part.from),
+                       cs_range_length(shard->part), CS_F32);
+}
+
+/* Where gradients are replicated the sum is a whole row itself, of which this rank's part is good. */
+float *cs_apply_collect(cs_shard *shard)
+{
+    shard->reducing = shard->sum;
+    if (shard->zero->stage.grads == CS_SHARDED) {
+        shard->grad_row = cs_pool_borrow(shard->grads_pool, shard->padded);
+        shard->reducing = cs_pool_data(shard->grad_row);
+        if (cs_pool_after(shard->grad_row).stream)
+            cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_pool_after(shard->grad_row));
+    }
+    if (shard->zero->stage.optim == CS_SHARDED) {
+        cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+        cs_stream_call(cs_part_stream(shard, CS_COMM), collect, shard);
+        cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), cs_stream_record(cs_part_stream(shard, CS_COMM)));
+    }
+    return shard->reducing;
+}
+
+static void distribute(void *argument)
+{
+    cs_shard *shard = argument;
+    cs_comm  *comm  = shard->zero->comm;
+    if (shard->zero->stage.optim == CS_SHARDED)
+        cs_comm_reduce_scatter(comm, cs_part_sum(shard, shard->part.from), shard->reducing,
+                               cs_range_length(shard->part), CS_F32, CS_SUM);
+    else
+        cs_comm_all_reduce(comm, shard->reducing, shard->padded, CS_F32, CS_SUM);
+}
+
+void cs_apply_distribute(cs_shard *shard)
+{
+    cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+    cs_stream_call(cs_part_stream(shard, CS_COMM), distribute, shard);
+    cs_event done = cs_stream_record(cs_part_stream(shard, CS_COMM));
+    cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), done);
+    if (shard->grad_row)
+        cs_pool_return(shard->grads_pool, shard->grad_row, done);
+    shard->grad_row = NULL;
+}

@@ -1,0 +1,122 @@
+/* gradient.c - a unit's gradient from backward to this rank's part of the sum over ranks and micro-batches. */
+#include "zero/part.h"
+
+/* Backward adds to the sum itself; else to a row of the pool, which is then reduced or added. */
+static bool sums_in_place(const cs_shard *shard)
+{
+    return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
+}
+
+void cs_gradient_open(cs_shard *shard, cs_micro micro)
+{
+    if (shard->grad_row)
+        return; /* lent: a borrower's backward opened it already */
+    float *whole = shard->sum;
+    bool   clear = micro == CS_FIRST_MICRO_BATCH;
+    if (!sums_in_place(shard)) {
+        shard->grad_row = cs_pool_borrow(shard->grads_pool, shard->padded);
+        whole           = cs_pool_data(shard->grad_row);
+        clear           = true;
+        if (!cs_part_dry(shard) && cs_pool_after(shard->grad_row).stream)
+            cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), cs_pool_after(shard->grad_row));
+    } else if (shard->unit->entries && shard->unit->entries[0]->param.grad.data) {
+        return;
+    }
+    cs_unit_attach_grads(shard->unit, whole);
+    if (clear && !cs_part_dry(shard))
+        cs_op_fill(cs_part_stream(shard, CS_COMPUTE), cs_vector(whole, CS_F32, shard->padded), 0);
+}
+
+/* The first micro-batch's gradient sets the sum, a later one's is added. */
+static void put(cs_shard *shard, cs_tensor sum, cs_tensor gradient)
+{
+    if (shard->micro == CS_FIRST_MICRO_BATCH)
+        cs_state_convert(cs_part_stream(shard, CS_COMM), sum, gradient, 1);
+    else
+        cs_state_add(cs_part_stream(shard, CS_COMM), sum, gradient);
+}
+
+/* An fp32 row takes another type where it lies, times what gradients are multiplied by before they travel. */
+static void pack(cs_shard *shard, void *row, cs_dtype dtype)
+{
+    float before = shard->zero->before;
+    if (dtype != CS_F32 || before != 1)
+        cs_state_convert(cs_part_stream(shard, CS_COMM), cs_vector(row, dtype, shard->padded),
+                         cs_vector(row, CS_F32, shard->padded), before);
+}
+
+static void keep_whole(void *argument)
+{
+    cs_shard *shard = argument;
+    pack(shard, shard->reducing, CS_F32);
+    put(shard, cs_vector(shard->sum, shard->zero->precision.sums, shard->padded),
+        cs_vector(shard->reducing, CS_F32, shard->padded));
+}
+
+static void reduce_part(void *argument)
+{
+    cs_shard    *shard    = argument;
+    cs_precision types    = shard->zero->precision;
+    int64_t      count    = cs_range_length(shard->part);
+    bool         straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
+    void        *own      = cs_part_at(shard->reducing, types.wire, shard->part.from);
+    pack(shard, shard->reducing, types.wire);
+    cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own, shard->reducing, count, types.wire, CS_SUM);
+    if (!straight)
+        put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own, types.wire, count));
+}
+
+void cs_gradient_reduce(cs_shard *shard, cs_micro micro)
+{
+    cs_unit_attach_grads(shard->unit, NULL);
+    if (sums_in_place(shard))
+        return;
+    if (!cs_part_dry(shard)) {
+        if (shard->reduced.stream) /* the micro-batch before: its job is told by the same fields */
+            cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), shard->reduced);
+        shard->reducing = cs_pool_data(shard->grad_row);
+        shard->micro    = micro;
+        cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+        cs_stream_call(cs_part_stream(shard, CS_COMM),
+                       shard->zero->stage.grads == CS_SHARDED ? reduce_part : keep_whole, shard);
+        shard->reduced = cs_stream_record(cs_part_stream(shard, CS_COMM));
+    }
+    cs_pool_return(shard->grads_pool, shard->grad_row, shard->reduced);
+    shard->grad_row = NULL;
+}
+
+static void reduce_whole(void *argument)
+{
+    cs_shard    *shard   = argument;
+    cs_comm     *comm    = shard->zero->comm;
+    cs_precision types   = shard->zero->precision;
+    bool         sharded = shard->zero->stage.optim == CS_SHARDED;
+    cs_range     mine    = sharded ? shard->part : (cs_range){ 0, shard->padded };
+    int64_t      count   = cs_range_length(mine);
+    void        *own     = cs_part_at(shard->sum, types.wire, mine.from);
+    if (sums_in_place(shard))
+        pack(shard, shard->sum, types.wire);
+    if (sharded)
+        cs_comm_reduce_scatter(comm, own, shard->sum, count, types.wire, CS_SUM);
+    else
+        cs_comm_all_reduce(comm, shard->sum, count, types.wire, CS_SUM);
+    if (types.wire != types.sums)
+        cs_state_convert(cs_part_stream(shard, CS_COMM),
+                         cs_vector(cs_part_at(shard->sum, types.sums, mine.from), types.sums, count),
+                         cs_vector(own, types.wire, count), 1);
+}
+
+void cs_gradient_finish(cs_shard *shard)
+{
+    if (shard->zero->stage.grads == CS_SHARDED)
+        return;
+    cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+    cs_stream_call(cs_part_stream(shard, CS_COMM), reduce_whole, shard);
+}
+
+void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale)
+{
+    cs_tensor own =
+        cs_vector(cs_part_sum(shard, shard->part.from), shard->zero->precision.sums, cs_range_length(shard->part));
+    cs_state_sum_squares(cs_part_stream(shard, CS_COMPUTE), sum, own, 0, unscale);
+}

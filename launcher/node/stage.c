@@ -1,0 +1,63 @@
+/* stage.c - a file that the front has sent is written here. */
+#include "node/stage.h"
+
+#include "codes.h"
+#include "node/logs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool write_all(int fd, const char *bytes, size_t count)
+{
+    while (count) {
+        ssize_t taken = write(fd, bytes, count);
+        if (taken < 0 && errno != EINTR)
+            return false;
+        bytes += taken < 0 ? 0 : taken;
+        count -= taken < 0 ? 0 : (size_t)taken;
+    }
+    return true;
+}
+
+/* The file appears whole; other agents may write the same one on a file system that nodes share. */
+static bool write_file(const char *path, mode_t mode, const char *bytes, size_t count)
+{
+    char draft[PATH_MAX + 32];
+    snprintf(draft, sizeof draft, "%s.%d.part", path, getpid());
+    int  fd   = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode | 0200);
+    bool kept = fd >= 0 && write_all(fd, bytes, count) && fchmod(fd, mode) == 0;
+    if (fd >= 0)
+        kept &= close(fd) == 0;
+    kept = kept && rename(draft, path) == 0;
+    int reason = errno;
+    if (fd >= 0 && !kept)
+        unlink(draft);
+    errno = reason;
+    return kept;
+}
+
+int cs_stage_write(const cs_message *message)
+{
+    char        path[PATH_MAX];
+    const char *folder = message->bytes, *name = folder + strlen(folder) + 1, *end = folder + message->length;
+    const char *bytes  = name < end ? name + strlen(name) + 1 : end + 1;
+    if (bytes > end)
+        return cs_codes_fail(CS_CODE_DISAGREE,
+                             "--stage: a file came without a name; install the same cspeed on every host");
+    int   length = snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name);
+    char *slash  = length < (int)sizeof path ? strrchr(path, '/') : NULL;
+    if (!slash)
+        return cs_codes_fail(CS_CODE_NO_FILE, "--stage %s: the path is too long", name);
+    *slash = '\0';
+    if (*path && cs_logs_folder(path) != 0)
+        return cs_codes_fail(CS_CODE_LOG, "--stage %s: the folder %s cannot be made: %s", name, path, strerror(errno));
+    *slash = '/';
+    if (write_file(path, message->rank & 0777, bytes, (size_t)(end - bytes)))
+        return 0;
+    return cs_codes_fail(CS_CODE_LOG, "--stage %s: %s cannot be written: %s", name, path, strerror(errno));
+}

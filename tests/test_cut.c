@@ -1,0 +1,71 @@
+/* test_cut.c - hosts in network namespaces: a link that is cut, and one that is slow, under a job over SSH. */
+#include "cluster.h"
+#include "jobs.h"
+#include "shell.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
+
+static const char waits[] = "touch up.$RANK; sleep 1000";
+
+static job start(const char *script)
+{
+    static char hosts[128], port[16];
+    snprintf(hosts, sizeof hosts, "--hosts=%s:1,%s:1", cluster_host(0), cluster_host(1));
+    snprintf(port, sizeof port, "%d", cluster_port());
+    return START(hosts, "--ssh_port", port, "--oversubscribe", "--dead_after=3", "--heartbeat=1", "--grace=2",
+                 "--env=CSPEED_TEST_MARK", "/bin/sh", "-c", script);
+}
+
+/* Each side is alone: the front blames the node, and the node ends its ranks by itself. */
+START_TEST(a_cut_link)
+{
+    shell_enter();
+    if (cluster_start_nets(2, NULL)) {
+        jobs_begin();
+        job here = start(waits);
+        jobs_await("up.0");
+        jobs_await("up.1");
+        double cut = jobs_seconds();
+        cluster_cut(1);
+        jobs_finish(&here);
+        double took = jobs_seconds() - cut;
+        jobs_check_code(&here, 75);
+        jobs_check_has(here.err, "node 1 (");
+        jobs_check_has(here.err, "was lost: nothing was heard of it for 3 s (--dead_after)");
+        ck_assert_msg(took < DEAD_AFTER + GRACE + GRANTED, "ended after %.1f s", took);
+        jobs_check_gone();
+        cluster_mend(1);
+        jobs_end(&here);
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Late messages are no silence: the job lives, and every byte comes. */
+START_TEST(a_slow_link)
+{
+    shell_enter();
+    if (cluster_start_nets(2, NULL)) {
+        if (cluster_slow(1, 400, 300)) {
+            jobs_begin();
+            job here = start("seq 1 30000");
+            jobs_finish(&here);
+            jobs_check_code(&here, 0);
+            ck_assert_int_eq(jobs_count_of(here.out, "\n"), 60000);
+            jobs_check_has(here.out, ":1| 30000\n");
+            jobs_end(&here);
+        } else {
+            printf("skipped: this kernel slows no links (netem, tbf)\n");
+        }
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("cut", a_cut_link, a_slow_link)

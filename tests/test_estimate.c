@@ -1,0 +1,117 @@
+/* test_estimate.c - the memory that is told before a run is the memory of the run, of every rank. */
+#include "suite.h"
+#include "runs.h"
+#include "shell.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void estimate(const run_spec *spec, cs_memory *memory)
+{
+    char       path[4096];
+    cs_config *config;
+    int64_t    parameters;
+    run_write_config(spec, path, sizeof path);
+    CS_MUST(cs_config_open(&config, path));
+    unlink(path);
+    cs_config_for_world(config, spec->world);
+    CS_MUST(cs_estimate(config, memory, &parameters));
+    ck_assert_int_eq(parameters, 23568);
+}
+
+static void check_same(const run_spec *spec)
+{
+    cs_memory  told[RUN_RANKS];
+    run_result result;
+    estimate(spec, told);
+    run_train(spec, &result);
+    for (int rank = 0; rank < spec->world; rank++) {
+        const cs_memory *run = &result.memory[rank];
+        ck_assert_uint_gt(told[rank].values, 0);
+        ck_assert_uint_eq(told[rank].values, run->values);
+        ck_assert_uint_eq(told[rank].gradients, run->gradients);
+        ck_assert_uint_eq(told[rank].masters, run->masters);
+        ck_assert_uint_eq(told[rank].slots, run->slots);
+        ck_assert_uint_eq(told[rank].value_rows, run->value_rows);
+        ck_assert_uint_eq(told[rank].gradient_rows, run->gradient_rows);
+        ck_assert_uint_eq(told[rank].activations, run->activations);
+        ck_assert_uint_eq(told[rank].workspace, 0);
+    }
+}
+
+START_TEST(what_is_told_is_what_is_held)
+{
+    for (int stage = 0; stage <= 3; stage++)
+        for (int world = 1; world <= 3; world += stage % 2 + 1)
+            check_same(&(run_spec){ .world = world, .stage = stage, .steps = 1, .prefetch = 1,
+                                    .precision = stage % 2 ? "bf16" : "fp32",
+                                    .recompute = world > 1 ? "unit" : "none" });
+}
+END_TEST
+
+/* ---- as train tells it ---- */
+
+static void write_config(const char *path)
+{
+    shell_write(path, "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\" },\n"
+                      "  \"bf16\": { \"enabled\": true }, \"zero_optimization\": { \"stage\": 2 },\n"
+                      "  \"cspeed\": { \"data\": { \"seq_len\": 8 }, \"model\": { \"model_type\": \"gpt2\",\n"
+                      "    \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 16, \"n_positions\": 8,\n"
+                      "    \"vocab_size\": 32 } } }\n");
+}
+
+/* The bytes of a line of the table, of its first rank. */
+static size_t bytes_of(const char *name)
+{
+    char  *out  = shell_read("out.txt", NULL);
+    char  *line = strstr(out, name);
+    size_t bytes = 0;
+    ck_assert_msg(line && sscanf(line + strlen(name), "%zu", &bytes) == 1, "no \"%s\" in\n%s", name, out);
+    free(out);
+    return bytes;
+}
+
+static bool says(const char *words)
+{
+    char *out   = shell_read("out.txt", NULL);
+    bool  found = strstr(out, words) != NULL;
+    free(out);
+    return found;
+}
+
+/* 640 elements of embeddings are padded to 768 over 4 ranks, 3280 of the block to 3328, 32 of the last norm to 256. */
+START_TEST(train_prints_the_plan)
+{
+    size_t padded = 768 + 3328 + 256;
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4", CS_BIN), 0);
+    ck_assert_uint_eq(bytes_of("  parameters"), padded * 2);
+    ck_assert_uint_eq(bytes_of("  gradients  "), padded);
+    ck_assert_uint_eq(bytes_of("  master parameters"), padded);
+    ck_assert_uint_eq(bytes_of("  optimizer states"), padded * 2);
+    ck_assert_uint_eq(bytes_of("  between steps"), padded * 6);
+    ck_assert_int_eq(shell_run("%s/train --config config.json --world_size 4", CS_BIN), 64);
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 0", CS_BIN), 64);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(the_launcher_shows_it)
+{
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe plan train --config config.json", CS_BIN), 0);
+    ck_assert_uint_eq(bytes_of("  parameters"), (640 + 3328 + 128) * 2);
+    ck_assert(says("memory of a rank: 3952 parameters, bf16, ZeRO-2, micro-batch 2, world size 2"));
+    ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config config.json", CS_BIN), 0);
+    ck_assert(!says("memory of a rank"));
+    ck_assert_int_eq(shell_run("%s/cspeed plan train --config missing.json", CS_BIN), 66);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("estimate", what_is_told_is_what_is_held, train_prints_the_plan, the_launcher_shows_it)

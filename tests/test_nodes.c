@@ -1,0 +1,156 @@
+/* test_nodes.c - nodes over SSH that are slow, that are sent files, and one that is no cspeed at all. */
+#include "cluster.h"
+#include "jobs.h"
+#include "ports.h"
+#include "shell.h"
+#include "suite.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char hosts[128], port[32];
+
+/* Two hosts, and a folder of jobs within that of the cluster. False where there is no sshd. */
+static bool begin(void)
+{
+    shell_enter();
+    if (!cluster_start(2, NULL)) {
+        shell_leave();
+        return false;
+    }
+    jobs_begin();
+    snprintf(hosts, sizeof hosts, "--hosts=%s:1,%s:1", cluster_host(0), cluster_host(1));
+    snprintf(port, sizeof port, "--ssh_port=%d", cluster_port());
+    return true;
+}
+
+static void leave(job *here)
+{
+    jobs_end(here);
+    cluster_stop();
+    shell_leave();
+}
+
+/* The first node is ready long before the second: the signs of life that it is asked for are of no ranks yet. */
+START_TEST(a_node_that_is_slow_to_make_ready)
+{
+    if (!begin())
+        return;
+    shell_write("slow.sh", "case $SSH_CONNECTION in *127.0.0.3*) sleep 1;; esac\n");
+    RUN(here, hosts, port, "--heartbeat=0.1", "--venv_script=slow.sh", "/bin/echo", "here");
+    jobs_check_code(&here, 0);
+    ck_assert_int_eq(jobs_count_of(here.out, "here\n"), 2);
+    leave(&here);
+}
+END_TEST
+
+START_TEST(files_are_sent_first)
+{
+    struct stat facts;
+    if (!begin())
+        return;
+    ck_assert_int_eq(mkdir("far", 0755), 0);
+    ck_assert_int_eq(mkdir("sub", 0755), 0);
+    shell_write("sub/small", "one line\n");
+    ck_assert_int_eq(chmod("sub/small", 0640), 0);
+    RUN(here, hosts, port, "--workdir=far", "--stage=sub/small", "/bin/cat", "sub/small");
+    jobs_check_code(&here, 0);
+    ck_assert_int_eq(jobs_count_of(here.out, "one line\n"), 2);
+    ck_assert_int_eq(stat("far/sub/small", &facts), 0);
+    ck_assert_int_eq(facts.st_mode & 0777, 0640);
+    leave(&here);
+}
+END_TEST
+
+/* Frames as no agent of cspeed would ever send them: what is wrong in them must harm nobody. */
+static const char wrong[] = "#!/bin/sh\nprintf '\\ncspeed agent 1\\n'\n"
+                            /* HELLO without a value */
+                            "printf '\\000\\000\\000\\007\\100\\000\\000\\000\\000version'; sleep 0.3\n"
+                            /* the order has come: STARTED, rank -1 */
+                            "printf '\\000\\000\\000\\000\\103\\377\\377\\377\\377'\n"
+                            /* OUTPUT, rank -16 */
+                            "printf '\\000\\000\\000\\001\\104\\377\\377\\377\\360x'\n"
+                            /* ENDED, rank INT_MIN */
+                            "printf '\\000\\000\\000\\000\\107\\200\\000\\000\\000'\n"
+                            /* BEATS of three bytes */
+                            "printf '\\000\\000\\000\\003\\106\\000\\000\\000\\000xyz'\n"
+                            /* READY without seats */
+                            "printf '\\000\\000\\000\\002\\101\\000\\000\\000\\00012'\n"
+                            /* FAILED with code 256 */
+                            "printf '\\000\\000\\000\\003\\102\\000\\000\\001\\000odd'; sleep 0.3\n";
+
+START_TEST(an_agent_that_talks_nonsense)
+{
+    if (!begin())
+        return;
+    shell_write("wrong", wrong);
+    ck_assert_int_eq(chmod("wrong", 0755), 0);
+    char folder[512], agent[600];
+    snprintf(agent, sizeof agent, "--agent_path=%s/wrong", getcwd(folder, sizeof folder));
+    RUN(here, hosts, port, agent, "--grace=0", "/bin/true");
+    jobs_check_code(&here, 71);
+    jobs_check_has(here.err, "failed: odd;");
+    leave(&here);
+}
+END_TEST
+
+/* Nobody runs yet, so there is nothing to wait for. */
+START_TEST(interrupted_while_nodes_are_missing)
+{
+    char where[32];
+    jobs_begin();
+    snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
+    job here = START("--hosts=a:1,b:1", "--no_ssh", "--node_rank=0", "--master_addr=127.0.0.1", where, "--log_dir=logs",
+                     "/bin/true");
+    jobs_await("logs"); /* its signals are taken by then */
+    double asked = jobs_seconds();
+    kill(here.pid, SIGINT);
+    jobs_finish(&here);
+    jobs_check_code(&here, 130);
+    ck_assert(jobs_seconds() - asked < 5);
+    jobs_end(&here);
+}
+END_TEST
+
+START_TEST(a_missing_working_directory_is_not_made)
+{
+    jobs_begin();
+    RUN(here, "--workdir=nowhere", "/bin/true");
+    jobs_check_code(&here, 66);
+    jobs_check_has(here.err, "nowhere: No such file or directory");
+    ck_assert_int_lt(access("nowhere", F_OK), 0);
+    jobs_end(&here);
+}
+END_TEST
+
+static const struct {
+    const char *first, *second;
+    int         code;
+    const char *says;
+} refusals[] = {
+    { "--stage=nowhere", "--num_gpus=1", 66, "--stage nowhere: No such file" },
+    { "--stage=x", "--no_ssh", 64, "not supported: --stage with --no_ssh" },
+    { "--local_addr=10.0.0.1", "--num_gpus=1", 64, "not supported: --local_addr" },
+    { "--master_if=nosuch0", "--num_gpus=1", 64, "--master_if nosuch0: this machine has no such interface" },
+};
+
+START_TEST(what_cannot_be_is_said)
+{
+    jobs_begin();
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        RUN(here, refusals[i].first, refusals[i].second, "/bin/true");
+        jobs_check_code(&here, refusals[i].code);
+        jobs_check_has(here.err, refusals[i].says);
+        free(here.out);
+        free(here.err);
+    }
+    jobs_leave();
+}
+END_TEST
+
+SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, files_are_sent_first, an_agent_that_talks_nonsense,
+           interrupted_while_nodes_are_missing, a_missing_working_directory_is_not_made, what_cannot_be_is_said)

@@ -1,0 +1,11 @@
+/* tokenizers.h - the small tokenizers of golden/tokenizer.golden, and what Hugging Face's library makes of texts with
+ * them. */
+#ifndef CS_TESTS_TOKENIZERS_H
+#define CS_TESTS_TOKENIZERS_H
+
+#include "base/json.h"
+
+json_t *tokenizers_golden(void); /* [{"name", "tokenizer", "cases": [{"text", "ids"}]}], to be released */
+void    tokenizers_write(const char *name, const char *path); /* a tokenizer.json */
+
+#endif
