@@ -65,9 +65,9 @@ typedef struct {
 } cs_tensor;
 
 size_t    cs_dtype_bytes(cs_dtype dtype);
-int64_t   cs_count(cs_tensor tensor);   /* elements                                          */
-int64_t   cs_columns(cs_tensor tensor); /* the last dimension; 1 for a scalar                */
-int64_t   cs_rows(cs_tensor tensor);    /* all others multiplied                             */
+int64_t   cs_count(cs_tensor tensor);                  /* elements                                          */
+int64_t   cs_columns(cs_tensor tensor);                /* the last dimension; 1 for a scalar                */
+int64_t   cs_rows(cs_tensor tensor);                   /* all others multiplied                             */
 float     cs_element(cs_tensor tensor, int64_t index); /* of the flat row, in host memory, as a float */
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
@@ -88,23 +88,23 @@ typedef struct {
  * sentence each: CS_BAD_CONFIG, or CS_NOT_FOUND when there is no such file. Values of kind "KEY.PATH=JSON" given to
  * cs_config_set() override the file; what is not JSON is taken as a string. They are checked by cs_config_finish, after
  * which the getters answer. */
-cs_status   cs_config_open(cs_config **config, const char *path);
-cs_status   cs_config_set(cs_config *config, const char *assignment);
+cs_status cs_config_open(cs_config **config, const char *path);
+cs_status cs_config_set(cs_config *config, const char *assignment);
 /* The program's own choice where neither file nor cs_config_set names the key: "optimizer={\"type\": \"SGD\"}". */
-cs_status   cs_config_default(cs_config *config, const char *assignment);
-void        cs_config_lenient(cs_config *config); /* unknown keys warn instead of being refused */
-cs_status   cs_config_finish(cs_config *config); /* resolve and check for this world; cs_initialize does it if need be */
-void        cs_config_close(cs_config *config);
-int64_t     cs_config_get_int(const cs_config *config, const char *path);    /* a key's resolved value, e.g. "cspeed.steps" */
-double      cs_config_get_number(const cs_config *config, const char *path);
+cs_status cs_config_default(cs_config *config, const char *assignment);
+void      cs_config_lenient(cs_config *config); /* unknown keys warn instead of being refused */
+cs_status cs_config_finish(cs_config *config);  /* resolve and check for this world; cs_initialize does it if need be */
+void      cs_config_close(cs_config *config);
+int64_t cs_config_get_int(const cs_config *config, const char *path); /* a key's resolved value, e.g. "cspeed.steps" */
+double  cs_config_get_number(const cs_config *config, const char *path);
 const char *cs_config_get_string(const cs_config *config, const char *path); /* NULL: unset */
 bool        cs_config_get_bool(const cs_config *config, const char *path);
 void        cs_config_help(void); /* every key: type, default, what it does, or why it is refused */
 
-/* The configuration to use a trained model with: `source` is a folder of checkpoints (`tag` NULL: the latest), one of them,
- * or a Hugging Face folder. It has the model, its precision and the data of the training, one rank holds all of it, and
- * nothing is there for an optimizer, so that cs_forward is refused. "cspeed.load" names what cs_load_checkpoint is to load,
- * with module_only; of a Hugging Face folder nothing, as cs_initialize reads the weights. */
+/* The configuration to use a trained model with: `source` is a folder of checkpoints (`tag` NULL: the latest), one of
+ * them, or a Hugging Face folder. It has the model, its precision and the data of the training, one rank holds all of
+ * it, and nothing is there for an optimizer, so that cs_forward is refused. "cspeed.load" names what cs_load_checkpoint
+ * is to load, with module_only; of a Hugging Face folder nothing, as cs_initialize reads the weights. */
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
 /* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new, or NULL for the
@@ -115,8 +115,8 @@ void      cs_destroy(cs_engine *engine); /* accepts NULL */
 /* The schedule's total_num_steps, where the configuration said "auto", becomes `steps`. The same on every rank. */
 void cs_set_total_steps(cs_engine *engine, int64_t steps);
 
-/* A schedule of the program's own, in place of the configuration's: the rate of applied update number `step` (from 0), a
- * function of it alone, the same on every rank. After loading a checkpoint it is asked for the next. NULL: the
+/* A schedule of the program's own, in place of the configuration's: the rate of applied update number `step` (from 0),
+ * a function of it alone, the same on every rank. After loading a checkpoint it is asked for the next. NULL: the
  * configuration's again. */
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
 
@@ -132,22 +132,23 @@ const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, f
 
 /* Bytes of this rank: what stays between steps, and what a micro-batch needs at once on top. */
 typedef struct {
-    size_t values, gradients, masters, slots;  /* persistent: the formula of the stage and the types, to the byte */
-    size_t value_rows, gradient_rows;          /* gathered parameters and unreduced gradients in flight           */
-    size_t activations;                        /* kept for backward, and scratch                                  */
-    size_t workspace;                          /* the kernels' own; settled after the first step                  */
+    size_t values, gradients, masters, slots; /* persistent: the formula of the stage and the types, to the byte */
+    size_t value_rows, gradient_rows;         /* gathered parameters and unreduced gradients in flight           */
+    size_t activations;                       /* kept for backward, and scratch                                  */
+    size_t workspace;                         /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
-/* The same of each rank of a run before it runs, workspace aside, which is not known: opens no world and allocates nothing
- * of the model. `memory` has as many as cs_config_for_world said. Takes the configuration over, also when it fails. */
+/* The same of each rank of a run before it runs, workspace aside, which is not known: opens no world and allocates
+ * nothing of the model. `memory` has as many as cs_config_for_world said. Takes the configuration over, also when it
+ * fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
 /* Before cs_config_finish: resolve for a world of this size on one node, whatever the environment says. */
-void      cs_config_for_world(cs_config *config, int size);
+void cs_config_for_world(cs_config *config, int size);
 
-int64_t   cs_parameter_count(const cs_engine *engine);
-int64_t   cs_vocabulary(const cs_engine *engine); /* of a language model the configuration named; else 0 */
-int64_t   cs_positions(const cs_engine *engine);  /* the longest text it reads; 0: no limit is known        */
+int64_t cs_parameter_count(const cs_engine *engine);
+int64_t cs_vocabulary(const cs_engine *engine); /* of a language model the configuration named; else 0 */
+int64_t cs_positions(const cs_engine *engine);  /* the longest text it reads; 0: no limit is known        */
 
 /* Seconds of this rank in the last whole optimizer step. A part that overlaps with computing counts only as far as
  * this rank waited for it. */
@@ -182,9 +183,9 @@ typedef struct {
     double  loss_scale;    /* the scale this step used; 1 without fp16            */
     double  step_seconds;  /* wall time of this step on this rank                 */
     double  tokens_per_second;
-    double  peak_share;    /* arithmetic done over what the matrix roof allows; 0 when unknown */
-    int64_t saved_step;    /* of the last checkpoint that this process saved whole; -1: none   */
-    double  save_stall;    /* seconds this rank's training stood still for it                  */
+    double  peak_share; /* arithmetic done over what the matrix roof allows; 0 when unknown */
+    int64_t saved_step; /* of the last checkpoint that this process saved whole; -1: none   */
+    double  save_stall; /* seconds this rank's training stood still for it                  */
 } cs_metrics;
 cs_metrics cs_last_step(const cs_engine *engine);
 
@@ -208,10 +209,10 @@ cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output
 /* A text that a language model reads token by token: the keys and values of up to `length` positions (0: as many as the
  * model has), so that the next token costs one position. What was read before parameters changed is stale. */
 typedef struct cs_context cs_context;
-cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
-void      cs_context_close(cs_context *context); /* accepts NULL; before cs_destroy */
-/* Reads tokens, in pieces of at most the configuration's seq_len. logits are those of the last piece, (rows, vocabulary);
- * their last row says what follows. Borrowed until the next verb. Collective at stage 3. */
+cs_status                 cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
+void                      cs_context_close(cs_context *context); /* accepts NULL; before cs_destroy */
+/* Reads tokens, in pieces of at most the configuration's seq_len. logits are those of the last piece, (rows,
+ * vocabulary); their last row says what follows. Borrowed until the next verb. Collective at stage 3. */
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits);
 int64_t   cs_context_count(const cs_context *context); /* tokens read so far */
 void      cs_context_clear(cs_context *context);       /* another text begins */
@@ -222,33 +223,34 @@ typedef struct {
     double  top_p;       /* only of the fewest whose probabilities sum to this; 1: of all */
     int64_t seed;
 } cs_sampling;
-/* The next token, from the last row of logits. Chance is a function of the seed, which text it is, and the token's place. */
+/* The next token, from the last row of logits. Chance is a function of the seed, which text it is, and the token's
+ * place. */
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
  * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
-/* With cspeed.async_save cs_save_checkpoint returns when the save has begun, and training goes on with the same bits: the
- * state is copied before the next update moves it, and written by a thread. One save is in flight: the next waits for it.
- * A save that failed leaves every earlier checkpoint as it was, is said at once, and its status is that of the next
- * cs_save_checkpoint, cs_load_checkpoint or cs_finish_checkpoint, which does nothing else then. cs_finish_checkpoint waits
- * until nothing is in flight; cs_destroy does too. Collective. */
+/* With cspeed.async_save cs_save_checkpoint returns when the save has begun, and training goes on with the same bits:
+ * the state is copied before the next update moves it, and written by a thread. One save is in flight: the next waits
+ * for it. A save that failed leaves every earlier checkpoint as it was, is said at once, and its status is that of the
+ * next cs_save_checkpoint, cs_load_checkpoint or cs_finish_checkpoint, which does nothing else then.
+ * cs_finish_checkpoint waits until nothing is in flight; cs_destroy does too. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
 
 typedef struct {
     bool skip_optimizer_states;    /* DeepSpeed's load_optimizer_states=False    */
     bool skip_lr_scheduler_states; /* load_lr_scheduler_states=False             */
     bool module_only;              /* load_module_only: parameters, nothing else */
-    bool loose;                    /* load_module_strict=False: parameters that the checkpoint lacks stay as they are, and
-                                    * what the model lacks is passed over; a shape that differs is refused all the same */
+    bool loose; /* load_module_strict=False: parameters that the checkpoint lacks stay as they are, and
+                 * what the model lacks is passed over; a shape that differs is refused all the same */
 } cs_load_options;
 
 /* tag NULL: what dir/latest names, else the newest whole checkpoint, loudly. options NULL: everything.
- * *client_state (may be NULL) is malloc'ed text. CS_NOT_FOUND when dir holds no checkpoint. Collective. After another failure
- * the parameters are undefined: load again, or destroy the engine. */
-cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag,
-                             const cs_load_options *options, char **client_state);
+ * *client_state (may be NULL) is malloc'ed text. CS_NOT_FOUND when dir holds no checkpoint. Collective. After another
+ * failure the parameters are undefined: load again, or destroy the engine. */
+cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
+                             char **client_state);
 
 /* split "train" or "valid": the shards that cspeed.data names. The position belongs to the engine, so
  * that checkpoints carry it: which windows come next follows from the samples trained on so far. Call
@@ -287,9 +289,9 @@ typedef struct {
  * NULL; it returns the output instead of the loss.
  *
  * y and dx must be written whole: memory of a pass is undefined until then. forward may run twice for one backward
- * (recomputation), and must compute the same both times. cs_initialize runs the units once to measure, with tensors that
- * have an address but no memory: operations of ops.h then do nothing, and code of your own that touches elements must
- * not run (if (!cs_pass_measuring(pass)) ...). */
+ * (recomputation), and must compute the same both times. cs_initialize runs the units once to measure, with tensors
+ * that have an address but no memory: operations of ops.h then do nothing, and code of your own that touches elements
+ * must not run (if (!cs_pass_measuring(pass)) ...). */
 typedef struct {
     const char *name;
     void (*declare)(cs_unit *unit, const void *sizes);
@@ -300,41 +302,47 @@ typedef struct {
 
 cs_status cs_model_new(cs_model **model, int64_t width);
 void      cs_model_free(cs_model *model); /* for a model that no engine owns */
-/* Without this call a model reads tokens: inputs and targets CS_I32 (B, T). With it, CS_F32 (B, inputs) and (B, targets). */
-void      cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
+/* Without this call a model reads tokens: inputs and targets CS_I32 (B, T). With it, CS_F32 (B, inputs) and (B,
+ * targets). */
+void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
 /* `name` is the prefix of its parameters' names ("transformer.h.0"); "": they give their names whole. */
-cs_unit  *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
+cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
-void     *cs_unit_self(cs_unit *unit, size_t bytes); /* the unit's own struct: zeroed at the first call, which is in declare */
-cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init); /* columns 0: a vector of `rows` */
-cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name); /* tied weights; the lender stands before the borrower; at most 4 lenders a unit */
+void     *cs_unit_self(cs_unit *unit,
+                       size_t   bytes); /* the unit's own struct: zeroed at the first call, which is in declare */
+cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns,
+                        cs_init init); /* columns 0: a vector of `rows` */
+cs_param *
+cs_unit_borrow(cs_unit *unit, cs_unit *lender,
+               const char *name); /* tied weights; the lender stands before the borrower; at most 4 lenders a unit */
 
 /* Tensors of a pass live until their unit ends; kept ones until backward has taken them. Forward keeps,
- * backward takes in mirror order. A tensor is kept as it was made, not a view into it; the batch's own may be kept too. In
- * evaluation keeping does nothing. */
+ * backward takes in mirror order. A tensor is kept as it was made, not a view into it; the batch's own may be kept too.
+ * In evaluation keeping does nothing. */
 cs_tensor  cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor  cs_pass_like(cs_pass *pass, cs_tensor shape);
 void       cs_pass_keep(cs_pass *pass, cs_tensor tensor);
 cs_tensor  cs_pass_take(cs_pass *pass);
-cs_stream *cs_pass_stream(cs_pass *pass);  /* for the operations of ops.h                  */
-cs_dtype   cs_pass_dtype(cs_pass *pass);   /* of what flows between units, and of parameter values */
-cs_dtype   cs_pass_products(cs_pass *pass); /* of what matrix products take and give: pass_dtype, unless the precision is mixed */
-int64_t    cs_pass_batch(cs_pass *pass);   /* B                                            */
-int64_t    cs_pass_length(cs_pass *pass);  /* T; rows are b * T + t. 1 without a sequence  */
-int64_t    cs_pass_start(cs_pass *pass);   /* row b * T + t is at position start + t: 0, unless a context goes on */
-cs_tensor  cs_pass_hits(cs_pass *pass);    /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
+cs_stream *cs_pass_stream(cs_pass *pass); /* for the operations of ops.h                  */
+cs_dtype   cs_pass_dtype(cs_pass *pass);  /* of what flows between units, and of parameter values */
+cs_dtype
+cs_pass_products(cs_pass *pass); /* of what matrix products take and give: pass_dtype, unless the precision is mixed */
+int64_t   cs_pass_batch(cs_pass *pass);  /* B                                            */
+int64_t   cs_pass_length(cs_pass *pass); /* T; rows are b * T + t. 1 without a sequence  */
+int64_t   cs_pass_start(cs_pass *pass);  /* row b * T + t is at position start + t: 0, unless a context goes on */
+cs_tensor cs_pass_hits(cs_pass *pass);   /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
 /* While a context is read: the next of its tensors (positions, columns), in the order in which forward asks for them,
  * rows [0, start) as earlier passes left them. Absent in every other pass. */
-cs_tensor  cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
-bool       cs_pass_training(cs_pass *pass);
-bool       cs_pass_measuring(cs_pass *pass); /* no memory is behind the tensors: see cs_kind               */
-cs_tensor  cs_pass_targets(cs_pass *pass); /* of the batch                                 */
-const uint64_t *cs_pass_keys(cs_pass *pass); /* (B) random keys, one a sample: functions of (seed, sample)  */
+cs_tensor       cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
+bool            cs_pass_training(cs_pass *pass);
+bool            cs_pass_measuring(cs_pass *pass); /* no memory is behind the tensors: see cs_kind               */
+cs_tensor       cs_pass_targets(cs_pass *pass);   /* of the batch                                 */
+const uint64_t *cs_pass_keys(cs_pass *pass);      /* (B) random keys, one a sample: functions of (seed, sample)  */
 
 /* ---- 3. When it fails ------------------------------------------------------------------------- */
 
-const char *cs_error(void);                             /* the last failure of this thread, one or more sentences */
-int         cs_exit_code(cs_status status);             /* 0, 78, 65, 66, 69, 75 or 1 */
+const char *cs_error(void);                              /* the last failure of this thread, one or more sentences */
+int         cs_exit_code(cs_status status);              /* 0, 78, 65, 66, 69, 75 or 1 */
 void        cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
 #define CS_MUST(call) cs_must((call), #call)
 

@@ -34,7 +34,7 @@ struct cs_engine {
     cs_model          *model;
     cs_model_facts     facts;
     json_t            *model_json; /* the config.json of a model the configuration names; NULL: a program's own */
-    int64_t            length; /* T: positions of a sample; 1 without a sequence */
+    int64_t            length;     /* T: positions of a sample; 1 without a sequence */
 
     cs_zero    zero;
     cs_pool   *values, *grads;
@@ -50,7 +50,7 @@ struct cs_engine {
     cs_tensor *inputs;    /* of each unit, held while recomputing wants them */
     cs_tensor  loss_rows; /* (rows, 1) */
     cs_tensor  prediction;
-    uint64_t  *keys;      /* of the batch's samples */
+    uint64_t  *keys; /* of the batch's samples */
     int64_t   *samples;
 
     /* one optimizer step */
@@ -62,8 +62,8 @@ struct cs_engine {
     cs_phase_seconds seconds, last_seconds; /* so far; of the last whole step */
 
     /* the training so far */
-    int64_t    updates;   /* applied optimizer steps: Adam's t */
-    int64_t    scheduled; /* the same, as the schedule counts    */
+    int64_t updates;                              /* applied optimizer steps: Adam's t */
+    int64_t scheduled;                            /* the same, as the schedule counts    */
     double (*rate)(int64_t step, void *argument); /* of cs_set_schedule; NULL: the configuration's */
     void      *rate_argument;
     cs_scaler  scaler;
@@ -72,7 +72,7 @@ struct cs_engine {
     cs_saving  saving;
 
     /* what people see */
-    cs_phase_seconds micro_before; /* engine->seconds when the last micro-batch was over  */
+    cs_phase_seconds micro_before;              /* engine->seconds when the last micro-batch was over  */
     int64_t          timed_steps, timed_micros; /* of this process                        */
     double           timed_seconds;             /* of its steps but the first two         */
     cs_monitor      *monitor;                   /* NULL: none, and on other ranks than 0  */
@@ -84,17 +84,19 @@ struct cs_engine {
 cs_status cs_saving_open(cs_engine *engine);
 void      cs_saving_close(cs_engine *engine);
 cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
-cs_status cs_saving_finish(cs_engine *engine); /* nothing is in flight; the status of the last save if no verb returned it. Collective */
-void      cs_saving_hold(cs_engine *engine);   /* due before parameters and optimizer states change */
-int64_t   cs_saving_ready(const cs_engine *engine);
-void      cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
+cs_status cs_saving_finish(
+    cs_engine *engine); /* nothing is in flight; the status of the last save if no verb returned it. Collective */
+void    cs_saving_hold(cs_engine *engine); /* due before parameters and optimizer states change */
+int64_t cs_saving_ready(const cs_engine *engine);
+void    cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
 
 /* walk.c: entering and leaving unit i */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;
 cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction);
 void     cs_walk_leave(cs_engine *engine, int i, bool release);
-/* Nothing is under way on either stream: due before the program's own thread talks to other ranks, and before closing. */
-void     cs_walk_settle(cs_engine *engine);
+/* Nothing is under way on either stream: due before the program's own thread talks to other ranks, and before closing.
+ */
+void cs_walk_settle(cs_engine *engine);
 
 /* forward.c */
 typedef struct {
@@ -147,8 +149,9 @@ void      cs_profile_print(cs_engine *engine); /* after the step that was profil
 /* curriculum.c: shorter samples at first */
 cs_status cs_curriculum_open(cs_engine *engine);
 void      cs_curriculum_close(cs_engine *engine);
-cs_batch  cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch); /* the batch as it is, or its samples' prefixes */
-bool      cs_curriculum_may_be(const cs_engine *engine, int64_t length);   /* whether a step may have this length */
+cs_batch  cs_curriculum_shorten(cs_engine      *engine,
+                                const cs_batch *batch); /* the batch as it is, or its samples' prefixes */
+bool      cs_curriculum_may_be(const cs_engine *engine, int64_t length); /* whether a step may have this length */
 
 int64_t cs_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of this micro-batch's sample b */
 

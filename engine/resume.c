@@ -41,8 +41,9 @@ static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_
 {
     const cs_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
     const cs_param     *param     = &from->entry->param;
-    cs_piece piece = { from->entry->full_name, "weights", zero->precision.masters, param->value.dims, { 0 }, from->range,
-                       from->master };
+    cs_piece            piece     = {
+                       from->entry->full_name, "weights", zero->precision.masters, param->value.dims, { 0 }, from->range, from->master
+    };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
     CS_TRY(append(list, piece));
     for (int slot = 0; states && slot < optimizer->slots; slot++) {
@@ -95,9 +96,9 @@ static json_t *engine_state(const cs_engine *engine)
 
 static json_t *provenance(const cs_engine *engine)
 {
-    static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
-    char  host[256] = "";
-    FILE *file      = fopen("/proc/sys/kernel/hostname", "r");
+    static const char *const dtypes[]  = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
+    char                     host[256] = "";
+    FILE                    *file      = fopen("/proc/sys/kernel/hostname", "r");
     if (file) {
         if (!fgets(host, sizeof host, file))
             host[0] = 0;
@@ -105,8 +106,8 @@ static json_t *provenance(const cs_engine *engine)
         fclose(file);
     }
     /* what an export needs of the model, though the folder it came from may go */
-    char   *folder = engine->model_json && engine->settings->model_path ? realpath(engine->settings->model_path, NULL)
-                                                                        : NULL;
+    char *folder =
+        engine->model_json && engine->settings->model_path ? realpath(engine->settings->model_path, NULL) : NULL;
     json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:O*, s:s*}", "world_size", engine->world.size, "zero_stage",
                             engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
                             host, "cspeed", CS_VERSION, "model", engine->model_json, "model_folder", folder);
@@ -260,7 +261,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        (long long)engine->micro);
     cs_walk_settle(engine);
     CS_TRY(cs_saving_finish(engine));
-    options = options ? options : &everything;
+    options                       = options ? options : &everything;
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
                                       .verify      = (unsigned)engine->settings->verify_on_load,
                                       .names       = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };

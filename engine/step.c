@@ -15,9 +15,9 @@ typedef struct {
 
 static judgement judge(cs_engine *engine)
 {
-    judgement sum     = { .loss = engine->loss_sum, .rows = engine->loss_rows_counted };
-    sum.saved         = cs_saving_ready(engine);
-    double    started = cs_clock_seconds();
+    judgement sum  = { .loss = engine->loss_sum, .rows = engine->loss_rows_counted };
+    sum.saved      = cs_saving_ready(engine);
+    double started = cs_clock_seconds();
     for (int i = 0; i < engine->model->count; i++)
         cs_gradient_squares(engine->shards[i], &sum.squares, 1 / engine->scaler.scale);
     cs_walk_settle(engine);
@@ -53,8 +53,8 @@ static double next_rate(const cs_engine *engine)
         return cs_schedule_rate(&engine->settings->schedule, engine->scheduled);
     double rate = engine->rate(engine->scheduled, engine->rate_argument);
     if (!(rate >= 0 && isfinite(rate)))
-        cs_fatal(CS_BAD_CONFIG, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more", rate,
-                 (long long)engine->scheduled);
+        cs_fatal(CS_BAD_CONFIG, "the program's schedule answered %g for step %lld: a rate is a number of 0 or more",
+                 rate, (long long)engine->scheduled);
     return rate;
 }
 
@@ -68,12 +68,11 @@ static bool overflowed(const cs_engine *engine, const judgement *sum)
 static void update(cs_engine *engine, double factor)
 {
     cs_saving_hold(engine);
-    cs_stream *comm = cs_device_stream(engine->device, CS_COMM);
-    cs_move    move = { .rate = engine->metrics.learning_rate, .t = engine->updates + 1, .grad_scale = factor };
+    cs_stream *comm  = cs_device_stream(engine->device, CS_COMM);
+    cs_move    move  = { .rate = engine->metrics.learning_rate, .t = engine->updates + 1, .grad_scale = factor };
     double     begun = cs_clock_seconds();
-    move.cycles =
-        !engine->rate &&
-        cs_schedule_momentum(&engine->settings->schedule, engine->scheduled, &move.betas[0], &move.betas[1]);
+    move.cycles      = !engine->rate &&
+                  cs_schedule_momentum(&engine->settings->schedule, engine->scheduled, &move.betas[0], &move.betas[1]);
     cs_update_begin(engine->update, &move);
     double moving = cs_clock_seconds() - begun;
     for (int i = 0; i < engine->model->count; i++) {

@@ -84,7 +84,9 @@ const cs_flag cs_flags_table[] = {
     VALUE("ssh_cmd", TEXT, ssh_cmd, "COMMAND", "this program instead of libssh, such as 'ssh -J gate'"),
     VALUE("host_key", CHOICE, host_key, "accept-new|strict|off", "what to do with unknown host keys"),
     VALUE("agent_path", TEXT, agent_path, "FILE", "where cspeed is on the nodes. Default: where it is here, then PATH"),
-    VALUE("preflight", CHOICE, preflight, "fast|off|full", "how much is checked before the start"),
+    VALUE("preflight", CHOICE, preflight, "fast|off|full",
+          "full: every host first, as `cspeed check` does (versions, folders, files, clocks; not GPUs or the network "
+          "between hosts); fast: what agents tell"),
     SWITCH("no_ssh_check", no_ssh_check, "no deep check of hosts before the start"),
     VALUE("workdir", TEXT, workdir, "DIR", "where ranks run; it must be on every node. Default: here"),
     VALUE("venv_script", TEXT, venv_script, "FILE", "a shell script whose variables ranks get, sourced on each node"),

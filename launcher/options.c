@@ -293,7 +293,8 @@ static int settle(cs_options *options)
         return cs_codes_fail(CS_CODE_USAGE, "%s is one machine, %s one of several", cs_options_origin("standalone"),
                              cs_options_origin("no_ssh"));
     if (options->stage.count && options->no_ssh)
-        return cs_codes_fail(CS_CODE_USAGE, "not supported: %s with %s, because such a node takes nothing to its disk from "
+        return cs_codes_fail(CS_CODE_USAGE,
+                             "not supported: %s with %s, because such a node takes nothing to its disk from "
                              "the network; put the file there first",
                              cs_options_origin("stage"), cs_options_origin("no_ssh"));
     if (options->bind_cores_to_rank && options->bind == CS_BIND_AUTO)

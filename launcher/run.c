@@ -35,8 +35,9 @@ static int work(cs_plan *plan, const cs_options *options)
 {
     cs_guard guard;
     char     pid_path[PATH_MAX] = "";
-    int      code = cs_guard_take(&guard, options->forward);
-    if (code == 0 && options->preflight == CS_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh && options->launcher < CS_BY_OPENMPI)
+    int      code               = cs_guard_take(&guard, options->forward);
+    if (code == 0 && options->preflight == CS_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
+        options->launcher < CS_BY_OPENMPI)
         code = cs_preflight_run(plan, CS_PREFLIGHT_FAULTS);
     if (code == 0)
         code = save_pid(options->save_pid, pid_path);

@@ -14,12 +14,12 @@
 
 enum { WIDTH = 768, HEADS = 12, VOCABULARY = 50304, STATE = 8 << 20, LONG = 16 << 20 };
 
-static cs_device     *device;
-static cs_stream     *stream;
-static int64_t        B = 4, T = 256, N;
-static cs_dtype       dtype;
-static double         copy_rate;
-static const uint64_t keys[64] = { 1, 2, 3, 4 };
+static cs_device      *device;
+static cs_stream      *stream;
+static int64_t         B = 4, T = 256, N;
+static cs_dtype        dtype;
+static double          copy_rate;
+static const uint64_t  keys[64] = { 1, 2, 3, 4 };
 static const cs_tensor absent;
 
 static double seconds(void)
@@ -95,20 +95,59 @@ static void run_copy(void)
 }
 
 #define PRODUCTS(name, K, M, x, y, bias, dbias, layout)                                                                \
-    static void forward_##name(void) { cs_op_matmul(stream, y, x, name##_weight(), bias, layout); }                    \
-    static void input_##name(void) { cs_op_matmul_grad_input(stream, x, y, name##_weight(), layout); }                 \
-    static void weight_##name(void) { cs_op_matmul_grad_weight(stream, name##_grad(), dbias, x, y, layout); }
+    static void forward_##name(void)                                                                                   \
+    {                                                                                                                  \
+        cs_op_matmul(stream, y, x, name##_weight(), bias, layout);                                                     \
+    }                                                                                                                  \
+    static void input_##name(void)                                                                                     \
+    {                                                                                                                  \
+        cs_op_matmul_grad_input(stream, x, y, name##_weight(), layout);                                                \
+    }                                                                                                                  \
+    static void weight_##name(void)                                                                                    \
+    {                                                                                                                  \
+        cs_op_matmul_grad_weight(stream, name##_grad(), dbias, x, y, layout);                                          \
+    }
 
-static cs_tensor qkv_weight(void) { return shaped(on.w, WIDTH, 3 * WIDTH); }
-static cs_tensor qkv_grad(void) { return shaped(on.dw, WIDTH, 3 * WIDTH); }
-static cs_tensor proj_weight(void) { return shaped(on.w, WIDTH, WIDTH); }
-static cs_tensor proj_grad(void) { return shaped(on.dw, WIDTH, WIDTH); }
-static cs_tensor up_weight(void) { return on.w; }
-static cs_tensor up_grad(void) { return on.dw; }
-static cs_tensor down_weight(void) { return shaped(on.w, 4 * WIDTH, WIDTH); }
-static cs_tensor down_grad(void) { return shaped(on.dw, 4 * WIDTH, WIDTH); }
-static cs_tensor head_weight(void) { return on.table; }
-static cs_tensor head_grad(void) { return on.dtable; }
+static cs_tensor qkv_weight(void)
+{
+    return shaped(on.w, WIDTH, 3 * WIDTH);
+}
+static cs_tensor qkv_grad(void)
+{
+    return shaped(on.dw, WIDTH, 3 * WIDTH);
+}
+static cs_tensor proj_weight(void)
+{
+    return shaped(on.w, WIDTH, WIDTH);
+}
+static cs_tensor proj_grad(void)
+{
+    return shaped(on.dw, WIDTH, WIDTH);
+}
+static cs_tensor up_weight(void)
+{
+    return on.w;
+}
+static cs_tensor up_grad(void)
+{
+    return on.dw;
+}
+static cs_tensor down_weight(void)
+{
+    return shaped(on.w, 4 * WIDTH, WIDTH);
+}
+static cs_tensor down_grad(void)
+{
+    return shaped(on.dw, 4 * WIDTH, WIDTH);
+}
+static cs_tensor head_weight(void)
+{
+    return on.table;
+}
+static cs_tensor head_grad(void)
+{
+    return on.dtable;
+}
 PRODUCTS(qkv, WIDTH, 3 * WIDTH, on.x, on.qkv, row(on.bias, 3 * WIDTH), row(on.dbias, 3 * WIDTH), CS_IN_OUT)
 PRODUCTS(proj, WIDTH, WIDTH, on.x, on.y, row(on.bias, WIDTH), row(on.dbias, WIDTH), CS_IN_OUT)
 PRODUCTS(up, WIDTH, 4 * WIDTH, on.x, on.wide, row(on.bias, 4 * WIDTH), row(on.dbias, 4 * WIDTH), CS_IN_OUT)
@@ -119,15 +158,31 @@ static cs_dropout dropout(float rate)
 {
     return (cs_dropout){ .rate = rate, .place = 3, .keys = keys, .batch = B };
 }
-static void attend(float rate) { cs_op_attention(stream, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 }, dropout(rate)); }
+static void attend(float rate)
+{
+    cs_op_attention(stream, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 }, dropout(rate));
+}
 static void attend_back(float rate)
 {
-    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 }, dropout(rate));
+    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 },
+                         dropout(rate));
 }
-static void run_attention(void) { attend(0); }
-static void run_attention_grad(void) { attend_back(0); }
-static void run_attention_drop(void) { attend(0.1f); }
-static void run_attention_grad_drop(void) { attend_back(0.1f); }
+static void run_attention(void)
+{
+    attend(0);
+}
+static void run_attention_grad(void)
+{
+    attend_back(0);
+}
+static void run_attention_drop(void)
+{
+    attend(0.1f);
+}
+static void run_attention_grad_drop(void)
+{
+    attend_back(0.1f);
+}
 static void run_norm(void)
 {
     cs_op_norm(stream, on.y, on.stats, on.x, row(on.bias, WIDTH), row(on.bias, WIDTH), 1e-5f);
@@ -137,20 +192,50 @@ static void run_norm_grad(void)
     cs_op_norm_grad(stream, shaped(on.qkv, N, WIDTH), row(on.dbias, WIDTH), row(on.dw, WIDTH), on.y, on.x, on.stats,
                     row(on.bias, WIDTH));
 }
-static void run_gelu(void) { cs_op_gelu(stream, on.wide2, on.wide); }
-static void run_gelu_grad(void) { cs_op_gelu_grad(stream, on.wide2, on.wide, on.wide); }
-static void run_add(void) { cs_op_add(stream, on.wide2, on.wide, on.wide); }
-static void run_dropout(void) { cs_op_dropout(stream, on.wide2, on.wide, dropout(0.1f)); }
-static void run_add_dropout(void) { cs_op_add_dropout(stream, on.wide2, on.wide2, on.wide, dropout(0.1f)); }
-static void run_embed(void) { cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH)); }
-static void run_embed_grad(void) { cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens); }
-static void run_entropy(void) { cs_op_cross_entropy(stream, on.loss, on.lse, on.logits, on.tokens); }
+static void run_gelu(void)
+{
+    cs_op_gelu(stream, on.wide2, on.wide);
+}
+static void run_gelu_grad(void)
+{
+    cs_op_gelu_grad(stream, on.wide2, on.wide, on.wide);
+}
+static void run_add(void)
+{
+    cs_op_add(stream, on.wide2, on.wide, on.wide);
+}
+static void run_dropout(void)
+{
+    cs_op_dropout(stream, on.wide2, on.wide, dropout(0.1f));
+}
+static void run_add_dropout(void)
+{
+    cs_op_add_dropout(stream, on.wide2, on.wide2, on.wide, dropout(0.1f));
+}
+static void run_embed(void)
+{
+    cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH));
+}
+static void run_embed_grad(void)
+{
+    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens);
+}
+static void run_entropy(void)
+{
+    cs_op_cross_entropy(stream, on.loss, on.lse, on.logits, on.tokens);
+}
 static void run_entropy_grad(void)
 {
     cs_op_cross_entropy_grad(stream, on.logits, on.loss, on.logits, on.lse, on.tokens);
 }
-static void run_cast(void) { cs_op_cast(stream, row(on.table, LONG), row(on.dtable, LONG)); }
-static void run_fill(void) { cs_op_fill(stream, row(on.dtable, LONG), 0); }
+static void run_cast(void)
+{
+    cs_op_cast(stream, row(on.table, LONG), row(on.dtable, LONG));
+}
+static void run_fill(void)
+{
+    cs_op_fill(stream, row(on.dtable, LONG), 0);
+}
 static void run_squares(void)
 {
     cs_exact sum = { 0 };
@@ -169,13 +254,34 @@ static void update(cs_optim_kind kind)
         span.publish = on.table.data;
     cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
 }
-static void run_adamw(void) { update(CS_OPTIM_ADAMW); }
-static void run_sgd(void) { update(CS_OPTIM_SGD); }
-static void run_adagrad(void) { update(CS_OPTIM_ADAGRAD); }
-static void run_lion(void) { update(CS_OPTIM_LION); }
-static void run_lamb(void) { update(CS_OPTIM_LAMB); }
-static void run_muon(void) { update(CS_OPTIM_MUON); }
-static void run_init(void) { cs_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8); }
+static void run_adamw(void)
+{
+    update(CS_OPTIM_ADAMW);
+}
+static void run_sgd(void)
+{
+    update(CS_OPTIM_SGD);
+}
+static void run_adagrad(void)
+{
+    update(CS_OPTIM_ADAGRAD);
+}
+static void run_lion(void)
+{
+    update(CS_OPTIM_LION);
+}
+static void run_lamb(void)
+{
+    update(CS_OPTIM_LAMB);
+}
+static void run_muon(void)
+{
+    update(CS_OPTIM_MUON);
+}
+static void run_init(void)
+{
+    cs_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
+}
 
 /* ---- timing ---- */
 
@@ -214,13 +320,25 @@ static void show(const bench *one)
 static void show_products(void)
 {
     const bench products[] = {
-        { "qkv", forward_qkv, 0 },       { "qkv dx", input_qkv, 0 },   { "qkv dw", weight_qkv, 0 },
-        { "proj", forward_proj, 0 },     { "proj dx", input_proj, 0 }, { "proj dw", weight_proj, 0 },
-        { "up", forward_up, 0 },         { "up dx", input_up, 0 },     { "up dw", weight_up, 0 },
-        { "down", forward_down, 0 },     { "down dx", input_down, 0 }, { "down dw", weight_down, 0 },
-        { "head", forward_head, 0 },     { "head dx", input_head, 0 }, { "head dw", weight_head, 0 },
-        { "attention", run_attention, 0 }, { "attention grad", run_attention_grad, 0 },
-        { "attention, dropout", run_attention_drop, 0 }, { "attention grad, dropout", run_attention_grad_drop, 0 },
+        { "qkv", forward_qkv, 0 },
+        { "qkv dx", input_qkv, 0 },
+        { "qkv dw", weight_qkv, 0 },
+        { "proj", forward_proj, 0 },
+        { "proj dx", input_proj, 0 },
+        { "proj dw", weight_proj, 0 },
+        { "up", forward_up, 0 },
+        { "up dx", input_up, 0 },
+        { "up dw", weight_up, 0 },
+        { "down", forward_down, 0 },
+        { "down dx", input_down, 0 },
+        { "down dw", weight_down, 0 },
+        { "head", forward_head, 0 },
+        { "head dx", input_head, 0 },
+        { "head dw", weight_head, 0 },
+        { "attention", run_attention, 0 },
+        { "attention grad", run_attention_grad, 0 },
+        { "attention, dropout", run_attention_drop, 0 },
+        { "attention grad, dropout", run_attention_grad_drop, 0 },
     };
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         show(&products[i]);
@@ -272,8 +390,8 @@ int main(int count, char **arguments)
         make_all();
         copy_rate = 8.0 * LONG / best_of(run_copy);
         printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
-               dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T,
-               cs_device_roof(device, dtype) * 1e-9, copy_rate * 1e-9);
+               dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9,
+               copy_rate * 1e-9);
         refill_all();
         show_products();
         refill_all();

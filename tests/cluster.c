@@ -177,8 +177,8 @@ bool cluster_start(int hosts, const char *lines)
 static int remove_nets(void)
 {
     for (int i = 0; i < cluster.hosts; i++) /* whoever is left there would keep the namespace, and the link */
-        quietly("ip netns pids cs%d-%d | xargs -r kill -9; ip link delete csv%d-%d; ip netns delete cs%d-%d", cluster.net,
-                i, cluster.net, i, cluster.net, i);
+        quietly("ip netns pids cs%d-%d | xargs -r kill -9; ip link delete csv%d-%d; ip netns delete cs%d-%d",
+                cluster.net, i, cluster.net, i, cluster.net, i);
     return quietly("ip link delete csb%d", cluster.net);
 }
 

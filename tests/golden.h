@@ -1,4 +1,5 @@
-/* golden.h - what PyTorch computed, by name: the files that tests/golden/make_*.py write (the format is in make_gpt2.py).
+/* golden.h - what PyTorch computed, by name: the files that tests/golden/make_*.py write (the format is in
+ * make_gpt2.py).
  *
  *     golden   *file   = golden_open(CS_SOURCE "/tests/golden/gpt2_tiny.golden");
  *     cs_tensor logits = golden_tensor(file, "logits");

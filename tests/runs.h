@@ -12,10 +12,10 @@ typedef struct {
     const char *recompute; /* "none", "unit"         */
     double      dropout;
     int         prefetch;
-    bool        masked;    /* a third of the targets is left out, and two of five samples whole */
-    const char *more;      /* further top-level members of the configuration, each ending in a comma; or NULL */
+    bool        masked;        /* a third of the targets is left out, and two of five samples whole */
+    const char *more;          /* further top-level members of the configuration, each ending in a comma; or NULL */
     const char *set[RUN_SETS]; /* "KEY.PATH=JSON", as cs_config_set takes it; up to the first NULL */
-    const char *threads;   /* NULL: 1 */
+    const char *threads;       /* NULL: 1 */
 } run_spec;
 
 /* What a rank really has, bytes. */
@@ -40,7 +40,8 @@ void run_step(cs_engine *engine, const run_spec *spec);
 /* Trains spec->steps steps in spec->world processes. Fails the test on any error. */
 void run_train(const run_spec *spec, run_result *result);
 
-/* Zeroed memory that the ranks share with the test, which asserts: a check that fails in a rank would go on as the test. */
+/* Zeroed memory that the ranks share with the test, which asserts: a check that fails in a rank would go on as the
+ * test. */
 void *run_share(size_t bytes);
 void  run_unshare(void *shared, size_t bytes);
 /* cs_spawn; fails the test if a rank fails. */

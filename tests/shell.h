@@ -1,4 +1,5 @@
-/* shell.h - tests that use the product as a user does: folders of their own, commands, what they printed and returned. */
+/* shell.h - tests that use the product as a user does: folders of their own, commands, what they printed and returned.
+ */
 #ifndef CS_TESTS_SHELL_H
 #define CS_TESTS_SHELL_H
 
@@ -10,7 +11,8 @@ void shell_enter(void);
 void shell_leave(void);
 
 void  shell_write(const char *path, const char *content);
-char *shell_read(const char *path, size_t *bytes); /* malloc'ed, a NUL behind it; fails the test when there is no such file */
+char *shell_read(const char *path,
+                 size_t     *bytes); /* malloc'ed, a NUL behind it; fails the test when there is no such file */
 
 /* Runs a command by sh with its output in "out.txt", and returns its exit code, 128 + signal if it was killed. */
 int shell_run(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -88,31 +88,31 @@ START_TEST(test_triangle)
 {
     /* 0: absent. DeepSpeed's own cases, for two ranks. */
     static const int good[][6] = {
-        {32, 16, 1, 32, 16, 1}, {32, 8, 0, 32, 8, 2},  {32, 0, 2, 32, 8, 2},
-        {0, 8, 2, 32, 8, 2},    {32, 0, 0, 32, 16, 1}, {0, 8, 0, 16, 8, 1},
+        { 32, 16, 1, 32, 16, 1 }, { 32, 8, 0, 32, 8, 2 },  { 32, 0, 2, 32, 8, 2 },
+        { 0, 8, 2, 32, 8, 2 },    { 32, 0, 0, 32, 16, 1 }, { 0, 8, 0, 16, 8, 1 },
     };
     static const struct {
         int         given[3];
         const char *sentence;
     } bad[] = {
-        {{33, 17, 2},
-         "train_batch_size 33 is not train_micro_batch_size_per_gpu 17 x gradient_accumulation_steps 2 x world size 2 "
-         "= 68"},
-        {{32, 18, 1},
-         "train_batch_size 32 is not train_micro_batch_size_per_gpu 18 x gradient_accumulation_steps 1 x world size 2 "
-         "= 36"},
-        {{10, 4, 0},
-         "train_batch_size 10 is not a multiple of train_micro_batch_size_per_gpu 4 x world size 2, so no "
-         "gradient_accum"},
-        {{33, 0, 0},
-         "train_batch_size 33 is not a multiple of gradient_accumulation_steps 1 x world size 2, so no "
-         "train_micro_batch"},
-        {{33, 0, 2},
-         "train_batch_size 33 is not a multiple of gradient_accumulation_steps 2 x world size 2, so no "
-         "train_micro_batch"},
-        {{4, 4, 0}, "train_batch_size 4 is not a multiple of train_micro_batch_size_per_gpu 4 x world size 2"},
-        {{0, 0, 4}, "train_micro_batch_size_per_gpu or train_batch_size is needed"},
-        {{0, 0, 0}, "train_micro_batch_size_per_gpu or train_batch_size is needed"},
+        { { 33, 17, 2 },
+          "train_batch_size 33 is not train_micro_batch_size_per_gpu 17 x gradient_accumulation_steps 2 x world size 2 "
+          "= 68" },
+        { { 32, 18, 1 },
+          "train_batch_size 32 is not train_micro_batch_size_per_gpu 18 x gradient_accumulation_steps 1 x world size 2 "
+          "= 36" },
+        { { 10, 4, 0 },
+          "train_batch_size 10 is not a multiple of train_micro_batch_size_per_gpu 4 x world size 2, so no "
+          "gradient_accum" },
+        { { 33, 0, 0 },
+          "train_batch_size 33 is not a multiple of gradient_accumulation_steps 1 x world size 2, so no "
+          "train_micro_batch" },
+        { { 33, 0, 2 },
+          "train_batch_size 33 is not a multiple of gradient_accumulation_steps 2 x world size 2, so no "
+          "train_micro_batch" },
+        { { 4, 4, 0 }, "train_batch_size 4 is not a multiple of train_micro_batch_size_per_gpu 4 x world size 2" },
+        { { 0, 0, 4 }, "train_micro_batch_size_per_gpu or train_batch_size is needed" },
+        { { 0, 0, 0 }, "train_micro_batch_size_per_gpu or train_batch_size is needed" },
     };
     set_world(2);
     for (size_t i = 0; i < sizeof good / sizeof *good + sizeof bad / sizeof *bad; i++) {
@@ -197,8 +197,7 @@ START_TEST(test_defaults)
 {
     cs_config         *config = must_finish("{\"train_batch_size\": 8}");
     const cs_settings *s      = &config->settings;
-    ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow &&
-              !s->gradient_sum);
+    ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow && !s->gradient_sum);
     ck_assert(s->scaler.hysteresis == 2 && s->scaler.loss_scale_window == 1000 && s->scaler.initial_scale_power == 16);
     ck_assert(s->optim.kind == CS_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
               s->schedule.base_rate == 1e-3);
@@ -250,48 +249,48 @@ END_TEST
 START_TEST(test_refused)
 {
     static const char *const bad[][2] = {
-        {"\"zero_optimization\": {\"stage\": 4}", "zero_optimization.stage: at most 3 is possible, not 4"},
-        {"\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}",
-         "offload_optimizer.device: not supported: \"nvme\", because"},
-        {"\"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}, \"cspeed\": {\"device\": \"cuda\"}",
-         "offload_param.device: not supported: \"cpu\" on a GPU, because"},
-        {"\"zero_optimization\": {\"offload_param\": {\"device\": \"disk\"}}", "one of none|cpu|nvme|auto is needed"},
-        {"\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {}}",
-         "cpu_offload: the old spelling of \"offload_optimizer\", which is there too"},
-        {"\"zero_optimization\": {\"cpu_offload\": 5}, \"max_grad_norm\": 1",
-         "max_grad_norm, because its name in this file is gradient_clipping"},
-        {"\"offload_optimizer\": {\"device\": \"cpu\"}", "its place is in zero_optimization"},
-        {"\"pipeline\": {\"pipeline_parallel_size\": 2}", "not supported: pipeline.pipeline_parallel_size"},
-        {"\"zero_optimization\": {\"offload_optimizer\": false}", "an object is needed"},
-        {"\"zero_optimization\": {\"offload_optimizer\": {\"max_in_cpu\": 1}}", "unknown key"},
-        {"\"zero_optimization\": {\"zero_quantized_weights\": true}", "not supported"},
-        {"\"zero_optimization\": {\"grad_hooks\": true}", "unknown key"},
-        {"\"zero_optimization\": {\"overlap_com\": true}", "the nearest known one is \"overlap_comm\""},
-        {"\"zero_optimization\": {\"reduce_bucket_size\": -1}", "at least 0 is needed"},
-        {"\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 15099494.4}", "a whole number is needed"},
-        {"\"zero_optimization\": {\"offload_optimizer\": {\"ratio\": 1.5}}", "at most 1 is possible"},
-        {"\"zero_optimisation\": {}", "the nearest known one is \"zero_optimization\""},
-        {"\"tensorboard\": {\"enabled\": 2}", "tensorboard.enabled: true or false is needed"},
-        {"\"wandb\": {\"enabled\": true}", "not supported: wandb.enabled"},
-        {"\"comet\": {\"enabled\": true}", "csv_monitor and tensorboard write the same numbers"},
-        {"\"flops_profiler\": {\"top_modules\": 0}", "at least 1 is needed"},
-        {"\"comms_logger\": {\"prof_ops\": [\"all_reduze\"]}", "not \"all_reduze\""},
-        {"\"elasticity\": {\"enabled\": true}", "\"max_train_batch_size\" is missing"},
-        {"\"autotuning\": {\"enabled\": true}", "not supported: autotuning"},
-        {"\"pipeline\": {\"stages\": 2}", "not supported: pipeline.stages"},
-        {"\"gradient_allreduce_op\": \"max\"", "one of mean|sum is needed"},
-        {"\"gradient_clipping\": -1", "at least 0 is needed"},
-        {"\"checkpoint\": {\"tag_validation\": \"Maybe\"}", "one of Ignore|Warn|Fail is needed"},
-        {"\"cspeed\": {\"mode\": \"ps\"}", "not supported: cspeed.mode, because it is not built yet"},
-        {"\"cspeed\": {\"strict\": true}", "not supported: cspeed.strict"},
-        {"\"cspeed\": {\"comm\": \"nccl\"}", "not supported: the transport nccl"},
-        {"\"cspeed\": {\"data\": {\"packing\": \"documents\"}}", "not supported: cspeed.data.packing"},
-        {"\"cspeed\": {\"data\": {\"train\": [1]}}", "a file name or pattern in double quotes is needed"},
-        {"\"cspeed\": {\"checkpoint\": {\"writer_threads\": 0}}", "at least 1 is needed"},
-        {"\"cspeed\": {\"model\": 5}", "a folder in double quotes is needed"},
-        {"\"cspeed\": {\"steps\": 5, \"epochs\": 1}", "steps and epochs are both given"},
-        {"\"cspeed\": {\"steps\": 0}", "at least 1 step is needed"},
-        {"\"cspeed\": {\"stepz\": 5}", "the nearest known one is \"steps\""},
+        { "\"zero_optimization\": {\"stage\": 4}", "zero_optimization.stage: at most 3 is possible, not 4" },
+        { "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}",
+          "offload_optimizer.device: not supported: \"nvme\", because" },
+        { "\"zero_optimization\": {\"offload_param\": {\"device\": \"cpu\"}}, \"cspeed\": {\"device\": \"cuda\"}",
+          "offload_param.device: not supported: \"cpu\" on a GPU, because" },
+        { "\"zero_optimization\": {\"offload_param\": {\"device\": \"disk\"}}", "one of none|cpu|nvme|auto is needed" },
+        { "\"zero_optimization\": {\"cpu_offload\": true, \"offload_optimizer\": {}}",
+          "cpu_offload: the old spelling of \"offload_optimizer\", which is there too" },
+        { "\"zero_optimization\": {\"cpu_offload\": 5}, \"max_grad_norm\": 1",
+          "max_grad_norm, because its name in this file is gradient_clipping" },
+        { "\"offload_optimizer\": {\"device\": \"cpu\"}", "its place is in zero_optimization" },
+        { "\"pipeline\": {\"pipeline_parallel_size\": 2}", "not supported: pipeline.pipeline_parallel_size" },
+        { "\"zero_optimization\": {\"offload_optimizer\": false}", "an object is needed" },
+        { "\"zero_optimization\": {\"offload_optimizer\": {\"max_in_cpu\": 1}}", "unknown key" },
+        { "\"zero_optimization\": {\"zero_quantized_weights\": true}", "not supported" },
+        { "\"zero_optimization\": {\"grad_hooks\": true}", "unknown key" },
+        { "\"zero_optimization\": {\"overlap_com\": true}", "the nearest known one is \"overlap_comm\"" },
+        { "\"zero_optimization\": {\"reduce_bucket_size\": -1}", "at least 0 is needed" },
+        { "\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 15099494.4}", "a whole number is needed" },
+        { "\"zero_optimization\": {\"offload_optimizer\": {\"ratio\": 1.5}}", "at most 1 is possible" },
+        { "\"zero_optimisation\": {}", "the nearest known one is \"zero_optimization\"" },
+        { "\"tensorboard\": {\"enabled\": 2}", "tensorboard.enabled: true or false is needed" },
+        { "\"wandb\": {\"enabled\": true}", "not supported: wandb.enabled" },
+        { "\"comet\": {\"enabled\": true}", "csv_monitor and tensorboard write the same numbers" },
+        { "\"flops_profiler\": {\"top_modules\": 0}", "at least 1 is needed" },
+        { "\"comms_logger\": {\"prof_ops\": [\"all_reduze\"]}", "not \"all_reduze\"" },
+        { "\"elasticity\": {\"enabled\": true}", "\"max_train_batch_size\" is missing" },
+        { "\"autotuning\": {\"enabled\": true}", "not supported: autotuning" },
+        { "\"pipeline\": {\"stages\": 2}", "not supported: pipeline.stages" },
+        { "\"gradient_allreduce_op\": \"max\"", "one of mean|sum is needed" },
+        { "\"gradient_clipping\": -1", "at least 0 is needed" },
+        { "\"checkpoint\": {\"tag_validation\": \"Maybe\"}", "one of Ignore|Warn|Fail is needed" },
+        { "\"cspeed\": {\"mode\": \"ps\"}", "not supported: cspeed.mode, because it is not built yet" },
+        { "\"cspeed\": {\"strict\": true}", "not supported: cspeed.strict" },
+        { "\"cspeed\": {\"comm\": \"nccl\"}", "not supported: the transport nccl" },
+        { "\"cspeed\": {\"data\": {\"packing\": \"documents\"}}", "not supported: cspeed.data.packing" },
+        { "\"cspeed\": {\"data\": {\"train\": [1]}}", "a file name or pattern in double quotes is needed" },
+        { "\"cspeed\": {\"checkpoint\": {\"writer_threads\": 0}}", "at least 1 is needed" },
+        { "\"cspeed\": {\"model\": 5}", "a folder in double quotes is needed" },
+        { "\"cspeed\": {\"steps\": 5, \"epochs\": 1}", "steps and epochs are both given" },
+        { "\"cspeed\": {\"steps\": 0}", "at least 1 step is needed" },
+        { "\"cspeed\": {\"stepz\": 5}", "the nearest known one is \"steps\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         must_refuse(with(bad[i][0]), bad[i][1]);
@@ -334,9 +333,9 @@ START_TEST(test_all_faults_at_once)
     ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG);
     const char *at = cs_error();
     for (const char *const *part =
-             (const char *const[]){"command line at cspeed.prefetch: at least 0", ":2:23 at train_batch_size: ",
-                                   ":3:34 at zero_optimization.stage: ", ":4:13 at wandb.enabled: ",
-                                   ":5:3 at fp61: unknown key; the nearest known one is \"fp16\"", NULL};
+             (const char *const[]){ "command line at cspeed.prefetch: at least 0", ":2:23 at train_batch_size: ",
+                                    ":3:34 at zero_optimization.stage: ", ":4:13 at wandb.enabled: ",
+                                    ":5:3 at fp61: unknown key; the nearest known one is \"fp16\"", NULL };
          *part; part++) {
         at = strstr(at, *part);
         ck_assert_msg(at != NULL, "%s: %s", *part, cs_error());
@@ -382,8 +381,9 @@ START_TEST(test_epochs)
     cs_config *config = must_finish(with("\"cspeed\": {\"epochs\": 3}"));
     ck_assert(config->settings.epochs == 3 && config->settings.steps == 0);
     cs_config_close(config);
-    config = must_finish(with("\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
-                              "{\"total_num_steps\": \"auto\"}}"));
+    config = must_finish(
+        with("\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
+             "{\"total_num_steps\": \"auto\"}}"));
     ck_assert(config->settings.schedule.total_is_auto); /* until the data says how many steps that is */
     cs_config_close(config);
 }
@@ -433,8 +433,10 @@ START_TEST(test_files)
     static const struct {
         const char *name;
         int         ranks, stage;
-    } files[] = {
-        {"quickstart.json", 2, 2}, {"tiny_cpu.json", 2, 1}, {"gpt2_124m_zero1.json", 3, 1}, {"own_model.json", 1, 3}};
+    } files[] = { { "quickstart.json", 2, 2 },
+                  { "tiny_cpu.json", 2, 1 },
+                  { "gpt2_124m_zero1.json", 3, 1 },
+                  { "own_model.json", 1, 3 } };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         set_world(files[i].ranks);
         cs_config *config = open_file(files[i].name);
@@ -475,7 +477,7 @@ static void check_table(cs_json *doc, const char *path, const cs_key *keys, int 
 START_TEST(test_reference)
 {
     int               count;
-    cs_optim_settings adamw  = {0};
+    cs_optim_settings adamw  = { 0 };
     cs_config        *config = open_file("reference.json");
     const cs_section *section;
     for (int i = 0; (section = cs_sections_at(i)); i++)

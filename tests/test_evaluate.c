@@ -1,5 +1,5 @@
-/* test_evaluate.c - evaluating and predicting: the same bits in every world, padding that does not count, and a training that
- * does not notice. */
+/* test_evaluate.c - evaluating and predicting: the same bits in every world, padding that does not count, and a
+ * training that does not notice. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -53,8 +53,14 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
 {
     evaluation *job = run_share(sizeof *job);
     job->batches    = batches;
-    job->spec       = (run_spec){ .world = world, .stage = stage, .micro = micro, .steps = 1, .precision = precision,
-                                  .dropout = 0.2, .prefetch = 1, .set = { valid } };
+    job->spec       = (run_spec){ .world     = world,
+                                  .stage     = stage,
+                                  .micro     = micro,
+                                  .steps     = 1,
+                                  .precision = precision,
+                                  .dropout   = 0.2,
+                                  .prefetch  = 1,
+                                  .set       = { valid } };
     run_ranks(world, evaluate, job);
     ck_assert_int_eq(job->windows, WINDOWS);
     for (int rank = 0; rank < world; rank++) {
@@ -67,7 +73,8 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
     return loss;
 }
 
-/* 11 windows in micro-batches of 2 are 5 and a half, dealt to 1, 2 and 3 ranks; 5 of them end in the middle of a round. */
+/* 11 windows in micro-batches of 2 are 5 and a half, dealt to 1, 2 and 3 ranks; 5 of them end in the middle of a round.
+ */
 START_TEST(every_world_evaluates_to_the_same_bits)
 {
     enter_with_tokens();
@@ -78,8 +85,8 @@ START_TEST(every_world_evaluates_to_the_same_bits)
             for (int world = 2; world <= MOST_WORLD; world++)
                 for (int stage = 0; stage <= 3; stage += 3) {
                     double loss = evaluated(world, stage, 2, precision, batches);
-                    ck_assert_msg(loss == alone, "%s, world %d, stage %d, %d batches: %.17g, not %.17g", precision, world,
-                                  stage, (int)batches, loss, alone);
+                    ck_assert_msg(loss == alone, "%s, world %d, stage %d, %d batches: %.17g, not %.17g", precision,
+                                  world, stage, (int)batches, loss, alone);
                 }
         }
     shell_leave();
@@ -144,8 +151,15 @@ START_TEST(training_does_not_notice)
     enter_with_tokens();
     training *without = run_share(sizeof *without), *with = run_share(sizeof *with);
     for (int stage = 0; stage <= 3; stage++) {
-        without->spec = (run_spec){ .world = 2, .stage = stage, .steps = STEPS, .accumulation = 2, .precision = "bf16",
-                                    .dropout = 0.1, .prefetch = 1, .recompute = stage % 2 ? "unit" : "none", .set = { valid } };
+        without->spec = (run_spec){ .world        = 2,
+                                    .stage        = stage,
+                                    .steps        = STEPS,
+                                    .accumulation = 2,
+                                    .precision    = "bf16",
+                                    .dropout      = 0.1,
+                                    .prefetch     = 1,
+                                    .recompute    = stage % 2 ? "unit" : "none",
+                                    .set          = { valid } };
         with->spec    = without->spec;
         with->looks   = true;
         run_ranks(2, train, without);

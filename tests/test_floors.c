@@ -41,10 +41,17 @@ typedef struct {
 } door_rule;
 
 static const door_rule doors[] = {
-    { "jansson.h", "engine/base/json.h" },       { "dnnl", "engine/device/cpu/" },  { "check.h", "tests/" },
-    { "libssh/", "launcher/wire/remote" },            { "nccl.h", "engine/comm/nccl" },  { "cuda", "engine/device/cuda/" },
-    { "mpi.h", "engine/comm/mpi|tests/peers/" }, { "hwloc.h", "launcher/plan/bind" },    { "openssl/", "engine/base/mac" },
-    { "pcre2", "engine/text/words" },            { "utf8proc", "engine/text/unicode" },
+    { "jansson.h", "engine/base/json.h" },
+    { "dnnl", "engine/device/cpu/" },
+    { "check.h", "tests/" },
+    { "libssh/", "launcher/wire/remote" },
+    { "nccl.h", "engine/comm/nccl" },
+    { "cuda", "engine/device/cuda/" },
+    { "mpi.h", "engine/comm/mpi|tests/peers/" },
+    { "hwloc.h", "launcher/plan/bind" },
+    { "openssl/", "engine/base/mac" },
+    { "pcre2", "engine/text/words" },
+    { "utf8proc", "engine/text/unicode" },
 };
 enum { DOORS = sizeof doors / sizeof *doors };
 
@@ -70,7 +77,7 @@ static void check_floor(const char *file, int line, const char *header)
     char        word[600], room[512];
     bool        launcher = strncmp(file, "launcher/", 9) == 0;
     const char *inside   = launcher ? file : strncmp(file, "engine/", 7) == 0 ? file + 7 : NULL;
-    const char *own      = inside ? strrchr(inside, '/') : NULL, *slash = strrchr(header, '/');
+    const char *own = inside ? strrchr(inside, '/') : NULL, *slash = strrchr(header, '/');
     if (!own || !slash || (launcher && own == file + 8))
         return;
     const floor_rule *rule = rule_of(inside, (size_t)(own - inside));
@@ -146,8 +153,9 @@ static int check_all(const char *pattern)
 
 START_TEST(includes_look_down)
 {
-    static const char *const patterns[] = { "engine/*.[ch]",   "engine/*/*.[ch]", "engine/*/*/*.[ch]",
-                                            "launcher/*.[ch]", "launcher/*/*.[ch]", "examples/*.c", "tests/*.[ch]" };
+    static const char *const patterns[] = { "engine/*.[ch]",   "engine/*/*.[ch]",   "engine/*/*/*.[ch]",
+                                            "launcher/*.[ch]", "launcher/*/*.[ch]", "examples/*.c",
+                                            "tests/*.[ch]" };
     int                      files      = 0;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         files += check_all(patterns[i]);

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char config[] = "{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2, \"zero_optimization\": "
-                             "{\"stage\": 3}, \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3}}, \"cspeed\": "
-                             "{\"model\": {\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 32, \"n_layer\": 2, "
-                             "\"n_head\": 2, \"n_positions\": 32}, \"data\": {\"train\": \"data/train*\", \"seq_len\": 32}, "
-                             "\"steps\": 6, \"save_interval\": 0, \"eval_interval\": 0}}";
+static const char config[] =
+    "{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2, \"zero_optimization\": "
+    "{\"stage\": 3}, \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-3}}, \"cspeed\": "
+    "{\"model\": {\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_embd\": 32, \"n_layer\": 2, "
+    "\"n_head\": 2, \"n_positions\": 32}, \"data\": {\"train\": \"data/train*\", \"seq_len\": 32}, "
+    "\"steps\": 6, \"save_interval\": 0, \"eval_interval\": 0}}";
 
 /* The losses of a run's metrics, one a line. */
 static char *losses(const char *output)
@@ -44,18 +45,28 @@ START_TEST(two_hosts_train_as_one)
     setenv("OMP_NUM_THREADS", "1", 1); /* the same bits are promised at one thread count */
     shell_write("ds.json", config);
     ck_assert_int_eq(shell_run("for i in $(seq 400); do echo the quick brown fox $i; done >t.txt; " CS_BIN
-                               "/pack --output data t.txt"), 0);
-    ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --num_gpus 4 train --config ds.json --output one"), 0);
+                               "/pack --output data t.txt"),
+                     0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --num_gpus 4 train --config ds.json --output one"),
+                     0);
     char *wanted = losses("one");
-    ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:2,%s:2 train --config ds.json "
-                               "--output two", cluster_port(), cluster_host(0), cluster_host(1)), 0);
+    ck_assert_int_eq(shell_run(CS_BIN
+                               "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:2,%s:2 train --config ds.json "
+                               "--output two",
+                               cluster_port(), cluster_host(0), cluster_host(1)),
+                     0);
     check_same("two", wanted);
-    ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:1,%s:3 train --config ds.json "
-                               "--output uneven", cluster_port(), cluster_host(0), cluster_host(1)), 0);
+    ck_assert_int_eq(shell_run(CS_BIN
+                               "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:1,%s:3 train --config ds.json "
+                               "--output uneven",
+                               cluster_port(), cluster_host(0), cluster_host(1)),
+                     0);
     check_same("uneven", wanted);
-    ck_assert_int_eq(shell_run("export CSPEED_SECRET=a-secret-of-this-test; for r in 1 0; do " CS_BIN
-                               "/cspeed -q --oversubscribe --no_ssh --hosts a:2,b:2 --node_rank $r --master_addr 127.0.0.1 "
-                               "--master_port 29613 train --config ds.json --output three & done; wait"), 0);
+    ck_assert_int_eq(
+        shell_run("export CSPEED_SECRET=a-secret-of-this-test; for r in 1 0; do " CS_BIN
+                  "/cspeed -q --oversubscribe --no_ssh --hosts a:2,b:2 --node_rank $r --master_addr 127.0.0.1 "
+                  "--master_port 29613 train --config ds.json --output three & done; wait"),
+        0);
     check_same("three", wanted);
     free(wanted);
     unsetenv("OMP_NUM_THREADS");

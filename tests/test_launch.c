@@ -79,8 +79,8 @@ static job run_role(const char *role, const char *const *arguments)
 }
 
 #define ROLE(role, ...) run_role(role, (const char *const[]){ __VA_ARGS__, NULL })
-#define TWO "--oversubscribe", "--num_gpus", "2"
-#define SHELL "/bin/sh", "-c"
+#define TWO             "--oversubscribe", "--num_gpus", "2"
+#define SHELL           "/bin/sh", "-c"
 
 /* ---- the tests ---- */
 
@@ -234,7 +234,8 @@ START_TEST(programs_are_found)
     jobs_begin();
     ck_assert_int_eq(system("mkdir bin; printf '#!/bin/sh\\necho from path' >bin/cs-test-tool;"
                             "chmod +x bin/cs-test-tool;"
-                            "printf 'echo x' >plain; printf 'echo x' >headless; chmod +x headless"), 0);
+                            "printf 'echo x' >plain; printf 'echo x' >headless; chmod +x headless"),
+                     0);
     char path[600], *before = strdup(getenv("PATH"));
     snprintf(path, sizeof path, "%s/bin:%s", jobs_folder, before);
     setenv("PATH", path, 1);
@@ -243,11 +244,16 @@ START_TEST(programs_are_found)
         int         code;
         const char *says;
     } cases[] = {
-        { "cs-test-tool", 0, "from path" }, { "./bin/cs-test-tool", 0, "from path" },
-        { "nosuchtool", 127, "nosuchtool" }, { "./nosuch", 127, "./nosuch" },
-        { "./plain", 126, "./plain" },       { "./bin", 126, "directory" },
-        { "./headless", 126, "#!/bin/sh" },  { "version", 0, "cspeed " },
-        { "help", 0, "cspeed" },         { "--", 64, "no PROGRAM" },
+        { "cs-test-tool", 0, "from path" },
+        { "./bin/cs-test-tool", 0, "from path" },
+        { "nosuchtool", 127, "nosuchtool" },
+        { "./nosuch", 127, "./nosuch" },
+        { "./plain", 126, "./plain" },
+        { "./bin", 126, "directory" },
+        { "./headless", 126, "#!/bin/sh" },
+        { "version", 0, "cspeed " },
+        { "help", 0, "cspeed" },
+        { "--", 64, "no PROGRAM" },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         RUN(here, "-q", "--num_gpus", "1", cases[i].program);
@@ -424,8 +430,9 @@ START_TEST(cause_is_not_the_consequence)
     jobs_check_has(peer.err, "first failure   rank 0");
     jobs_end(&peer);
     jobs_begin(); /* what all ranks know, rank 0 says, though it may be the last */
-    RUN(known, TWO, SHELL, "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; "
-                           "echo 'stage: 0 to 3, not 9' >&2; exit 78");
+    RUN(known, TWO, SHELL,
+        "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; "
+        "echo 'stage: 0 to 3, not 9' >&2; exit 78");
     jobs_check_code(&known, 78);
     jobs_check_has(known.err, "stage: 0 to 3, not 9");
     jobs_check_has(known.err, "exited with code 78 (the configuration is wrong)");
@@ -477,8 +484,9 @@ END_TEST
 START_TEST(a_dead_rank_leaves_nothing)
 {
     jobs_begin();
-    RUN(here, TWO, SHELL, "(setsid sh -c 'trap \"\" TERM; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
-                          "while ! test -e child.1; do :; done; test $RANK = 1 && kill -9 $$; sleep 1000");
+    RUN(here, TWO, SHELL,
+        "(setsid sh -c 'trap \"\" TERM; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
+        "while ! test -e child.1; do :; done; test $RANK = 1 && kill -9 $$; sleep 1000");
     jobs_check_code(&here, 137);
     jobs_check_has(here.err, "left behind     nothing");
     jobs_end(&here);
@@ -567,10 +575,10 @@ START_TEST(a_reader_that_stands_still)
     int pipes[2];
     ck_assert_int_eq(pipe2(pipes, O_CLOEXEC), 0);
     job here = jobs_start(pipes[1], (const char *const[]){ "--num_gpus", "1", "--log_dir", "logs", SHELL,
-                                                         "seq 1 2000000; touch finished", NULL });
+                                                           "seq 1 2000000; touch finished", NULL });
     close(pipes[1]);
     jobs_await("finished"); /* though nobody reads */
-    char   *text = malloc(64 << 20);
+    char   *text   = malloc(64 << 20);
     size_t  length = 0;
     ssize_t part;
     while ((part = read(pipes[0], text + length, (64 << 20) - length - 1)) > 0)
@@ -603,7 +611,8 @@ START_TEST(progress_on_a_terminal)
                                  "printf '\\rstep 1'; touch drawn; while ! test -e said; do sleep 0.01; done; "
                                  "printf '\\rstep 2\\n'; else while ! test -e drawn; do :; done; sleep 0.5; "
                                  "echo between; touch said; fi";
-    job here = jobs_start(terminal, (const char *const[]){ "-q", "--color", "never", "--console", "all", TWO, SHELL, script, NULL });
+    job               here     = jobs_start(
+                          terminal, (const char *const[]){ "-q", "--color", "never", "--console", "all", TWO, SHELL, script, NULL });
     close(terminal);
     char    text[16384] = "";
     size_t  length      = 0;
@@ -628,33 +637,33 @@ int main(int count, char **arguments)
     const char *role = getenv("CSPEED_TEST_ROLE");
     if (role)
         return play(role, count, arguments);
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    ssize_t length                = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
-    const TTest *const tests[] = {
-        exit_codes,
-        environment_of_ranks,
-        environment_is_documented,
-        arguments_are_bytes,
-        lines_are_whole,
-        odd_lines,
-        long_lines_are_broken,
-        programs_are_found,
-        flags,
-        ranks_have_cores_of_their_own,
-        ports_do_not_clash,
-        log_files_have_every_byte,
-        failure_block,
-        a_standstill_is_named,
-        cause_is_not_the_consequence,
-        signals_end_everything,
-        the_agent_may_be_killed,
-        a_dead_rank_leaves_nothing,
-        grace_and_stop_signal,
-        second_interrupt_kills,
-        a_frozen_rank_ends,
-        input_is_empty,
-        a_reader_that_stands_still,
-        progress_on_a_terminal,
+    const TTest *const tests[]    = {
+           exit_codes,
+           environment_of_ranks,
+           environment_is_documented,
+           arguments_are_bytes,
+           lines_are_whole,
+           odd_lines,
+           long_lines_are_broken,
+           programs_are_found,
+           flags,
+           ranks_have_cores_of_their_own,
+           ports_do_not_clash,
+           log_files_have_every_byte,
+           failure_block,
+           a_standstill_is_named,
+           cause_is_not_the_consequence,
+           signals_end_everything,
+           the_agent_may_be_killed,
+           a_dead_rank_leaves_nothing,
+           grace_and_stop_signal,
+           second_interrupt_kills,
+           a_frozen_rank_ends,
+           input_is_empty,
+           a_reader_that_stands_still,
+           progress_on_a_terminal,
     };
     return suite_run("launch", tests, (int)(sizeof tests / sizeof *tests));
 }

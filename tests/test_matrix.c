@@ -1,7 +1,7 @@
 /* test_matrix.c - the kill matrix: whatever dies, wherever, the job ends in time, says who, and leaves nothing.
  *
- * Each rank has a child in a session of its own that hears nothing but SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N cells drawn
- * at random instead of each cell once. */
+ * Each rank has a child in a session of its own that hears nothing but SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N cells
+ * drawn at random instead of each cell once. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -35,8 +35,9 @@ typedef struct {
 } cell;
 
 static const char *const way_names[]   = { "local", "ssh", "no_ssh" };
-static const char *const event_names[] = { "worker exits", "worker SEGV", "worker KILL", "agent KILL", "launcher TERM",
-                                           "launcher INT", "launcher KILL", "link cut", "node frozen" };
+static const char *const event_names[] = { "worker exits",  "worker SEGV",   "worker KILL",
+                                           "agent KILL",    "launcher TERM", "launcher INT",
+                                           "launcher KILL", "link cut",      "node frozen" };
 
 enum { RANKS_A_NODE = 2, DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
 
@@ -169,11 +170,11 @@ static void check_words(const cell *here, int victim, const job *front)
 
 static void check_cell(const cell *here)
 {
-    int    ranks = RANKS_A_NODE * here->nodes, victim = ranks - 1, frozen;
-    job    jobs[2] = { 0 };
-    pid_t  agents[2 * RANKS_A_NODE];
-    char   file[32];
-    int    processes = here->by == NO_SSH ? here->nodes : 1;
+    int   ranks = RANKS_A_NODE * here->nodes, victim = ranks - 1, frozen;
+    job   jobs[2] = { 0 };
+    pid_t agents[2 * RANKS_A_NODE];
+    char  file[32];
+    int   processes = here->by == NO_SSH ? here->nodes : 1;
     for (int i = 0; i < processes; i++)
         jobs[i] = start_node(here, i);
     for (int rank = 0; rank < ranks; rank++) {
@@ -189,7 +190,8 @@ static void check_cell(const cell *here)
     if (frozen)
         kill(frozen, SIGCONT);
     ck_assert_msg(jobs[0].code == expected_code(here), "%s, %s, %d nodes: exit code %d, not %d: %.1500s",
-                  event_names[here->what], way_names[here->by], here->nodes, jobs[0].code, expected_code(here), jobs[0].err);
+                  event_names[here->what], way_names[here->by], here->nodes, jobs[0].code, expected_code(here),
+                  jobs[0].err);
     ck_assert_msg(took < DEAD_AFTER + GRACE + GRANTED, "%s, %s, %d nodes: ended after %.1f s", event_names[here->what],
                   way_names[here->by], here->nodes, took);
     check_words(here, victim, &jobs[0]);

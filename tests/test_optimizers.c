@@ -22,8 +22,8 @@ static const struct {
     const char *unit, *name;
     int64_t     rows, columns;
 } parameters[PARAMETERS] = {
-    { "block.0", "weight", 17, 33 }, { "block.0", "bias", 65, 0 },   { "block.1", "weight", 3, 5 },
-    { "block.1", "norm", 7, 0 },     { "block.1", "tall", 29, 11 },  { "embed", "weight", 9, 4 },
+    { "block.0", "weight", 17, 33 }, { "block.0", "bias", 65, 0 },  { "block.1", "weight", 3, 5 },
+    { "block.1", "norm", 7, 0 },     { "block.1", "tall", 29, 11 }, { "embed", "weight", 9, 4 },
     { "head", "lm_head", 4, 9 },
 };
 
@@ -154,15 +154,15 @@ enum { CASES = sizeof cases / sizeof *cases };
 typedef struct {
     const a_case *which;
     int           world, stage;
-    const char   *folder;       /* of checkpoints; NULL: none                  */
-    int           begin, end;   /* steps; loads where begin > 0, saves at the end of a shorter run */
+    const char   *folder;     /* of checkpoints; NULL: none                  */
+    int           begin, end; /* steps; loads where begin > 0, saves at the end of a shorter run */
     float         value[STEPS][ELEMENTS];
 } a_run;
 
 static cs_engine *open_engine(const a_run *run)
 {
-    run_spec spec = { .world = run->world, .stage = run->stage, .precision = "fp32", .steps = STEPS };
-    int      sets = 0;
+    run_spec spec    = { .world = run->world, .stage = run->stage, .precision = "fp32", .steps = STEPS };
+    int      sets    = 0;
     spec.set[sets++] = "gradient_clipping=0";
     spec.set[sets++] = "cspeed.model=null";
     spec.set[sets++] = "cspeed.keep_last=0";
@@ -178,7 +178,7 @@ static void exchange(cs_engine *engine, float *values, bool into_model)
         cs_shard_piece pieces[PARAMETERS];
         int            count = cs_shard_pieces(engine->shards[i], pieces);
         for (int at = 0; at < count; at++) {
-            float *ours = values + place_of(number_of(pieces[at].entry->full_name)) + pieces[at].range.from;
+            float *ours  = values + place_of(number_of(pieces[at].entry->full_name)) + pieces[at].range.from;
             size_t bytes = (size_t)cs_range_length(pieces[at].range) * sizeof(float);
             memcpy(into_model ? pieces[at].master : (void *)ours, into_model ? ours : pieces[at].master, bytes);
         }
@@ -249,7 +249,7 @@ static double largest(const float *final, int number)
 {
     double most = 0;
     for (int64_t at = place_of(number); at < place_of(number) + size_of(number); at++)
-        most = fmax(most, fabs((double)final[at]));
+        most = fmax(most, fabs((double) final[at]));
     return most;
 }
 
@@ -289,8 +289,8 @@ START_TEST(trajectories_are_the_references)
     static const struct {
         int  world, stage;
         bool same; /* bits as the runs before */
-    } runs[] = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
-    golden *file   = golden_open(CS_SOURCE "/tests/golden/optim.golden");
+    } runs[]     = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
+    golden *file = golden_open(CS_SOURCE "/tests/golden/optim.golden");
     a_run  *before = NULL;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         a_run *all = train_all((a_run){ .world = runs[i].world, .stage = runs[i].stage });
@@ -314,7 +314,7 @@ START_TEST(a_checkpoint_carries_every_slot)
     enum { HALF = 9 };
     static const struct {
         int world, stage;
-    } ways[] = { { 2, 3 }, { 1, 0 }, { 2, 1 }, { 2, 0 } };
+    } ways[]           = { { 2, 3 }, { 1, 0 }, { 2, 1 }, { 2, 0 } };
     a_run       *whole = train_all((a_run){ .world = 1, .stage = 0 });
     const size_t bytes = sizeof whole->value[0] * (STEPS - HALF);
     shell_enter();
@@ -350,7 +350,7 @@ static int hold(void *argument)
     }
     cs_comm_all_reduce(engine->comm, &slots, 1, CS_I64, CS_SUM);
     int64_t matrices = 17 * 33 + 15 + 29 * 11, copies = run->stage == 0 ? run->world : 1;
-    int64_t wanted   = copies * 4 * (2 * ELEMENTS - matrices + padding);
+    int64_t wanted = copies * 4 * (2 * ELEMENTS - matrices + padding);
     cs_destroy(engine);
     return slots == wanted ? 0 : 1;
 }
@@ -420,5 +420,5 @@ START_TEST(a_program_may_choose_where_the_file_does_not)
 }
 END_TEST
 
-SUITE_MAIN("optimizers", a_program_may_choose_where_the_file_does_not, trajectories_are_the_references, a_checkpoint_carries_every_slot,
-           muon_keeps_one_slot_for_a_matrix, what_cannot_be_is_refused)
+SUITE_MAIN("optimizers", a_program_may_choose_where_the_file_does_not, trajectories_are_the_references,
+           a_checkpoint_carries_every_slot, muon_keeps_one_slot_for_a_matrix, what_cannot_be_is_refused)

@@ -1,5 +1,5 @@
-/* test_options.c - choices that change what a step or a load means: the sum instead of the mean, masked targets, what a load
- * leaves out, tags that differ, another precision. */
+/* test_options.c - choices that change what a step or a load means: the sum instead of the mean, masked targets, what a
+ * load leaves out, tags that differ, another precision. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -25,7 +25,8 @@ START_TEST(sum_is_world_times_the_mean)
         spec.more = "\"gradient_allreduce_op\": \"sum\",";
         run_train(&spec, &sum);
         ck_assert(sum.loss[0] == mean.loss[0]);
-        ck_assert_msg(near(sum.norm[0], world * mean.norm[0]), "world %d: %g against %g", world, sum.norm[0], mean.norm[0]);
+        ck_assert_msg(near(sum.norm[0], world * mean.norm[0]), "world %d: %g against %g", world, sum.norm[0],
+                      mean.norm[0]);
     }
 }
 END_TEST
@@ -40,9 +41,12 @@ START_TEST(masked_rows_weigh_alike_wherever_they_are)
     run_train(&spec, &whole);
     ck_assert(!near(whole.loss[0], alone.loss[0]));
     for (int stage = 0; stage <= 3; stage++) {
-        run_spec two = { .world = 2, .stage = stage, .steps = 3, .precision = "fp32", .accumulation = 2, .masked = true };
+        run_spec two = {
+            .world = 2, .stage = stage, .steps = 3, .precision = "fp32", .accumulation = 2, .masked = true
+        };
         run_train(&two, &dealt);
-        ck_assert_msg(dealt.loss[0] == alone.loss[0], "stage %d: %.17g, not %.17g", stage, dealt.loss[0], alone.loss[0]);
+        ck_assert_msg(dealt.loss[0] == alone.loss[0], "stage %d: %.17g, not %.17g", stage, dealt.loss[0],
+                      alone.loss[0]);
         for (int step = 0; step < spec.steps; step++) {
             ck_assert_msg(near(dealt.loss[step], alone.loss[step]), "stage %d, step %d", stage, step);
             ck_assert_msg(near(dealt.norm[step], alone.norm[step]), "stage %d, step %d: %g, not %g", stage, step,
@@ -69,9 +73,14 @@ typedef struct {
 
 static numbers numbers_of(cs_engine *engine)
 {
-    return (numbers){ cs_last_step(engine).step, cs_last_step(engine).samples, engine->updates, engine->scheduled,
-                      cs_schedule_rate(&engine->settings->schedule, engine->scheduled), engine->scaler,
-                      run_masters(engine), run_slots(engine) };
+    return (numbers){ cs_last_step(engine).step,
+                      cs_last_step(engine).samples,
+                      engine->updates,
+                      engine->scheduled,
+                      cs_schedule_rate(&engine->settings->schedule, engine->scheduled),
+                      engine->scaler,
+                      run_masters(engine),
+                      run_slots(engine) };
 }
 
 static int save(void *argument)
@@ -88,8 +97,8 @@ static int save(void *argument)
 
 static int load(void *argument)
 {
-    trip      *job    = argument;
-    cs_engine *engine = run_open(&job->spec, NULL);
+    trip      *job              = argument;
+    cs_engine *engine           = run_open(&job->spec, NULL);
     job->fresh[cs_rank(engine)] = numbers_of(engine);
     CS_MUST(cs_load_checkpoint(engine, "saved", NULL, &job->options, NULL));
     job->after[cs_rank(engine)] = numbers_of(engine);
@@ -103,8 +112,12 @@ static trip *saved_trip(const char *precision)
 {
     trip *job = run_share(sizeof *job);
     shell_enter();
-    job->spec = (run_spec){ .world = WORLD, .stage = 2, .steps = SAVED_STEPS, .precision = precision,
-                            .more  = "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_num_steps\": 40 } }," };
+    job->spec =
+        (run_spec){ .world     = WORLD,
+                    .stage     = 2,
+                    .steps     = SAVED_STEPS,
+                    .precision = precision,
+                    .more = "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_num_steps\": 40 } }," };
     run_ranks(WORLD, save, job);
     return job;
 }
@@ -158,7 +171,8 @@ START_TEST(a_loss_scale_comes_from_fp16_alone)
         for (int rank = 0; rank < WORLD; rank++) {
             const cs_scaler *wanted = half ? &job->before[rank].scaler : &job->fresh[rank].scaler;
             const cs_scaler *now    = &job->after[rank].scaler;
-            ck_assert_msg(now->scale == wanted->scale && now->scale > 1, "a scale of %g, not %g", now->scale, wanted->scale);
+            ck_assert_msg(now->scale == wanted->scale && now->scale > 1, "a scale of %g, not %g", now->scale,
+                          wanted->scale);
             ck_assert_int_eq(now->hysteresis, wanted->hysteresis);
             ck_assert_int_eq(now->iteration, wanted->iteration);
             ck_assert(now->dynamic);
@@ -193,8 +207,9 @@ START_TEST(tags_that_differ)
 {
     tags *job = run_share(sizeof *job);
     shell_enter();
-    job->spec = (run_spec){ .world = WORLD, .stage = 2, .steps = 1, .precision = "fp32",
-                            .set   = { "checkpoint.tag_validation=Fail" } };
+    job->spec = (run_spec){
+        .world = WORLD, .stage = 2, .steps = 1, .precision = "fp32", .set = { "checkpoint.tag_validation=Fail" }
+    };
     run_ranks(WORLD, save_by_rank, job);
     for (int rank = 0; rank < WORLD; rank++) {
         ck_assert_int_eq(job->status[rank], CS_BAD_CONFIG);
@@ -212,5 +227,5 @@ START_TEST(tags_that_differ)
 }
 END_TEST
 
-SUITE_MAIN("options", sum_is_world_times_the_mean, masked_rows_weigh_alike_wherever_they_are, a_load_takes_what_it_is_told_to,
-           a_loss_scale_comes_from_fp16_alone, tags_that_differ)
+SUITE_MAIN("options", sum_is_world_times_the_mean, masked_rows_weigh_alike_wherever_they_are,
+           a_load_takes_what_it_is_told_to, a_loss_scale_comes_from_fp16_alone, tags_that_differ)

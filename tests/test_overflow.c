@@ -1,5 +1,5 @@
-/* test_overflow.c - steps that overflow are skipped by every rank alike: no bit of the state moves, the schedule stands, the
- * loss scale moves as its state machine says, and training goes on. */
+/* test_overflow.c - steps that overflow are skipped by every rank alike: no bit of the state moves, the schedule
+ * stands, the loss scale moves as its state machine says, and training goes on. */
 #include "suite.h"
 #include "runs.h"
 #include "engine.h"
@@ -10,10 +10,10 @@ enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 
 /* What one rank saw of a step. */
 typedef struct {
-    double   loss, norm, scale, rate;
-    double   wanted_scale, wanted_rate; /* by the state machine and the schedule, run beside it */
-    bool     skipped, moved;            /* moved: a bit of this rank's masters or slots did     */
-    int64_t  total_skipped;
+    double  loss, norm, scale, rate;
+    double  wanted_scale, wanted_rate; /* by the state machine and the schedule, run beside it */
+    bool    skipped, moved;            /* moved: a bit of this rank's masters or slots did     */
+    int64_t total_skipped;
 } seen;
 
 typedef struct {
@@ -39,7 +39,7 @@ static float poke(cs_engine *engine, float value)
 static seen look(cs_engine *engine, const run_spec *spec, cs_scaler *beside)
 {
     const cs_settings *settings = engine->settings;
-    cs_metrics         before = cs_last_step(engine), after;
+    cs_metrics         before   = cs_last_step(engine), after;
     uint32_t           masters = run_masters(engine), slots = run_slots(engine);
     double             scale = beside->scale;
     run_step(engine, spec);
@@ -67,8 +67,8 @@ static int train(void *argument)
     cs_scaler  beside;
     cs_scaler_open(&beside, &engine->settings->scaler, engine->settings->dtype == CS_F16);
     for (int step = 0; step < job->spec.steps; step++) {
-        bool  now    = job->poison && step == POISONED;
-        float before = now ? poke(engine, INFINITY) : 0;
+        bool  now                      = job->poison && step == POISONED;
+        float before                   = now ? poke(engine, INFINITY) : 0;
         job->of[cs_rank(engine)][step] = look(engine, &job->spec, &beside);
         if (now)
             poke(engine, before);
@@ -82,10 +82,15 @@ static run *train_all(int stage, const char *precision, int steps, bool poison, 
     run *job    = run_share(sizeof *job);
     job->poison = poison;
     job->spec   = (run_spec){
-        .world = WORLD, .stage = stage, .steps = steps, .precision = precision, .prefetch = 1,
-        .more  = "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_max_lr\": 2e-3, \"warmup_num_steps\": 40,"
+          .world     = WORLD,
+          .stage     = stage,
+          .steps     = steps,
+          .precision = precision,
+          .prefetch  = 1,
+          .more =
+              "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_max_lr\": 2e-3, \"warmup_num_steps\": 40,"
                 "  \"warmup_type\": \"linear\" } },",
-        .set   = { set, set ? "fp16.loss_scale_window=4" : NULL },
+          .set = { set, set ? "fp16.loss_scale_window=4" : NULL },
     };
     run_ranks(WORLD, train, job);
     return job;
@@ -98,7 +103,8 @@ static void check_step(const run *job, int step)
         const seen *it = &job->of[rank][step], *first = &job->of[0][step];
         ck_assert_msg(it->skipped == first->skipped, "step %d: rank %d and rank 0 differ", step, rank);
         ck_assert_int_eq(it->total_skipped, first->total_skipped);
-        ck_assert_msg(it->moved == !it->skipped, "step %d, rank %d: skipped %d, moved %d", step, rank, it->skipped, it->moved);
+        ck_assert_msg(it->moved == !it->skipped, "step %d, rank %d: skipped %d, moved %d", step, rank, it->skipped,
+                      it->moved);
         ck_assert_msg(it->skipped == isinf(it->norm), "step %d: a norm of %g, skipped %d", step, it->norm, it->skipped);
         ck_assert_msg(it->scale == it->wanted_scale, "step %d: scale %g, not %g", step, it->scale, it->wanted_scale);
         ck_assert_msg(it->rate == it->wanted_rate, "step %d: rate %g, not %g", step, it->rate, it->wanted_rate);
@@ -111,8 +117,8 @@ static void check_step(const run *job, int step)
 
 static void check_fp16(int stage)
 {
-    run        *job = train_all(stage, "fp16", STEPS, false, "fp16.initial_scale_power=40");
-    const seen *it  = job->of[0];
+    run        *job  = train_all(stage, "fp16", STEPS, false, "fp16.initial_scale_power=40");
+    const seen *it   = job->of[0];
     bool        rose = false;
     for (int step = 0; step < STEPS; step++) {
         check_step(job, step);
@@ -173,5 +179,5 @@ START_TEST(bf16_skips_nothing_unless_asked_to)
 }
 END_TEST
 
-SUITE_MAIN("overflow", fp16_finds_its_scale_at_stage_0, fp16_finds_its_scale_at_stage_2, fp16_finds_its_scale_at_stage_3,
-           bf16_skips_what_is_not_finite, bf16_skips_nothing_unless_asked_to)
+SUITE_MAIN("overflow", fp16_finds_its_scale_at_stage_0, fp16_finds_its_scale_at_stage_2,
+           fp16_finds_its_scale_at_stage_3, bf16_skips_what_is_not_finite, bf16_skips_nothing_unless_asked_to)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TWO "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
+#define TWO   "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
 #define SHELL "/bin/sh", "-c"
 
 START_TEST(a_second_attempt_may_do)
@@ -40,10 +40,10 @@ START_TEST(not_every_end_is_tried_again)
         int         code, attempts;
     } cases[] = {
         { "1", "any", "exit 3", 3, 2 },
-        { "9", "any", "exit 3", 3, 2 },     /* two in a row, at once, without a step */
-        { "9", "4,5", "exit 3", 3, 1 },     /* not one of these */
+        { "9", "any", "exit 3", 3, 2 }, /* two in a row, at once, without a step */
+        { "9", "4,5", "exit 3", 3, 1 }, /* not one of these */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 78", 78, 1 },   /* the configuration will not be better the next time */
+        { "9", "any", "exit 78", 78, 1 }, /* the configuration will not be better the next time */
         { "0", "any", "exit 3", 3, 1 },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
@@ -83,10 +83,30 @@ static job start_node(const char *node_rank, const char *nodes)
     static char port[32]; /* the same for all nodes */
     if (!*port)
         snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
-    return jobs_start_as(node_rank, (const char *const[]){
-        "--no_ssh", "--nnodes", nodes, "--nproc_per_node", "1", "--master_addr", "127.0.0.1", port, "--node_rank", node_rank,
-        "--last_call", "1", "--restart_delay", "0.2", "--max_restarts", "3", "--dead_after", "3", "--heartbeat", "1",
-        "--oversubscribe", SHELL, elastic, NULL });
+    return jobs_start_as(node_rank, (const char *const[]){ "--no_ssh",
+                                                           "--nnodes",
+                                                           nodes,
+                                                           "--nproc_per_node",
+                                                           "1",
+                                                           "--master_addr",
+                                                           "127.0.0.1",
+                                                           port,
+                                                           "--node_rank",
+                                                           node_rank,
+                                                           "--last_call",
+                                                           "1",
+                                                           "--restart_delay",
+                                                           "0.2",
+                                                           "--max_restarts",
+                                                           "3",
+                                                           "--dead_after",
+                                                           "3",
+                                                           "--heartbeat",
+                                                           "1",
+                                                           "--oversubscribe",
+                                                           SHELL,
+                                                           elastic,
+                                                           NULL });
 }
 
 START_TEST(a_lost_node_is_done_without_and_may_come_back)
@@ -129,8 +149,9 @@ END_TEST
 START_TEST(world_sizes_are_those_of_the_configuration)
 {
     jobs_begin();
-    shell_write("ds.json", "{\"elasticity\": {\"enabled\": true, \"max_train_batch_size\": 4, \"micro_batch_sizes\": [2], "
-                           "\"min_gpus\": 1, \"max_gpus\": 4, \"version\": 0.1}}");
+    shell_write("ds.json",
+                "{\"elasticity\": {\"enabled\": true, \"max_train_batch_size\": 4, \"micro_batch_sizes\": [2], "
+                "\"min_gpus\": 1, \"max_gpus\": 4, \"version\": 0.1}}");
     RUN(here, "--no_ssh", "--nnodes", "1:3", "--nproc_per_node", "1", "--master_addr", "127.0.0.1", "--node_rank", "0",
         "--last_call", "0.2", "-q", SHELL, "echo world $WORLD_SIZE", "sh", "--config", "ds.json");
     jobs_check_code(&here, 0);
@@ -147,10 +168,11 @@ START_TEST(a_host_is_called_again)
         jobs_begin();
         snprintf(hosts, sizeof hosts, "%s:1,%s:1", cluster_host(0), cluster_host(1));
         snprintf(port, sizeof port, "%d", cluster_port());
-        job here = START("--hosts", hosts, "--ssh_port", port, "--max_restarts", "1", "--restart_delay", "0.1",
-                         "--oversubscribe", SHELL,
-                         "echo rank $RANK attempt $CSPEED_ATTEMPT; echo $PPID >agent.$RANK; touch up.$CSPEED_ATTEMPT.$RANK; "
-                         "test $CSPEED_ATTEMPT = 1 || sleep 1000");
+        job here =
+            START("--hosts", hosts, "--ssh_port", port, "--max_restarts", "1", "--restart_delay", "0.1",
+                  "--oversubscribe", SHELL,
+                  "echo rank $RANK attempt $CSPEED_ATTEMPT; echo $PPID >agent.$RANK; touch up.$CSPEED_ATTEMPT.$RANK; "
+                  "test $CSPEED_ATTEMPT = 1 || sleep 1000");
         jobs_await("up.0.0");
         jobs_await("up.0.1");
         char *pid = jobs_slurp("agent.1");
@@ -167,4 +189,5 @@ START_TEST(a_host_is_called_again)
 END_TEST
 
 SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
-           a_lost_node_is_done_without_and_may_come_back, world_sizes_are_those_of_the_configuration, a_host_is_called_again)
+           a_lost_node_is_done_without_and_may_come_back, world_sizes_are_those_of_the_configuration,
+           a_host_is_called_again)

@@ -1,4 +1,5 @@
-/* test_tokens.c - token shards: what is written is read, foreign formats are read, malformed ones are refused by name. */
+/* test_tokens.c - token shards: what is written is read, foreign formats are read, malformed ones are refused by name.
+ */
 #include "data/tokens.h"
 
 #include <check.h>
@@ -32,8 +33,8 @@ static void remove_folder(void)
 
 static int count_files(void)
 {
-    char    command[600];
-    int     count = -1;
+    char command[600];
+    int  count = -1;
     snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
     FILE *listing = popen(command, "r");
     ck_assert_ptr_nonnull(listing);
@@ -203,7 +204,7 @@ START_TEST(malformed_headers_are_refused)
         { 88, 8, 10, "document 1 starts at token 3" },
     };
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-        static const uint64_t starts[] = { 0, 3 };
+        static const uint64_t starts[]   = { 0, 3 };
         unsigned char         shard[104] = "CSTOKENS";
         uint32_t              form[2]    = { 1, 2 };
         uint64_t              field[4]   = { 256, 10, 2, 88 };

@@ -113,11 +113,11 @@ START_TEST(orders_are_thorough_and_differ)
     int fixed = 0, rising = 0, near = 0, same_epoch = 0, same_seed = 0;
     for (int64_t i = 0; i < COUNT; i++) {
         int64_t place = cs_windows_permute(3, 0, COUNT, i), next = cs_windows_permute(3, 0, COUNT, (i + 1) % COUNT);
-        fixed      += place == i;
-        rising     += place < next;
-        near       += labs(place - next) <= 100; /* expected: about 2 % */
+        fixed += place == i;
+        rising += place < next;
+        near += labs(place - next) <= 100; /* expected: about 2 % */
         same_epoch += place == cs_windows_permute(3, 1, COUNT, i);
-        same_seed  += place == cs_windows_permute(4, 0, COUNT, i);
+        same_seed += place == cs_windows_permute(4, 0, COUNT, i);
     }
     ck_assert_int_lt(fixed, 15);
     ck_assert_int_lt(same_epoch, 15);
@@ -208,7 +208,7 @@ START_TEST(mixtures_and_masks_are_read)
     snprintf(path, sizeof path, "%s/small.bin", folder);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
     for (int32_t i = 0; i < 41; i++) {
-        int32_t token = 500 + i;
+        int32_t token  = 500 + i;
         bool    learnt = i % 2;
         ck_assert_int_eq(cs_tokens_append_masked(writer, &token, &learnt, 1), CS_OK);
     }
@@ -254,7 +254,8 @@ START_TEST(tokens_beyond_the_vocabulary_are_named)
     write_shard("t-0.bin", 60000, 0, 5000);
     write_shard("t-1.bin", 70000, 40000, 6000);
     ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 45000), CS_BAD_FILE);
-    ck_assert_msg(strstr(cs_error(), "t-1.bin") && strstr(cs_error(), "token 45000 at position 5000"), "%s", cs_error());
+    ck_assert_msg(strstr(cs_error(), "t-1.bin") && strstr(cs_error(), "token 45000 at position 5000"), "%s",
+                  cs_error());
     ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 46000), CS_OK);
     cs_windows_close(windows);
     ck_assert_int_eq(open_pattern(&windows, "t-*.bin", 8, 0), CS_OK);
@@ -266,7 +267,7 @@ END_TEST
 START_TEST(tokens_beyond_the_shard_are_named)
 {
     cs_windows *windows;
-    uint16_t    broken = 256;
+    uint16_t    broken         = 256;
     int32_t     llmc[256 + 10] = { 20240801, 7, 10 };
     write_shard("own.bin", 256, 0, 200);
     FILE *file = fopen(path, "r+");

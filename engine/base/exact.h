@@ -17,8 +17,9 @@ typedef struct {
     int64_t nonfinite;              /* how many infinities and NaNs were added */
 } cs_exact;
 
-void   cs_exact_add(cs_exact *sum, double value);
-void   cs_exact_merge(cs_exact *sum, const cs_exact *other);
-double cs_exact_value(const cs_exact *sum); /* correctly rounded to within an ulp; NaN if anything non-finite was added */
+void cs_exact_add(cs_exact *sum, double value);
+void cs_exact_merge(cs_exact *sum, const cs_exact *other);
+double
+cs_exact_value(const cs_exact *sum); /* correctly rounded to within an ulp; NaN if anything non-finite was added */
 
 #endif

@@ -4,7 +4,9 @@
 
 size_t cs_dtype_bytes(cs_dtype dtype)
 {
-    static const size_t bytes[] = { [CS_F32] = 4, [CS_BF16] = 2, [CS_F16] = 2, [CS_I32] = 4, [CS_I64] = 8, [CS_U8] = 1 };
+    static const size_t bytes[] = {
+        [CS_F32] = 4, [CS_BF16] = 2, [CS_F16] = 2, [CS_I32] = 4, [CS_I64] = 8, [CS_U8] = 1
+    };
     return bytes[dtype];
 }
 
@@ -43,11 +45,17 @@ float cs_element(cs_tensor tensor, int64_t index)
 {
     CS_ASSERT(index >= 0 && index < cs_count(tensor));
     switch (tensor.dtype) {
-    case CS_F32:  return ((const float *)tensor.data)[index];
-    case CS_BF16: return cs_bf16_to_float(((const uint16_t *)tensor.data)[index]);
-    case CS_F16:  return cs_f16_to_float(((const uint16_t *)tensor.data)[index]);
-    case CS_I32:  return (float)((const int32_t *)tensor.data)[index];
-    case CS_I64:  return (float)((const int64_t *)tensor.data)[index];
-    default:      return ((const uint8_t *)tensor.data)[index];
+    case CS_F32:
+        return ((const float *)tensor.data)[index];
+    case CS_BF16:
+        return cs_bf16_to_float(((const uint16_t *)tensor.data)[index]);
+    case CS_F16:
+        return cs_f16_to_float(((const uint16_t *)tensor.data)[index]);
+    case CS_I32:
+        return (float)((const int32_t *)tensor.data)[index];
+    case CS_I64:
+        return (float)((const int64_t *)tensor.data)[index];
+    default:
+        return ((const uint8_t *)tensor.data)[index];
     }
 }

@@ -8,8 +8,8 @@
  *                  optim/shard-00001-of-00002.safetensors     keys state.<name>.exp_avg and so on
  *
  * A shard is an ordinary safetensors file of axis-aligned boxes in PyTorch DCP's sharded convention, with a CRC32C for
- * every 16 MiB block of every chunk in its header; the manifest holds each header's CRC32C. A file holds at most one box
- * of a tensor, so a rank writes a few files a folder, of which all but the first are small. Saving stages in
+ * every 16 MiB block of every chunk in its header; the manifest holds each header's CRC32C. A file holds at most one
+ * box of a tensor, so a rank writes a few files a folder, of which all but the first are small. Saving stages in
  * .cspeed-tmp-<tag>-<id>, fsyncs files and directories, renames, then replaces latest by rename. A directory without a
  * valid manifest is not a checkpoint.
  *
@@ -39,17 +39,17 @@ typedef struct {
 } cs_checkpoint_writing;
 
 typedef struct {
-    const char     *tag;          /* any string but ""; the directory's name is its escaped form        */
-    const char     *client_state; /* JSON text or NULL                                                  */
-    const char     *config_text;  /* goes into ds_config.json                                           */
-    const json_t   *engine;       /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
-    const json_t   *aliases;      /* {"lm_head.weight": "transformer.wte.weight"}                       */
-    const json_t   *provenance;   /* world_size, zero_stage, ...                                        */
-    int64_t         keep_last;    /* 0: keep all                                                        */
-    int64_t         keep_every;   /* steps whose checkpoint is never pruned: multiples of this; 0: none */
-    int64_t         step;
-    const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
-    int64_t         piece_count;
+    const char           *tag;          /* any string but ""; the directory's name is its escaped form        */
+    const char           *client_state; /* JSON text or NULL                                                  */
+    const char           *config_text;  /* goes into ds_config.json                                           */
+    const json_t         *engine; /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
+    const json_t         *aliases;    /* {"lm_head.weight": "transformer.wte.weight"}                       */
+    const json_t         *provenance; /* world_size, zero_stage, ...                                        */
+    int64_t               keep_last;  /* 0: keep all                                                        */
+    int64_t               keep_every; /* steps whose checkpoint is never pruned: multiples of this; 0: none */
+    int64_t               step;
+    const cs_piece       *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
+    int64_t               piece_count;
     cs_checkpoint_writing writing;
 } cs_checkpoint_content;
 

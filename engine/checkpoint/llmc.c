@@ -16,7 +16,7 @@ enum { WORDS = 256, MAGIC = 20240326, SORTS = 16, NAME = 64 };
 
 /* A sort of parameter: per layer or once, as many numbers as width * rows * columns says. */
 typedef struct {
-    const char *name; /* with %lld for the layer, where there is one of each */
+    const char *name;          /* with %lld for the layer, where there is one of each */
     int64_t     rows, columns; /* as ours, in widths; columns 0: a vector of `rows` */
     bool        layered, turned;
 } sort;
@@ -46,8 +46,8 @@ typedef struct {
     int64_t  positions, vocabulary, layers, heads, width, padded;
     int64_t *offsets; /* bytes, one a tensor */
     bool    *turned;
-    char   (*names)[NAME];
-    char    *buffer;
+    char (*names)[NAME];
+    char *buffer;
 } llmc_file;
 
 static cs_status read_head(llmc_file *own, cs_dtype *dtype)
@@ -56,11 +56,15 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
     CS_TRY(cs_files_open(&own->descriptor, own->path));
     CS_TRY(cs_files_read_at(own->descriptor, head, sizeof head, 0, own->path));
     if (head[0] != MAGIC)
-        return cs_fail(CS_BAD_FILE, "%s is no checkpoint of llm.c: it begins with %d, not with %d; a pickle (.bin, .pt) "
-                       "is converted by transformers' save_pretrained to a folder", own->path, head[0], MAGIC);
+        return cs_fail(CS_BAD_FILE,
+                       "%s is no checkpoint of llm.c: it begins with %d, not with %d; a pickle (.bin, .pt) "
+                       "is converted by transformers' save_pretrained to a folder",
+                       own->path, head[0], MAGIC);
     if (head[1] != 3 && head[1] != 5)
-        return cs_fail(CS_UNSUPPORTED, "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
-                       "(bf16) are known", own->path, head[1]);
+        return cs_fail(CS_UNSUPPORTED,
+                       "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
+                       "(bf16) are known",
+                       own->path, head[1]);
     *dtype          = head[1] == 3 ? CS_F32 : CS_BF16;
     own->positions  = head[2];
     own->vocabulary = head[3];
@@ -79,8 +83,8 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
 /* The tensors of one sort, from `offset` on; returns where the next begins. */
 static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64_t offset)
 {
-    llmc_file *own    = source->own;
-    int64_t    rows   = s->rows * own->width, columns = s->columns * own->width, stored;
+    llmc_file *own  = source->own;
+    int64_t    rows = s->rows * own->width, columns = s->columns * own->width, stored;
     bool       tokens = s == &sorts[0], positions = s == &sorts[1];
     if (tokens || positions)
         rows = tokens ? own->vocabulary : own->positions;
@@ -116,8 +120,10 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
         offset = list_sort(source, &sorts[i], dtype, offset);
     CS_TRY(cs_files_size(&bytes, own->path));
     if (bytes != offset)
-        return cs_fail(CS_BAD_FILE, "%s has %lld bytes, and a model of the sizes in its head %lld: it was cut, or is of "
-                       "another kind", own->path, (long long)bytes, (long long)offset);
+        return cs_fail(CS_BAD_FILE,
+                       "%s has %lld bytes, and a model of the sizes in its head %lld: it was cut, or is of "
+                       "another kind",
+                       own->path, (long long)bytes, (long long)offset);
     return CS_OK;
 }
 

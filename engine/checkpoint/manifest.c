@@ -269,8 +269,8 @@ cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path,
     if (status == CS_NOT_FOUND)
         return cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
     if (status == CS_OK && bytes != file->bytes)
-        return cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued", path,
-                       (long long)bytes, (long long)file->bytes);
+        return cs_fail(CS_BAD_FILE, "%s has %lld bytes where the manifest says %lld: the file was cut or continued",
+                       path, (long long)bytes, (long long)file->bytes);
     return status;
 }
 
@@ -281,7 +281,7 @@ cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *direc
         char                   *path   = cs_files_join(directory, file->name);
         int64_t                 bytes  = 0;
         cs_status               status = cs_files_size(&bytes, path);
-        status = cs_manifest_judge_file(file, path, status, bytes);
+        status                         = cs_manifest_judge_file(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

@@ -50,7 +50,8 @@ const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const ch
 
 /* Every file is there and as long as the manifest says. */
 cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory);
-/* What looking at a listed file came to: `status`, unless it is missing or has other `bytes` than listed (CS_BAD_FILE). */
+/* What looking at a listed file came to: `status`, unless it is missing or has other `bytes` than listed (CS_BAD_FILE).
+ */
 cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes);
 
 /* Eight hexadecimal digits. */

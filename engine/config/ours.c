@@ -5,10 +5,12 @@ static const cs_key cspeed[] = {
     SUPPORTED("model", JSON, written.model, "null", 0, 0, NULL,
               "a folder with Hugging Face's config.json, or an object with its keys"),
     SECTION("data", "token shards"),
-    SUPPORTED("param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
-              "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a "
-              "list, have their own values of optimizer.params; the first that matches counts; a weight_decay given here "
-              "falls on vectors too"),
+    SUPPORTED(
+        "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
+        "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of "
+        "a "
+        "list, have their own values of optimizer.params; the first that matches counts; a weight_decay given here "
+        "falls on vectors too"),
     SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "updates of the whole training"),
     SUPPORTED("fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
               "take fewer steps where they would last longer than this; 0: never"),
@@ -62,15 +64,16 @@ static const cs_key cspeed_checkpoint[] = {
     SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
               "bytes of one write; a multiple of 4096"),
     SUPPORTED("direct", BOOL, direct, "true", 0, 0, NULL, "write past the page cache where the file system allows"),
-    SUPPORTED("on_bad_latest", CHOICE, on_bad_latest, "\"fallback\"", 0, 0, "fallback|fail",
-              "when latest is missing or names no whole checkpoint: load the newest whole one, with a warning, or fail"),
+    SUPPORTED(
+        "on_bad_latest", CHOICE, on_bad_latest, "\"fallback\"", 0, 0, "fallback|fail",
+        "when latest is missing or names no whole checkpoint: load the newest whole one, with a warning, or fail"),
     SUPPORTED("verify_on_load", CHOICE, verify_on_load, "\"touched\"", 0, 0, "touched|full|off",
               "checksums to hold data to: of what this run reads, of all files first, or none (headers always)"),
 };
 
 const cs_section cs_ours_sections[] = {
-    {"cspeed", CS_KEYS(cspeed)},
-    {"cspeed.data", CS_KEYS(cspeed_data)},
-    {"cspeed.checkpoint", CS_KEYS(cspeed_checkpoint)},
+    { "cspeed", CS_KEYS(cspeed) },
+    { "cspeed.data", CS_KEYS(cspeed_data) },
+    { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
 };
 const int cs_ours_section_count = sizeof cs_ours_sections / sizeof *cs_ours_sections;

@@ -148,7 +148,8 @@ static void read_weights(cs_config *config)
     if (!s->written.weights || count == 1)
         return;
     if (count != (size_t)s->train_count)
-        cs_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d", s->train_count);
+        cs_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d",
+                      s->train_count);
     json_array_foreach(s->written.weights, index, value)
     {
         if (!(json_number_value(value) >= 0) || !json_is_number(value))
@@ -207,7 +208,7 @@ static void resolve_storage(cs_config *config)
 
 void cs_resolve_run(cs_config *config)
 {
-    static const char *const transports[] = {"auto", "self", "shm", "tcp", "mpi", "nccl"};
+    static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
     cs_settings             *s            = &config->settings;
     resolve_model(config);
     resolve_output(config);

@@ -34,8 +34,9 @@ static const cs_key top[] = {
     SUPPORTED("communication_data_type", STRING, written.wire, "null", 0, 0, "auto",
               "fp32, bf16 or fp16: what gradients travel in; sums are fp32. null: the type they accumulate in"),
     INERT("seq_parallel_communication_data_type", "\"fp32\"", "sequences are not split over ranks"),
-    SUPPORTED("prescale_gradients", BOOL, written.prescale, "false", 0, 0, NULL,
-              "divide gradients by the world size before they travel; else one factor divides, unscales and clips after"),
+    SUPPORTED(
+        "prescale_gradients", BOOL, written.prescale, "false", 0, 0, NULL,
+        "divide gradients by the world size before they travel; else one factor divides, unscales and clips after"),
     SUPPORTED("gradient_predivide_factor", NUMBER, written.predivide, "1.0", 0, INFINITY, NULL,
               "divide gradients by this before they travel, and by the rest after"),
     SUPPORTED("gradient_allreduce_op", CHOICE, written.allreduce_op, "\"mean\"", 0, 0, "mean|sum",
@@ -136,15 +137,15 @@ static const cs_key checkpoint[] = {
     REFUSED("writer", "null", "the writer's keys are under cspeed.checkpoint"),
 };
 
-static const cs_key parallel_write[] = {INERT("pipeline_stage", "false", "all ranks write in parallel, always")};
+static const cs_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks write in parallel, always") };
 
 static const cs_section sections[] = {
-    {"pipeline", CS_KEYS(pipeline)},
-    {"activation_checkpointing", CS_KEYS(activation_checkpointing)},
-    {"checkpoint", CS_KEYS(checkpoint)},
-    {"checkpoint.parallel_write", CS_KEYS(parallel_write)},
+    { "pipeline", CS_KEYS(pipeline) },
+    { "activation_checkpointing", CS_KEYS(activation_checkpointing) },
+    { "checkpoint", CS_KEYS(checkpoint) },
+    { "checkpoint.parallel_write", CS_KEYS(parallel_write) },
 };
-static const cs_section root[] = {{"", CS_KEYS(top)}};
+static const cs_section root[] = { { "", CS_KEYS(top) } };
 
 static const int one = 1, here = sizeof sections / sizeof *sections;
 
@@ -152,14 +153,14 @@ static const struct {
     const cs_section *sections;
     const int        *count;
 } topics[] = {
-    {root, &one},
-    {cs_batches_sections, &cs_batches_section_count},
-    {cs_formats_sections, &cs_formats_section_count},
-    {cs_sharding_sections, &cs_sharding_section_count},
-    {cs_monitors_sections, &cs_monitors_section_count},
-    {cs_courses_sections, &cs_courses_section_count},
-    {sections, &here},
-    {cs_ours_sections, &cs_ours_section_count},
+    { root, &one },
+    { cs_batches_sections, &cs_batches_section_count },
+    { cs_formats_sections, &cs_formats_section_count },
+    { cs_sharding_sections, &cs_sharding_section_count },
+    { cs_monitors_sections, &cs_monitors_section_count },
+    { cs_courses_sections, &cs_courses_section_count },
+    { sections, &here },
+    { cs_ours_sections, &cs_ours_section_count },
 };
 
 const cs_section *cs_sections_at(int index)

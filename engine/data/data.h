@@ -1,8 +1,8 @@
 /* data.h - tokens in: mapped token shards, and which window of them a step reads.
  *
  * A window is seq_len + 1 tokens of one shard at a multiple of seq_len. The window at global position g (samples
- * since the start of training) is a permutation of all windows, a function of (seed, epoch, g mod windows); the world size
- * only decides who computes it. The whole state of a loader is one number, so that resuming is arithmetic. */
+ * since the start of training) is a permutation of all windows, a function of (seed, epoch, g mod windows); the world
+ * size only decides who computes it. The whole state of a loader is one number, so that resuming is arithmetic. */
 #ifndef CS_DATA_DATA_H
 #define CS_DATA_DATA_H
 
@@ -14,21 +14,22 @@ typedef struct {
     int64_t            seq_len;
     bool               shuffle;
     uint64_t           seed;
-    int64_t            vocab_size; /* of the model; a token at or above it is CS_BAD_FILE with its place. 0: unchecked */
-    const double      *weights;    /* (pattern_count) of a mixture: mixture.h; NULL: all windows once an epoch */
+    int64_t       vocab_size; /* of the model; a token at or above it is CS_BAD_FILE with its place. 0: unchecked */
+    const double *weights;    /* (pattern_count) of a mixture: mixture.h; NULL: all windows once an epoch */
 } cs_data_settings;
 
 typedef struct cs_windows cs_windows;
 
-/* Opens and checks all shards. CS_NOT_FOUND: no file matches a pattern. CS_BAD_FILE: a malformed shard, or fewer than seq_len + 1 tokens. */
+/* Opens and checks all shards. CS_NOT_FOUND: no file matches a pattern. CS_BAD_FILE: a malformed shard, or fewer than
+ * seq_len + 1 tokens. */
 cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings);
 void      cs_windows_close(cs_windows *windows);
 int64_t   cs_windows_count(const cs_windows *windows); /* of one epoch */
 /* Window at global position g: inputs[seq_len], targets[seq_len]. */
-void      cs_windows_read(const cs_windows *windows, int64_t position, int32_t *inputs, int32_t *targets);
+void cs_windows_read(const cs_windows *windows, int64_t position, int32_t *inputs, int32_t *targets);
 /* In file order, not shuffled: window `index` of [0, count). For evaluation. */
-void      cs_windows_read_plain(const cs_windows *windows, int64_t index, int32_t *inputs, int32_t *targets);
+void cs_windows_read_plain(const cs_windows *windows, int64_t index, int32_t *inputs, int32_t *targets);
 /* index -> [0, count), a permutation for each (seed, epoch). */
-int64_t   cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index);
+int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index);
 
 #endif

@@ -38,7 +38,8 @@ static cs_status check_index(const cs_tokens *tokens, const own_header *header, 
     for (uint64_t i = 0; i < header->documents; i++)
         if (starts[i] > header->count || (i > 0 && starts[i] < starts[i - 1]))
             return cs_fail(CS_BAD_FILE,
-                           "%s: document %" PRIu64 " starts at token %" PRIu64 ", which is before the document ahead of "
+                           "%s: document %" PRIu64 " starts at token %" PRIu64
+                           ", which is before the document ahead of "
                            "it or beyond the %" PRIu64 " tokens; pack the text again",
                            path, i, starts[i], header->count);
     return CS_OK;
@@ -82,12 +83,13 @@ static cs_status check_extent(const own_header *header, uint64_t bytes, const ch
     uint64_t mask = mask_bytes(header);
     if (bytes % 8 || mask > bytes - offset || header->documents != (bytes - offset - mask) / 8)
         return cs_fail(CS_BAD_FILE,
-                       "%s: document count is %" PRIu64 " of 8 bytes, the mask takes %" PRIu64 ", and the file has %" PRIu64
-                       " bytes from its index at %" PRIu64 " on",
+                       "%s: document count is %" PRIu64 " of 8 bytes, the mask takes %" PRIu64
+                       ", and the file has %" PRIu64 " bytes from its index at %" PRIu64 " on",
                        path, header->documents, mask, bytes - offset, offset);
     if (header->mask_offset && header->mask_offset != bytes - mask)
-        return cs_fail(CS_BAD_FILE, "%s: offset of the mask is %" PRIu64 ", and its %" PRIu64 " bytes begin at %" PRIu64,
-                       path, header->mask_offset, mask, bytes - mask);
+        return cs_fail(CS_BAD_FILE,
+                       "%s: offset of the mask is %" PRIu64 ", and its %" PRIu64 " bytes begin at %" PRIu64, path,
+                       header->mask_offset, mask, bytes - mask);
     return CS_OK;
 }
 
@@ -95,7 +97,8 @@ static cs_status read_own(cs_tokens *tokens, const char *path)
 {
     own_header header;
     if (tokens->mapping_bytes < sizeof header)
-        return cs_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path, tokens->mapping_bytes);
+        return cs_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path,
+                       tokens->mapping_bytes);
     memcpy(&header, tokens->mapping, sizeof header);
     CS_TRY(check_form(&header, path));
     CS_TRY(check_extent(&header, tokens->mapping_bytes, path));
@@ -124,8 +127,8 @@ static cs_status read_llmc(cs_tokens *tokens, const char *path)
     int32_t  field[3]; /* magic, version, count */
     uint64_t bytes = tokens->mapping_bytes;
     if (bytes < LLMC_HEADER_BYTES)
-        return cs_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path, bytes,
-                       LLMC_HEADER_BYTES);
+        return cs_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path,
+                       bytes, LLMC_HEADER_BYTES);
     memcpy(field, tokens->mapping, sizeof field);
     if (field[1] != 1 && field[1] != 7)
         return cs_fail(CS_BAD_FILE, "%s: version (llm.c's) is %" PRId32 ", not 1 or 7", path, field[1]);
@@ -150,10 +153,11 @@ static cs_status read_raw(cs_tokens *tokens, const char *path)
                        "shards of a text with `pack`",
                        path);
     if (tokens->mapping_bytes % 2)
-        return cs_fail(CS_BAD_FILE,
-                       "%s: not a token shard: it begins with no known magic, and its size, %zu bytes, is not a multiple "
-                       "of 2 as of raw 16-bit tokens",
-                       path, tokens->mapping_bytes);
+        return cs_fail(
+            CS_BAD_FILE,
+            "%s: not a token shard: it begins with no known magic, and its size, %zu bytes, is not a multiple "
+            "of 2 as of raw 16-bit tokens",
+            path, tokens->mapping_bytes);
     tokens->tokens      = tokens->mapping;
     tokens->token_bytes = 2;
     tokens->count       = (int64_t)(tokens->mapping_bytes / 2);
@@ -249,11 +253,11 @@ int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
 /* ---- writing ---------------------------------------------------------------------------------- */
 
 struct cs_tokens_writer {
-    FILE      *file;
-    char      *path, *temporary;
-    own_header header;
-    uint64_t  *starts;
-    size_t      start_room;
+    FILE          *file;
+    char          *path, *temporary;
+    own_header     header;
+    uint64_t      *starts;
+    size_t         start_room;
     bool           masked;    /* some token is not learnt */
     unsigned char *learnt;    /* a bit a token */
     uint64_t       mask_room; /* tokens */
@@ -298,7 +302,8 @@ cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t 
 {
     *writer = NULL;
     if (vocab_size < 1 || vocab_size > LARGEST_VOCAB)
-        return cs_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size, LARGEST_VOCAB);
+        return cs_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size,
+                       LARGEST_VOCAB);
     cs_tokens_writer *made = calloc(1, sizeof *made);
     if (!made)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);

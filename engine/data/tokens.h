@@ -3,8 +3,8 @@
  * Little-endian header of 64 bytes: magic "CSTOKENS", u32 version 1, u32 bytes a token (2 or 4), u64 vocabulary size,
  * u64 token count, u64 document count, u64 byte offset of the document index, u64 byte offset of the mask or 0, 8 bytes
  * zero; then the tokens; then, at the next multiple of 8, the index: the u64 position of each document's first token,
- * ascending; then, right behind it, the mask: a bit a token, the lowest of a byte first, padded with zeros to a multiple
- * of 8 bytes; and nothing more. A token whose bit is 0 is read, and not learnt. Without a mask all are learnt.
+ * ascending; then, right behind it, the mask: a bit a token, the lowest of a byte first, padded with zeros to a
+ * multiple of 8 bytes; and nothing more. A token whose bit is 0 is read, and not learnt. Without a mask all are learnt.
  *
  * Read as they are: llm.c's files (256 i32 of header: magic 20240520 or 20240801, version 1 for u16 tokens or 7 for
  * u32, count) and nanoGPT's (u16 and nothing else; a name in .bin without a magic). */
@@ -31,7 +31,7 @@ void      cs_tokens_close(cs_tokens *tokens); /* accepts a closed and a zeroed o
 /* The position of the first token at or above `limit`; `count` when there is none. Reads the whole shard. */
 int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit);
 int64_t cs_tokens_at(const cs_tokens *tokens, int64_t position);
-bool      cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position);
+bool    cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position);
 
 typedef struct cs_tokens_writer cs_tokens_writer;
 /* Writes to a temporary name beside `path`; cs_tokens_finish makes it appear whole. Vocabularies up to 65536 take two

@@ -20,11 +20,11 @@ typedef struct {
 } shard;
 
 struct cs_windows {
-    shard   *shards;
-    int64_t  shard_count, count, seq_len;
-    bool     shuffle;
-    uint64_t seed;
-    cs_mixture mixture;                     /* of no sets: none */
+    shard     *shards;
+    int64_t    shard_count, count, seq_len;
+    bool       shuffle;
+    uint64_t   seed;
+    cs_mixture mixture;                    /* of no sets: none */
     int64_t    set_first[CS_MIXTURE_SETS]; /* number of each set's first window */
 };
 
@@ -110,9 +110,11 @@ static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settin
     glob_t found;
     int    outcome = glob(pattern, 0, NULL, &found);
     if (outcome == GLOB_NOMATCH)
-        return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)", pattern);
+        return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)",
+                       pattern);
     if (outcome != 0)
-        return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
+        return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files",
+                       pattern);
     cs_status status = CS_OK;
     for (size_t i = 0; status == CS_OK && i < found.gl_pathc; i++)
         status = add_shard(windows, settings, found.gl_pathv[i]);
@@ -126,7 +128,8 @@ static cs_status mix(cs_windows *windows, const cs_data_settings *settings)
     int64_t counts[CS_MIXTURE_SETS];
     int     sets = settings->pattern_count;
     if (!settings->shuffle)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.weights: a mixture has no order but a shuffled one; leave shuffle true");
+        return cs_fail(CS_BAD_CONFIG,
+                       "cspeed.data.weights: a mixture has no order but a shuffled one; leave shuffle true");
     for (int i = 0; i < sets; i++)
         counts[i] = (i + 1 < sets ? windows->set_first[i + 1] : windows->count) - windows->set_first[i];
     return cs_mixture_open(&windows->mixture, settings->weights, counts, sets);

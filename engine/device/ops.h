@@ -34,9 +34,9 @@ void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight);
 
-/* RMSNorm (Zhang & Sennrich 2019) of a run of heads, D columns each from column `first` on: y = x * rstd * weight, where
- * rstd = 1/sqrt(mean of the head's x^2 + epsilon). x, y (N, W) c; weight (D) c; stats (N, heads) f32: rstd. Columns of
- * other heads are not touched. A row as a whole is one head of D = W. */
+/* RMSNorm (Zhang & Sennrich 2019) of a run of heads, D columns each from column `first` on: y = x * rstd * weight,
+ * where rstd = 1/sqrt(mean of the head's x^2 + epsilon). x, y (N, W) c; weight (D) c; stats (N, heads) f32: rstd.
+ * Columns of other heads are not touched. A row as a whole is one head of D = W. */
 void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                float epsilon);
 /* dx c, its other columns not touched; dweight (D) f32 is added to. dx may be dy. */
@@ -60,9 +60,9 @@ void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
  * So rank, batch and recomputation change nothing. rate 0: off. */
 typedef struct {
     float           rate;
-    uint64_t        place;  /* which dropout of the model: cs_rng_key of its name */
-    const uint64_t *keys;   /* (B), cs_pass_keys */
-    int64_t         batch;  /* B; tensors hold B equal runs of elements */
+    uint64_t        place; /* which dropout of the model: cs_rng_key of its name */
+    const uint64_t *keys;  /* (B), cs_pass_keys */
+    int64_t         batch; /* B; tensors hold B equal runs of elements */
 } cs_dropout;
 
 /* y = x where kept, scaled by 1 / (1 - rate), else 0: forward and, on gradients, backward. y may be x. */
@@ -99,10 +99,11 @@ typedef struct {
     int64_t first;
 } cs_rope_rows;
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows);
-void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows); /* in place: turned back */
+void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope,
+                     cs_rope_rows rows); /* in place: turned back */
 
-/* Attention of T new positions of one sequence, after the `start` that a cache knows. qkv (T, (queries + 2 keys) D) c and
- * y (T, queries D) c as above; keys, values (>= start + T, keys D) c: rows [start, start + T) are set from qkv. */
+/* Attention of T new positions of one sequence, after the `start` that a cache knows. qkv (T, (queries + 2 keys) D) c
+ * and y (T, queries D) c as above; keys, values (>= start + T, keys D) c: rows [start, start + T) are set from qkv. */
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 

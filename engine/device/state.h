@@ -6,8 +6,8 @@
 #include "base/exact.h"
 #include "optim/optim.h"
 
-/* sum += the squares of g's elements (any float type), each times unscale^2, exactly in the sense of exact.h: squares of
- * 64 elements at a time are added in double in a fixed order and then added exactly. g begins `lead` elements behind
+/* sum += the squares of g's elements (any float type), each times unscale^2, exactly in the sense of exact.h: squares
+ * of 64 elements at a time are added in double in a fixed order and then added exactly. g begins `lead` elements behind
  * the begin of a 64, and where it is cut, that is at such a begin: so the same bits come out however a flat buffer is
  * cut into parts. Non-finite elements are counted in sum->nonfinite. */
 void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
@@ -26,12 +26,12 @@ void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float fac
  * (fp32), and where `publish` is not NULL the new value in `dtype`. A rule that returns a direction puts it in the
  * gradient's place, and leaves the master. */
 typedef struct {
-    float       *master;
-    float       *gradient;
-    float       *slots[CS_OPTIM_SLOTS];
-    void        *publish;
-    cs_dtype     dtype;
-    int64_t      count;
+    float   *master;
+    float   *gradient;
+    float   *slots[CS_OPTIM_SLOTS];
+    void    *publish;
+    cs_dtype dtype;
+    int64_t  count;
 } cs_state_span;
 void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span);
 

@@ -1,7 +1,8 @@
 /* layer.h - what models are built of. (public)
  *
- * A layer is a struct inside a unit's own struct: declare names its parameters, forward keeps what backward takes, and backward,
- * right under it in its file, mirrors it. Rows are b * T + t; widths are columns. Tensors returned live until the unit ends. */
+ * A layer is a struct inside a unit's own struct: declare names its parameters, forward keeps what backward takes, and
+ * backward, right under it in its file, mirrors it. Rows are b * T + t; widths are columns. Tensors returned live until
+ * the unit ends. */
 #ifndef CS_LAYER_LAYER_H
 #define CS_LAYER_LAYER_H
 
@@ -14,10 +15,11 @@ typedef struct {
     cs_layout layout;
     int64_t   outputs;
 } cs_linear;
-/* Parameters NAME.weight, (inputs, outputs) or (outputs, inputs) by layout, and NAME.bias unless with_bias is CS_NO_BIAS. */
+/* Parameters NAME.weight, (inputs, outputs) or (outputs, inputs) by layout, and NAME.bias unless with_bias is
+ * CS_NO_BIAS. */
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
-void      cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
-                            cs_init init, cs_layout layout, cs_with_bias with_bias);
+void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
+                       cs_init init, cs_layout layout, cs_with_bias with_bias);
 /* Several linears of one input as one product, their outputs side by side: NAME.PART.weight (outputs, inputs) and
  * NAME.PART.bias of each part. */
 typedef struct {
@@ -29,7 +31,7 @@ void      cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* For a first unit, whose inputs need no gradient. */
-void      cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
+void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 
 /* ---- layer norm ---- */
 typedef struct {
@@ -54,11 +56,11 @@ typedef struct {
     int64_t width; /* of a head */
     double  theta;
     enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN } kind;
-    double  factor;               /* of all scalings: how much longer the context became                   */
-    double  low, high;            /* llama3: wavelengths, as parts of `original`; yarn: beta_slow, beta_fast */
-    double  original;             /* llama3, yarn: the context before                                      */
-    double  attention;            /* yarn: on cosine and sine; 0: what follows from factor                 */
-    bool    truncate;             /* yarn: the ramp begins and ends at whole numbers                       */
+    double factor;    /* of all scalings: how much longer the context became                   */
+    double low, high; /* llama3: wavelengths, as parts of `original`; yarn: beta_slow, beta_fast */
+    double original;  /* llama3, yarn: the context before                                      */
+    double attention; /* yarn: on cosine and sine; 0: what follows from factor                 */
+    bool   truncate;  /* yarn: the ramp begins and ends at whole numbers                       */
 } cs_rope_sizes;
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes);
 
@@ -66,11 +68,11 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes);
 typedef struct {
     cs_linear qkv, out;
     cs_heads  heads;
-    int64_t   width;        /* of a head                                */
-    cs_rope   rope;         /* width 0: positions are the model's matter */
+    int64_t   width;           /* of a head                                */
+    cs_rope   rope;            /* width 0: positions are the model's matter */
     cs_param *q_norm, *k_norm; /* RMS norms over a head; NULL: none     */
-    float     epsilon;      /* of these                                 */
-    float     rate;         /* dropout on the probabilities             */
+    float     epsilon;         /* of these                                 */
+    float     rate;            /* dropout on the probabilities             */
     uint64_t  place;
 } cs_attention;
 /* GPT-2's: one projection NAME.c_attn for q | k | v and NAME.c_proj back, with biases. */
@@ -79,7 +81,7 @@ typedef struct {
     float   dropout;
     cs_init init, out_init;
 } cs_attention_sizes;
-void      cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
+void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
 /* Llama's: NAME.q_proj, k_proj, v_proj, o_proj and, where normed, NAME.q_norm and k_norm. */
 typedef struct {
     int64_t              width, head; /* of the stream; of a head */
@@ -90,7 +92,8 @@ typedef struct {
     float                epsilon, dropout;
     cs_init              init;
 } cs_attention_parts;
-void      cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_parts *parts);
+void      cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
+                                     const cs_attention_parts *parts);
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x);
 cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dy);
 
@@ -141,7 +144,8 @@ typedef struct {
     cs_init init;
 } cs_embed_sizes;
 /* Parameters TOKENS.weight (vocabulary, width) and, unless POSITIONS is NULL, POSITIONS.weight (positions, width). */
-void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions, const cs_embed_sizes *sizes);
+void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const char *positions,
+                      const cs_embed_sizes *sizes);
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 

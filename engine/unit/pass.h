@@ -1,8 +1,8 @@
 /* pass.h - one micro-batch going down and up the list: its tensors and what forward kept for backward.
  *
- * All tensors of a pass lie in one block, handed out first-fit and counted: a tensor lives until its unit ends, kept ones until
- * the unit's backward ends that took them. The order of requests depends on the model alone, so the same list walked on
- * the dry device tells the block's size beforehand (cs_pass_peak), and the walk never runs out. */
+ * All tensors of a pass lie in one block, handed out first-fit and counted: a tensor lives until its unit ends, kept
+ * ones until the unit's backward ends that took them. The order of requests depends on the model alone, so the same
+ * list walked on the dry device tells the block's size beforehand (cs_pass_peak), and the walk never runs out. */
 #ifndef CS_UNIT_PASS_H
 #define CS_UNIT_PASS_H
 
@@ -12,9 +12,9 @@
 
 typedef struct {
     cs_device *device;
-    cs_dtype   dtype;       /* of what flows between units                      */
-    cs_dtype   products;    /* of what matrix products take and give            */
-    void      *block;       /* block_bytes of device memory; NULL: measure only */
+    cs_dtype   dtype;    /* of what flows between units                      */
+    cs_dtype   products; /* of what matrix products take and give            */
+    void      *block;    /* block_bytes of device memory; NULL: measure only */
     size_t     block_bytes;
 } cs_pass_shape;
 
@@ -43,7 +43,7 @@ void cs_pass_leave(cs_pass *pass);
 void cs_pass_hold(cs_pass *pass, cs_tensor tensor);
 void cs_pass_let_go(cs_pass *pass, cs_tensor tensor);
 
-int  cs_pass_mark(const cs_pass *pass);           /* how many tensors are kept                        */
-void cs_pass_rewind(cs_pass *pass, int mark);     /* forgets what was kept since, for recomputation */
+int  cs_pass_mark(const cs_pass *pass);       /* how many tensors are kept                        */
+void cs_pass_rewind(cs_pass *pass, int mark); /* forgets what was kept since, for recomputation */
 
 #endif

@@ -1,7 +1,7 @@
 /* unit.h - inside a unit and a model: parameters, lenders, the flat layout.
  *
- * A unit's own parameters lie one behind the other in one flat row of `length` elements. Sharding cuts the row (padded by zero/), never a
- * tensor; a borrowed parameter is a view of the lender's. */
+ * A unit's own parameters lie one behind the other in one flat row of `length` elements. Sharding cuts the row (padded
+ * by zero/), never a tensor; a borrowed parameter is a view of the lender's. */
 #ifndef CS_UNIT_UNIT_H
 #define CS_UNIT_UNIT_H
 
@@ -44,8 +44,8 @@ struct cs_unit {
 struct cs_model {
     cs_unit **units;
     int       count;
-    int64_t   width;      /* columns of what flows between units */
-    int64_t   parameters; /* elements in all                     */
+    int64_t   width;           /* columns of what flows between units */
+    int64_t   parameters;      /* elements in all                     */
     int64_t   inputs, targets; /* columns of a float batch; 0: tokens */
 };
 

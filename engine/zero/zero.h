@@ -1,6 +1,7 @@
 /* zero.h - who holds what, when: stages, the forms of a unit's parameters, and the verbs of a shard.
  *
- * ZeRO (Rajbhandari et al., SC 2020) as three words a stage: where parameters, gradients and optimizer state are. The forms:
+ * ZeRO (Rajbhandari et al., SC 2020) as three words a stage: where parameters, gradients and optimizer state are. The
+ * forms:
  *
  *  whole    compute dtype, all elements   always if params REPLICATED, else while in use (from the pool)
  *  part     compute dtype, my elements    always if params SHARDED (else my slice of whole)
@@ -47,14 +48,14 @@ extern const cs_stage cs_stages[4];
 
 /* What all shards of an engine share. */
 typedef struct {
-    cs_stage     stage;
-    cs_precision precision;
-    float        before; /* gradients are multiplied by this before they travel */
-    cs_optimizer optimizer; /* optimizer.type, with the most slots that a parameter has */
+    cs_stage         stage;
+    cs_precision     precision;
+    float            before;    /* gradients are multiplied by this before they travel */
+    cs_optimizer     optimizer; /* optimizer.type, with the most slots that a parameter has */
     const cs_groups *groups;
-    cs_comm     *comm;
-    cs_device   *device;
-    int          rank, world;
+    cs_comm         *comm;
+    cs_device       *device;
+    int              rank, world;
 } cs_zero;
 
 /* ---- stage.c ---- */
@@ -63,13 +64,14 @@ cs_range cs_stage_part(const cs_zero *zero, int64_t padded);                  /*
 int64_t  cs_stage_padded(const cs_zero *zero, int64_t length);                /* a row's length with padding          */
 int64_t  cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded); /* elements a rank holds under `place`  */
 /* Elements of the unit's row in `range` that have this slot: all but those of parameters whose optimizer lacks it. */
-int64_t  cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot);
-bool     cs_stage_one_copy(const cs_zero *zero);                              /* masters are the values themselves    */
-int64_t  cs_stage_norms(const cs_zero *zero, const cs_unit *unit);            /* elements kept in fp32 beside a 16-bit row */
+int64_t cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot);
+bool    cs_stage_one_copy(const cs_zero *zero);                   /* masters are the values themselves    */
+int64_t cs_stage_norms(const cs_zero *zero, const cs_unit *unit); /* elements kept in fp32 beside a 16-bit row */
 
 /* ---- pool.c: full-size rows that units take turns in ----
- * Rows are of the padded length of the unit that asks: units of one length share, a length used once has a row of its own. Before
- * cs_pool_settle the pool only counts how many rows of each length are out at once, and hands out addresses nobody may touch. */
+ * Rows are of the padded length of the unit that asks: units of one length share, a length used once has a row of its
+ * own. Before cs_pool_settle the pool only counts how many rows of each length are out at once, and hands out addresses
+ * nobody may touch. */
 
 typedef struct cs_pool cs_pool;
 typedef struct cs_row  cs_row;
@@ -79,11 +81,11 @@ void      cs_pool_close(cs_pool *pool);
 cs_row   *cs_pool_borrow(cs_pool *pool, int64_t length);
 void     *cs_pool_data(cs_row *row);
 /* When the row was last in use: whoever borrows waits for it in its own stream. stream NULL: never. */
-cs_event  cs_pool_after(const cs_row *row);
+cs_event cs_pool_after(const cs_row *row);
 /* The row may be lent again once `after` is done. */
-void      cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
-size_t    cs_pool_bytes(const cs_pool *pool);
-void      cs_pool_settle(cs_pool *pool, cs_comm *comm); /* takes the memory that was counted */
+void   cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
+size_t cs_pool_bytes(const cs_pool *pool);
+void   cs_pool_settle(cs_pool *pool, cs_comm *comm); /* takes the memory that was counted */
 
 /* ---- shard.c: the verbs ---- */
 
@@ -106,8 +108,8 @@ void cs_shard_forget(cs_shard *shard);
 /* This rank's part of master and slots was set; every copy follows. */
 void cs_shard_spread(cs_shard *shard);
 
-/* This rank's part of one parameter, for checkpoints: elements `range` of the parameter; master, slots and reduced gradient begin
- * at its first, in the types that the precision has for them. */
+/* This rank's part of one parameter, for checkpoints: elements `range` of the parameter; master, slots and reduced
+ * gradient begin at its first, in the types that the precision has for them. */
 typedef struct {
     cs_unit_entry *entry;
     cs_range       range;

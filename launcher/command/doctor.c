@@ -95,9 +95,10 @@ const cs_command cs_command_doctor = {
     .group   = "Look",
     .summary = "this build, its libraries, this machine",
     .usage   = "cspeed [-H HOSTFILE] report [--json] [--all_hosts]",
-    .text    = "Prints the version and the libraries, the CPU and what it can (AVX-512, AMX), NUMA nodes, GPUs and driver,\n"
-               "network interfaces, memory, /dev/shm, and the limits of this process. --all_hosts does so on every host of\n"
-               "the hostfile, by SSH.\n",
+    .text =
+        "Prints the version and the libraries, the CPU and what it can (AVX-512, AMX), NUMA nodes, GPUs and driver,\n"
+        "network interfaces, memory, /dev/shm, and the limits of this process. --all_hosts does so on every host of\n"
+        "the hostfile, by SSH.\n",
     .example = "cspeed report --json",
     .run     = run,
 };

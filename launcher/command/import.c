@@ -70,10 +70,10 @@ const cs_command cs_command_import = {
     .group   = "Files",
     .summary = "other weights as a folder that cspeed.model takes",
     .usage   = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
-    .text    = "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
-               "anew in another type or other shards, with the names a causal language model has. OUT is made, and\n"
-               "must not be there yet. Without --dtype weights keep their type. Pickles are refused with the command\n"
-               "that converts them.\n",
+    .text = "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
+            "anew in another type or other shards, with the names a causal language model has. OUT is made, and\n"
+            "must not be there yet. Without --dtype weights keep their type. Pickles are refused with the command\n"
+            "that converts them.\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",
     .run     = run,
 };

@@ -1,4 +1,5 @@
-/* launch.c - `cspeed run` and `cspeed launch`: any program under the launcher, with launch flags behind the word too. */
+/* launch.c - `cspeed run` and `cspeed launch`: any program under the launcher, with launch flags behind the word too.
+ */
 #include "command.h"
 
 #include "codes.h"
@@ -19,7 +20,8 @@ static int count_of(char **list)
 static int read_both(cs_options *both, const cs_options *options, char **arguments)
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
-    char **line   = calloc((size_t)(1 + before + behind) + 1, sizeof *line); /* lives as long as argv: options point there */
+    char **line =
+        calloc((size_t)(1 + before + behind) + 1, sizeof *line); /* lives as long as argv: options point there */
     if (!line)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d arguments", behind);
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
@@ -56,8 +58,9 @@ const cs_command cs_command_run = {
     .group   = "Start",
     .summary = "any program on its ranks, as torchrun does",
     .usage   = "cspeed run [LAUNCH FLAGS] [--] PROGRAM [ARGUMENTS]",
-    .text    = "Starts PROGRAM once for each rank, as `cspeed [LAUNCH FLAGS] PROGRAM` does; use it where PROGRAM has the name\n"
-               "of a command of cspeed. What it is told is in ds_env.example.\n",
+    .text = "Starts PROGRAM once for each rank, as `cspeed [LAUNCH FLAGS] PROGRAM` does; use it where PROGRAM has the "
+            "name\n"
+            "of a command of cspeed. What it is told is in ds_env.example.\n",
     .example = "cspeed run --nproc_per_node 4 -- python3 train.py --lr 0.1",
     .run     = run,
 };

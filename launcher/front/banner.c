@@ -14,11 +14,11 @@ static const char *plural(int count)
 static void say_here(cs_front *front)
 {
     const cs_plan *plan = front->plan;
-    cs_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION, plan->id,
-                  plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
+    cs_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION,
+                  plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
-    cs_output_say(&front->output, "  %s%s", plan->has_devices ? "" : "off CUDA a \"gpu\" slot is a CPU rank: ",
-                  front->nodes[0].seats);
+    cs_output_say(&front->output, "  %s%s",
+                  plan->has_devices ? "" : "off CUDA a \"gpu\" slot is a CPU rank: ", front->nodes[0].seats);
 }
 
 static void say_table(cs_front *front)
@@ -46,6 +46,6 @@ void cs_banner_say(cs_front *front)
     else
         say_table(front);
     if (front->options->verbose)
-        cs_output_say(&front->output, "  program %s, in %s, hosts from %s", front->plan->arguments[0], front->plan->workdir,
-                      front->plan->hosts.origin);
+        cs_output_say(&front->output, "  program %s, in %s, hosts from %s", front->plan->arguments[0],
+                      front->plan->workdir, front->plan->hosts.origin);
 }

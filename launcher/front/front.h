@@ -28,7 +28,7 @@ typedef enum { CS_WORKER_WAITING, CS_WORKER_RUNNING, CS_WORKER_ENDED } cs_worker
 
 typedef struct {
     cs_worker_state state;
-    int             node;  /* index into cs_front.nodes */
+    int             node; /* index into cs_front.nodes */
     pid_t           pid;
     int64_t         ended; /* when, on this machine's CLOCK_MONOTONIC, in nanoseconds */
     cs_link_end     end;   /* meaningful once ENDED */
@@ -38,7 +38,15 @@ typedef struct {
     char           *stack; /* its C stack, if it was asked for */
 } cs_worker;
 
-typedef enum { CS_NODE_ABSENT, CS_NODE_CALLED, CS_NODE_JOINED, CS_NODE_READY, CS_NODE_RUNNING, CS_NODE_SWEPT, CS_NODE_LOST } cs_node_state;
+typedef enum {
+    CS_NODE_ABSENT,
+    CS_NODE_CALLED,
+    CS_NODE_JOINED,
+    CS_NODE_READY,
+    CS_NODE_RUNNING,
+    CS_NODE_SWEPT,
+    CS_NODE_LOST
+} cs_node_state;
 
 typedef struct {
     cs_node_state state;
@@ -62,31 +70,32 @@ typedef struct {
     cs_output         output;
     cs_registry       registry;
     cs_lobby         *lobby; /* NULL: every agent is started from here */
-    cs_node          *nodes; /* [node_total], in the order of plan->nodes; the first plan->node_count are in this attempt */
-    int               node_total;
+    cs_node *nodes; /* [node_total], in the order of plan->nodes; the first plan->node_count are in this attempt */
+    int      node_total;
     unsigned long long digest;
-    unsigned char     key[CS_MAC_BYTES]; /* for the ranks of this job */
-    pid_t             starter;           /* mpirun or srun; 0: none   */
-    cs_world_sizes    world_sizes;       /* that an elastic job may have */
-    int64_t           mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
-    cs_worker        *workers; /* [worker_count], as many as plan->rank_count; NULL while agents are joining */
-    int               worker_count;
-    cs_phase          phase;
-    int               attempt;
-    int64_t           heartbeat_at;
-    int64_t           steps_before;   /* the furthest step of earlier attempts */
-    int               short_failures; /* attempts in a row that ended soon without a step */
-    bool              over;           /* no further attempt: the result stands            */
-    char              master_addr[256];
-    int               master_port;
-    int64_t           began, attempt_began, failed, stopped, deadline; /* CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
-    int               first;      /* the rank that failed first, or -1                        */
-    int               first_node; /* the node that was lost first, or -1                      */
-    char              why[1024];  /* of a failure that is no rank's: node lost, order refused */
-    int               code;       /* of that failure                                          */
-    int               signal;     /* that asked cspeed to end, or 0                           */
-    bool              timed_out, stalled;
-    char              run_dir[PATH_MAX]; /* logs, result.json; "" : none */
+    unsigned char      key[CS_MAC_BYTES];           /* for the ranks of this job */
+    pid_t              starter;                     /* mpirun or srun; 0: none   */
+    cs_world_sizes     world_sizes;                 /* that an elastic job may have */
+    int64_t    mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
+    cs_worker *workers; /* [worker_count], as many as plan->rank_count; NULL while agents are joining */
+    int        worker_count;
+    cs_phase   phase;
+    int        attempt;
+    int64_t    heartbeat_at;
+    int64_t    steps_before;   /* the furthest step of earlier attempts */
+    int        short_failures; /* attempts in a row that ended soon without a step */
+    bool       over;           /* no further attempt: the result stands            */
+    char       master_addr[256];
+    int        master_port;
+    int64_t    began, attempt_began, failed, stopped,
+        deadline;    /* CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
+    int  first;      /* the rank that failed first, or -1                        */
+    int  first_node; /* the node that was lost first, or -1                      */
+    char why[1024];  /* of a failure that is no rank's: node lost, order refused */
+    int  code;       /* of that failure                                          */
+    int  signal;     /* that asked cspeed to end, or 0                           */
+    bool timed_out, stalled;
+    char run_dir[PATH_MAX]; /* logs, result.json; "" : none */
 } cs_front;
 
 /* ---- life.c ---- */
@@ -109,7 +118,7 @@ void cs_front_enter(cs_front *front, cs_phase phase, int64_t deadline);
 /* ---- nodes.c: what comes from the agents ---- */
 void cs_nodes_listen(cs_front *front, int64_t now);
 void cs_nodes_tell(cs_front *front, cs_link_kind kind, uint32_t rank); /* those of the attempt */
-void cs_nodes_lose(cs_front *front, int node, const char *why); /* its link is broken, or it is silent */
+void cs_nodes_lose(cs_front *front, int node, const char *why);        /* its link is broken, or it is silent */
 
 /* ---- workers.c: the ranks ---- */
 int  cs_workers_make(cs_front *front); /* those of the plan */
@@ -120,8 +129,8 @@ void cs_workers_write_off(cs_front *front, int node, int64_t now); /* it does no
 bool cs_workers_failed(const cs_front *front, int rank); /* whether it ended badly by itself, not by our signals */
 
 /* ---- muster.c: agents come, and the plan is cut to those that are there ---- */
-int  cs_muster_open(cs_front *front);              /* the nodes of the plan, none of them there */
-int  cs_muster_call(cs_front *front, int64_t now); /* calls those that are absent: a new attempt */
+int  cs_muster_open(cs_front *front);               /* the nodes of the plan, none of them there */
+int  cs_muster_call(cs_front *front, int64_t now);  /* calls those that are absent: a new attempt */
 void cs_muster_admit(cs_front *front, int64_t now); /* who stands in the lobby */
 bool cs_muster_complete(cs_front *front, int64_t now);
 void cs_muster_remind(cs_front *front, int64_t now); /* every 10 s: who is missing */

@@ -22,16 +22,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
-#define TICK (SECOND / 20)
+#define SECOND   INT64_C(1000000000)
+#define TICK     (SECOND / 20)
 #define FAREWELL (2 * SECOND)
 
 enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
 
 /* ---- opening ---- */
 
-/* cspeed_runs/<date>_<job>, and the link `latest` beside it; a working directory that takes no files is no reason not to
- * run. */
+/* cspeed_runs/<date>_<job>, and the link `latest` beside it; a working directory that takes no files is no reason not
+ * to run. */
 static int open_default_folder(cs_front *front)
 {
     char           link[PATH_MAX + 32], name[128], day[32];
@@ -41,9 +41,12 @@ static int open_default_folder(cs_front *front)
     strftime(day, sizeof day, "%Y-%m-%d_%H%M%S", localtime_r(&now, &date));
     snprintf(name, sizeof name, "%s_%s", day, plan->id);
     int length = snprintf(front->run_dir, sizeof front->run_dir, "%s/cspeed_runs/%s", plan->workdir, name);
-    if (length >= (int)sizeof front->run_dir || access(plan->workdir, X_OK) < 0 || cs_logs_folder(front->run_dir) != 0) {
-        cs_output_say(&front->output, "cspeed: no files of this job are kept: %s/cspeed_runs cannot be written; "
-                      "--log_dir names another place", plan->workdir);
+    if (length >= (int)sizeof front->run_dir || access(plan->workdir, X_OK) < 0 ||
+        cs_logs_folder(front->run_dir) != 0) {
+        cs_output_say(&front->output,
+                      "cspeed: no files of this job are kept: %s/cspeed_runs cannot be written; "
+                      "--log_dir names another place",
+                      plan->workdir);
         front->run_dir[0] = '\0';
         cs_fail(CS_OK, "%s", "");
         return 0;
@@ -92,7 +95,7 @@ static int open_meeting(cs_front *front)
 
 static int open_front(cs_front *front)
 {
-    int64_t now = cs_clock_now();
+    int64_t now  = cs_clock_now();
     front->began = front->heartbeat_at = now;
     cs_mac_random(front->key, sizeof front->key);
     signal(SIGPIPE, SIG_IGN); /* a console whose reader has gone is no reason to end */
@@ -114,11 +117,11 @@ static int open_front(cs_front *front)
 
 static int64_t next_due(const cs_front *front, int64_t now)
 {
-    int64_t due = cs_output_due(&front->output);
-    due         = front->deadline < due ? front->deadline : due;
-    due         = front->heartbeat_at < due ? front->heartbeat_at : due;
-    bool waits  = cs_output_waits(&front->output); /* a console that stands still is noticed by the clock */
-    int64_t most = now + (waits ? TICK : SECOND);
+    int64_t due   = cs_output_due(&front->output);
+    due           = front->deadline < due ? front->deadline : due;
+    due           = front->heartbeat_at < due ? front->heartbeat_at : due;
+    bool    waits = cs_output_waits(&front->output); /* a console that stands still is noticed by the clock */
+    int64_t most  = now + (waits ? TICK : SECOND);
     return due < most ? due : most;
 }
 
@@ -130,8 +133,9 @@ static int list_polled(const cs_front *front, struct pollfd *polled, int signal_
     count += cs_output_poll(&front->output, polled + count);
     for (int i = 0; i < front->node_total; i++)
         if (cs_link_is_open(&front->nodes[i].link))
-            polled[count++] = (struct pollfd){ .fd     = front->nodes[i].link.in_fd,
-                                               .events = cs_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
+            polled[count++] =
+                (struct pollfd){ .fd     = front->nodes[i].link.in_fd,
+                                 .events = cs_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
     return count + (front->lobby ? cs_lobby_poll(front->lobby, polled + count, MOST_LOBBY) : 0);
 }
 
@@ -163,7 +167,8 @@ static void reap(cs_front *front)
     if (front->starter > 0 && waitpid(front->starter, &status, WNOHANG) > 0) {
         front->starter = 0;
         if (front->phase == CS_JOINING)
-            cs_front_fail(front, -1, CS_CODE_HOST, "what was to start the agents (mpirun, srun) has ended; its words are above");
+            cs_front_fail(front, -1, CS_CODE_HOST,
+                          "what was to start the agents (mpirun, srun) has ended; its words are above");
     }
 }
 
@@ -267,9 +272,10 @@ static int live(cs_front *front, int signal_fd)
 int cs_life_run(cs_plan *plan, const cs_guard *guard)
 {
     static cs_front front; /* large, and one a process */
-    front         = (cs_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
+    front =
+        (cs_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
-    int code      = signal_fd < 0 ? cs_codes_fail(CS_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
+    int code = signal_fd < 0 ? cs_codes_fail(CS_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
     if (code == 0)
         code = live(&front, signal_fd);
     close_front(&front);

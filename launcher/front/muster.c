@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
+#define SECOND       INT64_C(1000000000)
 #define REMIND_EVERY (10 * SECOND)
 
 static bool is_there(const cs_node *node)
@@ -118,9 +118,9 @@ static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t
     socklen_t               length = sizeof address;
     if (which(fd, (struct sockaddr *)&address, &length) < 0)
         return;
-    const void *bytes = address.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&address)->sin6_addr
-                                                      : (void *)&((struct sockaddr_in *)&address)->sin_addr;
-    char printed[64] = "";
+    const void *bytes       = address.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&address)->sin6_addr
+                                                            : (void *)&((struct sockaddr_in *)&address)->sin_addr;
+    char        printed[64] = "";
     if (!inet_ntop(address.ss_family, bytes, printed, sizeof printed))
         return;
     bool mapped = strncmp(printed, "::ffff:", 7) == 0 && strchr(printed, '.'); /* IPv4 on a socket of both kinds */
@@ -159,7 +159,8 @@ static void admit(cs_front *front, const cs_guest_node *guest, int64_t now)
         return;
     }
     if (guest->digest != front->digest) {
-        snprintf(why, sizeof why, "node %d (%s) was started with another hostfile, program or version than this one; the "
+        snprintf(why, sizeof why,
+                 "node %d (%s) was started with another hostfile, program or version than this one; the "
                  "same command is needed on every node (`cspeed plan` prints what each makes of it)",
                  node->place, guest->host);
         dismiss(&link, CS_CODE_DISAGREE, why);

@@ -66,29 +66,29 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
     const cs_options   *options = front->options;
     const cs_plan      *plan    = front->plan;
     const cs_plan_node *node    = &plan->nodes[index];
-    *order = (cs_order){
-        .attempt        = front->attempt,
-        .max_restarts   = options->max_restarts,
-        .node_rank      = index,
-        .node_count     = plan->node_count,
-        .first_rank     = node->first_rank,
-        .rank_count     = node->host->slot_count,
-        .world_size     = plan->rank_count,
-        .slots          = node->host->slots,
-        .master_port    = front->lobby ? 0 : plan->master_port,
-        .arguments      = plan->arguments,
-        .log_max        = read_size(options->log_max),
-        .bind           = options->bind,
-        .oversubscribe  = options->oversubscribe,
-        .has_devices    = plan->has_devices,
-        .local_rank_arg = options->local_rank_arg,
-        .grace_seconds  = options->grace_seconds,
-        .dead_after     = front->nodes[index].here ? 0 : options->dead_after,
-        .stop_signal    = options->stop_signal,
-        .insecure       = options->insecure_join,
-        .many_hosts     = is_on_many_hosts(front),
-        .verbose        = options->verbose,
-        .columns        = cs_output_columns(),
+    *order                      = (cs_order){
+                             .attempt        = front->attempt,
+                             .max_restarts   = options->max_restarts,
+                             .node_rank      = index,
+                             .node_count     = plan->node_count,
+                             .first_rank     = node->first_rank,
+                             .rank_count     = node->host->slot_count,
+                             .world_size     = plan->rank_count,
+                             .slots          = node->host->slots,
+                             .master_port    = front->lobby ? 0 : plan->master_port,
+                             .arguments      = plan->arguments,
+                             .log_max        = read_size(options->log_max),
+                             .bind           = options->bind,
+                             .oversubscribe  = options->oversubscribe,
+                             .has_devices    = plan->has_devices,
+                             .local_rank_arg = options->local_rank_arg,
+                             .grace_seconds  = options->grace_seconds,
+                             .dead_after     = front->nodes[index].here ? 0 : options->dead_after,
+                             .stop_signal    = options->stop_signal,
+                             .insecure       = options->insecure_join,
+                             .many_hosts     = is_on_many_hosts(front),
+                             .verbose        = options->verbose,
+                             .columns        = cs_output_columns(),
     };
     set_text(order->job, sizeof order->job, plan->id);
     set_text(order->host, sizeof order->host, front->nodes[index].host);
@@ -118,11 +118,11 @@ int cs_orders_send(cs_front *front)
     return code;
 }
 
-/* What was asked for; or an address of the first node that every other has proved by its connection: where they all came
- * from, or where the first node was reached. */
+/* What was asked for; or an address of the first node that every other has proved by its connection: where they all
+ * came from, or where the first node was reached. */
 static void choose_master(cs_front *front)
 {
-    const cs_node *first = &front->nodes[0];
+    const cs_node *first  = &front->nodes[0];
     const char    *chosen = front->plan->master_addr;
     for (int i = 1; !*chosen && first->here && i < front->plan->node_count; i++)
         chosen = front->nodes[i].here ? "" : front->nodes[i].front_address;

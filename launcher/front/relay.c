@@ -135,9 +135,11 @@ static void take_signals(relay *here, int signal_fd)
 
 static void sleep_on(relay *here, int signal_fd)
 {
-    struct pollfd polled[8] = { { .fd = signal_fd, .events = POLLIN },
-                                { .fd = here->front.in_fd, .events = cs_link_waits(&here->front) ? POLLIN | POLLOUT : POLLIN },
-                                { .fd = here->agent.in_fd, .events = cs_link_waits(&here->agent) ? POLLIN | POLLOUT : POLLIN } };
+    struct pollfd polled[8] = {
+        { .fd = signal_fd, .events = POLLIN },
+        { .fd = here->front.in_fd, .events = cs_link_waits(&here->front) ? POLLIN | POLLOUT : POLLIN },
+        { .fd = here->agent.in_fd, .events = cs_link_waits(&here->agent) ? POLLIN | POLLOUT : POLLIN }
+    };
     int     count = 3 + cs_output_poll(&here->output, polled + 3);
     int64_t now = cs_clock_now(), due = cs_output_due(&here->output);
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
@@ -161,8 +163,9 @@ static void end_agent(relay *here)
 {
     enum { SECONDS = 10, MARGIN = 10 };
     const cs_options *options = here->plan->options;
-    bool frozen = options->dead_after > 0 && 2 * (double)(cs_clock_now() - here->agent.heard) > options->dead_after * SECOND;
-    int  status = 0;
+    bool              frozen =
+        options->dead_after > 0 && 2 * (double)(cs_clock_now() - here->agent.heard) > options->dead_after * SECOND;
+    int status = 0;
     cs_link_flush(&here->agent);
     cs_link_close(&here->agent);
     if (!await_agent(here, frozen ? 0 : options->grace_seconds + MARGIN, &status)) {
@@ -187,8 +190,8 @@ static void run(relay *here, int signal_fd)
         take_signals(here, signal_fd);
         cs_output_serve(&here->output, now);
         if (!here->finished && (here->front.broken || now - here->front.heard > lost)) {
-            cs_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends", here->plan->id,
-                          here->front.broken ? here->front.why : "nothing was heard of it");
+            cs_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends",
+                          here->plan->id, here->front.broken ? here->front.why : "nothing was heard of it");
             here->finished = true;
             here->code     = CS_CODE_PEER;
         } else if (!here->finished && here->agent.broken) {
@@ -218,7 +221,8 @@ int cs_relay_run(cs_plan *plan, const cs_guard *guard)
     int   signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int code = signal_fd < 0 ? cs_codes_fail(CS_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_relay(&here, guard);
+    int code =
+        signal_fd < 0 ? cs_codes_fail(CS_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_relay(&here, guard);
     if (code == 0) {
         run(&here, signal_fd);
         code = here.code;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
-#define SOON (30 * SECOND)
+#define SOON   (30 * SECOND)
 
 /* Whether --restart_on names this exit code. */
 static bool is_named(const char *codes, int code)
@@ -41,17 +41,18 @@ static int64_t last_step(const cs_front *front)
 bool cs_retry_wanted(cs_front *front, int64_t now)
 {
     const cs_options *options = front->options;
-    int               code    = cs_front_code(front), most = options->max_restarts;
+    int               code = cs_front_code(front), most = options->max_restarts;
     if (code == 0 || front->signal || front->timed_out || front->attempt >= most)
         return false;
     if (cs_codes_explained(code) || !is_named(options->restart_on, code))
         return false; /* it would end the same way again, or is not to be tried */
-    bool soon = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
+    bool soon             = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
     front->short_failures = soon ? front->short_failures + 1 : 0;
     front->steps_before   = last_step(front);
     if (front->short_failures < 2)
         return true;
-    cs_output_say(&front->output, "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
+    cs_output_say(&front->output,
+                  "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
                   SOON / SECOND);
     return false;
 }

@@ -96,7 +96,7 @@ static void end_worker(cs_front *front, int rank, const cs_message *message, int
         worker->beat = worker->end.beat;
         worker->told = now;
     }
-    worker->tail  = strndup(message->bytes + sizeof worker->end, message->length - sizeof worker->end);
+    worker->tail = strndup(message->bytes + sizeof worker->end, message->length - sizeof worker->end);
     if (front->options->verbose)
         cs_output_say(&front->output, "cspeed: rank %d (pid %d) ended with %d", rank, worker->pid,
                       cs_codes_of_status(worker->end.status));
@@ -111,7 +111,8 @@ static void start_worker(cs_front *front, int rank, const cs_message *message)
     worker->state = CS_WORKER_RUNNING;
     worker->pid   = (pid_t)strtol(message->bytes, NULL, 10);
     if (front->options->verbose)
-        cs_output_say(&front->output, "cspeed: rank %d is pid %d on %s", rank, worker->pid, front->nodes[worker->node].host);
+        cs_output_say(&front->output, "cspeed: rank %d is pid %d on %s", rank, worker->pid,
+                      front->nodes[worker->node].host);
 }
 
 static void keep_stack(cs_front *front, int rank, const cs_message *message)
@@ -172,6 +173,7 @@ void cs_workers_write_off(cs_front *front, int index, int64_t now)
             continue;
         worker->state = CS_WORKER_ENDED;
         worker->ended = now;
-        worker->end   = (cs_link_end){ .status = SIGKILL, .stopped = true, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
-        }
+        worker->end =
+            (cs_link_end){ .status = SIGKILL, .stopped = true, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
+    }
 }

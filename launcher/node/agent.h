@@ -1,7 +1,8 @@
 /* agent.h - the agent of a node: starts its ranks, watches them, ends them, and tells the front.
  *
- * An agent serves one job, attempt after attempt: ORDER, READY, START, STARTED ..., ENDED ..., SWEPT. It decides one thing
- * alone: when the front is gone (its end of the link is closed, or it has been silent for too long), all is killed.
+ * An agent serves one job, attempt after attempt: ORDER, READY, START, STARTED ..., ENDED ..., SWEPT. It decides one
+ * thing alone: when the front is gone (its end of the link is closed, or it has been silent for too long), all is
+ * killed.
  *
  *     idle        no order, or the last one is done with
  *     ready       the program is found, the cores are dealt
@@ -44,12 +45,12 @@ typedef struct {
     char           program[PATH_MAX];
     unsigned char  key[CS_MAC_BYTES];
     bool           keyed;
-    int            master_fd; /* -1: none */
+    int            master_fd;     /* -1: none */
     char           interface[64]; /* the address of order.master_if; "": none */
-    cs_process    *processes; /* [order.rank_count] */
-    cs_log_file   *logs;      /* [2 * order.rank_count] */
-    cs_tail       *tails;     /* [order.rank_count], of stderr */
-    bool           log_full;  /* a file took no more, and it was said */
+    cs_process    *processes;     /* [order.rank_count] */
+    cs_log_file   *logs;          /* [2 * order.rank_count] */
+    cs_tail       *tails;         /* [order.rank_count], of stderr */
+    bool           log_full;      /* a file took no more, and it was said */
     int            alive;
     int64_t        oom_kills; /* before */
 } cs_agent;

@@ -1,8 +1,8 @@
 /* local.h - ranks as processes of this machine.
  *
- * A rank is a session of its own, pinned to its cores, its stdin empty, its output pipes to the agent. The kernel kills it
- * when the process that started it ends, however that happens (PR_SET_PDEATHSIG; the kernel means the starting thread,
- * so ranks are started by the main one). */
+ * A rank is a session of its own, pinned to its cores, its stdin empty, its output pipes to the agent. The kernel kills
+ * it when the process that started it ends, however that happens (PR_SET_PDEATHSIG; the kernel means the starting
+ * thread, so ranks are started by the main one). */
 #ifndef CS_LAUNCHER_LOCAL_H
 #define CS_LAUNCHER_LOCAL_H
 
@@ -24,7 +24,7 @@ typedef struct {
     int64_t  ended;      /* CLOCK_MONOTONIC nanoseconds                      */
     int      outputs[2]; /* our ends of its stdout and stderr, non-blocking; -1: closed */
     int      beat_fd;
-    cs_beat *beat;       /* the page it shares                               */
+    cs_beat *beat; /* the page it shares                               */
 } cs_process;
 
 typedef struct {

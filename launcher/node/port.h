@@ -1,8 +1,8 @@
 /* port.h - the job's master port: free now, and nobody else's while the job runs.
  *
- * The agent of the first node keeps a socket bound to it, not listening, so that the kernel gives the port to nobody and
- * rank 0 can still bind it with SO_REUSEADDR, or take the socket over (CSPEED_MASTER_FD); and an abstract Unix socket of the
- * port's name, so that two jobs told the same --master_port do not both believe it theirs. */
+ * The agent of the first node keeps a socket bound to it, not listening, so that the kernel gives the port to nobody
+ * and rank 0 can still bind it with SO_REUSEADDR, or take the socket over (CSPEED_MASTER_FD); and an abstract Unix
+ * socket of the port's name, so that two jobs told the same --master_port do not both believe it theirs. */
 #ifndef CS_LAUNCHER_PORT_H
 #define CS_LAUNCHER_PORT_H
 

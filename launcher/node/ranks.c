@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cs_ranks_forgotten[] = { "CSPEED_TERMINAL", "CSPEED_BOUND",       "CSPEED_SECRET",        "CSPEED_SECRET_FILE",
-                                           "CSPEED_KEY_FD",   "CSPEED_MASTER_FD",   "CSPEED_INSECURE_JOIN", NULL };
+const char *const cs_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND",
+                                           "CSPEED_SECRET",        "CSPEED_SECRET_FILE",
+                                           "CSPEED_KEY_FD",        "CSPEED_MASTER_FD",
+                                           "CSPEED_INSECURE_JOIN", NULL };
 
 typedef struct {
     cs_variable *list;

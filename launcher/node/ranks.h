@@ -14,7 +14,8 @@ typedef struct {
 enum { CS_RANKS_VARIABLES = 40 };
 
 /* For rank first_rank + local of the order; returns how many there are. Descriptors are the agent's (local.c). */
-int cs_ranks_variables(const cs_order *order, const cs_seats *seats, int local, cs_variable variables[CS_RANKS_VARIABLES]);
+int cs_ranks_variables(const cs_order *order, const cs_seats *seats, int local,
+                       cs_variable variables[CS_RANKS_VARIABLES]);
 
 /* Variables that a rank must not inherit: those of an outer launch, and the job's secret. NULL-terminated. */
 extern const char *const cs_ranks_forgotten[];

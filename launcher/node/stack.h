@@ -4,8 +4,8 @@
 
 #include "node/local.h"
 
-/* Malloc'ed text: the stack as the rank itself writes it (base/beat.h) within a fifth of a second; from one that does not,
- * or is frozen, where the kernel says its threads are. Never blocks for longer. */
+/* Malloc'ed text: the stack as the rank itself writes it (base/beat.h) within a fifth of a second; from one that does
+ * not, or is frozen, where the kernel says its threads are. Never blocks for longer. */
 char *cs_stack_text(cs_process *process);
 
 #endif

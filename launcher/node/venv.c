@@ -33,7 +33,9 @@ static int run_script(const char *script, char **bytes, size_t *length)
         fclose(in);
     if (!out || fclose(out) != 0 || pid < 0 || waitpid(pid, &status, 0) != pid)
         return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: %s could not be run: %s", script, strerror(errno));
-    return status == 0 ? 0 : cs_codes_fail(CS_CODE_FILE, "--venv_script: %s ended with %d", script, cs_codes_of_status(status));
+    return status == 0
+               ? 0
+               : cs_codes_fail(CS_CODE_FILE, "--venv_script: %s ended with %d", script, cs_codes_of_status(status));
 }
 
 /* Set here, so that ranks inherit it and the order's own environment still wins. */
@@ -56,7 +58,8 @@ int cs_venv_read(cs_order *order)
     if (!*order->venv_script)
         return 0;
     if (access(order->venv_script, R_OK) != 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "%s: --venv_script %s: %s", order->host, order->venv_script, strerror(errno));
+        return cs_codes_fail(CS_CODE_NO_FILE, "%s: --venv_script %s: %s", order->host, order->venv_script,
+                             strerror(errno));
     int code = run_script(order->venv_script, &bytes, &length);
     if (code == 0)
         adopt(bytes, length);

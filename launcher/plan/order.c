@@ -11,20 +11,48 @@
 
 typedef enum { TEXT, WHOLE, LARGE, FRACTION, FLAG } kind;
 
-#define ORDER_TEXT(name) { #name, TEXT, offsetof(cs_order, name), sizeof((cs_order *)0)->name }
-#define ORDER(name, kind) { #name, kind, offsetof(cs_order, name), 0 }
+#define ORDER_TEXT(name)                                                                                               \
+    {                                                                                                                  \
+#name, TEXT, offsetof(cs_order, name), sizeof((cs_order *)0)->name                                             \
+    }
+#define ORDER(name, kind)                                                                                              \
+    {                                                                                                                  \
+#name, kind, offsetof(cs_order, name), 0                                                                       \
+    }
 
 static const struct {
     const char *name;
     kind        kind;
     size_t      offset, bytes;
 } fields[] = {
-    ORDER_TEXT(job), ORDER_TEXT(host), ORDER(attempt, WHOLE), ORDER(max_restarts, WHOLE), ORDER(node_rank, WHOLE),
-    ORDER(node_count, WHOLE), ORDER(first_rank, WHOLE), ORDER(rank_count, WHOLE), ORDER(world_size, WHOLE),
-    ORDER_TEXT(master_addr), ORDER(master_port, WHOLE), ORDER_TEXT(master_if), ORDER_TEXT(workdir), ORDER_TEXT(log_dir), ORDER(log_max, LARGE),
-    ORDER(bind, WHOLE), ORDER_TEXT(core_list), ORDER(oversubscribe, FLAG), ORDER(has_devices, FLAG),
-    ORDER(local_rank_arg, FLAG), ORDER(grace_seconds, FRACTION), ORDER(dead_after, FRACTION), ORDER(stop_signal, WHOLE),
-    ORDER_TEXT(key), ORDER(insecure, FLAG), ORDER(many_hosts, FLAG), ORDER(verbose, FLAG), ORDER(columns, WHOLE),
+    ORDER_TEXT(job),
+    ORDER_TEXT(host),
+    ORDER(attempt, WHOLE),
+    ORDER(max_restarts, WHOLE),
+    ORDER(node_rank, WHOLE),
+    ORDER(node_count, WHOLE),
+    ORDER(first_rank, WHOLE),
+    ORDER(rank_count, WHOLE),
+    ORDER(world_size, WHOLE),
+    ORDER_TEXT(master_addr),
+    ORDER(master_port, WHOLE),
+    ORDER_TEXT(master_if),
+    ORDER_TEXT(workdir),
+    ORDER_TEXT(log_dir),
+    ORDER(log_max, LARGE),
+    ORDER(bind, WHOLE),
+    ORDER_TEXT(core_list),
+    ORDER(oversubscribe, FLAG),
+    ORDER(has_devices, FLAG),
+    ORDER(local_rank_arg, FLAG),
+    ORDER(grace_seconds, FRACTION),
+    ORDER(dead_after, FRACTION),
+    ORDER(stop_signal, WHOLE),
+    ORDER_TEXT(key),
+    ORDER(insecure, FLAG),
+    ORDER(many_hosts, FLAG),
+    ORDER(verbose, FLAG),
+    ORDER(columns, WHOLE),
     ORDER_TEXT(venv_script),
 };
 enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MOST_RANKS = 1 << 16 };
@@ -151,8 +179,10 @@ int cs_order_decode(cs_order *order, const char *bytes, size_t length)
     for (const char *key = bytes, *end = bytes + length; key < end;) {
         const char *value = key + strlen(key) + 1;
         if (value >= end || !read_pair(order, key, value, &seen))
-            return cs_codes_fail(CS_CODE_DISAGREE, "an order says \"%.40s\", which this version of cspeed does not "
-                                 "understand; install the same version on every host", key);
+            return cs_codes_fail(CS_CODE_DISAGREE,
+                                 "an order says \"%.40s\", which this version of cspeed does not "
+                                 "understand; install the same version on every host",
+                                 key);
         key = value + strlen(value) + 1;
     }
     if (seen.slots != order->rank_count || seen.arguments == 0)

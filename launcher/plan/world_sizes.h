@@ -9,8 +9,8 @@ typedef struct {
     int  count;
 } cs_world_sizes;
 
-/* Looks for --config or --deepspeed_config among the program's arguments and reads that file's elasticity section; without
- * one every size is allowed. 0, or CS_CODE_FILE, CS_CODE_NO_FILE with the sentence. */
+/* Looks for --config or --deepspeed_config among the program's arguments and reads that file's elasticity section;
+ * without one every size is allowed. 0, or CS_CODE_FILE, CS_CODE_NO_FILE with the sentence. */
 int  cs_world_sizes_read(cs_world_sizes *sizes, char **arguments);
 void cs_world_sizes_free(cs_world_sizes *sizes);
 bool cs_world_sizes_allow(const cs_world_sizes *sizes, int world_size);

@@ -1,9 +1,9 @@
 /* link.h - messages between the front of a job and the agents of its nodes: framed, queued, never blocking.
  *
- * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order, length counting the bytes. On a sealed link
- * (a socket on a network, after join.h) 32 bytes of HMAC-SHA256 follow, over a 64-bit sequence number of this direction,
- * the header and the bytes; a frame whose MAC is wrong ends the link. What is sent is queued; cs_link_flush writes what
- * goes without blocking. A link that has failed stays readable until its last whole frame. */
+ * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order, length counting the bytes. On a sealed
+ * link (a socket on a network, after join.h) 32 bytes of HMAC-SHA256 follow, over a 64-bit sequence number of this
+ * direction, the header and the bytes; a frame whose MAC is wrong ends the link. What is sent is queued; cs_link_flush
+ * writes what goes without blocking. A link that has failed stays readable until its last whole frame. */
 #ifndef CS_LAUNCHER_LINK_H
 #define CS_LAUNCHER_LINK_H
 
@@ -25,21 +25,23 @@ typedef enum {
     CS_LINK_STACK,     /* rank: whose C stack is wanted; answered by STACK                    */
     CS_LINK_CREDIT,    /* rank: bytes of output that have been shown                          */
     CS_LINK_PING,
-    CS_LINK_STAGE,     /* a file, before the ORDER it is for; rank: its mode; bytes: FOLDER NUL PATH NUL, then its own */
-    CS_LINK_FINISH,    /* nothing more will come; bytes: the last words about the job (no_ssh nodes print them); rank: its exit code */
+    CS_LINK_STAGE,  /* a file, before the ORDER it is for; rank: its mode; bytes: FOLDER NUL PATH NUL, then its own */
+    CS_LINK_FINISH, /* nothing more will come; bytes: the last words about the job (no_ssh nodes print them); rank: its
+                       exit code */
 
     /* from an agent */
     CS_LINK_HELLO = 64, /* bytes: NAME=VALUE NUL ...: version, host, pid, cores, nodes, digest, workdir ...  */
     CS_LINK_READY,
-    CS_LINK_FAILED,     /* could not do as ordered; rank: exit code; bytes: the sentence     */
-    CS_LINK_STARTED,    /* rank; bytes: pid as text                                          */
-    CS_LINK_OUTPUT,     /* rank; bytes of its stdout                                         */
-    CS_LINK_ERROR,      /* rank; bytes of its stderr                                         */
-    CS_LINK_BEATS,      /* bytes: cs_link_beat a rank of the node; every --heartbeat, and when asked by PING */
-    CS_LINK_ENDED,      /* rank; bytes: cs_link_end, then the tail of its stderr              */
-    CS_LINK_SAY,        /* bytes: a line for the user                                        */
-    CS_LINK_STACKED,    /* rank; bytes: its C stack as text                                  */
-    CS_LINK_SWEPT       /* nothing of this attempt is left on the node; rank: processes that do not end; bytes: their pids as text */
+    CS_LINK_FAILED,  /* could not do as ordered; rank: exit code; bytes: the sentence     */
+    CS_LINK_STARTED, /* rank; bytes: pid as text                                          */
+    CS_LINK_OUTPUT,  /* rank; bytes of its stdout                                         */
+    CS_LINK_ERROR,   /* rank; bytes of its stderr                                         */
+    CS_LINK_BEATS,   /* bytes: cs_link_beat a rank of the node; every --heartbeat, and when asked by PING */
+    CS_LINK_ENDED,   /* rank; bytes: cs_link_end, then the tail of its stderr              */
+    CS_LINK_SAY,     /* bytes: a line for the user                                        */
+    CS_LINK_STACKED, /* rank; bytes: its C stack as text                                  */
+    CS_LINK_SWEPT /* nothing of this attempt is left on the node; rank: processes that do not end; bytes: their pids as
+                     text */
 } cs_link_kind;
 
 typedef struct {
@@ -48,11 +50,11 @@ typedef struct {
 } cs_link_beat;
 
 typedef struct {
-    int32_t status;   /* of wait                                                    */
-    int32_t stopped;  /* the agent had signalled it before                          */
-    int64_t age;      /* nanoseconds since it ended, when this was sent             */
-    int64_t oom_from, oom_to; /* kills for want of memory on the node: before, after; -1: not known */
-    cs_link_beat beat;        /* where it was                                       */
+    int32_t      status;           /* of wait                                                    */
+    int32_t      stopped;          /* the agent had signalled it before                          */
+    int64_t      age;              /* nanoseconds since it ended, when this was sent             */
+    int64_t      oom_from, oom_to; /* kills for want of memory on the node: before, after; -1: not known */
+    cs_link_beat beat;             /* where it was                                       */
 } cs_link_end;
 
 typedef struct {
@@ -69,9 +71,9 @@ typedef struct {
 } cs_link_queue;
 
 typedef struct {
-    int           in_fd, out_fd; /* the same, but for an agent on a pair of pipes; non-blocking; -1: closed */
-    bool          broken;        /* no more bytes come or go */
-    char          why[160];      /* it is broken             */
+    int           in_fd, out_fd;           /* the same, but for an agent on a pair of pipes; non-blocking; -1: closed */
+    bool          broken;                  /* no more bytes come or go */
+    char          why[160];                /* it is broken             */
     cs_mac       *sent_mac, *received_mac; /* NULL: not sealed */
     uint64_t      sent, received;          /* sequence numbers */
     cs_link_queue in, out;
@@ -84,7 +86,8 @@ void cs_link_close(cs_link *link); /* accepts one that was closed, or zeroed */
 bool cs_link_is_open(const cs_link *link);
 
 void cs_link_send(cs_link *link, cs_link_kind kind, uint32_t rank, const void *bytes, size_t length);
-void cs_link_say(cs_link *link, cs_link_kind kind, uint32_t rank, const char *format, ...) __attribute__((format(printf, 4, 5)));
+void cs_link_say(cs_link *link, cs_link_kind kind, uint32_t rank, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 bool cs_link_waits(const cs_link *link); /* for room to write: poll for POLLOUT */
 void cs_link_flush(cs_link *link);
 void cs_link_fill(cs_link *link, int64_t now);         /* reads what is there        */

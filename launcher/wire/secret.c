@@ -18,8 +18,9 @@ enum { MOST_BYTES = 4096, LEAST_BYTES = 8 };
 static int take(const char *where, const char *secret, size_t length, unsigned char *key)
 {
     if (length < LEAST_BYTES)
-        return cs_codes_fail(CS_CODE_FILE, "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32",
-                             where, length, LEAST_BYTES);
+        return cs_codes_fail(CS_CODE_FILE,
+                             "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32", where,
+                             length, LEAST_BYTES);
     cs_mac_key(secret, length, key);
     return 0;
 }
@@ -33,8 +34,10 @@ static int read_file(const char *path, unsigned char *key)
         return cs_codes_fail(CS_CODE_NO_FILE, "the secret's file %s: %s", path, strerror(errno));
     if (facts.st_uid != geteuid() || (facts.st_mode & 077)) {
         close(fd);
-        return cs_codes_fail(CS_CODE_FILE, "the secret's file %s must belong to you and be readable by you alone: chmod "
-                             "600 %s", path, path);
+        return cs_codes_fail(CS_CODE_FILE,
+                             "the secret's file %s must belong to you and be readable by you alone: chmod "
+                             "600 %s",
+                             path, path);
     }
     ssize_t length = read(fd, text, sizeof text);
     close(fd);

@@ -1,4 +1,5 @@
-/* secret.h - what the processes of a job know and others do not: from CSPEED_SECRET, or the file that CSPEED_SECRET_FILE
+/* secret.h - what the processes of a job know and others do not: from CSPEED_SECRET, or the file that
+ * CSPEED_SECRET_FILE
  * (--secret_file) names, which must be ours and 0600. */
 #ifndef CS_LAUNCHER_SECRET_H
 #define CS_LAUNCHER_SECRET_H
