@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "config/sections.h"
 #include "suite.h"
+#include "written.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,32 +22,16 @@ static void set_world(int size)
     setenv("MASTER_PORT", "29500", 1);
 }
 
-static cs_config *open_text(const char *text)
-{
-    char        path[512];
-    const char *folder = getenv("TMPDIR");
-    cs_config  *config;
-    snprintf(path, sizeof path, "%s/test_config.XXXXXX", folder ? folder : "/tmp");
-    int file = mkstemp(path);
-    ck_assert_int_ge(file, 0);
-    ck_assert_int_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
-    close(file);
-    cs_status status = cs_config_open(&config, path);
-    unlink(path);
-    ck_assert_msg(status == CS_OK, "%s", cs_error());
-    return config;
-}
-
 static cs_config *must_finish(const char *text)
 {
-    cs_config *config = open_text(text);
+    cs_config *config = written_config(text);
     ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
     return config;
 }
 
 static void must_refuse(const char *text, const char *sentence)
 {
-    cs_config *config = open_text(text);
+    cs_config *config = written_config(text);
     ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
     ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
     ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* and again, not twice as long */
@@ -325,7 +310,7 @@ END_TEST
 
 START_TEST(test_all_faults_at_once)
 {
-    cs_config *config = open_text("{\n  \"train_batch_size\": 3,\n  \"zero_optimization\": {\"stage\": 9},\n  "
+    cs_config *config = written_config("{\n  \"train_batch_size\": 3,\n  \"zero_optimization\": {\"stage\": 9},\n  "
                                   "\"wandb\": {\"enabled\": true},\n"
                                   "  \"fp61\": {}\n}");
     ck_assert_int_eq(cs_config_set(config, "cspeed.prefetch=-2"), CS_OK);
@@ -349,7 +334,7 @@ END_TEST
 
 START_TEST(test_getters)
 {
-    cs_config *config = open_text("{\"train_batch_size\": 8, \"cspeed\": {\"data\": {\"train\": [\"a\", \"b\"], "
+    cs_config *config = written_config("{\"train_batch_size\": 8, \"cspeed\": {\"data\": {\"train\": [\"a\", \"b\"], "
                                   "\"valid\": \"v\"}, \"steps\": 5}}");
     ck_assert_int_eq(cs_config_set(config, "cspeed.steps=70"), CS_OK);
     ck_assert_int_eq(cs_config_set(config, "cspeed.output=runs/a=b"), CS_OK);
@@ -391,7 +376,7 @@ END_TEST
 
 START_TEST(test_lenient)
 {
-    cs_config *config = open_text(with("\"zero_optimisation\": {}"));
+    cs_config *config = written_config(with("\"zero_optimisation\": {}"));
     cs_config_lenient(config);
     ck_assert_int_eq(cs_config_finish(config), CS_OK);
     ck_assert(has_note(config, "zero_optimisation: ignored: unknown key"));

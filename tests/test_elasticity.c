@@ -2,33 +2,18 @@
 #include "config/config.h"
 #include "config/resolve.h"
 #include "suite.h"
+#include "written.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static cs_config *open_text(const char *text)
-{
-    char        path[512];
-    const char *folder = getenv("TMPDIR");
-    cs_config  *config;
-    snprintf(path, sizeof path, "%s/test_elasticity.XXXXXX", folder ? folder : "/tmp");
-    int file = mkstemp(path);
-    ck_assert_int_ge(file, 0);
-    ck_assert_int_eq(write(file, text, strlen(text)), (ssize_t)strlen(text));
-    close(file);
-    cs_status status = cs_config_open(&config, path);
-    unlink(path);
-    ck_assert_msg(status == CS_OK, "%s", cs_error());
-    return config;
-}
-
 static cs_config *open_section(const char *section, const char *more)
 {
     char text[1024];
     snprintf(text, sizeof text, "{\"elasticity\": {\"enabled\": true, %s}%s}", section, more);
-    return open_text(text);
+    return written_config(text);
 }
 
 #define FIRST                                                                                                          \

@@ -14,11 +14,6 @@
 
 enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
 
-static void open_queue(cs_link_queue *queue)
-{
-    *queue = (cs_link_queue){ 0 };
-}
-
 /* Room for `count` bytes behind those that wait. */
 static char *make_room(cs_link_queue *queue, size_t count)
 {
@@ -46,8 +41,6 @@ static void append(cs_link_queue *queue, const void *bytes, size_t count)
 void cs_link_open(cs_link *link, int in_fd, int out_fd, const unsigned char *key, bool calls)
 {
     *link = (cs_link){ .in_fd = in_fd, .out_fd = out_fd };
-    open_queue(&link->in);
-    open_queue(&link->out);
     fcntl(in_fd, F_SETFL, fcntl(in_fd, F_GETFL) | O_NONBLOCK);
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (!key)
