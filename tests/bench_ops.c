@@ -160,11 +160,11 @@ static cs_dropout dropout(float rate)
 }
 static void attend(float rate)
 {
-    cs_op_attention(stream, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 }, dropout(rate));
+    cs_op_attention(stream, on.y, on.head_lse, on.qkv, (cs_heads){ .queries = HEADS, .keys = HEADS }, dropout(rate));
 }
 static void attend_back(float rate)
 {
-    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, (cs_heads){ HEADS, HEADS, 0 },
+    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, (cs_heads){ .queries = HEADS, .keys = HEADS },
                          dropout(rate));
 }
 static void run_attention(void)
@@ -214,11 +214,11 @@ static void run_add_dropout(void)
 }
 static void run_embed(void)
 {
-    cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH));
+    cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH), (cs_tensor){ 0 });
 }
 static void run_embed_grad(void)
 {
-    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens);
+    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens, (cs_tensor){ 0 });
 }
 static void run_entropy(void)
 {

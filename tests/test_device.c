@@ -106,7 +106,7 @@ static void some_step(cs_device *device, const cs_tensor *x)
     cs_tensor  absent = { 0 };
     cs_op_matmul(stream, x[0], x[1], x[2], absent, CS_OUT_IN);
     cs_op_norm(stream, x[0], x[3], x[1], cs_vector(x[2].data, CS_BF16, 96), cs_vector(x[2].data, CS_BF16, 96), 1e-5f);
-    cs_op_attention(stream, x[4], x[5], x[1], (cs_heads){ 4, 4, 0 }, (cs_dropout){ 0 });
+    cs_op_attention(stream, x[4], x[5], x[1], (cs_heads){ .queries = 4, .keys = 4 }, (cs_dropout){ 0 });
 }
 
 START_TEST(workspace_settles_after_one_step)

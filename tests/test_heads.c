@@ -35,18 +35,18 @@ static void check_attention(cs_dtype dtype, int B, int T, int H, int D, float ra
     cs_dropout      drop  = dropout_of(rate, B);
     cs_tensor qkv = near_random(dtype, B * T, 3 * C, 1, 1), dy = near_random(dtype, B * T, C, 2, 1);
     cs_tensor y = near_new(dtype, B * T, C), lse = near_new(CS_F32, B * H, T), dqkv = near_new(dtype, B * T, 3 * C);
-    cs_op_attention(stream, y, lse, qkv, (cs_heads){ H, H, 0 }, drop);
+    cs_op_attention(stream, y, lse, qkv, (cs_heads){ .queries = H, .keys = H }, drop);
     double *x = near_doubles(qkv), *ny = near_doubles(dy), *want = near_doubles(qkv), *want_lse = near_doubles(lse);
     reference_attention(want, want_lse, x, shape);
     ck_assert(near_all("attention", y, want, 3e-6));
     ck_assert(near_all("attention lse", lse, want_lse, 1e-6));
     for (int i = 0; i < B * T * C; i++) /* the rounding of y is not backward's */
         near_set(y, i, want[i]);
-    cs_op_attention_grad(stream, dqkv, dy, y, lse, qkv, (cs_heads){ H, H, 0 }, drop);
+    cs_op_attention_grad(stream, dqkv, dy, y, lse, qkv, (cs_heads){ .queries = H, .keys = H }, drop);
     reference_attention_grad(want, ny, x, shape);
     ck_assert(near_all("attention_grad", dqkv, want, dtype == CS_F32 ? 5e-6 : dtype == CS_F16 ? 5e-4 : 4e-3));
     cs_tensor again = near_new(dtype, B * T, 3 * C);
-    cs_op_attention_grad(stream, again, dy, y, lse, qkv, (cs_heads){ H, H, 0 }, drop);
+    cs_op_attention_grad(stream, again, dy, y, lse, qkv, (cs_heads){ .queries = H, .keys = H }, drop);
     ck_assert(near_same_bits("attention_grad again", again, dqkv));
     free(x), free(ny), free(want), free(want_lse);
     near_free(qkv), near_free(dy), near_free(y), near_free(lse), near_free(dqkv), near_free(again);
@@ -72,13 +72,13 @@ START_TEST(large_scores_do_not_overflow)
 {
     open_device(1);
     cs_tensor qkv = near_random(CS_F32, 70, 3 * 64, 1, 40), y = near_new(CS_F32, 70, 64), lse = near_new(CS_F32, 1, 70);
-    cs_op_attention(stream, y, lse, qkv, (cs_heads){ 1, 1, 0 }, dropout_of(0, 1));
+    cs_op_attention(stream, y, lse, qkv, (cs_heads){ .queries = 1, .keys = 1 }, dropout_of(0, 1));
     int finite = 0;
     for (int i = 0; i < 70 * 64; i++)
         finite += isfinite(near_element(y, i)) != 0;
     ck_assert_int_eq(finite, 70 * 64);
     near_set(qkv, 3 * 64 * 10, NAN); /* of row 10: seen by the rows from there on */
-    cs_op_attention(stream, y, lse, qkv, (cs_heads){ 1, 1, 0 }, dropout_of(0, 1));
+    cs_op_attention(stream, y, lse, qkv, (cs_heads){ .queries = 1, .keys = 1 }, dropout_of(0, 1));
     ck_assert(isfinite(near_element(y, 64 * 9)));
     ck_assert(isnan(near_element(y, 64 * 10)));
     near_free(qkv), near_free(y), near_free(lse);

@@ -287,8 +287,8 @@ static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_posi
             want_p[row % T * C + c] += with_positions ? near_element(dy, row * C + c) : 0;
         }
     }
-    cs_op_embed(stream, y, tokens, table, with_positions ? positions : absent);
-    cs_op_embed_grad(stream, dtable, with_positions ? dpositions : absent, dy, tokens);
+    cs_op_embed(stream, y, tokens, table, with_positions ? positions : absent, absent);
+    cs_op_embed_grad(stream, dtable, with_positions ? dpositions : absent, dy, tokens, absent);
     ck_assert(near_all("embed", y, want, 0));
     ck_assert(near_all("embed_grad table", dtable, want_t, 1e-6));
     ck_assert(near_all("embed_grad positions", dpositions, want_p, 1e-6));

@@ -132,7 +132,7 @@ static double attend(double *y, const double *x, const double *dy, heads s)
 static void check_heads(cs_dtype dtype, heads s)
 {
     int       W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
-    cs_heads  given = { s.H, s.G, s.window };
+    cs_heads  given = { .queries = s.H, .keys = s.G, .window = s.window };
     cs_tensor qkv = near_random(dtype, s.T, W, 1, 1), dy = near_random(dtype, s.T, C, 2, 1);
     cs_tensor dqkv = near_new(dtype, s.T, W), y = near_new(dtype, s.T, C), lse = near_new(CS_F32, s.H, s.T);
     double   *x = near_doubles(qkv), *ndy = near_doubles(dy), *want = near_doubles(y), *spare = near_doubles(y);

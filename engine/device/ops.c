@@ -186,6 +186,11 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
         RUN(stream, add, y, a, b);
 }
 
+static bool is_starts(cs_tensor starts, cs_tensor like)
+{
+    return !starts.data || (starts.dtype == CS_I32 && cs_count(starts) == cs_rows(like));
+}
+
 static void check_attention(cs_stream *stream, const cs_attention *attention, int products)
 {
     cs_heads heads = attention->heads;
@@ -197,6 +202,7 @@ static void check_attention(cs_stream *stream, const cs_attention *attention, in
     int64_t length = cs_columns(attention->lse), samples = rows / length;
     CS_ASSERT(is_f32(attention->lse) && rows % length == 0);
     CS_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
+    CS_ASSERT(is_starts(heads.starts, attention->y));
     check_dropout(attention->dropout, samples, rows * columns);
     /* each product multiplies, for each pair j <= i of a head, the D numbers of a row */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
@@ -255,24 +261,28 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
     RUN(stream, extend, &(cs_extension){ y, qkv, keys, values, heads, start });
 }
 
-void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions)
+void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                 cs_tensor starts)
 {
     int64_t width = cs_columns(y);
     CS_ASSERT(is_compute(y) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(y));
     CS_ASSERT(table.data && table.dtype == y.dtype && cs_columns(table) == width);
     CS_ASSERT(!positions.data || (positions.dtype == y.dtype && cs_columns(positions) == width &&
                                   cs_rows(positions) >= cs_columns(tokens)));
-    RUN(stream, embed, y, tokens, table, positions);
+    CS_ASSERT(is_starts(starts, y));
+    RUN(stream, embed, y, tokens, table, positions, starts);
 }
 
-void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens)
+void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                      cs_tensor starts)
 {
     int64_t width = cs_columns(dy);
     CS_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
     CS_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
     CS_ASSERT(!dpositions.data || (is_f32(dpositions) && cs_columns(dpositions) == width &&
                                    cs_rows(dpositions) >= cs_columns(tokens)));
-    RUN(stream, embed_grad, dtable, dpositions, dy, tokens);
+    CS_ASSERT(is_starts(starts, dy));
+    RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts);
 }
 
 static bool is_targets(cs_tensor targets, cs_tensor logits)

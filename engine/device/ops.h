@@ -75,6 +75,8 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
 typedef struct {
     int64_t queries, keys;
     int64_t window; /* a row sees itself and the window - 1 rows before it; 0: all before it */
+    cs_tensor starts; /* (B, T) i32 or absent: row t of a sample sees none before row starts[t] <= t, which never
+                       * decreases along t: documents packed into one sample do not see each other */
 } cs_heads;
 
 /* Causal self-attention over B sequences of T rows. qkv (B*T, (queries + 2 keys) D) c: q | k | v, head h at columns h*D
@@ -107,11 +109,13 @@ void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope,
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 
-/* y (B*T, C) c = table[token] + positions[t]; tokens (B, T) i32 in [0, V), table (V, C) c, positions (>= T, C) c or
- * absent. */
-void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
+/* y (B*T, C) c = table[token] + positions[t - starts[t]]; tokens (B, T) i32 in [0, V), table (V, C) c, positions
+ * (>= T, C) c or absent; starts as in cs_heads, absent: 0. */
+void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                 cs_tensor starts);
 /* dtable f32 += , dpositions f32 or absent +=; rows of one token are added in order of position. */
-void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
+void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                      cs_tensor starts);
 
 /* loss (N, 1) f32 = -log softmax(logits)[target], 0 where target < 0; logits (N, V) c; targets i32, N of them;
  * lse (N, 1) f32 is kept for the gradient. */

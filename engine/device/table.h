@@ -73,8 +73,10 @@ typedef struct {
     void (*attention)(cs_device *device, const cs_attention *attention);
     void (*attention_grad)(cs_device *device, const cs_attention *attention);
     void (*extend)(cs_device *device, const cs_extension *extension);
-    void (*embed)(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
-    void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
+    void (*embed)(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                  cs_tensor starts);
+    void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                       cs_tensor starts);
     void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
     void (*cross_entropy_grad)(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
                                cs_tensor targets);

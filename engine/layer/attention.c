@@ -10,7 +10,7 @@ void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *na
     cs_linear_declare(&attention->qkv, unit, full, sizes->width, 3 * sizes->width, sizes->init, CS_IN_OUT, CS_BIAS);
     snprintf(full, sizeof full, "%s.c_proj", name);
     cs_linear_declare(&attention->out, unit, full, sizes->width, sizes->width, sizes->out_init, CS_IN_OUT, CS_BIAS);
-    attention->heads = (cs_heads){ sizes->heads, sizes->heads, 0 };
+    attention->heads = (cs_heads){ .queries = sizes->heads, .keys = sizes->heads };
     attention->width = sizes->width / sizes->heads;
     attention->rate  = sizes->dropout;
     attention->place = cs_residual_place(unit, name);

@@ -7,6 +7,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/dropout.h"
 #include "device/cpu/elements.h"
+#include "base/must.h"
 
 #include <math.h>
 
@@ -284,10 +285,12 @@ static void run(cs_device *device, const cs_attention *given, int64_t heads, cs_
 
 void cs_cpu_attention(cs_device *device, const cs_attention *attention)
 {
+    CS_ASSERT(!attention->heads.starts.data);
     run(device, attention, attention->heads.queries, forward_head);
 }
 
 void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention)
 {
+    CS_ASSERT(!attention->heads.starts.data);
     run(device, attention, attention->heads.keys, backward_group);
 }

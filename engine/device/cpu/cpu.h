@@ -110,8 +110,10 @@ void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b
 void cs_cpu_attention(cs_device *device, const cs_attention *attention);
 void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention);
 void cs_cpu_extend(cs_device *device, const cs_extension *extension);
-void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions);
-void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens);
+void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                  cs_tensor starts);
+void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                       cs_tensor starts);
 void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
 void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
                                cs_tensor targets);

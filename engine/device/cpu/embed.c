@@ -43,8 +43,10 @@ static void embed_rows(void *argument, cs_range range, int part)
             embed_row(all, row, from, width - from < CS_CHUNK ? width - from : CS_CHUNK);
 }
 
-void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions)
+void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                  cs_tensor starts)
 {
+    CS_ASSERT(!starts.data);
     embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens };
     cs_cpu_walk(device, cs_rows(y), LEAST_ROWS, embed_rows, &all);
 }
@@ -66,8 +68,10 @@ static void embed_grad_columns(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens)
+void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                       cs_tensor starts)
 {
+    CS_ASSERT(!starts.data);
     embed_job all = { .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens };
     cs_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
 }
