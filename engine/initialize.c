@@ -55,9 +55,9 @@ static cs_status open_world(cs_engine *engine)
     static const char *const kinds[] = { "auto", "cpu", "cuda" };
     engine->world                    = engine->config->world;
     int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
-    CS_TRY(
-        cs_device_open(&engine->device, &(cs_device_settings){ kinds[engine->settings->device], threads,
-                                                               engine->world.bound ? 1 : engine->world.local_size }));
+    cs_device_settings wanted = { kinds[engine->settings->device], threads,
+                                  engine->world.bound ? 1 : engine->world.local_size, engine->world.local_rank };
+    CS_TRY(cs_device_open(&engine->device, &wanted));
     if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
         cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, cs_device_threads(engine->device));

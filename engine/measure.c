@@ -52,7 +52,7 @@ static void walk(cs_engine *engine)
 
 static cs_status measure(cs_engine *engine)
 {
-    CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ "dry", 1, 1 }));
+    CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
     engine->zero.comm   = NULL;
     cs_precision types = engine->zero.precision;

@@ -5,9 +5,9 @@
 #include "cspeed.h"
 
 /* Prints the sentence with this rank's number and ends the process with cs_exit_code(status). */
-_Noreturn void cs_fatal(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((noreturn)) void cs_fatal(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-_Noreturn void cs_assert_failed(const char *condition, const char *file, int line);
+__attribute__((noreturn)) void cs_assert_failed(const char *condition, const char *file, int line);
 
 /* On in release too; not inside inner loops. */
 #define CS_ASSERT(condition)                                                                                           \

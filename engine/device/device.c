@@ -1,5 +1,7 @@
 /* device.c - choose and open a device; its memory and streams, counted here. */
 #include "device/table.h"
+#include "device/module.h"
+#include "base/log.h"
 #include "base/must.h"
 
 #include <stdlib.h>
@@ -8,25 +10,25 @@
 static cs_status find(const cs_device_table **table, const char *kind)
 {
     static const cs_device_table *const known[] = { &cs_device_cpu, &cs_device_dry };
-    if (strcmp(kind, "auto") == 0)
-        kind = "cpu";
+    const cs_module                    *module  = NULL;
+    if (strcmp(kind, "cuda") == 0) {
+        CS_TRY(cs_module_open(&module));
+        *table = module->device;
+        return CS_OK;
+    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(kind, known[i]->kind) == 0) {
             *table = known[i];
             return CS_OK;
         }
     }
-    if (strcmp(kind, "cuda") == 0)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": the module libcspeed_cuda.so is not built here; "
-                                     "use \"cpu\" or \"auto\"");
     return cs_fail(CS_NO_DEVICE, "device \"%s\": unknown; use \"cpu\", \"cuda\" or \"auto\"", kind);
 }
 
-cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
+static cs_status open_kind(cs_device **device, const cs_device_settings *settings, const char *kind)
 {
-    *device                      = NULL;
     const cs_device_table *table = NULL;
-    CS_TRY(find(&table, settings->kind));
+    CS_TRY(find(&table, kind));
     cs_device *new = calloc(1, sizeof *new);
     if (!new)
         return cs_fail(CS_NO_MEMORY, "no memory for a device");
@@ -44,14 +46,35 @@ cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
     return CS_OK;
 }
 
+/* "auto" takes a GPU where there is a driver; that one cannot be had is said, and the CPU is taken. */
+cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
+{
+    *device = NULL;
+    if (strcmp(settings->kind, "auto") != 0)
+        return open_kind(device, settings, settings->kind);
+    if (cs_module_has_driver() && open_kind(device, settings, "cuda") == CS_OK)
+        return CS_OK;
+    if (cs_module_has_driver())
+        cs_log(CS_LOG_WARNING, "the CPU is used: %s", cs_error());
+    return open_kind(device, settings, "cpu");
+}
+
+static void release(cs_device *device, cs_device_block block)
+{
+    if (block.pinned && device->table->free_pinned)
+        device->table->free_pinned(device, block.memory, block.bytes);
+    else
+        device->table->free(device, block.memory, block.bytes);
+}
+
 void cs_device_close(cs_device *device)
 {
     if (!device)
         return;
     if (device->table->close)
         device->table->close(device);
-    for (size_t i = 0; i < device->block_count; i++)
-        device->table->free(device, device->blocks[i].memory, device->blocks[i].bytes);
+    while (device->block_count)
+        release(device, device->blocks[--device->block_count]);
     free(device->blocks);
     pthread_mutex_destroy(&device->lock);
     free(device);
@@ -77,7 +100,12 @@ bool cs_device_is_dry(const cs_device *device)
     return device->table == &cs_device_dry;
 }
 
-static void note_block(cs_device *device, void *memory, size_t bytes)
+bool cs_device_is_far(const cs_device *device)
+{
+    return device->table->alloc_pinned != NULL;
+}
+
+static void note_block(cs_device *device, cs_device_block block)
 {
     if (device->block_count == device->block_room) {
         device->block_room = device->block_room ? 2 * device->block_room : 64;
@@ -85,8 +113,8 @@ static void note_block(cs_device *device, void *memory, size_t bytes)
         if (!device->blocks)
             cs_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", device->block_room);
     }
-    device->blocks[device->block_count++] = (cs_device_block){ memory, bytes };
-    device->allocated += bytes;
+    device->blocks[device->block_count++] = block;
+    *(block.pinned ? &device->pinned : &device->allocated) += block.bytes;
 }
 
 void *cs_device_alloc(cs_device *device, size_t bytes)
@@ -96,7 +124,21 @@ void *cs_device_alloc(cs_device *device, size_t bytes)
     if (!memory)
         cs_fatal(CS_NO_MEMORY, "no memory for %zu bytes; this rank holds %zu bytes on its %s device already", bytes,
                  device->allocated, device->table->kind);
-    note_block(device, memory, bytes);
+    note_block(device, (cs_device_block){ memory, bytes, false });
+    pthread_mutex_unlock(&device->lock);
+    return memory;
+}
+
+void *cs_device_alloc_pinned(cs_device *device, size_t bytes)
+{
+    if (!cs_device_is_far(device))
+        return cs_device_alloc(device, bytes);
+    pthread_mutex_lock(&device->lock);
+    void *memory = device->table->alloc_pinned(device, bytes);
+    if (!memory)
+        cs_fatal(CS_NO_MEMORY, "no memory for %zu bytes of the host's that the %s device may read; this rank holds %zu",
+                 bytes, device->table->kind, device->pinned);
+    note_block(device, (cs_device_block){ memory, bytes, true });
     pthread_mutex_unlock(&device->lock);
     return memory;
 }
@@ -112,8 +154,8 @@ void cs_device_free(cs_device *device, void *memory)
     CS_ASSERT(at < device->block_count);
     cs_device_block block = device->blocks[at];
     device->blocks[at]    = device->blocks[--device->block_count];
-    device->allocated -= block.bytes;
-    device->table->free(device, block.memory, block.bytes);
+    *(block.pinned ? &device->pinned : &device->allocated) -= block.bytes;
+    release(device, block);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -162,17 +204,28 @@ cs_event cs_stream_record(cs_stream *stream)
     return (cs_event){ table->record ? table->record(stream) : 0, stream };
 }
 
-/* A stream whose calls the caller runs itself needs no mark of its own: it waits in the caller. */
 void cs_stream_wait(cs_stream *stream, cs_event event)
 {
     if (stream != event.stream && stream->device->table->wait)
-        stream->device->table->wait(event.stream, event.sequence);
+        stream->device->table->wait(stream, event);
 }
 
 void cs_stream_sync(cs_stream *stream)
 {
     if (stream->device->table->wait)
-        stream->device->table->wait(stream, cs_stream_record(stream).sequence);
+        stream->device->table->wait(NULL, cs_stream_record(stream));
+}
+
+void cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (stream->device->table->copy && bytes && to != from)
+        stream->device->table->copy(stream, to, from, bytes);
+}
+
+void cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes)
+{
+    cs_stream_copy(stream, to, from, bytes);
+    cs_stream_sync(stream);
 }
 
 void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)

@@ -22,6 +22,7 @@ typedef struct {
     const char *kind;    /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto"                        */
     int         threads; /* of the rank; 0: OMP_NUM_THREADS, else the cores this process may use / local_ranks */
     int         local_ranks; /* that share those cores; 1 where each rank was given its own. More than 1: no pinning */
+    int         local_rank;  /* which of the GPUs this process may use, modulo their number                       */
 } cs_device_settings;
 
 /* CS_NO_DEVICE with a sentence when the kind cannot be had here. The CPU pins its threads, the calling one among
@@ -34,10 +35,15 @@ const char *cs_device_kind(const cs_device *device);
 const char *cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 is stored, fp32 computed" */
 int         cs_device_threads(const cs_device *device);
 bool        cs_device_is_dry(const cs_device *device);
+/* Only operations and cs_stream_copy reach a far device's memory; the program's own code does not. */
+bool        cs_device_is_far(const cs_device *device);
 
 /* Zeroed, aligned to 64 bytes, from huge pages where the system grants them. Fails with cs_fatal(CS_NO_MEMORY). */
 void  *cs_device_alloc(cs_device *device, size_t bytes);
 void   cs_device_free(cs_device *device, void *memory);
+/* The same of host memory that a far device reads and writes at full speed, and beside its computing; counted apart,
+ * freed by cs_device_free too. Of a device that is not far it is plain memory of the device. */
+void  *cs_device_alloc_pinned(cs_device *device, size_t bytes);
 size_t cs_device_allocated(const cs_device *device); /* bytes held now, workspace of the kernels included */
 size_t cs_device_workspace(const cs_device *device); /* the kernels' own part of that; settled after one step */
 
@@ -58,6 +64,11 @@ void       cs_stream_call(cs_stream *stream, void (*call)(void *argument), void 
 cs_event   cs_stream_record(cs_stream *stream);                 /* done when all given so far is done      */
 void       cs_stream_wait(cs_stream *stream, cs_event event);   /* the stream goes on after the event      */
 void       cs_stream_sync(cs_stream *stream);                   /* the caller goes on after all given so far */
+/* In the stream's order, between memory of the device, of the host, or both. Host memory must stay as it is, and may
+ * not be read, until the caller has waited for it. */
+void       cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
+/* The same to host memory, waited for. */
+void       cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
 
 /* Calls task(argument, index) for index 0 .. tasks-1 on the device's pinned threads, each exactly once, and returns
  * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by

@@ -2,11 +2,13 @@
 #include "device/table.h"
 #include "base/must.h"
 
-#define RUN(stream, operation, ...)                                                                                    \
+#define RUN_ON(stream, given, operation, ...)                                                                         \
     do {                                                                                                               \
         if ((stream)->device->table->operation)                                                                        \
-            (stream)->device->table->operation((stream)->device, __VA_ARGS__);                                         \
+            (stream)->device->table->operation(given, __VA_ARGS__);                                                    \
     } while (0)
+#define RUN(stream, operation, ...)    RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
+#define RUN_IN(stream, operation, ...) RUN_ON(stream, stream, operation, __VA_ARGS__)
 
 static bool is_compute(cs_tensor x)
 {
@@ -154,7 +156,7 @@ void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor 
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
     CS_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
-    RUN(stream, add, y, a, b);
+    RUN_IN(stream, add, y, a, b);
 }
 
 static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
@@ -183,7 +185,7 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, a, b, dropout);
     else
-        RUN(stream, add, y, a, b);
+        RUN_IN(stream, add, y, a, b);
 }
 
 static bool is_starts(cs_tensor starts, cs_tensor like)

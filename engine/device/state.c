@@ -6,28 +6,28 @@ void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t
 {
     CS_ASSERT(g.dtype <= CS_F16 && lead >= 0 && lead < 64);
     if (stream->device->table->sum_squares)
-        stream->device->table->sum_squares(stream->device, sum, g, lead, unscale);
+        stream->device->table->sum_squares(stream, sum, g, lead, unscale);
 }
 
 void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
 {
     CS_ASSERT(count >= 0);
     if (stream->device->table->sum)
-        stream->device->table->sum(stream->device, sum, values, count);
+        stream->device->table->sum(stream, sum, values, count);
 }
 
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
 {
     CS_ASSERT(into.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(into) == cs_count(from));
     if (stream->device->table->add)
-        stream->device->table->add(stream->device, into, into, from);
+        stream->device->table->add(stream, into, into, from);
 }
 
 void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     CS_ASSERT(to.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(to) == cs_count(from));
     if (stream->device->table->convert)
-        stream->device->table->convert(stream->device, to, from, factor);
+        stream->device->table->convert(stream, to, from, factor);
 }
 
 void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span)
@@ -37,7 +37,7 @@ void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper 
     for (int slot = 0; slot < optimizer->slots; slot++)
         CS_ASSERT(span.slots[slot] || span.count == 0);
     if (stream->device->table->update)
-        stream->device->table->update(stream->device, optimizer, hyper, &span);
+        stream->device->table->update(stream, optimizer, hyper, &span);
 }
 
 void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
@@ -45,12 +45,12 @@ void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs
 {
     CS_ASSERT(cs_count(state->master) == cs_count(state->gradient));
     if (stream->device->table->update_narrow)
-        stream->device->table->update_narrow(stream->device, optimizer, hyper, state);
+        stream->device->table->update_narrow(stream, optimizer, hyper, state);
 }
 
 void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
     CS_ASSERT(count >= 0 && from >= 0);
     if (stream->device->table->init)
-        stream->device->table->init(stream->device, out, init, key, from, count);
+        stream->device->table->init(stream, out, init, key, from, count);
 }

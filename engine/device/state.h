@@ -1,4 +1,6 @@
-/* state.h - operations on a shard's flat state: what sharding needs of a device, and models do not. */
+/* state.h - operations on a shard's flat state: what sharding needs of a device, and models do not.
+ *
+ * A sum is in host memory, and complete when its stream was synced: a far device adds to its own until then. */
 #ifndef CS_DEVICE_STATE_H
 #define CS_DEVICE_STATE_H
 

@@ -1,7 +1,8 @@
 /* table.h - one device's row of functions, and what an open device is made of; for the files of this room only.
  *
  * device.c and ops.c check and count, then call the row. A function that is NULL does nothing: the dry
- * device has a row of little else. Shapes and types are right when a row is called. */
+ * device has a row of little else. Functions of models' operations work in the compute stream, those of state.h in
+ * the stream they are given. Shapes and types are right when a row is called. */
 #ifndef CS_DEVICE_TABLE_H
 #define CS_DEVICE_TABLE_H
 
@@ -46,12 +47,15 @@ typedef struct {
     void (*close)(cs_device *device);
     void *(*alloc)(cs_device *device, size_t bytes); /* NULL when there is none left */
     void (*free)(cs_device *device, void *memory, size_t bytes);
+    void *(*alloc_pinned)(cs_device *device, size_t bytes); /* NULL row: not a far device; NULL: none left */
+    void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
+    void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
     double (*roof)(cs_device *device, cs_dtype dtype);
     void (*parallel)(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
-    void (*wait)(cs_stream *stream, uint64_t sequence); /* the caller goes on when `sequence` calls are done */
+    void (*wait)(cs_stream *stream, cs_event event); /* the stream goes on after the event; NULL: the caller does */
 
     void (*product)(cs_device *device, const cs_product *product);
     void (*column_sums)(cs_device *device, cs_tensor sums, cs_tensor x); /* sums f32 += */
@@ -68,7 +72,7 @@ typedef struct {
     void (*gelu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
     void (*swiglu)(cs_device *device, cs_tensor y, cs_tensor x);
     void (*swiglu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-    void (*add)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b);
+    void (*add)(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
     void (*add_dropout)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout); /* a absent: 0 */
     void (*attention)(cs_device *device, const cs_attention *attention);
     void (*attention_grad)(cs_device *device, const cs_attention *attention);
@@ -86,13 +90,13 @@ typedef struct {
     void (*cast)(cs_device *device, cs_tensor y, cs_tensor x);
     void (*fill)(cs_device *device, cs_tensor y, float value);
 
-    void (*sum_squares)(cs_device *device, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
-    void (*sum)(cs_device *device, cs_exact *sum, const float *values, int64_t count);
-    void (*convert)(cs_device *device, cs_tensor to, cs_tensor from, float factor);
-    void (*update)(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-    void (*update_narrow)(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper,
+    void (*sum_squares)(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
+    void (*sum)(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
+    void (*convert)(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
+    void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+    void (*update_narrow)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                           const cs_state_narrow *state);
-    void (*init)(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+    void (*init)(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 } cs_device_table;
 
 extern const cs_device_table cs_device_cpu, cs_device_dry;
@@ -106,6 +110,7 @@ struct cs_stream {
 typedef struct {
     void  *memory;
     size_t bytes;
+    bool   pinned;
 } cs_device_block;
 
 struct cs_device {
@@ -120,7 +125,7 @@ struct cs_device {
     pthread_mutex_t  lock; /* over what follows: ranks' comm threads allocate too */
     cs_device_block *blocks;
     size_t           block_count, block_room;
-    size_t           allocated, workspace;
+    size_t           allocated, workspace, pinned;
 };
 
 #endif

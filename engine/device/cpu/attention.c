@@ -1,5 +1,5 @@
-/* attention.c - causal attention, BLOCK rows of queries at a time against the keys up to them: forward one task a head
- * of a sample, backward one task a head of keys, whose gradient gathers over the query heads that read it.
+/* attention.c - causal attention, BLOCK rows of queries at a time against the keys that one of them sees: forward one
+ * task a head of a sample, backward one task a head of keys, whose gradient gathers over the query heads that read it.
  *
  * Forward keeps the log of each softmax's denominator, from which backward makes the probabilities P again. With dP
  * = dy v^T (dropped like P) and delta = the row's dy . y:  dv += P^T dy,  dS = P (dP - delta) / sqrt(D), dq = dS k,
@@ -7,7 +7,6 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/dropout.h"
 #include "device/cpu/elements.h"
-#include "base/must.h"
 
 #include <math.h>
 
@@ -33,8 +32,8 @@ typedef struct {
     uint64_t     key, place; /* of dropout: the sample's, and where the head begins in it */
     float       *score, *dscore;
     uint16_t    *bits;
-    float       *room;  /* for copies */
-    bool         fresh; /* nothing is in dk and dv yet; the first block to come sees every key */
+    float       *room; /* for copies */
+    const int32_t *starts; /* of the sample's rows, or NULL */
 } head;
 
 /* ---- a head's matrices ---- */
@@ -128,6 +127,8 @@ static head view_of(const job *all, int64_t sample, int thread)
     head   view = { .wide = all->narrow ? all->width : all->wide, .slim = all->narrow ? all->width : all->columns };
     if (all->given->dropout.rate > 0)
         view.key = cs_dropout_key(all->given->dropout, sample);
+    if (all->given->heads.starts.data)
+        view.starts = (const int32_t *)all->given->heads.starts.data + sample * all->length;
     view.score  = room;
     view.dscore = room + BLOCK * all->length;
     room += BLOCK * all->length * (all->given->dqkv.data ? 2 : 1);
@@ -136,13 +137,22 @@ static head view_of(const job *all, int64_t sample, int thread)
     return view;
 }
 
-/* ---- one block of rows [from, to) against keys [0, to) ---- */
+/* ---- one block of rows [from, to) against keys [low, to), where low is the first that row `from` sees ---- */
 
-/* The first row that row i sees. */
-static int64_t first_seen(const job *all, int64_t i)
+typedef struct {
+    int64_t low, from, to;
+} block;
+
+/* The first row that row i sees: further on, row by row. */
+static int64_t first_seen(const job *all, const head *view, int64_t i)
 {
-    int64_t window = all->given->heads.window;
-    return window && i >= window ? i - window + 1 : 0;
+    int64_t window = all->given->heads.window, first = view->starts ? view->starts[i] : 0;
+    return window && i - window >= first ? i - window + 1 : first;
+}
+
+static block block_at(const job *all, const head *view, int64_t from)
+{
+    return (block){ first_seen(all, view, from), from, from + BLOCK < all->length ? from + BLOCK : all->length };
 }
 
 /* Of `whole` scores those of [first, seen) count. */
@@ -161,31 +171,36 @@ static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, 
         row[j] *= part;
 }
 
-/* Zeroes what dropout drops of row i, and scales the rest. */
-static void drop_row(const job *all, const head *view, float *row, int64_t i, int64_t seen)
+/* The bits of row i's dropout, from key `low` on. */
+static const uint16_t *bits_of(const job *all, const head *view, int64_t i, int64_t low)
+{
+    return cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length + low), i + 1 - low);
+}
+
+/* Zeroes what dropout drops of row i, whose first score is of key `low`, and scales the rest. */
+static void drop_row(const job *all, const head *view, float *row, int64_t i, int64_t low)
 {
     cs_dropout      dropout   = all->given->dropout;
     uint32_t        threshold = cs_dropout_threshold(dropout);
     float           scale     = 1 / (1 - dropout.rate);
-    const uint16_t *bits      = cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length), seen);
-    for (int64_t j = 0; j < seen; j++)
+    const uint16_t *bits      = bits_of(all, view, i, low);
+    for (int64_t j = 0; j <= i - low; j++)
         row[j] = bits[j] >= threshold ? row[j] * scale : 0.0f;
 }
 
-static void forward_block(const job *all, const head *view, int64_t from, int64_t to)
+static void forward_block(const job *all, const head *view, block at)
 {
-    int64_t  rows   = to - from, D = all->width;
-    cs_panel scores = { .transpose_b = true, .m = rows, .n = to, .k = D, .lda = view->wide, .ldb = view->wide,
-                        .ldc = to };
-    cs_panel values = { .m = rows, .n = D, .k = to, .lda = to, .ldb = view->wide, .ldc = view->slim };
-    cs_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
-    for (int64_t i = from; i < to; i++) {
-        float *row = view->score + (i - from) * to;
-        softmax_row(row, first_seen(all, i), i + 1, to, all->scale, &view->lse[i]);
+    int64_t  rows = at.to - at.from, D = all->width, low = at.low, whole = at.to - low, wide = view->wide;
+    cs_panel scores = { .transpose_b = true, .m = rows, .n = whole, .k = D, .lda = wide, .ldb = wide, .ldc = whole };
+    cs_panel values = { .m = rows, .n = D, .k = whole, .lda = whole, .ldb = wide, .ldc = view->slim };
+    cs_matmul_sgemm(&scores, view->q + at.from * wide, view->k + low * wide, view->score);
+    for (int64_t i = at.from; i < at.to; i++) {
+        float *row = view->score + (i - at.from) * whole;
+        softmax_row(row, first_seen(all, view, i) - low, i + 1 - low, whole, all->scale, &view->lse[i]);
         if (all->given->dropout.rate > 0)
-            drop_row(all, view, row, i, i + 1);
+            drop_row(all, view, row, i, low);
     }
-    cs_matmul_sgemm(&values, view->score, view->v, view->y + from * view->slim);
+    cs_matmul_sgemm(&values, view->score, view->v + low * wide, view->y + at.from * view->slim);
 }
 
 static void forward_head(void *argument, int index, int thread)
@@ -198,54 +213,63 @@ static void forward_head(void *argument, int index, int thread)
     view_keys(all, &view, row, which / all->group);
     view_queries(all, &view, row, which);
     for (int64_t from = 0; from < all->length; from += BLOCK)
-        forward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
+        forward_block(all, &view, block_at(all, &view, from));
     if (all->narrow)
         copy_out(all, given->y, row, which * all->width, view.y);
 }
 
-/* score: P again, then dropped P; dscore: dP, then dS. */
-static void softmax_grad_row(const job *all, const head *view, int64_t i, int64_t whole, float *score, float *dscore)
+/* score: P again, then dropped P; dscore: dP, then dS. Of row i, from key at.low on. */
+static void softmax_grad_row(const job *all, const head *view, int64_t i, block at, float *score, float *dscore)
 {
-    int64_t seen = i + 1, first = first_seen(all, i);
+    int64_t seen = i + 1 - at.low, first = first_seen(all, view, i) - at.low, whole = at.to - at.low;
     float   scale = all->scale, lse = view->lse[i], keep = 1 / (1 - all->given->dropout.rate);
     float   delta = cs_elements_dot(view->dy + i * view->slim, view->y + i * view->slim, all->width);
-    memset(score, 0, (size_t)first * sizeof *score); /* probability 0, and so is its gradient below */
+    memset(score, 0, (size_t)first * sizeof *score);
+    memset(dscore, 0, (size_t)first * sizeof *dscore);
     for (int64_t j = first; j < seen; j++)
         score[j] = cs_elements_exp_one(score[j] * scale - lse);
     if (all->given->dropout.rate > 0) {
         uint32_t        threshold = cs_dropout_threshold(all->given->dropout);
-        const uint16_t *bits = cs_dropout_bits(view->bits, view->key, view->place + (uint64_t)(i * all->length), seen);
-        for (int64_t j = 0; j < seen; j++) {
+        const uint16_t *bits      = bits_of(all, view, i, at.low);
+        for (int64_t j = first; j < seen; j++) {
             float kept = bits[j] >= threshold ? keep : 0.0f;
             dscore[j]  = score[j] * (dscore[j] * kept - delta) * scale;
             score[j] *= kept;
         }
     } else {
-        for (int64_t j = 0; j < seen; j++)
+        for (int64_t j = first; j < seen; j++)
             dscore[j] = score[j] * (dscore[j] - delta) * scale;
     }
     memset(score + seen, 0, (size_t)(whole - seen) * sizeof *score);
     memset(dscore + seen, 0, (size_t)(whole - seen) * sizeof *dscore);
 }
 
-static void backward_block(const job *all, head *view, int64_t from, int64_t to)
+static void backward_block(const job *all, const head *view, block at)
 {
-    int64_t      rows = to - from, D = all->width, wide = view->wide, slim = view->slim;
-    const float *q = view->q + from * wide, *dy = view->dy + from * slim;
-    cs_panel     scores  = { .transpose_b = true, .m = rows, .n = to, .k = D, .lda = wide, .ldb = wide, .ldc = to };
-    cs_panel     dscores = { .transpose_b = true, .m = rows, .n = to, .k = D, .lda = slim, .ldb = wide, .ldc = to };
-    cs_panel     queries = { .m = rows, .n = D, .k = to, .lda = to, .ldb = wide, .ldc = wide };
-    cs_panel     keys    = { .transpose_a = true, .m = to, .n = D, .k = rows, .lda = to, .ldb = wide, .ldc = wide };
-    cs_panel     values  = { .transpose_a = true, .m = to, .n = D, .k = rows, .lda = to, .ldb = slim, .ldc = wide };
-    keys.beta = values.beta = view->fresh ? 0.0f : 1.0f;
-    view->fresh             = false;
-    cs_matmul_sgemm(&scores, q, view->k, view->score);
-    cs_matmul_sgemm(&dscores, dy, view->v, view->dscore);
-    for (int64_t i = from; i < to; i++)
-        softmax_grad_row(all, view, i, to, view->score + (i - from) * to, view->dscore + (i - from) * to);
-    cs_matmul_sgemm(&values, view->score, dy, view->dv);
-    cs_matmul_sgemm(&queries, view->dscore, view->k, view->dq + from * wide);
-    cs_matmul_sgemm(&keys, view->dscore, q, view->dk);
+    int64_t      rows = at.to - at.from, D = all->width, wide = view->wide, slim = view->slim, n = at.to - at.low;
+    const float *q = view->q + at.from * wide, *dy = view->dy + at.from * slim, *k = view->k + at.low * wide;
+    cs_panel     scores  = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = wide, .ldb = wide, .ldc = n };
+    cs_panel     dscores = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = slim, .ldb = wide, .ldc = n };
+    cs_panel     queries = { .m = rows, .n = D, .k = n, .lda = n, .ldb = wide, .ldc = wide };
+    cs_panel     keys    = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = wide, .ldc = wide };
+    cs_panel     values  = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = slim, .ldc = wide };
+    keys.beta = values.beta = 1;
+    cs_matmul_sgemm(&scores, q, k, view->score);
+    cs_matmul_sgemm(&dscores, dy, view->v + at.low * wide, view->dscore);
+    for (int64_t i = at.from; i < at.to; i++)
+        softmax_grad_row(all, view, i, at, view->score + (i - at.from) * n, view->dscore + (i - at.from) * n);
+    cs_matmul_sgemm(&values, view->score, dy, view->dv + at.low * wide);
+    cs_matmul_sgemm(&queries, view->dscore, k, view->dq + at.from * wide);
+    cs_matmul_sgemm(&keys, view->dscore, q, view->dk + at.low * wide);
+}
+
+/* Blocks add to the gradients of the keys they see. */
+static void clear_keys(const job *all, const head *view)
+{
+    for (int64_t t = 0; t < all->length; t++) {
+        memset(view->dk + t * view->wide, 0, (size_t)all->width * sizeof(float));
+        memset(view->dv + t * view->wide, 0, (size_t)all->width * sizeof(float));
+    }
 }
 
 static void backward_group(void *argument, int index, int thread)
@@ -256,11 +280,11 @@ static void backward_group(void *argument, int index, int thread)
     int64_t             row  = sample * all->length;
     head                view = view_of(all, sample, thread);
     view_keys(all, &view, row, key);
-    view.fresh = true;
+    clear_keys(all, &view);
     for (int64_t which = key * all->group; which < (key + 1) * all->group; which++) {
         view_queries(all, &view, row, which);
         for (int64_t from = (all->length - 1) / BLOCK * BLOCK; from >= 0; from -= BLOCK)
-            backward_block(all, &view, from, from + BLOCK < all->length ? from + BLOCK : all->length);
+            backward_block(all, &view, block_at(all, &view, from));
         if (all->narrow)
             copy_out(all, given->dqkv, row, which * all->width, view.dq);
     }
@@ -285,12 +309,10 @@ static void run(cs_device *device, const cs_attention *given, int64_t heads, cs_
 
 void cs_cpu_attention(cs_device *device, const cs_attention *attention)
 {
-    CS_ASSERT(!attention->heads.starts.data);
     run(device, attention, attention->heads.queries, forward_head);
 }
 
 void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention)
 {
-    CS_ASSERT(!attention->heads.starts.data);
     run(device, attention, attention->heads.keys, backward_group);
 }

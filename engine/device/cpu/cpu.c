@@ -189,10 +189,17 @@ static uint64_t cpu_record(cs_stream *stream)
     return worker_of(stream) ? cs_worker_given(worker_of(stream)) : 0;
 }
 
-static void cpu_wait(cs_stream *stream, uint64_t sequence)
+/* Whichever stream it is that waits, it is the caller: the worker's calls never wait for the caller's stream. */
+static void cpu_wait(cs_stream *stream, cs_event event)
 {
-    if (worker_of(stream))
-        cs_worker_await(worker_of(stream), sequence);
+    if (stream != event.stream && worker_of(event.stream))
+        cs_worker_await(worker_of(event.stream), event.sequence);
+}
+
+static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
+{
+    (void)stream;
+    memcpy(to, from, bytes);
 }
 
 const cs_device_table cs_device_cpu = {
@@ -206,6 +213,7 @@ const cs_device_table cs_device_cpu = {
     .call               = cpu_call,
     .record             = cpu_record,
     .wait               = cpu_wait,
+    .copy               = cpu_copy,
     .product            = cs_cpu_product,
     .column_sums        = cs_cpu_column_sums,
     .norm               = cs_cpu_norm,

@@ -105,7 +105,7 @@ void cs_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
 void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cpu_add(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b);
+void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 void cs_cpu_attention(cs_device *device, const cs_attention *attention);
 void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention);
@@ -122,12 +122,12 @@ void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_ten
 void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
-void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
-void cs_cpu_sum(cs_device *device, cs_exact *sum, const float *values, int64_t count);
-void cs_cpu_convert(cs_device *device, cs_tensor to, cs_tensor from, float factor);
-void cs_cpu_update(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-void cs_cpu_update_narrow(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper,
+void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
+void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
+void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
+void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+void cs_cpu_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                           const cs_state_narrow *state);
-void cs_cpu_init(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #endif

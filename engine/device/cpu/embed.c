@@ -5,7 +5,7 @@
 
 typedef struct {
     cs_tensor table, positions, y; /* y: forward's output, backward's gradient */
-    cs_tensor tokens;
+    cs_tensor tokens, starts;
 } embed_job;
 
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
@@ -17,6 +17,13 @@ static int64_t token_at(const embed_job *all, int64_t row)
     return token;
 }
 
+/* In its document, if starts say where that begins. */
+static int64_t position_of(const embed_job *all, int64_t row)
+{
+    int64_t position = row % cs_columns(all->tokens);
+    return all->starts.data ? position - ((const int32_t *)all->starts.data)[row] : position;
+}
+
 static void add_to(float *restrict y, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -25,11 +32,11 @@ static void add_to(float *restrict y, const float *restrict x, int64_t count)
 
 static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t count)
 {
-    int64_t width = cs_columns(all->y), length = cs_columns(all->tokens);
+    int64_t width = cs_columns(all->y);
     float   sum[CS_CHUNK], wide[CS_CHUNK];
     cs_elements_widen(sum, cs_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
     if (all->positions.data)
-        add_to(sum, cs_elements_read(all->positions, row % length * width + from, count, wide), count);
+        add_to(sum, cs_elements_read(all->positions, position_of(all, row) * width + from, count, wide), count);
     cs_elements_write(all->y, row * width + from, count, sum);
 }
 
@@ -46,8 +53,7 @@ static void embed_rows(void *argument, cs_range range, int part)
 void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts)
 {
-    CS_ASSERT(!starts.data);
-    embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens };
+    embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens, .starts = starts };
     cs_cpu_walk(device, cs_rows(y), LEAST_ROWS, embed_rows, &all);
 }
 
@@ -55,7 +61,7 @@ static void embed_grad_columns(void *argument, cs_range range, int part)
 {
     (void)part;
     const embed_job *all   = argument;
-    int64_t          width = cs_columns(all->y), length = cs_columns(all->tokens);
+    int64_t          width = cs_columns(all->y);
     float           *table = all->table.data, *positions = all->positions.data, wide[CS_CHUNK];
     for (int64_t from = range.from; from < range.to; from += CS_CHUNK) {
         int64_t count = range.to - from < CS_CHUNK ? range.to - from : CS_CHUNK;
@@ -63,7 +69,7 @@ static void embed_grad_columns(void *argument, cs_range range, int part)
             const float *dy = cs_elements_read(all->y, row * width + from, count, wide);
             add_to(table + token_at(all, row) * width + from, dy, count);
             if (positions)
-                add_to(positions + row % length * width + from, dy, count);
+                add_to(positions + position_of(all, row) * width + from, dy, count);
         }
     }
 }
@@ -71,7 +77,6 @@ static void embed_grad_columns(void *argument, cs_range range, int part)
 void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                        cs_tensor starts)
 {
-    CS_ASSERT(!starts.data);
-    embed_job all = { .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens };
+    embed_job all = { .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts };
     cs_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
 }

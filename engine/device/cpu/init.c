@@ -58,7 +58,7 @@ static void init_part(void *argument, cs_range range, int part)
             all->out[i] = value_at(all, (uint64_t)(all->from + i));
 }
 
-void cs_cpu_init(cs_device *device, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
-    cs_cpu_walk(device, count, LEAST, init_part, &(init_job){ out, init, key, from });
+    cs_cpu_walk(stream->device, count, LEAST, init_part, &(init_job){ out, init, key, from });
 }

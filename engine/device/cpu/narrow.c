@@ -39,19 +39,19 @@ static void convert_in_place(const convert_job *all, int64_t count)
     }
 }
 
-void cs_cpu_convert(cs_device *device, cs_tensor to, cs_tensor from, float factor)
+void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     convert_job all = { to, from, factor };
     if (to.data == from.data && cs_dtype_bytes(to.dtype) != cs_dtype_bytes(from.dtype))
         convert_in_place(&all, cs_count(to));
     else
-        cs_cpu_walk(device, cs_count(to), LEAST, convert_part, &all);
+        cs_cpu_walk(stream->device, cs_count(to), LEAST, convert_part, &all);
 }
 
 /* ---- update ---- */
 
 typedef struct {
-    cs_device             *device;
+    cs_stream             *stream;
     const cs_optimizer    *optimizer;
     const cs_state_narrow *state;
     cs_hyper               hyper;
@@ -73,7 +73,7 @@ static void update_chunk(const update_job *all, int64_t at, int64_t count)
         read_chunk(slots[i], state->slots[i], at, count);
         span.slots[i] = slots[i];
     }
-    cs_cpu_update(all->device, all->optimizer, all->hyper, &span);
+    cs_cpu_update(all->stream, all->optimizer, all->hyper, &span);
     cs_elements_write(state->master, at, count, master);
     for (int i = 0; i < all->optimizer->slots; i++)
         cs_elements_write(state->slots[i], at, count, slots[i]);
@@ -88,8 +88,9 @@ static void update_part(void *argument, cs_range range, int part)
         update_chunk(argument, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK);
 }
 
-void cs_cpu_update_narrow(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper,
+void cs_cpu_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                           const cs_state_narrow *state)
 {
-    cs_cpu_walk(device, cs_count(state->master), LEAST, update_part, &(update_job){ device, optimizer, state, hyper });
+    cs_cpu_walk(stream->device, cs_count(state->master), LEAST, update_part,
+                &(update_job){ stream, optimizer, state, hyper });
 }

@@ -48,8 +48,8 @@ static void update_part(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_update(cs_device *device, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span)
+void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span)
 {
     update_job all = { walks[optimizer->kind], span, hyper };
-    cs_cpu_walk(device, span->count, LEAST, update_part, &all);
+    cs_cpu_walk(stream->device, span->count, LEAST, update_part, &all);
 }

@@ -30,9 +30,9 @@ static void add_part(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_add(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b)
+void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    cs_cpu_walk(device, cs_count(y), LEAST, add_part, &(vector_job){ .y = y, .a = a, .b = b });
+    cs_cpu_walk(stream->device, cs_count(y), LEAST, add_part, &(vector_job){ .y = y, .a = a, .b = b });
 }
 
 static void copy_part(void *argument, cs_range range, int part)
@@ -141,10 +141,10 @@ static void sum_squares_part(void *argument, cs_range range, int part)
     merge(all, &own);
 }
 
-void cs_cpu_sum_squares(cs_device *device, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
+void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
     sum_job all = { sum, g, lead, NULL, unscale, PTHREAD_MUTEX_INITIALIZER };
-    cs_cpu_walk(device, cs_round_up(lead + cs_count(g), BLOCK), LEAST, sum_squares_part, &all);
+    cs_cpu_walk(stream->device, cs_round_up(lead + cs_count(g), BLOCK), LEAST, sum_squares_part, &all);
 }
 
 static void sum_part(void *argument, cs_range range, int part)
@@ -157,8 +157,8 @@ static void sum_part(void *argument, cs_range range, int part)
     merge(all, &own);
 }
 
-void cs_cpu_sum(cs_device *device, cs_exact *sum, const float *values, int64_t count)
+void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
 {
     sum_job all = { sum, { 0 }, 0, values, 1, PTHREAD_MUTEX_INITIALIZER };
-    cs_cpu_walk(device, count, LEAST, sum_part, &all);
+    cs_cpu_walk(stream->device, count, LEAST, sum_part, &all);
 }

@@ -1,0 +1,27 @@
+# libcspeed_cuda.so: the CUDA device and the NCCL transport, where the toolkit is there. CSPEED_CUDA=OFF leaves it out.
+option(CSPEED_CUDA "build libcspeed_cuda.so where the CUDA toolkit is found" OFF)
+set(CSPEED_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "compute capabilities the kernels are compiled for")
+find_program(CSPEED_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+if(NOT CSPEED_CUDA OR NOT CSPEED_NVCC OR CSPEED_SANITIZE)
+  message(STATUS "CUDA: libcspeed_cuda.so is not built (CSPEED_CUDA is OFF, no nvcc was found, or a sanitizer is on)")
+  return()
+endif()
+set(CMAKE_CUDA_COMPILER ${CSPEED_NVCC})
+set(CMAKE_CUDA_ARCHITECTURES ${CSPEED_CUDA_ARCHITECTURES})
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+message(STATUS "CUDA: ${CUDAToolkit_VERSION} for ${CSPEED_CUDA_ARCHITECTURES}; NCCL: ${NCCL_LIBRARY}")
+
+add_library(cspeed_cuda MODULE ${cuda_sources})
+target_include_directories(cspeed_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine ${JANSSON_INCLUDE_DIRS} ${NCCL_INCLUDE})
+target_compile_options(cspeed_cuda PRIVATE
+  "$<$<COMPILE_LANGUAGE:CUDA>:-O3;--Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Wshadow;-lineinfo>")
+# The CUDA runtime's own headers use what -Wpedantic names.
+target_include_directories(cspeed_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(cspeed_cuda PRIVATE CUDA::cudart CUDA::cublasLt)
+if(NCCL_LIBRARY AND NCCL_INCLUDE)
+  target_link_libraries(cspeed_cuda PRIVATE ${NCCL_LIBRARY})
+endif()
+set_target_properties(cspeed_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})

@@ -1,0 +1,95 @@
+/* cuda.h - the CUDA device's own: its streams, its memory, and the kernels' signatures; for the files beside it and
+ * comm/nccl.c.
+ *
+ * Every operation is put into a stream and the caller goes on; nothing of a step allocates or waits, but where the host
+ * wants a number (cs_stream_sync). Calls of the comm stream (cs_stream_call) run at once in the caller: what they put
+ * into the comm stream is what is ordered. What an error code says is fatal, with file and line. */
+#ifndef CS_DEVICE_CUDA_H
+#define CS_DEVICE_CUDA_H
+
+#include <cuda_runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "base/must.h"
+#include "device/table.h"
+
+/* A call of the CUDA runtime that must succeed. */
+#define CS_CUDA(call) cs_cuda_check((call), #call, __FILE__, __LINE__)
+void cs_cuda_check(cudaError_t error, const char *call, const char *file, int line);
+
+/* Uses of workspace that may be alive at the same time. Memory that a kernel needs beside its tensors; it settles in
+ * the first step. Valid until the next request for the same use, in the order of the stream that asks. */
+typedef enum {
+    CS_CUDA_PRODUCT,   /* cuBLASLt's                                   */
+    CS_CUDA_REDUCTION, /* partial sums of weight gradients             */
+    CS_CUDA_SORT,      /* of an embedding's tokens                     */
+    CS_CUDA_ATTENTION, /* backward's row sums, partial dk and dv       */
+    CS_CUDA_WORKSPACES
+} cs_cuda_use;
+void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes);
+
+typedef struct {
+    int    major, minor;     /* compute capability                       */
+    int    processors;       /* multiprocessors                          */
+    size_t shared_bytes;     /* of a block, after it asked for the most  */
+    size_t cache_bytes;      /* L2                                       */
+} cs_cuda_facts;
+
+cudaStream_t         cs_cuda_stream(const cs_stream *stream);
+cudaStream_t         cs_cuda_compute(cs_device *device); /* the compute stream, in which models' operations work */
+const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device);
+
+/* Where a sum on the device is gathered: cs_exact words in device memory, zeroed. When the stream is next synced they
+ * are added to *sum on the host. At most CS_CUDA_SUMS may wait; one more syncs first. */
+enum { CS_CUDA_SUMS = 64 };
+cs_exact *cs_cuda_sum_slot(cs_stream *stream, cs_exact *sum);
+
+/* ---- the kernels: the row's signatures ---- */
+void   cs_cuda_product(cs_device *device, const cs_product *product);
+double cs_cuda_roof(cs_device *device, cs_dtype dtype);
+void   cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor x);
+void   cs_cuda_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
+                    float epsilon);
+void   cs_cuda_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                         cs_tensor stats, cs_tensor weight);
+void   cs_cuda_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
+                   float epsilon);
+void   cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                        cs_tensor weight, int64_t first);
+void   cs_cuda_rope(cs_device *device, const cs_turn *turn);
+void   cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x);
+void   cs_cuda_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
+void   cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
+void   cs_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
+void   cs_cuda_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
+void   cs_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
+void   cs_cuda_attention(cs_device *device, const cs_attention *attention);
+void   cs_cuda_attention_grad(cs_device *device, const cs_attention *attention);
+void   cs_cuda_extend(cs_device *device, const cs_extension *extension);
+void   cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
+                     cs_tensor starts);
+void   cs_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
+                          cs_tensor starts);
+void   cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
+void   cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits,
+                                  cs_tensor lse, cs_tensor targets);
+void   cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets);
+void   cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
+void   cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
+void   cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x);
+void   cs_cuda_fill(cs_device *device, cs_tensor y, float value);
+void   cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
+void   cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
+void   cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
+void   cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
+void   cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
+                             const cs_state_narrow *state);
+void   cs_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,70 @@
+/* module.c - opens libcspeed_cuda.so, or says in a sentence why it cannot. */
+#include "device/module.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME "libcspeed_cuda.so"
+
+bool cs_module_has_driver(void)
+{
+    if (getenv("CSPEED_CUDA_MODULE"))
+        return true;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver)
+        dlclose(driver);
+    return driver != NULL;
+}
+
+/* The n-th place to look at; false: there are no more. */
+static bool place(int n, char *path, size_t room)
+{
+    char        program[3072] = "";
+    const char *given         = getenv("CSPEED_CUDA_MODULE");
+    if (given)
+        return snprintf(path, room, "%s", given) > 0 && n == 0;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    char   *slash  = length > 0 ? strrchr(program, '/') : NULL;
+    if (slash)
+        *slash = 0;
+    switch (n) {
+    case 0:  return snprintf(path, room, "%s/" NAME, program) > 0;
+    case 1:  return snprintf(path, room, "%s/../lib/" NAME, program) > 0;
+    case 2:  return snprintf(path, room, NAME) > 0;
+    default: return false;
+    }
+}
+
+static cs_status check(void *library, const char *path, const cs_module **module)
+{
+    const cs_module *found = dlsym(library, "cs_module_cuda");
+    if (!found)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": %s is no module of this program: %s", path, dlerror());
+    if (found->edition != CS_MODULE_EDITION)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": %s belongs to another build of this program; build both again",
+                       path);
+    *module = found;
+    return CS_OK;
+}
+
+cs_status cs_module_open(const cs_module **module)
+{
+    const cs_module *opened = NULL;
+    char             path[4096], why[4096] = "";
+    for (int n = 0; !opened && place(n, path, sizeof path); n++) {
+        bool  exists  = !strchr(path, '/') || access(path, F_OK) == 0;
+        void *library = exists ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        if (library)
+            CS_TRY(check(library, path, &opened));
+        else if (exists)
+            snprintf(why, sizeof why, "%s", dlerror());
+    }
+    *module = opened;
+    if (opened)
+        return CS_OK;
+    return cs_fail(CS_NO_DEVICE, "device \"cuda\": " NAME " cannot be opened: %s. Build with the CUDA toolkit (nvcc) "
+                                 "found by cmake, or use \"cpu\"", why[0] ? why : "it is not there");
+}
