@@ -424,15 +424,25 @@ static bool too_deep(const char *text, size_t length)
     return false;
 }
 
-json_t *cs_json_strict(const char *text, size_t length)
+static json_t *parse_whole(const char *text, size_t length, size_t flags)
 {
     json_error_t error;
     if (too_deep(text, length)) {
         cs_fail(CS_BAD_FILE, "objects and lists stand more than %d deep", CS_DIALECT_DEPTH);
         return NULL;
     }
-    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &error);
     if (!root)
         cs_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column, error.text);
     return root;
+}
+
+json_t *cs_json_strict(const char *text, size_t length)
+{
+    return parse_whole(text, length, 0);
+}
+
+json_t *cs_json_words(const char *text, size_t length)
+{
+    return parse_whole(text, length, JSON_DECODE_INT_AS_REAL);
 }

@@ -52,6 +52,8 @@ const char *cs_json_note_text(const cs_json *doc, int index);
 /* Strict JSON of a machine-written file (manifest, safetensors header): no dialect, duplicate keys refused,
  * depth at most 64. NULL and a sentence in cs_error() on failure; the caller names the file. */
 json_t *cs_json_strict(const char *text, size_t length);
+/* The same where words matter and numbers do not: all are reals, so that none is too large. */
+json_t *cs_json_words(const char *text, size_t length);
 
 /* A value as JSON for a sentence, cut to a readable length; "nothing" for NULL. `room` bytes at `text`. */
 const char *cs_json_show(const json_t *value, char *text, size_t room);

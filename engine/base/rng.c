@@ -3,19 +3,6 @@
 
 #include <math.h>
 
-/* The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every input bit moves every output bit. */
-static uint64_t scramble(uint64_t x)
-{
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-uint64_t cs_rng_mix(uint64_t key, uint64_t number)
-{
-    return scramble(key + 0x9e3779b97f4a7c15u * (number + 1));
-}
-
 uint64_t cs_rng_key(uint64_t seed, const char *name)
 {
     uint64_t key = cs_rng_mix(0x6373706565642121u, seed);

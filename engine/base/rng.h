@@ -6,12 +6,19 @@
 
 #include <stdint.h>
 
+/* What kernels draw with is one text for every device. */
+#ifdef __CUDACC__
+#define CS_RNG static __host__ __device__ inline
+#else
+#define CS_RNG static inline
+#endif
+
 typedef struct {
     uint32_t word[4];
 } cs_rng_block;
 
 /* 128 random bits for (key, counter). Inline: kernels vectorise it. */
-static inline cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
+CS_RNG cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
@@ -25,11 +32,21 @@ static inline cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    return (cs_rng_block){ { a, b, c, d } };
+    cs_rng_block block = { { a, b, c, d } };
+    return block;
+}
+
+/* A key further split by number. The finaliser is SplitMix64's (Steele, Lea and Flood, OOPSLA 2014): every input bit
+ * moves every output bit. */
+CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
+{
+    uint64_t x = key + 0x9e3779b97f4a7c15u * (number + 1);
+    x          = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x          = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
 }
 
 uint64_t cs_rng_key(uint64_t seed, const char *name);        /* of a name                     */
-uint64_t cs_rng_mix(uint64_t key, uint64_t number);          /* a key further split by number */
 double   cs_rng_uniform(uint64_t key, uint64_t index);       /* [0, 1)                        */
 float    cs_rng_normal(uint64_t key, uint64_t index);        /* mean 0, deviation 1 (Box-Muller) */
 

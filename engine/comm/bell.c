@@ -46,22 +46,33 @@ static _Noreturn void lose(cs_shm *shm, int peer, const char *what)
              cs_beat_names[shm->comm->doing]);
 }
 
+int cs_bell_missing(cs_comm *comm, bool *closed)
+{
+    const cs_shm *shm = comm->own;
+    int           missing = -1, left = -1;
+    for (int i = 0; i < shm->size; i++) {
+        cs_shm_header *header = cs_shm_header_of(shm, i);
+        struct pollfd  life   = { i == shm->rank ? -1 : shm->guests[i].life, POLLIN, 0 };
+        if (poll(&life, 1, 0) <= 0 && !atomic_load(&header->closed))
+            continue;
+        if (atomic_load(&header->closed))
+            left = i;
+        else if (missing < 0 || atomic_load(&cs_shm_header_of(shm, missing)->gave_up))
+            missing = i;
+    }
+    *closed = missing < 0;
+    return missing < 0 ? left : missing;
+}
+
 /* Ends this process if a peer's has ended. A peer that closed is missed only by who waits for it. Of several, the one
  * is named that did not end on another's account. */
 static void look_for_the_lost(cs_shm *shm, const cs_bell *bell, uint32_t value, int owner)
 {
-    int lost = -1;
+    bool closed;
     if (atomic_load(&cs_shm_header_of(shm, owner)->closed) && !shows(bell, value))
         lose(shm, owner, "has left");
-    poll(shm->lives, (nfds_t)shm->size, 0);
-    for (int i = 0; i < shm->size; i++) {
-        cs_shm_header *header = cs_shm_header_of(shm, i);
-        if (!shm->lives[i].revents || atomic_load(&header->closed))
-            continue;
-        if (lost < 0 || atomic_load(&cs_shm_header_of(shm, lost)->gave_up))
-            lost = i;
-    }
-    if (lost >= 0 && !shows(bell, value))
+    int lost = cs_bell_missing(shm->comm, &closed);
+    if (lost >= 0 && !closed && !shows(bell, value))
         lose(shm, lost, "was lost");
 }
 

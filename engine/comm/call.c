@@ -5,6 +5,11 @@
 
 #include <stdio.h>
 
+const char *cs_call_name(int what)
+{
+    return cs_beat_names[what];
+}
+
 bool cs_call_same(const cs_call *one, const cs_call *other)
 {
     return one->what == other->what && one->count == other->count && one->dtype == other->dtype &&

@@ -10,6 +10,7 @@ typedef struct {
     int64_t count;
 } cs_call;
 
+const char *cs_call_name(int what);
 bool cs_call_same(const cs_call *one, const cs_call *other);
 /* Ends the process with a sentence that has both calls. */
 _Noreturn void cs_call_refuse(int rank, const cs_call *own, int peer, const cs_call *other);

@@ -1,5 +1,5 @@
 /* comm.c - the front door of the collectives: choose a transport, check, count, keep the beat. */
-#include "comm/transport.h"
+#include "comm/farside.h"
 #include "base/clock.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -15,9 +15,10 @@ enum { HEAP_ALIGNMENT = 4096 };
 static const cs_transport *const transports[] = { &cs_comm_self, &cs_comm_shm, &cs_comm_tcp };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
+/* Of the host's memory: NCCL moves none. */
 static cs_status choose(const cs_transport **chosen, const cs_world *world, const char *kind)
 {
-    bool any = !kind || strcmp(kind, "auto") == 0;
+    bool any = !kind || strcmp(kind, "auto") == 0 || strcmp(kind, "nccl") == 0;
     for (int i = 0; i < TRANSPORT_COUNT; i++) {
         bool fits = transports[i]->fits(world);
         if (any ? !fits : strcmp(kind, transports[i]->name) != 0)
@@ -28,7 +29,7 @@ static cs_status choose(const cs_transport **chosen, const cs_world *world, cons
         return cs_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
                        kind, world->size, world->local_size);
     }
-    return cs_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\", \"shm\" or \"tcp\", not \"%s\"", kind);
+    return cs_fail(CS_BAD_CONFIG, "communication: \"auto\", \"self\", \"shm\", \"tcp\" or \"nccl\", not \"%s\"", kind);
 }
 
 size_t cs_comm_heap_wish(const cs_comm_settings *settings)
@@ -42,10 +43,27 @@ size_t cs_comm_heap_wish(const cs_comm_settings *settings)
     return (size_t)cs_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 
+static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings)
+{
+    cs_comm_settings host = *settings;
+    host.device           = NULL;
+    if (!settings->device)
+        return comm->transport->open(comm, settings);
+    host.heap_bytes = 1; /* nothing is taken from it */
+    CS_TRY(comm->transport->open(comm, &host));
+    return cs_farside_open(comm, settings);
+}
+
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
 {
     const cs_transport *transport = NULL;
+    cs_comm_settings    own       = *settings;
     *comm                         = NULL;
+    if (own.device && !cs_device_is_far(own.device))
+        own.device = NULL;
+    if (!own.device && own.kind && strcmp(own.kind, "nccl") == 0)
+        return cs_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
+                                      "device: use \"auto\"");
     CS_TRY(choose(&transport, world, settings->kind));
     cs_comm *made = calloc(1, sizeof *made);
     if (!made)
@@ -53,7 +71,7 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
     made->transport = transport;
     made->world     = *world;
     atomic_flag_clear(&made->busy);
-    cs_status status = transport->open(made, settings);
+    cs_status status = open_sides(made, &own);
     if (status != CS_OK) {
         cs_comm_close(made);
         return status;
@@ -66,6 +84,7 @@ void cs_comm_close(cs_comm *comm)
 {
     if (!comm)
         return;
+    cs_farside_close(comm);
     comm->transport->close(comm);
     cs_tally_free(comm->tally);
     free(comm);
@@ -83,7 +102,7 @@ int cs_comm_size(const cs_comm *comm)
 
 const char *cs_comm_kind(const cs_comm *comm)
 {
-    return comm->transport->name;
+    return cs_farside_kind(comm);
 }
 
 cs_comm_traffic cs_comm_counters(const cs_comm *comm)
@@ -105,6 +124,8 @@ void cs_comm_log_summary(cs_comm *comm)
 
 void *cs_comm_alloc(cs_comm *comm, size_t bytes)
 {
+    if (comm->far)
+        return cs_farside_alloc(comm->far, bytes);
     size_t left = comm->heap_bytes - comm->heap_used;
     if (bytes > left || (size_t)cs_round_up((int64_t)bytes, HEAP_ALIGNMENT) > left)
         cs_fatal(CS_NO_MEMORY, "the shared heap of %zu bytes is used up: %zu more were wanted, %zu are left",
@@ -114,10 +135,19 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes)
     return memory;
 }
 
+/* A far device's collective is waited for where its time is recorded, which otherwise is that of putting it into the
+ * stream. */
+static void settle(cs_comm *comm)
+{
+    if (comm->tally && comm->far)
+        cs_stream_sync(cs_device_stream(comm->far->device, CS_COMM));
+}
+
 static double begin(cs_comm *comm, int beat)
 {
     CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire)); /* two threads in one comm */
     comm->doing = beat;
+    settle(comm);
     cs_beat_enter(beat);
     return cs_clock_seconds();
 }
@@ -125,6 +155,7 @@ static double begin(cs_comm *comm, int beat)
 /* message: bytes of one rank's vector; sent: what of it had to go to others. */
 static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
 {
+    settle(comm);
     double seconds = cs_clock_seconds() - begun;
     cs_beat_leave();
     comm->traffic.seconds += seconds;
@@ -132,6 +163,16 @@ static void end(cs_comm *comm, double begun, uint64_t message, uint64_t sent)
     comm->traffic.calls++;
     cs_tally_note(comm->tally, comm->doing, message, seconds);
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
+}
+
+/* The side where a buffer lies; an empty one may lie anywhere, and is the host's. */
+static cs_comm *side_of(cs_comm *comm, const void *data, uint64_t length)
+{
+    cs_comm *far = comm->far;
+    if (!far || length == 0 || !cs_device_holds(far->device, data))
+        return comm;
+    far->doing = comm->doing;
+    return far;
 }
 
 static uint64_t bytes_of(int64_t count, cs_dtype dtype)
@@ -148,24 +189,29 @@ static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     CS_ASSERT(count >= 0);
-    double begun = begin(comm, CS_BEAT_ALL_REDUCE);
-    comm->transport->all_reduce(comm, data, count, dtype, op);
+    double   begun = begin(comm, CS_BEAT_ALL_REDUCE);
+    cs_comm *side  = side_of(comm, data, (uint64_t)count);
+    side->transport->all_reduce(side, data, count, dtype, op);
     end(comm, begun, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
 }
 
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     CS_ASSERT(count >= 0);
-    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
-    comm->transport->reduce_scatter(comm, out, in, count, dtype, op);
+    double   begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    cs_comm *side  = side_of(comm, out, (uint64_t)count);
+    CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
+    side->transport->reduce_scatter(side, out, in, count, dtype, op);
     end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     CS_ASSERT(count >= 0);
-    double begun = begin(comm, CS_BEAT_ALL_GATHER);
-    comm->transport->all_gather(comm, out, in, count, dtype);
+    double   begun = begin(comm, CS_BEAT_ALL_GATHER);
+    cs_comm *side  = side_of(comm, out, (uint64_t)count);
+    CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
+    side->transport->all_gather(side, out, in, count, dtype);
     end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
@@ -173,8 +219,9 @@ void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 {
     CS_ASSERT(count >= 0);
     CS_ASSERT(root >= 0 && root < comm->world.size);
-    double begun = begin(comm, CS_BEAT_BROADCAST);
-    comm->transport->broadcast(comm, data, count, dtype, root);
+    double   begun = begin(comm, CS_BEAT_BROADCAST);
+    cs_comm *side  = side_of(comm, data, (uint64_t)count);
+    side->transport->broadcast(side, data, count, dtype, root);
     end(comm, begun, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
 
@@ -189,8 +236,9 @@ void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
     CS_ASSERT(to >= 0 && to < comm->world.size);
     CS_ASSERT(to != comm->world.rank);
-    double begun = begin(comm, CS_BEAT_SEND);
-    comm->transport->send(comm, data, bytes, to);
+    double   begun = begin(comm, CS_BEAT_SEND);
+    cs_comm *side  = side_of(comm, data, bytes);
+    side->transport->send(side, data, bytes, to);
     end(comm, begun, bytes, bytes);
 }
 
@@ -198,7 +246,8 @@ void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
     CS_ASSERT(from >= 0 && from < comm->world.size);
     CS_ASSERT(from != comm->world.rank);
-    double begun = begin(comm, CS_BEAT_RECEIVE);
-    comm->transport->receive(comm, data, bytes, from);
+    double   begun = begin(comm, CS_BEAT_RECEIVE);
+    cs_comm *side  = side_of(comm, data, bytes);
+    side->transport->receive(side, data, bytes, from);
     end(comm, begun, bytes, 0);
 }

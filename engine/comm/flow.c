@@ -15,6 +15,7 @@
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -245,6 +246,44 @@ static bool left_words(int socket)
 {
     int waiting = 0;
     return ioctl(socket, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
+/* What a rank that hung up said last, which may stand behind frames that nobody has read yet. 0: nothing of it. */
+static int last_words(int socket, int *about)
+{
+    cs_tcp_head last;
+    int         waiting = 0;
+    *about              = -1;
+    if (ioctl(socket, FIONREAD, &waiting) < 0 || waiting < (int)sizeof last)
+        return 0;
+    char   *unread = malloc((size_t)waiting);
+    ssize_t got    = unread ? recv(socket, unread, (size_t)waiting, MSG_PEEK | MSG_DONTWAIT) : 0;
+    memset(&last, 0, sizeof last);
+    if (got >= (ssize_t)sizeof last)
+        memcpy(&last, unread + got - sizeof last, sizeof last);
+    free(unread);
+    bool word = (last.call.what == CS_TCP_BYE || last.call.what == CS_TCP_LOST) && last.bytes == 0;
+    *about    = last.call.root;
+    return word ? last.call.what : 0;
+}
+
+int cs_flow_missing(cs_comm *comm, bool *closed)
+{
+    const cs_tcp *tcp  = comm->own;
+    int           left = -1, lost = -1;
+    for (int i = 0; i < tcp->size && lost < 0; i++) {
+        struct pollfd line = { tcp->links[i].socket, POLLRDHUP, 0 };
+        int           about;
+        if (poll(&line, 1, 0) <= 0)
+            continue;
+        int word = last_words(line.fd, &about);
+        if (word == CS_TCP_BYE)
+            left = i;
+        else
+            lost = word == CS_TCP_LOST && about >= 0 && about < tcp->size && about != tcp->rank ? about : i;
+    }
+    *closed = lost < 0;
+    return lost < 0 ? left : lost;
 }
 
 static short events_of(const cs_tcp_link *link)

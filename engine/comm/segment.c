@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -86,7 +85,6 @@ static cs_status map_all(cs_shm *shm)
         madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* where the system grants them */
         close(shm->guests[i].memory);
         shm->guests[i].memory = -1;
-        shm->lives[i]         = (struct pollfd){ i == shm->rank ? -1 : shm->guests[i].life, POLLIN, 0 };
     }
     return CS_OK;
 }
@@ -107,14 +105,13 @@ static cs_status make_lists(cs_shm *shm)
 {
     size_t size   = (size_t)shm->size;
     shm->guests   = calloc(size, sizeof *shm->guests);
-    shm->lives    = calloc(size, sizeof *shm->lives);
     shm->inputs   = calloc(size, sizeof *shm->inputs);
     shm->outputs  = calloc(size, sizeof *shm->outputs);
     shm->sent     = calloc(size, sizeof *shm->sent);
     shm->received = calloc(size, sizeof *shm->received);
     for (int i = 0; shm->guests && i < shm->size; i++)
         shm->guests[i] = (cs_guest){ -1, -1 };
-    if (!shm->guests || !shm->lives || !shm->inputs || !shm->outputs || !shm->sent || !shm->received)
+    if (!shm->guests || !shm->inputs || !shm->outputs || !shm->sent || !shm->received)
         return cs_fail(CS_NO_MEMORY, "no memory for the lists of %d ranks", shm->size);
     return CS_OK;
 }
@@ -158,7 +155,6 @@ void cs_segment_close(cs_comm *comm)
     if (shm->life_end >= 0)
         close(shm->life_end);
     free(shm->guests);
-    free(shm->lives);
     free(shm->inputs);
     free(shm->outputs);
     free(shm->sent);

@@ -170,4 +170,5 @@ const cs_transport cs_comm_shm = {
     .barrier        = barrier,
     .send           = cs_mail_send,
     .receive        = cs_mail_receive,
+    .missing        = cs_bell_missing,
 };

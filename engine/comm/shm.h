@@ -62,7 +62,6 @@ typedef struct {
     size_t         reserved_bytes, segment_bytes;
     cs_guest      *guests;   /* their memory is closed once mapped */
     int            life_end; /* of the pipe that shows others this process lives; -1: it has a descriptor */
-    struct pollfd *lives;
     uint32_t       point;         /* points passed so far */
     uint32_t       slot;          /* slots used so far    */
     int            spins, yields; /* looks at a bell before this rank yields its core, and before it sleeps */
@@ -107,6 +106,7 @@ void cs_bell_ring(cs_bell *bell, uint32_t value);
 void cs_bell_wait(cs_shm *shm, cs_bell *bell, uint32_t value, int owner);
 /* Waits until all ranks are at this point and checks that all make the same call. */
 void cs_bell_meet(cs_shm *shm, const cs_shm_call *call);
+int cs_bell_missing(cs_comm *comm, bool *closed);
 /* The call of `rank` at the point just passed. */
 const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank);
 

@@ -1,8 +1,8 @@
 /* tally.h - a record of every collective by operation and size: DeepSpeed's comms_logger.
  *
- * Times are taken where the collective runs, in the stream's own thread, so that nothing waits for a measurement; they
- * include waiting for the peers. The tables keep the last 512 latencies of a size, for means without the slowest and
- * fastest tenth. */
+ * Times are taken where the collective runs, in the stream's own thread, so that nothing waits for a measurement; those
+ * of a far device are waited for, as DeepSpeed does. They include waiting for the peers. The tables keep the last 512
+ * latencies of a size, for means without the slowest and fastest tenth. */
 #ifndef CS_COMM_TALLY_H
 #define CS_COMM_TALLY_H
 

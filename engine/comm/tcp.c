@@ -331,4 +331,5 @@ const cs_transport cs_comm_tcp = {
     .barrier        = barrier,
     .send           = send_message,
     .receive        = receive_message,
+    .missing        = cs_flow_missing,
 };

@@ -76,6 +76,7 @@ void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes);
 void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes);
 void cs_flow_run(cs_tcp *tcp);
 void cs_flow_leave(cs_tcp *tcp); /* tells the others that this rank closes, and is not lost */
+int  cs_flow_missing(cs_comm *comm, bool *closed);
 
 /* tcp.c: the collectives of a group; parts are numbered by place in the group and begin `apart` bytes from each other
  */

@@ -159,14 +159,44 @@ void cs_device_free(cs_device *device, void *memory)
     pthread_mutex_unlock(&device->lock);
 }
 
+bool cs_device_holds(cs_device *device, const void *memory)
+{
+    bool holds = false;
+    pthread_mutex_lock(&device->lock);
+    for (size_t i = 0; i < device->block_count && !holds; i++) {
+        const cs_device_block *block = &device->blocks[i];
+        uintptr_t              from  = (uintptr_t)block->memory;
+        holds = !block->pinned && (uintptr_t)memory >= from && (uintptr_t)memory < from + block->bytes;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return holds;
+}
+
 size_t cs_device_allocated(const cs_device *device)
 {
     return device->allocated;
 }
 
+size_t cs_device_room(cs_device *device)
+{
+    return device->table->room ? device->table->room(device) : 0;
+}
+
 size_t cs_device_workspace(const cs_device *device)
 {
     return device->workspace;
+}
+
+void cs_device_enter(cs_device *device, const char *name)
+{
+    if (device->table->enter)
+        device->table->enter(device, name);
+}
+
+void cs_device_leave(cs_device *device)
+{
+    if (device->table->leave)
+        device->table->leave(device);
 }
 
 double cs_device_flops(const cs_device *device)
@@ -210,10 +240,15 @@ void cs_stream_wait(cs_stream *stream, cs_event event)
         stream->device->table->wait(stream, event);
 }
 
+void cs_event_wait(cs_event event)
+{
+    if (event.stream && event.stream->device->table->wait)
+        event.stream->device->table->wait(NULL, event);
+}
+
 void cs_stream_sync(cs_stream *stream)
 {
-    if (stream->device->table->wait)
-        stream->device->table->wait(NULL, cs_stream_record(stream));
+    cs_event_wait(cs_stream_record(stream));
 }
 
 void cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes)

@@ -44,8 +44,15 @@ void   cs_device_free(cs_device *device, void *memory);
 /* The same of host memory that a far device reads and writes at full speed, and beside its computing; counted apart,
  * freed by cs_device_free too. Of a device that is not far it is plain memory of the device. */
 void  *cs_device_alloc_pinned(cs_device *device, size_t bytes);
+/* Whether an address lies in memory of cs_device_alloc: of the device's own, not the host's. */
+bool   cs_device_holds(cs_device *device, const void *memory);
 size_t cs_device_allocated(const cs_device *device); /* bytes held now, workspace of the kernels included */
+size_t cs_device_room(cs_device *device);            /* bytes that are free on it now; 0: not known              */
 size_t cs_device_workspace(const cs_device *device); /* the kernels' own part of that; settled after one step */
+
+/* A named range of the caller's time, for the profiler of a device that has one; they nest. */
+void cs_device_enter(cs_device *device, const char *name);
+void cs_device_leave(cs_device *device);
 
 /* Multiply-adds counted by the matrix products and attention since the device was opened, times two. */
 double cs_device_flops(const cs_device *device);
@@ -63,6 +70,7 @@ cs_device *cs_stream_device(cs_stream *stream);
 void       cs_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 cs_event   cs_stream_record(cs_stream *stream);                 /* done when all given so far is done      */
 void       cs_stream_wait(cs_stream *stream, cs_event event);   /* the stream goes on after the event      */
+void       cs_event_wait(cs_event event);                       /* the caller does; at once if it is zero    */
 void       cs_stream_sync(cs_stream *stream);                   /* the caller goes on after all given so far */
 /* In the stream's order, between memory of the device, of the host, or both. Host memory must stay as it is, and may
  * not be read, until the caller has waited for it. */

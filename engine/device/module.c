@@ -56,7 +56,7 @@ cs_status cs_module_open(const cs_module **module)
     char             path[4096], why[4096] = "";
     for (int n = 0; !opened && place(n, path, sizeof path); n++) {
         bool  exists  = !strchr(path, '/') || access(path, F_OK) == 0;
-        void *library = exists ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        void *library = exists ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL; /* not all programs have all it calls */
         if (library)
             CS_TRY(check(library, path, &opened));
         else if (exists)

@@ -42,14 +42,19 @@ static bool is_vector(cs_tensor x, cs_dtype dtype, int64_t count)
     return x.data && x.dtype == dtype && cs_count(x) == count;
 }
 
-static void run_product(cs_stream *stream, const cs_product *product)
+static void count_product(cs_stream *stream, const cs_product *product)
 {
     int64_t inner = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
     stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
+}
+
+static void run_product(cs_stream *stream, const cs_product *product)
+{
+    count_product(stream, product);
     RUN(stream, product, product);
 }
 
-void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
+static cs_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
     CS_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
     CS_ASSERT(is_f32(y) || (is_compute(y) && y.dtype == x.dtype));
@@ -57,17 +62,57 @@ void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_t
     CS_ASSERT(cs_rows(y) == cs_rows(x));
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
     CS_ASSERT(!bias.data || is_vector(bias, x.dtype, outer));
-    run_product(stream, &(cs_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN });
+    return (cs_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN };
 }
 
-void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
+void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
+{
+    cs_product product = forward_product(y, x, w, bias, layout);
+    run_product(stream, &product);
+}
+
+void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
+                       cs_layout layout)
+{
+    cs_product product = forward_product(pre, x, w, bias, layout);
+    CS_ASSERT(is_like(pre, y));
+    if (stream->device->table->product_gelu) {
+        count_product(stream, &product);
+        RUN(stream, product_gelu, y, &product);
+    } else {
+        run_product(stream, &product);
+        RUN(stream, gelu, y, pre);
+    }
+}
+
+static cs_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
     CS_ASSERT(is_compute(dx) && is_compute(dy) && is_compute(w));
     CS_ASSERT(dx.dtype == dy.dtype && w.dtype == dy.dtype);
     int64_t inner = cs_columns(dx), outer = cs_columns(dy);
     CS_ASSERT(cs_rows(dx) == cs_rows(dy));
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
-    run_product(stream, &(cs_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT });
+    return (cs_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT };
+}
+
+void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
+{
+    cs_product product = input_product(dx, dy, w, layout);
+    run_product(stream, &product);
+}
+
+void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
+                                  cs_layout layout)
+{
+    cs_product product = input_product(dpre, dy, w, layout);
+    CS_ASSERT(is_like(dpre, pre));
+    if (stream->device->table->product_gelu_grad) {
+        count_product(stream, &product);
+        RUN(stream, product_gelu_grad, &product, pre);
+    } else {
+        run_product(stream, &product);
+        RUN(stream, gelu_grad, dpre, dpre, pre);
+    }
 }
 
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
@@ -85,23 +130,35 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
         RUN(stream, column_sums, dbias, dy);
 }
 
+static void check_norm(cs_tensor stats, cs_tensor x, cs_tensor weight)
+{
+    CS_ASSERT(is_compute(x));
+    CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
+    CS_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
+}
+
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                 float epsilon)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y));
-    CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
-    CS_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
+    check_norm(stats, x, weight);
+    CS_ASSERT(is_shaped(x, y));
     CS_ASSERT(is_vector(bias, weight.dtype, cs_columns(x)));
     RUN(stream, norm, y, stats, x, weight, bias, epsilon);
+}
+
+static void check_norm_grad(cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                            cs_tensor weight)
+{
+    check_norm(stats, x, weight);
+    CS_ASSERT(is_shaped(x, dx) && is_shaped(x, dy));
+    CS_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)));
 }
 
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
-    CS_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)) && is_vector(dbias, CS_F32, cs_columns(x)));
-    CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
-    CS_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
+    check_norm_grad(dx, dweight, dy, x, stats, weight);
+    CS_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
     RUN(stream, norm_grad, dx, dweight, dbias, dy, x, stats, weight);
 }
 
@@ -120,11 +177,17 @@ void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_
     RUN(stream, rms, y, stats, x, weight, first, epsilon);
 }
 
-void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
-                    cs_tensor weight, int64_t first)
+static void check_rms_grad(cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                           cs_tensor weight, int64_t first)
 {
     check_rms(stats, x, weight, first);
     CS_ASSERT(is_shaped(x, dx) && is_shaped(x, dy) && is_vector(dweight, CS_F32, cs_count(weight)));
+}
+
+void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                    cs_tensor weight, int64_t first)
+{
+    check_rms_grad(dx, dweight, dy, x, stats, weight, first);
     RUN(stream, rms_grad, dx, dweight, dy, x, stats, weight, first);
 }
 
@@ -186,6 +249,67 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
         RUN(stream, add_dropout, y, a, b, dropout);
     else
         RUN_IN(stream, add, y, a, b);
+}
+
+static void check_addition(const cs_addition *x)
+{
+    CS_ASSERT(is_compute(x->sum) && is_shaped(x->sum, x->a) && is_shaped(x->sum, x->b));
+    check_dropout(x->dropout, x->dropout.batch, cs_count(x->sum));
+}
+
+void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                    cs_tensor bias, float epsilon)
+{
+    check_addition(x);
+    check_norm(stats, x->sum, weight);
+    CS_ASSERT(is_shaped(x->sum, y) && is_vector(bias, weight.dtype, cs_columns(x->sum)));
+    if (stream->device->table->add_norm) {
+        RUN(stream, add_norm, y, stats, x, weight, bias, epsilon);
+    } else {
+        cs_op_add_dropout(stream, x->sum, x->a, x->b, x->dropout);
+        RUN(stream, norm, y, stats, x->sum, weight, bias, epsilon);
+    }
+}
+
+void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                   float epsilon)
+{
+    check_addition(x);
+    check_rms(stats, x->sum, weight, 0);
+    CS_ASSERT(is_shaped(x->sum, y) && cs_count(weight) == cs_columns(x->sum));
+    if (stream->device->table->add_rms) {
+        RUN(stream, add_rms, y, stats, x, weight, epsilon);
+    } else {
+        cs_op_add_dropout(stream, x->sum, x->a, x->b, x->dropout);
+        RUN(stream, rms, y, stats, x->sum, weight, 0, epsilon);
+    }
+}
+
+void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                         cs_tensor stats, cs_tensor weight, cs_tensor beside)
+{
+    CS_ASSERT(is_shaped(dx, beside));
+    if (stream->device->table->norm_grad_add) {
+        check_norm_grad(dx, dweight, dy, x, stats, weight);
+        CS_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
+        RUN(stream, norm_grad_add, dx, dweight, dbias, dy, x, stats, weight, beside);
+    } else {
+        cs_op_norm_grad(stream, dx, dweight, dbias, dy, x, stats, weight);
+        RUN_IN(stream, add, dx, beside, dx);
+    }
+}
+
+void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                        cs_tensor weight, cs_tensor beside)
+{
+    CS_ASSERT(is_shaped(dx, beside) && cs_count(weight) == cs_columns(x));
+    if (stream->device->table->rms_grad_add) {
+        check_rms_grad(dx, dweight, dy, x, stats, weight, 0);
+        RUN(stream, rms_grad_add, dx, dweight, dy, x, stats, weight, beside);
+    } else {
+        cs_op_rms_grad(stream, dx, dweight, dy, x, stats, weight, 0);
+        RUN_IN(stream, add, dx, beside, dx);
+    }
 }
 
 static bool is_starts(cs_tensor starts, cs_tensor like)

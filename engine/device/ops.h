@@ -22,6 +22,13 @@ typedef enum {
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout);
 /* dx (N, K) c = dy (N, M) c times w transposed. */
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout);
+/* pre = the product above, c; y = gelu(pre), as cs_op_gelu's, in the same walk where the device can. pre is kept for
+ * backward. */
+void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
+                       cs_layout layout);
+/* dpre (N, K) c = (dy (N, M) c times w transposed) * gelu'(pre). */
+void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
+                                  cs_layout layout);
 /* dw f32 (as w lies) += x^T dy; dbias f32 (M) or absent += sum of dy over rows. */
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout);
@@ -78,6 +85,23 @@ typedef struct {
     cs_tensor starts; /* (B, T) i32 or absent: row t of a sample sees none before row starts[t] <= t, which never
                        * decreases along t: documents packed into one sample do not see each other */
 } cs_heads;
+
+/* A residual sum that is normed where it is made: sum = a + dropout(b), then y and stats as cs_op_norm's and
+ * cs_op_rms's of sum, whole rows, in one walk where the device can. sum may be a or b. */
+typedef struct {
+    cs_tensor  sum, a, b;
+    cs_dropout dropout;
+} cs_addition;
+void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                    cs_tensor bias, float epsilon);
+void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                   float epsilon);
+/* The gradient of what both a norm and a residual go on from: dx = cs_op_norm_grad's, or cs_op_rms_grad's of whole
+ * rows, + beside. */
+void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
+                         cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
+void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                        cs_tensor weight, cs_tensor beside);
 
 /* Causal self-attention over B sequences of T rows. qkv (B*T, (queries + 2 keys) D) c: q | k | v, head h at columns h*D
  * of each. y (B*T, queries D) c; lse (B*queries, T) f32: log of the softmax's denominator. Scores are scaled by

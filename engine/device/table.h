@@ -50,14 +50,21 @@ typedef struct {
     void *(*alloc_pinned)(cs_device *device, size_t bytes); /* NULL row: not a far device; NULL: none left */
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
+    size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */
     double (*roof)(cs_device *device, cs_dtype dtype);
     void (*parallel)(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
+
+    void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */
+    void (*leave)(cs_device *device);
 
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, cs_event event); /* the stream goes on after the event; NULL: the caller does */
 
     void (*product)(cs_device *device, const cs_product *product);
+    /* y = gelu(product->c), which is set too; product->c times gelu'(pre). NULL rows: composed in ops.c. */
+    void (*product_gelu)(cs_device *device, cs_tensor y, const cs_product *product);
+    void (*product_gelu_grad)(cs_device *device, const cs_product *product, cs_tensor pre);
     void (*column_sums)(cs_device *device, cs_tensor sums, cs_tensor x); /* sums f32 += */
     void (*norm)(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                  float epsilon);
@@ -67,6 +74,15 @@ typedef struct {
                 float epsilon);
     void (*rms_grad)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                      cs_tensor weight, int64_t first);
+    /* NULL rows: composed in ops.c. */
+    void (*add_norm)(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                     cs_tensor bias, float epsilon);
+    void (*add_rms)(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                    float epsilon);
+    void (*norm_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
+                          cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
+    void (*rms_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
+                         cs_tensor stats, cs_tensor weight, cs_tensor beside);
     void (*rope)(cs_device *device, const cs_turn *turn);
     void (*gelu)(cs_device *device, cs_tensor y, cs_tensor x);
     void (*gelu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);

@@ -74,6 +74,14 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_op_rms_grad(stream, dqkv, attention->q_norm->grad, dqkv, qkv, q_stats, attention->q_norm->value, 0);
 }
 
+/* Documents packed into a sample do not see each other. */
+static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
+{
+    cs_heads heads = attention->heads;
+    heads.starts   = cs_pass_starts(pass);
+    return heads;
+}
+
 static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass)
 {
     return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass),
@@ -101,7 +109,7 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
         cs_op_rope(cs_pass_stream(pass), qkv, &attention->rope, rows_of(attention, pass));
     if (extend(attention, pass, y, qkv))
         return cs_linear_forward(&attention->out, pass, y);
-    cs_op_attention(cs_pass_stream(pass), y, lse, qkv, attention->heads,
+    cs_op_attention(cs_pass_stream(pass), y, lse, qkv, heads_of(attention, pass),
                     cs_residual_dropout(pass, attention->rate, attention->place));
     cs_pass_keep(pass, qkv);
     cs_pass_keep(pass, y);
@@ -116,7 +124,7 @@ cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor y    = cs_pass_take(pass);
     cs_tensor qkv  = cs_pass_take(pass);
     cs_tensor dqkv = cs_pass_like(pass, qkv);
-    cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, attention->heads,
+    cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, heads_of(attention, pass),
                          cs_residual_dropout(pass, attention->rate, attention->place));
     if (attention->rope.width)
         cs_op_rope_grad(cs_pass_stream(pass), dqkv, &attention->rope, rows_of(attention, pass));

@@ -33,7 +33,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
 {
     cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
     cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, positions_of(embed, pass),
-                (cs_tensor){ 0 });
+                cs_pass_starts(pass));
     if (dropout.rate > 0)
         cs_op_dropout(cs_pass_stream(pass), y, y, dropout);
     cs_pass_keep(pass, tokens);
@@ -49,5 +49,5 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
         dy = dropped;
     }
     cs_op_embed_grad(cs_pass_stream(pass), embed->tokens->grad,
-                     embed->positions ? embed->positions->grad : (cs_tensor){ 0 }, dy, tokens, (cs_tensor){ 0 });
+                     embed->positions ? embed->positions->grad : (cs_tensor){ 0 }, dy, tokens, cs_pass_starts(pass));
 }

@@ -30,6 +30,9 @@ void      cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *
                                   const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias);
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
+/* gelu(y), y being kept; the linear after it then goes backward through gelu too. */
+cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x);
+cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* For a first unit, whose inputs need no gradient. */
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 
@@ -41,6 +44,9 @@ typedef struct {
 void      cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
+/* Of a sum that is made on the way, x->sum = x->a + dropout(x->b); and dx = its gradient + beside. */
+cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
+void      cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
 /* ---- RMS norm ---- */
 typedef struct {
@@ -50,6 +56,9 @@ typedef struct {
 void      cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x);
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy);
+/* As cs_norm_forward_add and cs_norm_backward_add. */
+cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition *x);
+void      cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
 /* ---- rotary positions: the frequencies a model turns by ---- */
 typedef struct {
@@ -130,6 +139,8 @@ typedef struct {
 } cs_residual;
 void      cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate);
 void      cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
+/* The same sum, for a norm to make. */
+cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy); /* db; da is dy */
 
 /* ---- token and position embedding, with dropout ---- */

@@ -62,14 +62,33 @@ static cs_tensor as_factor(cs_pass *pass, cs_tensor x)
     return copy;
 }
 
+static cs_tensor weight_factor(const cs_linear *linear, cs_pass *pass)
+{
+    return as_factor(pass, whole_weight(linear, linear->weight->value));
+}
+
+static cs_tensor bias_factor(const cs_linear *linear, cs_pass *pass)
+{
+    return linear->bias ? as_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 };
+}
+
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
     x           = as_factor(pass, x);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
-    cs_op_matmul(cs_pass_stream(pass), y, x, as_factor(pass, whole_weight(linear, linear->weight->value)),
-                 linear->bias ? as_factor(pass, whole_bias(linear, linear->bias->value)) : (cs_tensor){ 0 },
-                 linear->layout);
+    cs_op_matmul(cs_pass_stream(pass), y, x, weight_factor(linear, pass), bias_factor(linear, pass), linear->layout);
     cs_pass_keep(pass, x);
+    return y;
+}
+
+cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
+{
+    x             = as_factor(pass, x);
+    cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
+    cs_tensor weight = weight_factor(linear, pass), bias = bias_factor(linear, pass), y = cs_pass_like(pass, pre);
+    cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
+    cs_pass_keep(pass, x);
+    cs_pass_keep(pass, pre);
     return y;
 }
 
@@ -86,9 +105,19 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
     cs_tensor dx = cs_pass_like(pass, x);
     dy           = as_factor(pass, dy);
     grow_weights(linear, pass, x, dy);
-    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy,
-                            as_factor(pass, whole_weight(linear, linear->weight->value)), linear->layout);
+    cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, weight_factor(linear, pass), linear->layout);
     return dx;
+}
+
+cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
+{
+    cs_tensor x    = cs_pass_take(pass);
+    cs_tensor pre  = cs_pass_take(pass);
+    cs_tensor dpre = cs_pass_like(pass, x);
+    dy             = as_factor(pass, dy);
+    grow_weights(linear, pass, x, dy);
+    cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, weight_factor(linear, pass), pre, linear->layout);
+    return dpre;
 }
 
 void cs_linear_backward_weights(const cs_linear *linear, cs_pass *pass, cs_tensor dy)

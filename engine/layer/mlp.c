@@ -14,17 +14,10 @@ void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_s
 
 cs_tensor cs_mlp_forward(const cs_mlp *mlp, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor h = cs_linear_forward(&mlp->up, pass, x);
-    cs_tensor g = cs_pass_like(pass, h);
-    cs_op_gelu(cs_pass_stream(pass), g, h);
-    cs_pass_keep(pass, h);
-    return cs_linear_forward(&mlp->down, pass, g);
+    return cs_linear_forward(&mlp->down, pass, cs_linear_forward_gelu(&mlp->up, pass, x));
 }
 
 cs_tensor cs_mlp_backward(const cs_mlp *mlp, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor dg = cs_linear_backward(&mlp->down, pass, dy);
-    cs_tensor h  = cs_pass_take(pass);
-    cs_op_gelu_grad(cs_pass_stream(pass), dg, dg, h);
-    return cs_linear_backward(&mlp->up, pass, dg);
+    return cs_linear_backward(&mlp->up, pass, cs_linear_backward_gelu(&mlp->down, pass, dy));
 }

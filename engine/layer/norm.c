@@ -32,3 +32,21 @@ cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy)
     cs_op_norm_grad(cs_pass_stream(pass), dx, norm->weight->grad, norm->bias->grad, dy, x, stats, norm->weight->value);
     return dx;
 }
+
+cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x)
+{
+    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
+    cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x->sum), 2);
+    cs_op_add_norm(cs_pass_stream(pass), y, stats, x, norm->weight->value, norm->bias->value, norm->epsilon);
+    cs_pass_keep(pass, x->sum);
+    cs_pass_keep(pass, stats);
+    return y;
+}
+
+void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside)
+{
+    cs_tensor stats = cs_pass_take(pass);
+    cs_tensor x     = cs_pass_take(pass);
+    cs_op_norm_grad_add(cs_pass_stream(pass), dx, norm->weight->grad, norm->bias->grad, dy, x, stats,
+                        norm->weight->value, beside);
+}

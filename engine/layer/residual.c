@@ -24,6 +24,11 @@ void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y
     cs_op_add_dropout(cs_pass_stream(pass), y, a, b, cs_residual_dropout(pass, residual->rate, residual->place));
 }
 
+cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b)
+{
+    return (cs_addition){ y, a, b, cs_residual_dropout(pass, residual->rate, residual->place) };
+}
+
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy)
 {
     cs_dropout dropout = cs_residual_dropout(pass, residual->rate, residual->place);

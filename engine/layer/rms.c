@@ -30,3 +30,20 @@ cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy)
     cs_op_rms_grad(cs_pass_stream(pass), dx, rms->weight->grad, dy, x, stats, rms->weight->value, 0);
     return dx;
 }
+
+cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition *x)
+{
+    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
+    cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x->sum), 1);
+    cs_op_add_rms(cs_pass_stream(pass), y, stats, x, rms->weight->value, rms->epsilon);
+    cs_pass_keep(pass, x->sum);
+    cs_pass_keep(pass, stats);
+    return y;
+}
+
+void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside)
+{
+    cs_tensor stats = cs_pass_take(pass);
+    cs_tensor x     = cs_pass_take(pass);
+    cs_op_rms_grad_add(cs_pass_stream(pass), dx, rms->weight->grad, dy, x, stats, rms->weight->value, beside);
+}

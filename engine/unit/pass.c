@@ -259,6 +259,11 @@ cs_tensor cs_pass_targets(cs_pass *pass)
     return pass->info.targets;
 }
 
+cs_tensor cs_pass_starts(cs_pass *pass)
+{
+    return pass->info.starts;
+}
+
 const uint64_t *cs_pass_keys(cs_pass *pass)
 {
     return pass->info.keys;

@@ -29,7 +29,8 @@ typedef struct {
     int64_t         batch, length;
     cs_tensor       targets;
     const uint64_t *keys;
-    int64_t         start; /* position of each sample's first row */
+    int64_t         start;  /* position of each sample's first row */
+    cs_tensor       starts; /* of the batch, or absent */
     cs_tensor       hits;  /* (rows, 1) f32 for cs_pass_hits; absent: not wanted */
     cs_cache       *cache; /* of the `start` positions before; NULL: none */
 } cs_pass_batch_info;

@@ -152,6 +152,12 @@ static void take_norms(cs_shard *shard)
     }
 }
 
+/* What `later` is given from here on comes after all that `earlier` was given. */
+static void follow(const cs_shard *shard, cs_stream_role later, cs_stream_role earlier)
+{
+    cs_stream_wait(cs_part_stream(shard, later), cs_stream_record(cs_part_stream(shard, earlier)));
+}
+
 static void spread_values(void *argument)
 {
     cs_shard *shard = argument;
@@ -170,7 +176,7 @@ static void spread_norms(void *argument)
 void cs_shard_publish(cs_shard *shard)
 {
     take_norms(shard);
-    cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
+    follow(shard, CS_COMM, CS_COMPUTE);
     if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
         cs_stream_call(cs_part_stream(shard, CS_COMM), spread_values, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
@@ -232,6 +238,7 @@ void cs_shard_init(cs_shard *shard, uint64_t seed)
         cs_op_cast(cs_part_stream(shard, CS_COMPUTE),
                    cs_vector(pieces[i].master, shard->zero->precision.masters, items),
                    cs_vector(values, CS_F32, items));
+        cs_stream_sync(cs_part_stream(shard, CS_COMPUTE));
         cs_device_free(shard->zero->device, values);
     }
     free(pieces);
@@ -244,10 +251,13 @@ void cs_shard_forget(cs_shard *shard)
     set_slots(shard, false);
 }
 
+/* Between the operations before and after it. */
 static void spread_row(cs_shard *shard, void *row, cs_dtype dtype)
 {
+    follow(shard, CS_COMM, CS_COMPUTE);
     cs_comm_all_gather(shard->zero->comm, row, cs_part_at(row, dtype, shard->part.from), cs_range_length(shard->part),
                        dtype);
+    follow(shard, CS_COMPUTE, CS_COMM);
 }
 
 /* Slots that some parameters lack have parts of unequal length: what they hold takes its place in a whole row
@@ -272,6 +282,7 @@ static void spread_slot(cs_shard *shard, int slot)
         if (!back)
             spread_row(shard, row, dtype);
     }
+    cs_stream_sync(cs_part_stream(shard, CS_COMPUTE));
     cs_device_free(shard->zero->device, row);
 }
 
@@ -287,9 +298,11 @@ void cs_shard_spread(cs_shard *shard)
         cs_op_cast(cs_part_stream(shard, CS_COMPUTE),
                    cs_vector(cs_part_home(shard, cs_part_from(shard)), zero->precision.values, cs_part_count(shard)),
                    cs_vector(shard->master, zero->precision.masters, cs_part_count(shard)));
+    take_norms(shard);
+    follow(shard, CS_COMM, CS_COMPUTE);
     if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
         spread_values(shard);
-    take_norms(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);
+    follow(shard, CS_COMPUTE, CS_COMM);
 }

@@ -59,6 +59,14 @@ void   cs_cuda_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x,
                    float epsilon);
 void   cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                         cs_tensor weight, int64_t first);
+void   cs_cuda_add_norm(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                        cs_tensor bias, float epsilon);
+void   cs_cuda_add_rms(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                       float epsilon);
+void   cs_cuda_norm_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
+                             cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
+void   cs_cuda_rms_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
+                            cs_tensor stats, cs_tensor weight, cs_tensor beside);
 void   cs_cuda_rope(cs_device *device, const cs_turn *turn);
 void   cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x);
 void   cs_cuda_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);

@@ -1,0 +1,189 @@
+/* far.c - collectives on a far device's memory through the host's, for transports that know no device: so that several
+ * ranks may share one GPU.
+ *
+ * A vector goes in pieces: copied into pinned memory, moved or summed there by the host's transport, and copied back.
+ * Of two pieces one comes in while the ranks are at the other. What is summed is summed by the host's transport,
+ * element by element, so that the bits are those of a run on the CPU however it is cut. The caller waits; only the last
+ * copy back is left to the comm stream. A world of one copies inside the device. */
+#include "comm/transport.h"
+#include "base/beat.h"
+
+#include <stdlib.h>
+
+enum { PIECE = 4 << 20 };
+
+typedef struct {
+    cs_stream *stream;
+    char      *pieces[2];
+} pair;
+
+/* A vector of so many parts: of a piece, each part has its own stretch; NULL: none. */
+typedef struct {
+    char *data;
+    int   parts;
+    int   seat; /* where in a piece the first part lies */
+} vector;
+
+typedef struct {
+    int          what; /* CS_BEAT_... */
+    int64_t      count;
+    cs_dtype     dtype;
+    cs_reduce_op op;
+    int          peer;
+    vector       in, out;
+} errand;
+
+static size_t bytes_of(const errand *e, int64_t count)
+{
+    return (size_t)count * cs_dtype_bytes(e->dtype);
+}
+
+/* Elements [at, at + count) of every part, between the device and a piece. */
+static void fetch(const pair *own, const errand *e, char *piece, int64_t at, int64_t count)
+{
+    for (int i = 0; i < e->in.parts; i++)
+        cs_stream_copy(own->stream, piece + bytes_of(e, (e->in.seat + i) * count),
+                       e->in.data + bytes_of(e, i * e->count + at), bytes_of(e, count));
+}
+
+static void put(const pair *own, const errand *e, const char *piece, int64_t at, int64_t count)
+{
+    for (int i = 0; i < e->out.parts; i++)
+        cs_stream_copy(own->stream, e->out.data + bytes_of(e, i * e->count + at),
+                       piece + bytes_of(e, (e->out.seat + i) * count), bytes_of(e, count));
+}
+
+static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
+{
+    cs_comm            *host = comm->host;
+    const cs_transport *by   = host->transport;
+    char               *own  = piece + bytes_of(e, comm->world.rank * count);
+    switch (e->what) {
+    case CS_BEAT_ALL_REDUCE:
+        by->all_reduce(host, piece, count, e->dtype, e->op);
+        break;
+    case CS_BEAT_REDUCE_SCATTER:
+        by->reduce_scatter(host, own, piece, count, e->dtype, e->op);
+        break;
+    case CS_BEAT_ALL_GATHER:
+        by->all_gather(host, piece, own, count, e->dtype);
+        break;
+    case CS_BEAT_BROADCAST:
+        by->broadcast(host, piece, count, e->dtype, e->peer);
+        break;
+    case CS_BEAT_SEND:
+        by->send(host, piece, (size_t)count, e->peer);
+        break;
+    default:
+        by->receive(host, piece, (size_t)count, e->peer);
+    }
+}
+
+/* A piece may be fetched into once the copy back out of it is in the stream, and the host touches it when all copies so
+ * far are done. */
+static void run(cs_comm *comm, const errand *e)
+{
+    const pair *own   = comm->own;
+    int         parts = e->in.parts > e->out.parts ? e->in.parts : e->out.parts;
+    int64_t     room  = (int64_t)(PIECE / cs_dtype_bytes(e->dtype)) / parts, count = e->count < room ? e->count : room;
+    fetch(own, e, own->pieces[0], 0, count);
+    for (int64_t at = 0, turn = 0; at < e->count; turn ^= 1) {
+        int64_t next = at + count, more = e->count - next < room ? e->count - next : room;
+        cs_stream_sync(own->stream);
+        if (more > 0)
+            fetch(own, e, own->pieces[turn ^ 1], next, more);
+        talk(comm, e, own->pieces[turn], count);
+        put(own, e, own->pieces[turn], at, count);
+        at    = next;
+        count = more;
+    }
+}
+
+static bool alone(const cs_comm *comm)
+{
+    return comm->world.size == 1;
+}
+
+static void copy(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    cs_stream_copy(cs_device_stream(comm->device, CS_COMM), out, in, (size_t)count * cs_dtype_bytes(dtype));
+}
+
+static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    if (!alone(comm))
+        run(comm, &(errand){ CS_BEAT_ALL_REDUCE, count, dtype, op, 0, { data, 1, 0 }, { data, 1, 0 } });
+}
+
+static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    vector whole = { (char *)(size_t)in, comm->world.size, 0 }, own = { out, 1, comm->world.rank };
+    if (alone(comm))
+        copy(comm, out, in, count, dtype);
+    else
+        run(comm, &(errand){ CS_BEAT_REDUCE_SCATTER, count, dtype, op, 0, whole, own });
+}
+
+static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
+{
+    vector own = { (char *)(size_t)in, 1, comm->world.rank }, whole = { out, comm->world.size, 0 };
+    if (alone(comm))
+        copy(comm, out, in, count, dtype);
+    else
+        run(comm, &(errand){ CS_BEAT_ALL_GATHER, count, dtype, CS_SUM, 0, own, whole });
+}
+
+static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
+{
+    vector all = { data, 1, 0 }, none = { 0 };
+    bool   mine = comm->world.rank == root;
+    if (!alone(comm))
+        run(comm, &(errand){ CS_BEAT_BROADCAST, count, dtype, CS_SUM, root, mine ? all : none, mine ? none : all });
+}
+
+static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
+{
+    vector all = { (char *)(size_t)data, 1, 0 };
+    run(comm, &(errand){ CS_BEAT_SEND, (int64_t)bytes, CS_U8, CS_SUM, to, all, { 0 } });
+}
+
+static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
+{
+    run(comm, &(errand){ CS_BEAT_RECEIVE, (int64_t)bytes, CS_U8, CS_SUM, from, { 0 }, { data, 1, 0 } });
+}
+
+static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
+{
+    (void)settings;
+    if (alone(comm))
+        return CS_OK;
+    pair *own = calloc(1, sizeof *own);
+    comm->own = own;
+    if (!own)
+        return cs_fail(CS_NO_MEMORY, "no memory for staging the collectives of a device");
+    own->stream = cs_device_stream(comm->device, CS_COMM);
+    for (int i = 0; i < 2; i++)
+        own->pieces[i] = cs_device_alloc_pinned(comm->device, PIECE);
+    return CS_OK;
+}
+
+static void close_pair(cs_comm *comm)
+{
+    pair *own = comm->own;
+    cs_stream_sync(cs_device_stream(comm->device, CS_COMM)); /* copies back into memory that is about to go */
+    for (int i = 0; own && i < 2; i++)
+        cs_device_free(comm->device, own->pieces[i]);
+    free(own);
+}
+
+const cs_transport cs_comm_far = {
+    .name           = "far",
+    .open           = open_pair,
+    .close          = close_pair,
+    .all_reduce     = all_reduce,
+    .reduce_scatter = reduce_scatter,
+    .all_gather     = all_gather,
+    .broadcast      = broadcast,
+    .send           = send_message,
+    .receive        = receive_message,
+};

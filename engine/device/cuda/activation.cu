@@ -1,0 +1,59 @@
+/* activation.cu - GELU in its tanh form, which is x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a x^3).
+ * Memory bounds it: some 20 instructions an element stand beside 4 bytes or more. */
+#include "device/cuda/run.cuh"
+
+#define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
+#define CUBIC      0.044715f           /* a */
+
+static __global__ void gelu_runs(cs_view y, cs_view x, cs_flat flat)
+{
+    cs_range all = cs_run_all(flat);
+    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
+        float wide[CS_RUN];
+        cs_run_read(wide, x, at, all);
+        for (int i = 0; i < CS_RUN; i++) {
+            float twice_u = TWICE_ROOT * (wide[i] + CUBIC * wide[i] * wide[i] * wide[i]);
+            wide[i]       = wide[i] / (1 + expf(-twice_u));
+        }
+        cs_run_store(y, at, all, wide);
+    }
+}
+
+extern "C" void cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
+{
+    cs_flat flat = cs_run_flat(y);
+    cs_launch(cs_cuda_compute(device), cs_run_shape(flat), gelu_runs, cs_run_view(y), cs_run_view(x), flat);
+}
+
+/* d/dx x s(2u) = s + x s (1 - s) 2 u', where 1 - s is e s, exact for large u; e stays finite, so that 0 times it is
+ * 0. */
+static __device__ float gelu_slope(float x)
+{
+    float square  = x * x;
+    float twice_u = TWICE_ROOT * (x + CUBIC * x * square);
+    float slope   = TWICE_ROOT * (1 + 3 * CUBIC * square);
+    float e       = expf(twice_u < -88 ? 88 : -twice_u);
+    float s       = 1 / (1 + e);
+    return s + x * slope * (e * s * s);
+}
+
+static __global__ void gelu_grad_runs(cs_view dx, cs_view dy, cs_view x, cs_flat flat)
+{
+    cs_range all = cs_run_all(flat);
+    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
+        cs_run run_x = cs_run_load(x, at, all), run_dy = cs_run_load(dy, at, all);
+        float  wide[CS_RUN], out[CS_RUN];
+        cs_run_widen(wide, run_x, x.dtype);
+        cs_run_widen(out, run_dy, dy.dtype);
+        for (int i = 0; i < CS_RUN; i++)
+            out[i] *= gelu_slope(wide[i]);
+        cs_run_store(dx, at, all, out);
+    }
+}
+
+extern "C" void cs_cuda_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    cs_flat flat = cs_run_flat(dx);
+    cs_launch(cs_cuda_compute(device), cs_run_shape(flat), gelu_grad_runs, cs_run_view(dx), cs_run_view(dy),
+              cs_run_view(x), flat);
+}

@@ -1,0 +1,288 @@
+/* attention.cu - attention forward in one walk over the keys (Dao et al. 2022, 2023), on tensor cores.
+ *
+ * A block of four warps has 64 or 128 rows of queries of a head, a warp whole rows of them. Tiles of keys and values
+ * arrive in the background, the next pair while this one is used; tiles that no row sees, by causality, window or
+ * starts, are never read. Scores live in registers, a row's largest score and its sum of powers of two beside them in
+ * fp32; what is summed is scaled down again when a larger score comes. Bound by the tensor cores' rate through
+ * mma.sync, and by shared memory, where two products share one load.
+ *
+ * A tile's rows may be the query heads of one position beside each other (job.pack), and the keys may be split between
+ * blocks; then each writes its own part of y and lse: see extend.cu. */
+#include "device/cuda/attention.cuh"
+#include "device/cuda/tile.cuh"
+
+namespace {
+
+enum { THREADS = 128, WARPS = THREADS / CS_WARP };
+
+/* What the tensor kernel of a head's width D is made of. */
+template <int width> struct form {
+    static constexpr int D = width, tiles = 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
+    static constexpr size_t shared = sizeof(bf16) * cs_tile_wide<D> * (rows + 4 * keys);
+};
+
+/* A lane's rows: of tile i those numbered lane / 4 and 8 more. */
+template <int tiles> struct row_facts {
+    int   position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
+    float most[tiles][2], sum[tiles][2];       /* of scores in base 2; of powers, in this lane */
+};
+
+/* Rows behind the last one are computed as the last one, and not written. */
+template <int tiles>
+__device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job &job, int sample, int from)
+{
+    for (int i = 0; i < tiles * 2; i++) {
+        int t = min((from + cs_tile_row<tiles>(i / 2, i % 2)) / job.pack, job.length - 1);
+        rows.position[i / 2][i % 2] = job.seen - job.length + t;
+        rows.first[i / 2][i % 2]    = cs_attention_first(job, sample, t);
+        rows.most[i / 2][i % 2]     = -INFINITY;
+        rows.sum[i / 2][i % 2]      = 0;
+    }
+}
+
+template <int tiles, int keys>
+__device__ inline void hide(float (&scores)[tiles][keys / 8][4], const row_facts<tiles> &rows, int key)
+{
+    key += cs_tile_lane() % 4 * 2;
+#pragma unroll
+    for (int tile = 0; tile < tiles; tile++)
+#pragma unroll
+        for (int n = 0; n < keys / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int j = key + n * 8 + i % 2;
+                if (j < rows.first[tile][i / 2] || j > rows.position[tile][i / 2])
+                    scores[tile][n][i] = -INFINITY;
+            }
+}
+
+/* Scores become powers of two below the row's largest; what was summed with a smaller one is brought down to it. */
+template <int tiles, int keys, int D>
+__device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[tiles][D / 8][4], row_facts<tiles> &rows,
+                              float scale)
+{
+#pragma unroll
+    for (int row = 0; row < tiles * 2; row++) {
+        int   tile = row / 2, low = row % 2 * 2;
+        float most = -INFINITY, sum = 0;
+#pragma unroll
+        for (int n = 0; n < keys / 8; n++)
+            most = fmaxf(most, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
+        most        = fmaxf(rows.most[tile][row % 2], cs_tile_max(most) * scale);
+        float above = most == -INFINITY ? 0 : most; /* nothing was seen yet */
+        float down  = cs_tensor_exp2(rows.most[tile][row % 2] - above);
+#pragma unroll
+        for (int n = 0; n < keys / 8; n++)
+#pragma unroll
+            for (int i = low; i < low + 2; i++)
+                sum += scores[tile][n][i] = cs_tensor_exp2(scores[tile][n][i] * scale - above);
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            y[tile][n][low] *= down;
+            y[tile][n][low + 1] *= down;
+        }
+        rows.sum[tile][row % 2]  = rows.sum[tile][row % 2] * down + sum;
+        rows.most[tile][row % 2] = most;
+    }
+}
+
+/* kept: cs_attention_draw's, of the block's rows. */
+template <int tiles, int keys>
+__device__ inline void drop(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
+{
+#pragma unroll
+    for (int tile = 0; tile < tiles; tile++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint8_t *row = kept + cs_tile_row<tiles>(tile, i / 2) * (keys / 8);
+            int            bit = cs_tile_lane() % 4 * 2 + i % 2;
+#pragma unroll
+            for (int n = 0; n < keys / 8; n++)
+                if (!(row[n] >> bit & 1))
+                    scores[tile][n][i] = 0;
+        }
+}
+
+/* The keys that rows [from, to) see, whole tiles of them, and this split's share. */
+struct span {
+    int begin, end; /* tiles */
+};
+
+template <int keys>
+__device__ inline span keys_of(const cs_attention_job &job, int sample, int split, int from, int to)
+{
+    int begin = cs_attention_first(job, sample, from / job.pack) / keys;
+    int end   = (job.seen - job.length + (to - 1) / job.pack) / keys + 1;
+    int count = end - begin;
+    return { begin + (int)((int64_t)count * split / job.splits),
+             begin + (int)((int64_t)count * (split + 1) / job.splits) };
+}
+
+template <typename T, typename F>
+__device__ inline void write_rows(const cs_attention_job &job, const cs_attention_seat &seat, int from,
+                                  float (&y)[F::tiles][F::D / 8][4], row_facts<F::tiles> &rows)
+{
+#pragma unroll
+    for (int i = 0; i < F::tiles * 2; i++) {
+        int   tile = i / 2, lower = i % 2, row = from + cs_tile_row<F::tiles>(tile, lower);
+        float sum = cs_tile_sum(rows.sum[tile][lower]), part = sum == 0 ? 0 : job.kept / sum;
+        if (row >= job.length * job.pack)
+            continue;
+        int     t = row / job.pack, head = seat.head * job.pack + row % job.pack;
+        int64_t at = cs_attention_row(job, seat.sample, head, t);
+        at += (int64_t)seat.split * job.samples * job.queries * job.length;
+        if (job.lse && cs_tile_lane() % 4 == 0)
+            job.lse[at] = sum == 0 ? -INFINITY : rows.most[tile][lower] * cs_attention_ln2 + logf(sum);
+        if (job.parts)
+            for (int n = 0; n < F::D / 8; n++)
+                for (int c = 0; c < 2 && n * 8 < job.width; c++)
+                    job.parts[at * job.width + n * 8 + cs_tile_lane() % 4 * 2 + c] = y[tile][n][lower * 2 + c] * part;
+        else
+            cs_tile_store<T, F::D>(static_cast<T *>(job.y) + ((int64_t)seat.sample * job.length + t) * job.y_wide +
+                                       (int64_t)head * job.width,
+                                   y[tile], lower, job.width, part);
+    }
+}
+
+/* Rows of queries, packed. */
+template <typename T> struct query_view {
+    const T *head;
+    int64_t  wide;
+    int      count, pack, width;
+
+    __device__ const T *operator()(int row) const
+    {
+        return row < count ? head + row / pack * wide + row % pack * width : nullptr;
+    }
+};
+
+template <typename T, typename F> __global__ void __launch_bounds__(THREADS) forward(cs_attention_job job)
+{
+    constexpr int D = F::D, keys = F::keys, wide = cs_tile_wide<D>, size = keys * wide;
+    CS_SHARED uint8_t kept[F::rows * keys / 8];
+    T *q = reinterpret_cast<T *>(cs_shared_memory()), *k = q + F::rows * wide, *v = k + 2 * size;
+
+    int               whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
+    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.pack, job.samples);
+    int               from = seat.tile * F::rows, to = min(from + F::rows, whole);
+    span              walk = keys_of<keys>(job, seat.sample, seat.split, from, to);
+    int64_t           query_row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
+    int64_t           key = key_row * job.k_wide + (int64_t)(seat.head * job.pack / job.group) * job.width;
+    int64_t           query = query_row * job.q_wide + (int64_t)seat.head * job.pack * job.width;
+    query_view<T>     q_view = { static_cast<const T *>(job.q) + query, job.q_wide, whole, job.pack, job.width };
+    cs_tile_view<T>   k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.seen };
+    cs_tile_view<T>   v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.seen };
+    auto              fetch  = [&](int at) {
+        if (at < walk.end) {
+            cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
+            cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
+        }
+        cs_tensor_close();
+    };
+    cs_tile_copy<D, F::rows>(q, q_view, from, job.width);
+    fetch(walk.begin);
+
+    row_facts<F::tiles> rows;
+    float               y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
+    find_rows(rows, job, seat.sample, from);
+    int open  = cs_attention_first(job, seat.sample, (to - 1) / job.pack); /* from this key on all rows see, */
+    int close = job.seen - job.length + from / job.pack;                   /* and up to this one             */
+    for (int at = walk.begin; at < walk.end; at++) {
+        cs_tensor_wait<0>();
+        __syncthreads();
+        fetch(at + 1);
+        if (job.threshold) {
+            cs_attention_draw<keys>(kept, job, seat.sample, seat.head, from, at * keys, F::rows);
+            __syncthreads();
+        }
+        cs_tile_scores<T, D, F::tiles, keys>(scores, q + cs_tile_warp() * F::tiles * 16 * wide, k + at % 2 * size);
+        if (at * keys < open || (at + 1) * keys - 1 > close)
+            hide<F::tiles, keys>(scores, rows, at * keys);
+        soften<F::tiles, keys, D>(scores, y, rows, job.scale * cs_attention_log2e);
+        if (job.threshold)
+            drop<F::tiles, keys>(scores, kept);
+        cs_tile_gather<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
+    }
+    cs_tensor_wait<0>();
+    write_rows<T, F>(job, seat, from, y, rows);
+}
+
+template <typename T, typename F> void launch(cudaStream_t stream, const cs_attention_job *job)
+{
+    int64_t tiles = ((int64_t)job->length * job->pack + F::rows - 1) / F::rows;
+    int64_t count = tiles * (job->queries / job->pack) * job->samples * job->splits;
+    CS_ASSERT(count <= INT32_MAX);
+    cs_launch(stream, (cs_shape{ dim3((unsigned)count), dim3(THREADS), F::shared }), forward<T, F>, *job);
+}
+
+template <typename T> void launch_width(cudaStream_t stream, const cs_attention_job *job)
+{
+    if (job->width <= 64)
+        launch<T, form<64>>(stream, job);
+    else if (job->width <= 80)
+        launch<T, form<80>>(stream, job);
+    else if (job->width <= 96)
+        launch<T, form<96>>(stream, job);
+    else
+        launch<T, form<128>>(stream, job);
+}
+
+bool is_aligned(const void *memory)
+{
+    return reinterpret_cast<uintptr_t>(memory) % 16 == 0;
+}
+
+} // namespace
+
+cs_attention_job cs_attention_make(const cs_attention *given)
+{
+    cs_heads         heads   = given->heads;
+    cs_dropout       dropout = given->dropout;
+    cs_attention_job job     = {};
+    int64_t          length = cs_columns(given->lse), width = cs_columns(given->y) / heads.queries;
+    size_t           bytes  = cs_dtype_bytes(given->y.dtype), key = (size_t)(heads.queries * width) * bytes;
+    size_t           value  = key + (size_t)(heads.keys * width) * bytes;
+    unsigned char   *qkv = (unsigned char *)given->qkv.data, *dqkv = (unsigned char *)given->dqkv.data;
+    CS_ASSERT(length <= INT32_MAX / 2 && width <= INT32_MAX && heads.queries <= INT32_MAX);
+    job.q = qkv, job.k = qkv + key, job.v = qkv + value;
+    if (dqkv)
+        job.dq = dqkv, job.dk = dqkv + key, job.dv = dqkv + value;
+    job.dy = given->dy.data, job.y = given->y.data, job.lse = (float *)given->lse.data;
+    job.starts = (const int32_t *)heads.starts.data;
+    job.keys = dropout.keys, job.place = dropout.place;
+    job.threshold = (uint32_t)lrintf(dropout.rate * 65536.0f);
+    job.kept = 1 / (1 - dropout.rate);
+    job.q_wide = job.k_wide = cs_columns(given->qkv);
+    job.y_wide  = cs_columns(given->y);
+    job.samples = (int)(cs_rows(given->y) / length);
+    job.length = job.seen = (int)length;
+    job.width   = (int)width;
+    job.queries = (int)heads.queries;
+    job.group   = (int)(heads.queries / heads.keys);
+    job.pack = job.splits = 1;
+    job.window = (int)(heads.window < length ? heads.window : 0);
+    job.scale  = 1 / sqrtf((float)width);
+    return job;
+}
+
+bool cs_attention_fits(const cs_attention_job *job, cs_dtype dtype)
+{
+    return dtype != CS_F32 && job->width % 8 == 0 && job->width <= 128 && is_aligned(job->q) && is_aligned(job->k) &&
+           is_aligned(job->v) && is_aligned(job->y) && is_aligned(job->dy) && is_aligned(job->dq);
+}
+
+void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype)
+{
+    if (!cs_attention_fits(job, dtype))
+        cs_attention_plain(stream, job, dtype);
+    else if (dtype == CS_BF16)
+        launch_width<bf16>(stream, job);
+    else
+        launch_width<half_t>(stream, job);
+}
+
+void cs_cuda_attention(cs_device *device, const cs_attention *attention)
+{
+    cs_attention_job job = cs_attention_make(attention);
+    cs_attention_forward(cs_cuda_compute(device), &job, attention->y.dtype);
+}

@@ -1,0 +1,190 @@
+/* cuda.c - the CUDA device: finding a GPU, its row, and the module's one symbol. */
+#include "device/cuda/open.h"
+#include "device/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+static cs_status refuse(cudaError_t error, const char *what)
+{
+    return cs_fail(CS_NO_DEVICE, "device \"cuda\": %s: %s (%s)", what, cudaGetErrorString(error),
+                   cudaGetErrorName(error));
+}
+
+/* A driver for an older CUDA than the one built with is refused: what it lacks would show in the middle of a run. */
+cs_status cs_cuda_count(int *count)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int         driver = 0, runtime = 0;
+    cudaError_t error = cudaGetDeviceCount(count);
+    (void)cudaGetLastError();
+    if (error != cudaSuccess)
+        *count = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    if (driver == 0)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": there is no NVIDIA driver here (libcuda.so.1): install one that "
+                                     "knows CUDA %d.%d, or use \"cpu\"", runtime / 1000, runtime % 1000 / 10);
+    if (error == cudaErrorInsufficientDriver)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": the NVIDIA driver here is for CUDA %d.%d, and %d.%d is needed: "
+                                     "install a newer driver, or use \"cpu\"", driver / 1000, driver % 1000 / 10,
+                       runtime / 1000, runtime % 1000 / 10);
+    if (error != cudaSuccess && error != cudaErrorNoDevice)
+        return refuse(error, "GPUs cannot be counted");
+    if (*count == 0 && visible)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": CUDA_VISIBLE_DEVICES=\"%s\" hides all GPUs of this machine",
+                       visible);
+    if (*count == 0)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": there is a driver here but no GPU; use \"cpu\"");
+    return CS_OK;
+}
+
+static int attribute(int number, enum cudaDeviceAttr which)
+{
+    int value = 0;
+    CS_CUDA(cudaDeviceGetAttribute(&value, which, number));
+    return value;
+}
+
+/* Kernels use what came with compute capability 8.0: bf16 in tensor cores, copies that do not wait. */
+static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
+{
+    cudaError_t error = cudaGetDeviceProperties(properties, cuda->number);
+    if (error != cudaSuccess)
+        return refuse(error, "a GPU's properties cannot be had");
+    if (properties->major < 8)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": GPU %d, %s, has compute capability %d.%d; 8.0 or newer is "
+                                     "needed: choose another by CUDA_VISIBLE_DEVICES, or use \"cpu\"", cuda->number,
+                       properties->name, properties->major, properties->minor);
+    error = cudaSetDevice(cuda->number);
+    if (error != cudaSuccess)
+        return refuse(error, "the GPU cannot be taken");
+    cuda->facts = (cs_cuda_facts){
+        .major        = properties->major,
+        .minor        = properties->minor,
+        .processors   = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
+        .shared_bytes = (size_t)attribute(cuda->number, cudaDevAttrMaxSharedMemoryPerBlockOptin),
+        .cache_bytes  = (size_t)attribute(cuda->number, cudaDevAttrL2CacheSize),
+    };
+    return CS_OK;
+}
+
+static void describe(cs_device *device, const struct cudaDeviceProp *properties)
+{
+    int  runtime = 0;
+    char driver[64];
+    CS_CUDA(cudaRuntimeGetVersion(&runtime));
+    snprintf(device->description, sizeof device->description, "cuda: %.80s (sm_%d%d), %.0f GiB; CUDA %d.%d, %s",
+             properties->name, properties->major, properties->minor, (double)properties->totalGlobalMem / (1 << 30),
+             runtime / 1000, runtime % 1000 / 10, cs_cuda_driver(driver, sizeof driver));
+}
+
+static cs_status cuda_open(cs_device *device, const cs_device_settings *settings)
+{
+    struct cudaDeviceProp properties;
+    cs_cuda              *cuda = device->own = calloc(1, sizeof *cuda);
+    int                   count;
+    if (!cuda)
+        return cs_fail(CS_NO_MEMORY, "no memory for the CUDA device");
+    CS_TRY(cs_cuda_count(&count));
+    cuda->number = settings->local_rank % count;
+    CS_TRY(take(cuda, &properties));
+    CS_TRY(cs_cuda_streams_open(device));
+    CS_TRY(cs_cuda_products_open(device));
+    describe(device, &properties);
+    return CS_OK;
+}
+
+static void cuda_close(cs_device *device)
+{
+    if (!device->own)
+        return;
+    cs_cuda_products_close(device);
+    cs_cuda_streams_close(device);
+    free(device->own);
+    device->own = NULL;
+}
+
+const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device)
+{
+    return &cs_cuda_of(device)->facts;
+}
+
+/* What the host computes beside the GPU is little: the caller does it. */
+static void cuda_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)
+{
+    (void)device;
+    for (int i = 0; i < tasks; i++)
+        task(argument, i);
+}
+
+static const cs_device_table cs_device_cuda = {
+    .kind               = "cuda",
+    .open               = cuda_open,
+    .close              = cuda_close,
+    .alloc              = cs_cuda_alloc,
+    .free               = cs_cuda_free,
+    .alloc_pinned       = cs_cuda_alloc_pinned,
+    .free_pinned        = cs_cuda_free_pinned,
+    .copy               = cs_cuda_copy,
+    .room               = cs_cuda_room,
+    .roof               = cs_cuda_roof,
+    .parallel           = cuda_parallel,
+    .enter              = cs_cuda_enter,
+    .leave              = cs_cuda_leave,
+    .call               = cs_cuda_call,
+    .record             = cs_cuda_record,
+    .wait               = cs_cuda_wait,
+    .product            = cs_cuda_product,
+    .product_gelu       = cs_cuda_product_gelu,
+    .product_gelu_grad  = cs_cuda_product_gelu_grad,
+    .column_sums        = cs_cuda_column_sums,
+    .norm               = cs_cuda_norm,
+    .norm_grad          = cs_cuda_norm_grad,
+    .rms                = cs_cuda_rms,
+    .rms_grad           = cs_cuda_rms_grad,
+    .add_norm           = cs_cuda_add_norm,
+    .add_rms            = cs_cuda_add_rms,
+    .norm_grad_add      = cs_cuda_norm_grad_add,
+    .rms_grad_add       = cs_cuda_rms_grad_add,
+    .rope               = cs_cuda_rope,
+    .gelu               = cs_cuda_gelu,
+    .gelu_grad          = cs_cuda_gelu_grad,
+    .swiglu             = cs_cuda_swiglu,
+    .swiglu_grad        = cs_cuda_swiglu_grad,
+    .add                = cs_cuda_add,
+    .add_dropout        = cs_cuda_add_dropout,
+    .attention          = cs_cuda_attention,
+    .attention_grad     = cs_cuda_attention_grad,
+    .extend             = cs_cuda_extend,
+    .embed              = cs_cuda_embed,
+    .embed_grad         = cs_cuda_embed_grad,
+    .cross_entropy      = cs_cuda_cross_entropy,
+    .cross_entropy_grad = cs_cuda_cross_entropy_grad,
+    .hits               = cs_cuda_hits,
+    .squared_error      = cs_cuda_squared_error,
+    .squared_error_grad = cs_cuda_squared_error_grad,
+    .cast               = cs_cuda_cast,
+    .fill               = cs_cuda_fill,
+    .sum_squares        = cs_cuda_sum_squares,
+    .sum                = cs_cuda_sum,
+    .convert            = cs_cuda_convert,
+    .update             = cs_cuda_update,
+    .update_narrow      = cs_cuda_update_narrow,
+    .init               = cs_cuda_init,
+};
+
+/* Absent, so NULL, where this was built without NCCL. */
+extern const struct cs_transport cs_comm_nccl __attribute__((weak));
+extern const cs_module           cs_module_cuda;
+
+const cs_module cs_module_cuda = {
+    .edition = CS_MODULE_EDITION,
+    .built   = CS_CUDA_BUILT,
+    .device  = &cs_device_cuda,
+    .nccl    = &cs_comm_nccl,
+    .report  = cs_cuda_report,
+};

@@ -1,0 +1,71 @@
+/* init.cu - first values from (key, element), as device/cpu/init.c draws them, the four of a counter a thread.
+ *
+ * Zeros, ones and uniform values have the CPU's bits: they are integer arithmetic and products of powers of two. Normal
+ * ones are its arithmetic in double, rounded to float at the end: CUDA's log, sine and cosine are within 2 units in the
+ * last place of a double and not rounded alike, so that a value parts from the CPU's, by one unit of a float, where the
+ * double lies that near to the middle of two floats: of the order of one value in 2^27. Arithmetic in double bounds it;
+ * it runs once. */
+#include "base/rng.h"
+#include "device/cuda/kernel.cuh"
+
+enum { TOGETHER = 4, THREADS = 256 };
+
+static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
+{
+    cs_rng_block block = cs_rng_philox(key, counter);
+#pragma unroll
+    for (int pair = 0; pair < 2; pair++) {
+        double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
+        double reach = sqrt(-2 * log(((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32));
+        sincos(angle, &sine, &cosine);
+        four[2 * pair]     = (float)(reach * cosine);
+        four[2 * pair + 1] = (float)(reach * sine);
+    }
+}
+
+static __device__ float uniform_at(uint64_t key, uint64_t element)
+{
+    cs_rng_block block = cs_rng_philox(key, element);
+    uint64_t     bits  = (uint64_t)block.word[1] << 32 | block.word[0];
+    return (float)(2 * ((double)(bits >> 11) * 0x1p-53) - 1);
+}
+
+static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t counter)
+{
+    if (init.how == cs_init::CS_NORMAL)
+        draw_normals(four, key, counter);
+#pragma unroll
+    for (int i = 0; i < TOGETHER; i++) {
+        if (init.how == cs_init::CS_UNIFORM)
+            four[i] = uniform_at(key, counter * TOGETHER + (uint64_t)i);
+        four[i] = init.how == cs_init::CS_ONES    ? 1
+                  : init.how == cs_init::CS_ZEROS ? 0
+                                                  : init.std * four[i];
+    }
+}
+
+/* Out is element `from` and on; counters count groups of four of all elements. */
+static __global__ void init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+{
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t group = from / TOGETHER + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+         group * TOGETHER < from + count; group += step) {
+        float four[TOGETHER] = {};
+        draw(four, init, key, (uint64_t)group);
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++) {
+            int64_t element = group * TOGETHER + i;
+            if (element >= from && element < from + count)
+                out[element - from] = four[i];
+        }
+    }
+}
+
+extern "C" void cs_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+{
+    int64_t blocks = (count / TOGETHER + 2 + THREADS - 1) / THREADS;
+    if (count == 0)
+        return;
+    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(THREADS) },
+              init_groups, out, init, key, from, count);
+}

@@ -1,0 +1,255 @@
+/* loss.cu - cross entropy over a large vocabulary, and the squared error: a block a row.
+ *
+ * The loss reads the logits once, its gradient reads and writes them once, in place if asked. Runs are aligned with the
+ * tensor and not with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a
+ * neighbour's is left alone. Reading bounds the loss, though its exponentials come near: nine instructions an element
+ * stand beside the two bytes of a 16-bit one. */
+#include "device/cuda/run.cuh"
+
+#include <math.h>
+
+#define LOG2_E 1.44269504f
+
+enum { THREADS = 512, WARPS = THREADS / CS_WARP };
+
+/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
+static __device__ cs_range row_of(int64_t row, int64_t columns)
+{
+    return cs_range{ row * columns, (row + 1) * columns };
+}
+
+static __device__ int64_t first_run(cs_range row)
+{
+    return row.from / CS_RUN * CS_RUN + (int64_t)threadIdx.x * CS_RUN;
+}
+
+static __device__ int64_t run_step()
+{
+    return (int64_t)blockDim.x * CS_RUN;
+}
+
+static __device__ float element_of(cs_view x, int64_t at)
+{
+    float run[CS_RUN];
+    cs_run_read(run, x, at, cs_range{ at, at + 1 });
+    return run[0];
+}
+
+/* The target's place in the tensor, -1 where it is masked. One outside the vocabulary ends the run, as on the CPU. */
+static __device__ int64_t place_of(const int32_t *targets, int64_t row, int64_t columns)
+{
+    int32_t target = targets[row];
+    if (target >= columns)
+        __trap();
+    return target < 0 ? -1 : row * columns + target;
+}
+
+static inline cs_shape rows_shape(cs_tensor x)
+{
+    int64_t rows = cs_rows(x), runs = cs_columns(x) / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
+    return cs_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
+                     dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
+}
+
+/* ---- cross entropy: the largest so far, and the sum of e^(x - largest) ---- */
+
+struct tally {
+    float most, sum;
+};
+
+/* All -inf, or inf: the sum shows it. */
+static __device__ float finite(float most)
+{
+    return isfinite(most) ? most : 0;
+}
+
+/* What a sum taken at `from` is at `to`, which is not less. */
+static __device__ float rescale(float sum, float from, float to)
+{
+    return from == to ? sum : sum * exp2f((from - to) * LOG2_E);
+}
+
+static __device__ tally count_row(cs_view x, cs_range row)
+{
+    tally own = { -INFINITY, 0 };
+    for (int64_t at = first_run(row); at < row.to; at += run_step()) {
+        float run[CS_RUN], most = own.most;
+        cs_run_read(run, x, at, row);
+        for (int i = 0; i < CS_RUN; i++) {
+            run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
+            most   = fmaxf(most, run[i]);
+        }
+        own.sum = rescale(own.sum, own.most, most);
+        own.most = most;
+        for (int i = 0; i < CS_RUN; i++)
+            own.sum += exp2f((run[i] - finite(most)) * LOG2_E);
+    }
+    return own;
+}
+
+static __global__ void __launch_bounds__(THREADS) loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets,
+                                                            int64_t rows, int64_t columns)
+{
+    CS_SHARED float seats[WARPS];
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        int64_t target = place_of(targets, row, columns);
+        tally   own    = count_row(x, target < 0 ? cs_range{} : row_of(row, columns));
+        float   most   = cs_block_max(own.most, seats);
+        float   sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
+        if (threadIdx.x > 0)
+            continue;
+        float log_sum = target < 0 ? 0 : finite(most) + logf(sum);
+        lse[row]      = log_sum;
+        loss[row]     = target < 0 ? 0 : log_sum - element_of(x, target);
+    }
+}
+
+extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits,
+                                      cs_tensor targets)
+{
+    cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_rows, (float *)loss.data, (float *)lse.data,
+              cs_run_view(logits), (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
+}
+
+struct grad_job {
+    cs_view        out, x;
+    const float   *dloss, *lse;
+    const int32_t *targets;
+    int64_t        rows, columns;
+};
+
+static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
+{
+    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
+        int64_t  target = place_of(job.targets, row, job.columns);
+        cs_range own = row_of(row, job.columns), wanted = target < 0 ? cs_range{} : own;
+        float    lse = job.lse[row], scale = job.dloss[row];
+        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
+            float run[CS_RUN];
+            cs_run_read(run, job.x, at, wanted);
+            for (int i = 0; i < CS_RUN; i++) {
+                run[i] = target < 0 ? 0 : expf(run[i] - lse) * scale;
+                run[i] = at + i == target ? run[i] - scale : run[i];
+            }
+            cs_run_store(job.out, at, own, run);
+        }
+    }
+}
+
+extern "C" void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits,
+                                           cs_tensor lse, cs_tensor targets)
+{
+    grad_job job = { cs_run_view(dlogits), cs_run_view(logits), (const float *)dloss.data, (const float *)lse.data,
+                     (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits) };
+    cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_grad_rows, job);
+}
+
+/* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */
+
+struct best {
+    float   most;
+    int64_t first; /* -1: none yet */
+    int     unknown;
+};
+
+static __device__ best look_over(cs_view x, cs_range row)
+{
+    best own = { -INFINITY, -1, 0 };
+    for (int64_t at = first_run(row); at < row.to; at += run_step()) {
+        float run[CS_RUN];
+        cs_run_read(run, x, at, row);
+        for (int i = 0; i < CS_RUN; i++) {
+            if (!cs_run_has(at + i, row))
+                continue;
+            own.unknown += isnan(run[i]) ? 1 : 0;
+            if (own.first < 0 || run[i] > own.most) {
+                own.most  = run[i];
+                own.first = at + i;
+            }
+        }
+    }
+    return own;
+}
+
+/* The target is the first of the largest where it is as large as any and none as large stands before it. */
+static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, int64_t rows,
+                                                           int64_t columns)
+{
+    CS_SHARED float seats[WARPS];
+    CS_SHARED int   counts[WARPS];
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        int64_t target  = place_of(targets, row, columns);
+        best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
+        float   most    = cs_block_max(own.most, seats);
+        bool    before  = own.first >= 0 && own.most == most && own.first < target;
+        int     against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
+        if (threadIdx.x == 0)
+            hits[row] = target >= 0 && against == 0 && element_of(x, target) == most ? 1 : 0;
+    }
+}
+
+extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+{
+    cs_launch(cs_cuda_compute(device), rows_shape(logits), hit_rows, (float *)hits.data, cs_run_view(logits),
+              (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
+}
+
+/* ---- squared error ---- */
+
+static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t at, cs_range row)
+{
+    float  wanted[CS_RUN];
+    cs_run run_y = cs_run_load(y, at, row), run_target = cs_run_load(target, at, row);
+    cs_run_widen(apart, run_y, y.dtype);
+    cs_run_widen(wanted, run_target, target.dtype);
+    for (int i = 0; i < CS_RUN; i++)
+        apart[i] -= wanted[i];
+}
+
+static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, int64_t rows,
+                                                             int64_t columns)
+{
+    CS_SHARED float seats[WARPS];
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        cs_range own = row_of(row, columns);
+        float    sum = 0;
+        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
+            float apart[CS_RUN];
+            subtract(apart, y, target, at, own);
+            for (int i = 0; i < CS_RUN; i++)
+                sum += apart[i] * apart[i];
+        }
+        sum = cs_block_sum(sum, seats);
+        if (threadIdx.x == 0)
+            loss[row] = sum / (float)columns;
+    }
+}
+
+extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
+{
+    cs_launch(cs_cuda_compute(device), rows_shape(y), error_rows, (float *)loss.data, cs_run_view(y),
+              cs_run_view(target), cs_rows(y), cs_columns(y));
+}
+
+static __global__ void __launch_bounds__(THREADS) error_grad_rows(cs_view dy, const float *dloss, cs_view y,
+                                                                  cs_view target, int64_t rows, int64_t columns)
+{
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        cs_range own   = row_of(row, columns);
+        float    scale = 2 * dloss[row] / (float)columns;
+        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
+            float apart[CS_RUN];
+            subtract(apart, y, target, at, own);
+            for (int i = 0; i < CS_RUN; i++)
+                apart[i] *= scale;
+            cs_run_store(dy, at, own, apart);
+        }
+    }
+}
+
+extern "C" void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
+                                           cs_tensor target)
+{
+    cs_launch(cs_cuda_compute(device), rows_shape(y), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
+              cs_run_view(y), cs_run_view(target), cs_rows(y), cs_columns(y));
+}

@@ -1,0 +1,261 @@
+/* matmul.c - matrix products by cuBLASLt, with bias, GELU and GELU's gradient in the same walk.
+ *
+ * cuBLASLt is column-major: row-major c = a b is to it c' = b' a', so that the factors change places, and a bias, which
+ * it adds along the rows of c', is added to every row of c. Products are exact in fp32 (no TF32) and 16-bit ones are
+ * summed in fp32. What one problem runs by is chosen at its first use (tune.c) and kept. */
+#include "device/cuda/product.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(cublasStatus_t status, const char *what)
+{
+    if (status != CUBLAS_STATUS_SUCCESS)
+        cs_fatal(CS_NO_DEVICE, "cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
+}
+
+/* ---- opening ---- */
+
+cs_status cs_cuda_products_open(cs_device *device)
+{
+    cs_cuda_products *products = cs_cuda_of(device)->products = calloc(1, sizeof *products);
+    if (!products)
+        return cs_fail(CS_NO_MEMORY, "no memory for cuBLASLt's plans");
+    cublasStatus_t status = cublasLtCreate(&products->handle);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": cuBLASLt cannot be opened: %s", cublasLtGetStatusString(status));
+    CS_CUDA(cudaEventCreate(&products->begin));
+    CS_CUDA(cudaEventCreate(&products->end));
+    products->digest  = cs_device_alloc(device, sizeof(uint64_t));
+    products->fetched = cs_device_alloc_pinned(device, sizeof(uint64_t));
+    device->workspace += sizeof(uint64_t);
+    return CS_OK;
+}
+
+void cs_cuda_products_close(cs_device *device)
+{
+    cs_cuda_products *products = cs_cuda_of(device)->products;
+    if (!products)
+        return;
+    for (int i = 0; i < products->count; i++) {
+        cublasLtMatmulDescDestroy(products->plans[i].operation);
+        cublasLtMatrixLayoutDestroy(products->plans[i].a);
+        cublasLtMatrixLayoutDestroy(products->plans[i].b);
+        cublasLtMatrixLayoutDestroy(products->plans[i].c);
+    }
+    if (products->begin)
+        CS_CUDA(cudaEventDestroy(products->begin));
+    if (products->end)
+        CS_CUDA(cudaEventDestroy(products->end));
+    if (products->handle)
+        cublasLtDestroy(products->handle);
+    free(products->plans);
+    free(products);
+}
+
+/* ---- plans ---- */
+
+static cudaDataType_t type_of(cs_dtype dtype)
+{
+    return dtype == CS_F32 ? CUDA_R_32F : dtype == CS_BF16 ? CUDA_R_16BF : CUDA_R_16F;
+}
+
+/* 16 bytes are the widest access of a thread, and what copies of tiles want; addresses that agree in that have the same
+ * algorithm, and so the same bits. */
+static uint32_t alignment(const void *address)
+{
+    return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
+}
+
+static cs_cuda_problem problem_of(const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
+{
+    cs_cuda_problem problem;
+    memset(&problem, 0, sizeof problem); /* the gaps too: problems are compared by their bytes */
+    problem.m           = cs_rows(product->c);
+    problem.n           = cs_columns(product->c);
+    problem.k           = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
+    problem.epilogue    = epilogue;
+    problem.from        = product->a.dtype;
+    problem.to          = product->c.dtype;
+    problem.transpose_a = product->transpose_a;
+    problem.transpose_b = product->transpose_b;
+    problem.add         = product->add;
+    problem.a_align     = alignment(on->a);
+    problem.b_align     = alignment(on->b);
+    problem.c_align     = alignment(on->c);
+    problem.bias_align  = alignment(on->bias);
+    problem.pre_align   = alignment(on->pre);
+    return problem;
+}
+
+static void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const void *value,
+                size_t bytes)
+{
+    must(cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes), "an attribute of a product");
+}
+
+/* Row-major, so with its columns first. */
+static cublasLtMatrixLayout_t layout(cs_tensor x)
+{
+    cublasLtMatrixLayout_t made;
+    must(cublasLtMatrixLayoutCreate(&made, type_of(x.dtype), (uint64_t)cs_columns(x), (uint64_t)cs_rows(x),
+                                    cs_columns(x)),
+         "a layout");
+    return made;
+}
+
+/* The addresses that stand in a description; those of the factors are given with the call. */
+static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
+{
+    if (on->bias)
+        set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &on->bias, sizeof on->bias);
+    if (on->pre)
+        set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &on->pre, sizeof on->pre);
+}
+
+static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cuda_operands *on)
+{
+    cublasOperation_t first  = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t second = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    int64_t           wide   = plan->problem.n;
+    must(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
+    set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+    set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+    set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &plan->problem.epilogue, sizeof plan->problem.epilogue);
+    if (on->pre)
+        set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &wide, sizeof wide);
+    plan->a = layout(product->a);
+    plan->b = layout(product->b);
+    plan->c = layout(product->c);
+}
+
+static const cs_cuda_plan *plan_for(cs_device *device, const cs_product *product, cublasLtEpilogue_t epilogue,
+                                    const cs_cuda_operands *on)
+{
+    cs_cuda_products *products = cs_cuda_of(device)->products;
+    cs_cuda_problem   problem  = problem_of(product, epilogue, on);
+    for (int i = 0; i < products->count; i++)
+        if (memcmp(&products->plans[i].problem, &problem, sizeof problem) == 0)
+            return &products->plans[i];
+    if (products->count == products->room) {
+        products->room  = products->room ? 2 * products->room : 64;
+        products->plans = realloc(products->plans, (size_t)products->room * sizeof *products->plans);
+        if (!products->plans)
+            cs_fatal(CS_NO_MEMORY, "no memory for %d plans of matrix products", products->room);
+    }
+    cs_cuda_plan *plan = &products->plans[products->count++];
+    *plan              = (cs_cuda_plan){ .problem = problem };
+    describe(plan, product, on);
+    point(plan, on);
+    cs_cuda_tune(device, plan);
+    return plan;
+}
+
+/* ---- running ---- */
+
+cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *on,
+                                const cublasLtMatmulAlgo_t *algorithm)
+{
+    float one = 1, beta = plan->problem.add ? 1.0f : 0.0f;
+    point(plan, on);
+    return cublasLtMatmul(cs_cuda_of(device)->products->handle, plan->operation, &one, on->b, plan->b, on->a, plan->a,
+                          &beta, on->c, plan->c, on->c, plan->c, algorithm,
+                          cs_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE), CS_CUDA_WORKSPACE,
+                          cs_cuda_compute(device));
+}
+
+/* False: cuBLASLt cannot. */
+static bool run(cs_device *device, const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
+{
+    const cs_cuda_plan *plan = plan_for(device, product, epilogue, on);
+    if (!plan->fits)
+        return false;
+    must(cs_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
+    return true;
+}
+
+/* cuBLASLt adds a bias of the result's own type. */
+static cs_tensor bias_of(cs_device *device, const cs_product *product)
+{
+    cs_tensor bias = product->bias;
+    if (!bias.data || bias.dtype == product->c.dtype)
+        return bias;
+    size_t    bytes  = CS_CUDA_WORKSPACE + (size_t)cs_count(bias) * sizeof(float);
+    char     *memory = cs_cuda_workspace(device, CS_CUDA_PRODUCT, bytes);
+    cs_tensor wide   = cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, cs_count(bias));
+    cs_cuda_cast(device, wide, bias);
+    return wide;
+}
+
+void cs_cuda_product(cs_device *device, const cs_product *product)
+{
+    if (cs_count(product->c) == 0)
+        return;
+    cs_tensor        bias = bias_of(device, product);
+    cs_cuda_operands on   = { .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data };
+    if (!run(device, product, bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &on))
+        cs_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
+                 (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
+}
+
+/* GELU's input is read and written by rows of whole 16 bytes, in the result's type. */
+static bool is_fused(const cs_product *product, cs_tensor other)
+{
+    return cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype && cs_count(other) > 0 &&
+           (!product->bias.data || product->bias.dtype == other.dtype);
+}
+
+void cs_cuda_product_gelu(cs_device *device, cs_tensor y, const cs_product *product)
+{
+    cs_cuda_operands on   = { .a = product->a.data, .b = product->b.data, .bias = product->bias.data, .c = y.data,
+                              .pre = product->c.data };
+    cs_product       into = *product;
+    into.c                = y;
+    if (is_fused(product, y) &&
+        run(device, &into, on.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX, &on))
+        return;
+    cs_cuda_product(device, product);
+    cs_cuda_gelu(device, y, product->c);
+}
+
+void cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_tensor pre)
+{
+    cs_cuda_operands on = { .a = product->a.data, .b = product->b.data, .c = product->c.data, .pre = pre.data };
+    if (is_fused(product, pre) && run(device, product, CUBLASLT_EPILOGUE_DGELU, &on))
+        return;
+    cs_cuda_product(device, product);
+    cs_cuda_gelu_grad(device, product->c, product->c, pre);
+}
+
+/* ---- the roof ---- */
+
+/* Some waves of large tiles over all multiprocessors, the best of a tenth of a second; 0, which is "unknown", where no
+ * memory is left for it. */
+double cs_cuda_roof(cs_device *device, cs_dtype dtype)
+{
+    cs_cuda_products *products = cs_cuda_of(device)->products;
+    int64_t           side     = 64 * (int64_t)cs_cuda_facts_of(device)->processors;
+    size_t            bytes    = (size_t)(side * side) * cs_dtype_bytes(dtype);
+    char             *memory   = cs_cuda_alloc(device, 3 * bytes);
+    cs_tensor         matrix[3];
+    float             best = INFINITY, all = 0, milliseconds;
+    if (!memory)
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        matrix[i] = cs_matrix(memory + (size_t)i * bytes, dtype, side, side);
+        cs_cuda_fill(device, matrix[i], 0.5f);
+    }
+    cs_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
+    cs_cuda_product(device, &product); /* chosen, and warm */
+    for (int round = 0; round < 3 || (all < 100 && round < 100); round++, all += milliseconds) {
+        CS_CUDA(cudaEventRecord(products->begin, cs_cuda_compute(device)));
+        cs_cuda_product(device, &product);
+        CS_CUDA(cudaEventRecord(products->end, cs_cuda_compute(device)));
+        CS_CUDA(cudaEventSynchronize(products->end));
+        CS_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
+        best = fminf(best, milliseconds);
+    }
+    cs_cuda_free(device, memory, 3 * bytes);
+    return best > 0 ? 2e3 * (double)side * (double)side * (double)side / (double)best : 0;
+}

@@ -1,0 +1,84 @@
+/* memory.c - memory of the GPU, pinned memory of the host, and the kernels' workspace. */
+#include "device/cuda/open.h"
+
+#include <string.h>
+
+void cs_cuda_check(cudaError_t error, const char *call, const char *file, int line)
+{
+    const char *name = strrchr(file, '/');
+    if (error != cudaSuccess)
+        cs_fatal(error == cudaErrorMemoryAllocation ? CS_NO_MEMORY : CS_NO_DEVICE, "%s:%d: %s: %s (%s)",
+                 name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/* That there is no memory is an answer; other errors are not. */
+static bool is_given(cudaError_t error, const char *call, int line)
+{
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return false;
+    }
+    cs_cuda_check(error, call, __FILE__, line);
+    return true;
+}
+
+/* Of no bytes too, since each block has an address of its own. Zeroed in the compute stream, and waited for, as any
+ * stream may use it next. */
+void *cs_cuda_alloc(cs_device *device, size_t bytes)
+{
+    void *memory = NULL;
+    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number)); /* a thread's own setting */
+    if (!is_given(cudaMalloc(&memory, bytes ? bytes : 1), "cudaMalloc", __LINE__))
+        return NULL;
+    if (bytes) {
+        CS_CUDA(cudaMemsetAsync(memory, 0, bytes, cs_cuda_compute(device)));
+        CS_CUDA(cudaStreamSynchronize(cs_cuda_compute(device)));
+    }
+    return memory;
+}
+
+void cs_cuda_free(cs_device *device, void *memory, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    CS_CUDA(cudaFree(memory));
+}
+
+void *cs_cuda_alloc_pinned(cs_device *device, size_t bytes)
+{
+    void *memory = NULL;
+    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number));
+    if (!is_given(cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc", __LINE__))
+        return NULL;
+    return memset(memory, 0, bytes);
+}
+
+void cs_cuda_free_pinned(cs_device *device, void *memory, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    CS_CUDA(cudaFreeHost(memory));
+}
+
+size_t cs_cuda_room(cs_device *device)
+{
+    size_t unused = 0, whole = 0;
+    CS_CUDA(cudaSetDevice(cs_cuda_of(device)->number));
+    CS_CUDA(cudaMemGetInfo(&unused, &whole));
+    return unused;
+}
+
+/* What was given before may still use the smaller one. */
+void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes)
+{
+    cs_cuda *cuda = cs_cuda_of(device);
+    if (cuda->bytes[use] < bytes) {
+        for (int role = 0; role < 2; role++)
+            CS_CUDA(cudaStreamSynchronize(cuda->lanes[role].stream));
+        cs_device_free(device, cuda->memory[use]);
+        device->workspace += bytes - cuda->bytes[use];
+        cuda->memory[use] = cs_device_alloc(device, bytes);
+        cuda->bytes[use]  = bytes;
+    }
+    return cuda->memory[use];
+}

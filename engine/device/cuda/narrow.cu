@@ -1,0 +1,92 @@
+/* narrow.cu - flat state in 16 bits: converted where it lies, and updated in fp32. Memory bounds both.
+ *
+ * Converting in place changes the elements' size, so that an element's new place is another's old one. With 4 bytes
+ * becoming 2, elements [n, 2n) are read at bytes [4n, 8n) and written at [2n, 4n), where only elements before n lay:
+ * once those are done, none of the others can meet, and a launch doubles what is done. With 2 becoming 4 the same holds
+ * from the end: [n, 2n) is read at [2n, 4n) and written at [4n, 8n), where only elements from 2n on lay. The first
+ * FIRST elements are one block's, which has read them all before it writes. */
+#include "device/cuda/update.cuh"
+
+enum { FIRST_THREADS = 1024, FIRST = FIRST_THREADS * CS_RUN };
+
+struct convert_job {
+    cs_view to, from;
+    float   factor;
+};
+
+static __device__ void scale(float *wide, const convert_job &job, int64_t at, cs_range within)
+{
+    cs_run_read(wide, job.from, at, within);
+    for (int i = 0; i < CS_RUN; i++)
+        wide[i] *= job.factor;
+}
+
+static __global__ void convert_runs(convert_job job, cs_flat flat)
+{
+    cs_range all = cs_run_all(flat);
+    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
+        float wide[CS_RUN];
+        scale(wide, job, at, all);
+        cs_run_store(job.to, at, all, wide);
+    }
+}
+
+static __global__ void __launch_bounds__(FIRST_THREADS) convert_first(convert_job job, int64_t count)
+{
+    float    wide[CS_RUN];
+    cs_range all = { 0, count };
+    int64_t  at  = (int64_t)threadIdx.x * CS_RUN;
+    scale(wide, job, at, all);
+    __syncthreads();
+    cs_run_store(job.to, at, all, wide);
+}
+
+/* Elements [range.from, range.to), none of whose places meet. */
+static void convert_part(cudaStream_t stream, const convert_job &job, cs_range range)
+{
+    convert_job part = job;
+    cs_flat     flat = { 0, range.to - range.from };
+    part.to.data += range.from * (int64_t)cs_dtype_bytes(job.to.dtype);
+    part.from.data += range.from * (int64_t)cs_dtype_bytes(job.from.dtype);
+    cs_launch(stream, cs_run_shape(flat), convert_runs, part, flat);
+}
+
+static void convert_in_place(cudaStream_t stream, const convert_job &job, int64_t count)
+{
+    bool     wider = cs_dtype_bytes(job.to.dtype) > cs_dtype_bytes(job.from.dtype);
+    int64_t  least = count < FIRST ? count : (int64_t)FIRST, last = FIRST;
+    while (last < count)
+        last *= 2;
+    for (int64_t to = last; wider && to > FIRST; to /= 2)
+        if (to / 2 < count)
+            convert_part(stream, job, cs_range{ to / 2, to < count ? to : count });
+    cs_launch(stream, cs_shape{ dim3(1), dim3(FIRST_THREADS) }, convert_first, job, least);
+    for (int64_t from = FIRST; !wider && from < count; from *= 2)
+        convert_part(stream, job, cs_range{ from, 2 * from < count ? 2 * from : count });
+}
+
+extern "C" void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
+{
+    convert_job job  = { cs_run_view(to), cs_run_view(from), factor };
+    cs_flat     flat = cs_run_flat(to);
+    if (flat.count == 0)
+        return;
+    if (to.data == from.data && cs_dtype_bytes(to.dtype) != cs_dtype_bytes(from.dtype))
+        convert_in_place(cs_cuda_stream(stream), job, flat.count);
+    else
+        cs_launch(cs_cuda_stream(stream), cs_run_shape(flat), convert_runs, job, flat);
+}
+
+extern "C" void cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
+                                      const cs_state_narrow *state)
+{
+    cs_walk walk  = {};
+    walk.master   = cs_run_view(state->master);
+    walk.gradient = cs_run_view(state->gradient);
+    for (int i = 0; i < optimizer->slots; i++)
+        walk.slots[i] = cs_run_view(state->slots[i]);
+    walk.publish = cs_run_view(state->publish);
+    walk.flat    = cs_run_flat(state->master);
+    walk.hyper   = hyper;
+    cs_update_walk(stream, optimizer, walk);
+}

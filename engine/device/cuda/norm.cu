@@ -1,0 +1,54 @@
+/* norm.cu - LayerNorm: normal.cuh's rows, centered. */
+#include "device/cuda/normal_grad.cuh"
+
+static cs_normal make_job(cs_tensor x, cs_tensor stats, cs_tensor weight)
+{
+    cs_normal job = {};
+    job.x         = cs_run_view(x);
+    job.stats     = (float *)stats.data;
+    job.weight    = cs_run_view(weight);
+    job.items     = cs_rows(x);
+    job.heads     = 1;
+    job.width = job.stride = cs_columns(x);
+    return job;
+}
+
+extern "C" void cs_cuda_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight,
+                             cs_tensor bias, float epsilon)
+{
+    cs_normal job = make_job(x, stats, weight);
+    job.y         = cs_run_view(y);
+    job.bias      = cs_run_view(bias);
+    job.epsilon   = epsilon;
+    cs_normal_forward<true>(device, job);
+}
+
+extern "C" void cs_cuda_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
+                                  cs_tensor x, cs_tensor stats, cs_tensor weight)
+{
+    cs_normal job = make_job(x, stats, weight);
+    job.dx        = cs_run_view(dx);
+    job.dy        = cs_run_view(dy);
+    cs_normal_backward<true>(device, job, (float *)dweight.data, (float *)dbias.data);
+}
+
+extern "C" void cs_cuda_add_norm(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x,
+                                 cs_tensor weight, cs_tensor bias, float epsilon)
+{
+    cs_normal job = make_job(x->a, stats, weight);
+    job.y         = cs_run_view(y);
+    job.bias      = cs_run_view(bias);
+    job.epsilon   = epsilon;
+    cs_normal_put_addition(&job, x);
+    cs_normal_forward<true>(device, job);
+}
+
+extern "C" void cs_cuda_norm_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
+                                      cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside)
+{
+    cs_normal job = make_job(x, stats, weight);
+    job.dx        = cs_run_view(dx);
+    job.dy        = cs_run_view(dy);
+    job.beside    = cs_run_view(beside);
+    cs_normal_backward<true>(device, job, (float *)dweight.data, (float *)dbias.data);
+}

@@ -1,0 +1,76 @@
+/* open.h - what an open CUDA device is made of; for the C files beside it. */
+#ifndef CS_DEVICE_CUDA_OPEN_H
+#define CS_DEVICE_CUDA_OPEN_H
+
+#include "device/cuda/cuda.h"
+
+enum { CS_CUDA_EVENTS = 256 };
+
+/* A stream's own: its events in a ring, and the sums that wait for it. */
+typedef struct {
+    cudaStream_t stream;
+    cudaEvent_t  events[CS_CUDA_EVENTS]; /* number i, from 1, at i % CS_CUDA_EVENTS; later ones take its place */
+    uint64_t     recorded;
+    cs_exact    *sums;                 /* CS_CUDA_SUMS on the device, all zero but those that wait */
+    cs_exact    *fetched;              /* as many, pinned                                          */
+    cs_exact    *wanted[CS_CUDA_SUMS]; /* sums[i] is added to this                                 */
+    int          sum_count;            /* that wait                                                */
+} cs_cuda_lane;
+
+typedef struct cs_cuda_products cs_cuda_products; /* matmul.c */
+
+typedef struct {
+    int               number; /* of the GPU, among those this process may use */
+    cs_cuda_facts     facts;
+    cs_cuda_lane      lanes[2]; /* by role */
+    cs_cuda_products *products;
+    void             *memory[CS_CUDA_WORKSPACES];
+    size_t            bytes[CS_CUDA_WORKSPACES];
+} cs_cuda;
+
+static inline cs_cuda *cs_cuda_of(const cs_device *device)
+{
+    return (cs_cuda *)device->own;
+}
+
+/* ---- stream.c ---- */
+cs_status cs_cuda_streams_open(cs_device *device);
+void      cs_cuda_streams_close(cs_device *device); /* accepts the half-open */
+uint64_t  cs_cuda_record(cs_stream *stream);
+void      cs_cuda_wait(cs_stream *stream, cs_event event);
+void      cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
+void      cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument);
+
+/* ---- memory.c ---- */
+void  *cs_cuda_alloc(cs_device *device, size_t bytes);
+void   cs_cuda_free(cs_device *device, void *memory, size_t bytes);
+void  *cs_cuda_alloc_pinned(cs_device *device, size_t bytes);
+void   cs_cuda_free_pinned(cs_device *device, void *memory, size_t bytes);
+size_t cs_cuda_room(cs_device *device);
+
+/* ---- matmul.c: cuBLASLt's one door ---- */
+cs_status cs_cuda_products_open(cs_device *device);
+void      cs_cuda_products_close(cs_device *device); /* accepts the half-open */
+void      cs_cuda_product_gelu(cs_device *device, cs_tensor y, const cs_product *product);
+void      cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_tensor pre);
+
+/* ---- trial.cu: *digest, zero before, becomes a number that tells `count` 16-bit words from others; noise ---- */
+#ifdef __cplusplus
+extern "C" {
+#endif
+void cs_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count);
+void cs_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed);
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- ranges.c ---- */
+void cs_cuda_enter(cs_device *device, const char *name);
+void cs_cuda_leave(cs_device *device);
+
+/* ---- report.c ---- */
+cs_status   cs_cuda_count(int *count); /* of the GPUs this process may use, at least one */
+const char *cs_cuda_driver(char *text, size_t room); /* "driver 580.65.06", or what is known of it */
+char       *cs_cuda_report(void);
+
+#endif

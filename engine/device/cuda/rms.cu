@@ -1,0 +1,54 @@
+/* rms.cu - RMSNorm of rows or of heads of rows: normal.cuh's, not centered. */
+#include "device/cuda/normal_grad.cuh"
+
+static cs_normal make_job(cs_tensor x, cs_tensor stats, cs_tensor weight, int64_t first)
+{
+    cs_normal job = {};
+    job.x         = cs_run_view(x);
+    job.stats     = (float *)stats.data;
+    job.weight    = cs_run_view(weight);
+    job.heads     = cs_columns(stats);
+    job.items     = cs_rows(x) * job.heads;
+    job.width     = cs_count(weight);
+    job.stride    = cs_columns(x);
+    job.first     = first;
+    return job;
+}
+
+extern "C" void cs_cuda_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight,
+                            int64_t first, float epsilon)
+{
+    cs_normal job = make_job(x, stats, weight, first);
+    job.y         = cs_run_view(y);
+    job.epsilon   = epsilon;
+    cs_normal_forward<false>(device, job);
+}
+
+extern "C" void cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
+                                 cs_tensor stats, cs_tensor weight, int64_t first)
+{
+    cs_normal job = make_job(x, stats, weight, first);
+    job.dx        = cs_run_view(dx);
+    job.dy        = cs_run_view(dy);
+    cs_normal_backward<false>(device, job, (float *)dweight.data, NULL);
+}
+
+extern "C" void cs_cuda_add_rms(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
+                                float epsilon)
+{
+    cs_normal job = make_job(x->a, stats, weight, 0);
+    job.y         = cs_run_view(y);
+    job.epsilon   = epsilon;
+    cs_normal_put_addition(&job, x);
+    cs_normal_forward<false>(device, job);
+}
+
+extern "C" void cs_cuda_rms_grad_add(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
+                                     cs_tensor stats, cs_tensor weight, cs_tensor beside)
+{
+    cs_normal job = make_job(x, stats, weight, 0);
+    job.dx        = cs_run_view(dx);
+    job.dy        = cs_run_view(dy);
+    job.beside    = cs_run_view(beside);
+    cs_normal_backward<false>(device, job, (float *)dweight.data, NULL);
+}

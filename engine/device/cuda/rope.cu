@@ -1,0 +1,64 @@
+/* rope.cu - rotary positions: a block a position, whose cosines and sines it makes once for all samples and heads at
+ * it. Memory bounds it: what is turned is read and written once. */
+#include "device/cuda/run.cuh"
+
+enum { HALF = CS_ROPE_WIDTH / 2 };
+
+struct turn_job {
+    cs_view      x;
+    int64_t      rows, columns;
+    cs_rope_rows at;
+    float        sign;
+};
+
+/* Elements i and i + middle of a head, `middle` being its half, for a run of i. */
+static __device__ void turn_run(cs_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
+{
+    cs_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
+    cs_run   run_low = cs_run_load(head, i, low_half), run_high = cs_run_load(head, i + middle, high_half);
+    float    low[CS_RUN], high[CS_RUN];
+    cs_run_widen(low, run_low, head.dtype);
+    cs_run_widen(high, run_high, head.dtype);
+#pragma unroll
+    for (int k = 0; k < CS_RUN; k++) {
+        float x = low[k], y = high[k];
+        low[k]  = x * cosine[i + k] - y * sine[i + k];
+        high[k] = y * cosine[i + k] + x * sine[i + k];
+    }
+    cs_run_store(head, i, low_half, low);
+    cs_run_store(head, i + middle, high_half, high);
+}
+
+static __global__ void turn_positions(turn_job job, cs_rope rope)
+{
+    CS_SHARED float cosine[HALF], sine[HALF];
+    int             middle = (int)rope.width / 2, runs = (middle + CS_RUN - 1) / CS_RUN;
+    for (int64_t position = blockIdx.x; position < job.at.length; position += gridDim.x) {
+        __syncthreads();
+        for (int i = (int)threadIdx.x; i < HALF; i += (int)blockDim.x) {
+            float angle = i < middle ? (float)(job.at.first + position) * rope.frequency[i] : 0;
+            cosine[i]   = cosf(angle) * rope.factor;
+            sine[i]     = sinf(angle) * rope.factor * job.sign;
+        }
+        __syncthreads();
+        for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
+            for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x)
+                turn_run(cs_run_from(job.x, row * job.columns + item / runs * rope.width), middle, item % runs * CS_RUN,
+                         cosine, sine);
+    }
+}
+
+/* Samples are blocks of their own only as far as positions are too few to fill the device. */
+extern "C" void cs_cuda_rope(cs_device *device, const cs_turn *turn)
+{
+    turn_job job     = { cs_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
+    int64_t  samples = (job.rows + job.at.length - 1) / job.at.length;
+    int64_t  wanted  = 16 * (int64_t)cs_cuda_facts_of(device)->processors;
+    int64_t  length  = job.at.length < job.rows ? job.at.length : job.rows;
+    if (job.rows == 0)
+        return;
+    int64_t across = (wanted + length - 1) / length;
+    across         = across < samples ? across : samples;
+    cs_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(128) };
+    cs_launch(cs_cuda_compute(device), shape, turn_positions, job, *turn->rope);
+}

@@ -1,0 +1,98 @@
+/* sort.cu - a stable sort by 4 bits of the key at a time, from the lowest (radix sort).
+ *
+ * For each digit two kernels: every block counts its 2048 keys by digit; then every key goes behind all keys of lesser
+ * digits, those of its digit in blocks before, and those of its digit before it in its own block. A thread has 16
+ * neighbours, so that "before it" is by thread and then in order. Launching bounds it: a step's tokens are few. */
+#include "device/cuda/sort.cuh"
+
+enum { BITS = 4, DIGITS = 1 << BITS, THREADS = 128, EACH = 16, TILE = THREADS * EACH };
+
+static int64_t blocks_of(int64_t count)
+{
+    return (count + TILE - 1) / TILE;
+}
+
+size_t cs_sort_bytes(int64_t count)
+{
+    return (size_t)(4 * count + DIGITS * blocks_of(count)) * sizeof(uint32_t);
+}
+
+cs_sort cs_sort_lay(void *memory, int64_t count)
+{
+    uint32_t *first = (uint32_t *)memory;
+    return cs_sort{ { first, first + count }, { first + 2 * count, first + 3 * count }, first + 4 * count };
+}
+
+static __device__ int64_t first_of(int64_t block)
+{
+    return block * TILE + (int64_t)threadIdx.x * EACH;
+}
+
+/* How many keys of each digit each thread has. */
+static __device__ void count_own(uint32_t (*counts)[THREADS], const uint32_t *keys, int64_t count, int shift)
+{
+    for (int digit = 0; digit < DIGITS; digit++)
+        counts[digit][threadIdx.x] = 0;
+    for (int64_t i = first_of(blockIdx.x); i < first_of(blockIdx.x) + EACH && i < count; i++)
+        counts[keys[i] >> shift & (DIGITS - 1)][threadIdx.x]++;
+    __syncthreads();
+}
+
+/* table[digit][block]: a warp a digit at a time. */
+static __global__ void count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
+{
+    CS_SHARED uint32_t counts[DIGITS][THREADS];
+    int                lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    count_own(counts, keys, count, shift);
+    for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
+        uint32_t sum = 0;
+        for (int i = lane; i < THREADS; i += CS_WARP)
+            sum += counts[digit][i];
+        sum = cs_warp_sum(sum);
+        if (lane == 0)
+            table[(int64_t)digit * gridDim.x + blockIdx.x] = sum;
+    }
+}
+
+/* Counts become places: of the first key of each digit and thread. */
+static __device__ void place_own(uint32_t (*counts)[THREADS], const uint32_t *table)
+{
+    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
+        uint32_t before = 0;
+        for (int64_t i = lane; i < (int64_t)digit * gridDim.x + blockIdx.x; i += CS_WARP)
+            before += table[i];
+        before = cs_warp_sum(before);
+        for (int first = 0; lane == 0 && first < THREADS; first++) {
+            uint32_t own         = counts[digit][first];
+            counts[digit][first] = before;
+            before += own;
+        }
+    }
+    __syncthreads();
+}
+
+static __global__ void place_keys(uint32_t *to_keys, uint32_t *to_rows, const uint32_t *table, const uint32_t *keys,
+                                  const uint32_t *rows, int64_t count, int shift)
+{
+    CS_SHARED uint32_t places[DIGITS][THREADS];
+    count_own(places, keys, count, shift);
+    place_own(places, table);
+    for (int64_t i = first_of(blockIdx.x); i < first_of(blockIdx.x) + EACH && i < count; i++) {
+        uint32_t place = places[keys[i] >> shift & (DIGITS - 1)][threadIdx.x]++;
+        to_keys[place] = keys[i];
+        to_rows[place] = rows[i];
+    }
+}
+
+cs_sort cs_sort_run(cudaStream_t stream, cs_sort sort, int64_t count, int bits)
+{
+    cs_shape shape = { dim3((unsigned)blocks_of(count)), dim3(THREADS) };
+    for (int shift = 0; shift < bits; shift += BITS) {
+        cs_launch(stream, shape, count_digits, sort.table, sort.keys[0], count, shift);
+        cs_launch(stream, shape, place_keys, sort.keys[1], sort.rows[1], sort.table, sort.keys[0], sort.rows[0], count,
+                  shift);
+        sort = cs_sort{ { sort.keys[1], sort.keys[0] }, { sort.rows[1], sort.rows[0] }, sort.table };
+    }
+    return sort;
+}

@@ -1,0 +1,127 @@
+/* stream.c - the two streams: events in a ring, copies, and the sums the host collects when it waits.
+ *
+ * Neither stream waits for the legacy default stream, and nothing is put into that. */
+#include "device/cuda/open.h"
+
+static cs_cuda_lane *lane_of(const cs_stream *stream)
+{
+    return stream->own;
+}
+
+cudaStream_t cs_cuda_stream(const cs_stream *stream)
+{
+    return lane_of(stream)->stream;
+}
+
+cudaStream_t cs_cuda_compute(cs_device *device)
+{
+    return cs_cuda_of(device)->lanes[CS_COMPUTE].stream;
+}
+
+/* ---- opening ---- */
+
+/* What is sent between ranks is waited for sooner than what is computed meanwhile. */
+static cs_status open_lane(cs_cuda_lane *lane, cs_stream_role role)
+{
+    int         least = 0, greatest = 0;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking,
+                                             role == CS_COMM ? greatest : least);
+    for (int i = 0; i < CS_CUDA_EVENTS && error == cudaSuccess; i++)
+        error = cudaEventCreateWithFlags(&lane->events[i], cudaEventDisableTiming);
+    if (error != cudaSuccess)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": a stream cannot be made: %s", cudaGetErrorString(error));
+    return CS_OK;
+}
+
+cs_status cs_cuda_streams_open(cs_device *device)
+{
+    cs_cuda *cuda  = cs_cuda_of(device);
+    size_t   bytes = CS_CUDA_SUMS * sizeof(cs_exact);
+    for (int role = 0; role < 2; role++) {
+        device->streams[role].own = &cuda->lanes[role];
+        CS_TRY(open_lane(&cuda->lanes[role], (cs_stream_role)role));
+    }
+    for (int role = 0; role < 2; role++) {
+        cuda->lanes[role].sums    = cs_device_alloc(device, bytes);
+        cuda->lanes[role].fetched = cs_device_alloc_pinned(device, bytes);
+        device->workspace += bytes;
+    }
+    return CS_OK;
+}
+
+void cs_cuda_streams_close(cs_device *device)
+{
+    for (int role = 0; role < 2; role++) {
+        cs_cuda_lane *lane = &cs_cuda_of(device)->lanes[role];
+        if (lane->stream)
+            CS_CUDA(cudaStreamSynchronize(lane->stream));
+        for (int i = 0; i < CS_CUDA_EVENTS; i++)
+            if (lane->events[i])
+                CS_CUDA(cudaEventDestroy(lane->events[i]));
+        if (lane->stream)
+            CS_CUDA(cudaStreamDestroy(lane->stream));
+    }
+}
+
+/* ---- sums ---- */
+
+cs_exact *cs_cuda_sum_slot(cs_stream *stream, cs_exact *sum)
+{
+    cs_cuda_lane *lane = lane_of(stream);
+    for (int i = 0; i < lane->sum_count; i++)
+        if (lane->wanted[i] == sum)
+            return &lane->sums[i];
+    if (lane->sum_count == CS_CUDA_SUMS)
+        cs_stream_sync(stream);
+    lane->wanted[lane->sum_count] = sum;
+    return &lane->sums[lane->sum_count++];
+}
+
+static void settle(cs_cuda_lane *lane)
+{
+    size_t bytes = (size_t)lane->sum_count * sizeof(cs_exact);
+    if (bytes) {
+        CS_CUDA(cudaMemcpyAsync(lane->fetched, lane->sums, bytes, cudaMemcpyDeviceToHost, lane->stream));
+        CS_CUDA(cudaMemsetAsync(lane->sums, 0, bytes, lane->stream));
+    }
+    CS_CUDA(cudaStreamSynchronize(lane->stream));
+    for (int i = 0; i < lane->sum_count; i++)
+        cs_exact_merge(lane->wanted[i], &lane->fetched[i]);
+    lane->sum_count = 0;
+}
+
+/* ---- order ---- */
+
+uint64_t cs_cuda_record(cs_stream *stream)
+{
+    cs_cuda_lane *lane = lane_of(stream);
+    lane->recorded++;
+    CS_CUDA(cudaEventRecord(lane->events[lane->recorded % CS_CUDA_EVENTS], lane->stream));
+    return lane->recorded;
+}
+
+/* Where the ring has come around, the place holds a later event of the same stream: that is done no sooner. */
+void cs_cuda_wait(cs_stream *stream, cs_event event)
+{
+    if (event.sequence == 0)
+        return;
+    cs_cuda_lane *lane = lane_of(event.stream);
+    CS_ASSERT(event.sequence <= lane->recorded);
+    if (stream)
+        CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), lane->events[event.sequence % CS_CUDA_EVENTS], 0));
+    else
+        settle(lane);
+}
+
+void cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
+{
+    CS_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cs_cuda_stream(stream)));
+}
+
+void cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument)
+{
+    (void)stream;
+    call(argument);
+}

@@ -1,0 +1,139 @@
+/* sums.cu - exact sums of flat state, with the CPU's bits (exact.h, device/cpu/vector.c).
+ *
+ * The squares of 64 elements are a lane's eight and then a tree, in double; what comes out is cut into digits of 32
+ * bits by integer arithmetic. Each eighth of a warp has digits of its own in shared memory; a block adds them up and
+ * then into the device's, by integer additions, whose order does not matter. Reading bounds it: every lane has eight
+ * loads under way, and the addition of digits comes once in 64 elements. */
+#include "device/cuda/kernel.cuh"
+#include "base/exact.h"
+#include "base/range.h"
+
+#include <string.h>
+
+enum { BLOCK = 64, LANES = 8, THREADS = 256, GROUPS = THREADS / LANES, WORDS = CS_EXACT_DIGITS + 1 };
+
+typedef unsigned long long word;
+
+/* A group's digits, and last how many were not finite. */
+struct digits {
+    word of[WORDS];
+};
+
+/* cs_exact_add on the bits of the double: value = mantissa * 2^(exponent - 1075). */
+static __device__ void add_exactly(digits *sum, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    int exponent = (int)(bits >> 52 & 0x7ff), place = exponent - 1075 + 352; /* the lowest digit weighs 2^-352 */
+    int digit = place / 32, shift = place % 32;
+    if (exponent == 0x7ff || (place >= 0 && digit + 2 >= CS_EXACT_DIGITS)) {
+        sum->of[CS_EXACT_DIGITS]++;
+        return;
+    }
+    if (place < 0)
+        return;
+    uint64_t mantissa = (bits & 0xfffffffffffffu) | 0x10000000000000u;
+    uint64_t low = (mantissa & 0xffffffffu) << shift, high = (mantissa >> 32) << shift;
+    word     sign = bits >> 63 ? ~(word)0 : 1; /* -1 or 1 */
+    sum->of[digit] += sign * (low & 0xffffffffu);
+    sum->of[digit + 1] += sign * ((low >> 32) + (high & 0xffffffffu));
+    sum->of[digit + 2] += sign * (high >> 32);
+}
+
+static __device__ void clear(digits *own, int groups)
+{
+    for (int i = (int)threadIdx.x; i < groups * WORDS; i += (int)blockDim.x)
+        own[i / WORDS].of[i % WORDS] = 0;
+    __syncthreads();
+}
+
+static __device__ void give(cs_exact *sum, const digits *own, int groups)
+{
+    static_assert(sizeof(cs_exact) == WORDS * sizeof(word), "an exact sum is its digits and a count");
+    __syncthreads();
+    if ((int)threadIdx.x >= WORDS)
+        return;
+    word all = 0;
+    for (int i = 0; i < groups; i++)
+        all += own[i].of[threadIdx.x];
+    if (all)
+        atomicAdd((word *)sum + threadIdx.x, all);
+}
+
+/* A lane's eight elements of a block: at, at + 8, ... */
+template <typename T> static __device__ void read_lane(float *own, const T *g, int64_t at, int64_t count)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK / LANES; i++) {
+        int64_t element = at + i * LANES;
+        own[i]          = element >= 0 && element < count ? cs_wide(g[element]) : 0;
+    }
+}
+
+/* Eight sums of eight squares, then those in order, known to all lanes. */
+static __device__ double sum_block(const float *own)
+{
+    double sum = 0;
+#pragma unroll
+    for (int i = 0; i < BLOCK / LANES; i++)
+        sum += (double)own[i] * (double)own[i];
+    for (int apart = 1; apart < LANES; apart *= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+    return sum;
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS) add_squares(cs_exact *sum, const T *g, int64_t lead, int64_t count,
+                                                              double unscale)
+{
+    CS_SHARED digits own[GROUPS];
+    int              lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
+    int64_t          blocks = (lead + count + BLOCK - 1) / BLOCK;
+    word             nonfinite = 0;
+    clear(own, GROUPS);
+    for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < blocks; first += (int64_t)gridDim.x * GROUPS) {
+        float values[BLOCK / LANES];
+        read_lane(values, g, (first + group) * BLOCK - lead + lane, count);
+        double squares = sum_block(values);
+        for (int i = 0; i < BLOCK / LANES; i++)
+            nonfinite += isfinite(values[i]) ? 0 : 1;
+        if (lane == 0 && isfinite(squares))
+            add_exactly(&own[group], squares * unscale * unscale);
+    }
+    if (nonfinite)
+        atomicAdd((word *)&sum->nonfinite, nonfinite);
+    give(sum, own, GROUPS);
+}
+
+extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
+{
+    int64_t  count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = (lead + count + together - 1) / together;
+    int64_t  most  = 8 * (int64_t)cs_cuda_facts_of(stream->device)->processors;
+    cs_shape shape = { dim3((unsigned)(blocks < most ? blocks : most)), dim3(THREADS) };
+    if (count == 0)
+        return;
+    cs_exact *slot = cs_cuda_sum_slot(stream, sum);
+    cs_by_type(g.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        cs_launch(cs_cuda_stream(stream), shape, add_squares<T>, slot, (const T *)g.data, lead, count, unscale);
+    });
+}
+
+/* A warp whose every lane has digits of its own. */
+static __global__ void add_values(cs_exact *sum, const float *values, int64_t count)
+{
+    CS_SHARED digits own[CS_WARP];
+    clear(own, CS_WARP);
+    for (int64_t i = (int64_t)blockIdx.x * CS_WARP + threadIdx.x; i < count; i += (int64_t)gridDim.x * CS_WARP)
+        add_exactly(&own[threadIdx.x], (double)values[i]);
+    give(sum, own, CS_WARP);
+}
+
+extern "C" void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
+{
+    int64_t blocks = (count + 8 * CS_WARP - 1) / (8 * CS_WARP), most = 8 * cs_cuda_facts_of(stream->device)->processors;
+    if (count == 0)
+        return;
+    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < most ? blocks : most)), dim3(CS_WARP) },
+              add_values, cs_cuda_sum_slot(stream, sum), values, count);
+}

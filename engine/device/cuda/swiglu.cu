@@ -1,0 +1,73 @@
+/* swiglu.cu - silu(gate) * up, where a row is gate | up. Memory bounds it. */
+#include "device/cuda/run.cuh"
+
+/* e^-x stays finite, so that 0 times it is 0. */
+static __device__ float decay_of(float x)
+{
+    return expf(x < -88 ? 88 : -x);
+}
+
+static __global__ void swiglu_rows(cs_view y, cs_view x, int64_t rows, int64_t columns)
+{
+    cs_range row_range = { 0, columns };
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        cs_view gate = cs_run_from(x, 2 * row * columns), up = cs_run_from(gate, columns);
+        cs_view out = cs_run_from(y, row * columns);
+        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
+            cs_run run_gate = cs_run_load(gate, at, row_range), run_up = cs_run_load(up, at, row_range);
+            float  g[CS_RUN], u[CS_RUN];
+            cs_run_widen(g, run_gate, x.dtype);
+            cs_run_widen(u, run_up, x.dtype);
+            for (int i = 0; i < CS_RUN; i++)
+                u[i] *= g[i] / (1 + decay_of(g[i]));
+            cs_run_store(out, at, row_range, u);
+        }
+    }
+}
+
+extern "C" void cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
+{
+    cs_launch(cs_cuda_compute(device), cs_run_rows_shape(cs_rows(y), cs_columns(y)), swiglu_rows, cs_run_view(y),
+              cs_run_view(x), cs_rows(y), cs_columns(y));
+}
+
+/* With s the logistic function, silu = x s and its slope is s + x s (1 - s), where 1 - s is e^-x s. `up` becomes its
+ * gradient, `gate` too. */
+static __device__ void turn_back(float *gate, float *up, const float *dy)
+{
+    for (int i = 0; i < CS_RUN; i++) {
+        float e     = decay_of(gate[i]);
+        float s     = 1 / (1 + e);
+        float slope = s + gate[i] * (e * s * s);
+        float dup   = dy[i] * gate[i] * s;
+        gate[i]     = dy[i] * up[i] * slope;
+        up[i]       = dup;
+    }
+}
+
+static __global__ void swiglu_grad_rows(cs_view dx, cs_view dy, cs_view x, int64_t rows, int64_t columns)
+{
+    cs_range row_range = { 0, columns };
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        cs_view gate = cs_run_from(x, 2 * row * columns), up = cs_run_from(gate, columns);
+        cs_view dgate = cs_run_from(dx, 2 * row * columns), dup = cs_run_from(dgate, columns);
+        cs_view from = cs_run_from(dy, row * columns);
+        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
+            cs_run run_gate = cs_run_load(gate, at, row_range), run_up = cs_run_load(up, at, row_range);
+            cs_run run_dy = cs_run_load(from, at, row_range);
+            float  g[CS_RUN], u[CS_RUN], d[CS_RUN];
+            cs_run_widen(g, run_gate, x.dtype);
+            cs_run_widen(u, run_up, x.dtype);
+            cs_run_widen(d, run_dy, dy.dtype);
+            turn_back(g, u, d);
+            cs_run_store(dgate, at, row_range, g);
+            cs_run_store(dup, at, row_range, u);
+        }
+    }
+}
+
+extern "C" void cs_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    cs_launch(cs_cuda_compute(device), cs_run_rows_shape(cs_rows(dy), cs_columns(dy)), swiglu_grad_rows,
+              cs_run_view(dx), cs_run_view(dy), cs_run_view(x), cs_rows(dy), cs_columns(dy));
+}

@@ -1,0 +1,59 @@
+/* trial.cu - numbers to try matrix products on, and a digest of what comes out, to tell whether two results have the
+ * same bits. Each is a walk over memory, a few times a shape. */
+#include "device/cuda/kernel.cuh"
+#include "device/cuda/open.h"
+
+enum { THREADS = 256 };
+static const int64_t most_blocks = 1024;
+
+/* The finalizer of MurmurHash3 over a place and a word. */
+__device__ static inline unsigned long long mixed(unsigned long long place, unsigned long long word)
+{
+    unsigned long long bits = place * 0x9e3779b97f4a7c15ull + word;
+    bits ^= bits >> 33;
+    bits *= 0xff51afd7ed558ccdull;
+    bits ^= bits >> 33;
+    bits *= 0xc4ceb9fe1a85ec53ull;
+    return bits ^ bits >> 33;
+}
+
+/* A sum of mixed words, so that the order of adding does not matter. */
+__global__ static void add_words(unsigned long long *digest, const uint16_t *words, int64_t count)
+{
+    CS_SHARED unsigned long long seats[THREADS / CS_WARP];
+    int64_t                      step = (int64_t)gridDim.x * THREADS;
+    unsigned long long           sum  = 0;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
+        sum += mixed((unsigned long long)i, words[i]);
+    sum = cs_block_sum(sum, seats);
+    if (threadIdx.x == 0)
+        atomicAdd(digest, sum);
+}
+
+/* Evenly between -1/2 and 1/2. */
+template <typename T> __global__ static void fill_noise(T *data, int64_t count, unsigned long long seed)
+{
+    int64_t step = (int64_t)gridDim.x * THREADS;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
+        data[i] = cs_narrow<T>((float)(mixed((unsigned long long)i, seed) >> 40) * 0x1p-24f - 0.5f);
+}
+
+static cs_shape shape_of(int64_t count)
+{
+    int64_t blocks = (count + THREADS - 1) / THREADS;
+    return cs_shape{ dim3((unsigned)(blocks < most_blocks ? blocks : most_blocks)), dim3(THREADS) };
+}
+
+void cs_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count)
+{
+    cs_launch(stream, shape_of(count), add_words, reinterpret_cast<unsigned long long *>(digest),
+              static_cast<const uint16_t *>(data), count);
+}
+
+void cs_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed)
+{
+    cs_by_type(dtype, [&](auto zero) {
+        using T = decltype(zero);
+        cs_launch(stream, shape_of(count), fill_noise<T>, static_cast<T *>(data), count, (unsigned long long)seed);
+    });
+}

@@ -1,0 +1,174 @@
+/* tune.c - which of cuBLASLt's algorithms a product runs by: measured once, at the product's first use.
+ *
+ * Of the few its heuristic puts first, only those take part whose result has the bits of the very first, so that what
+ * is measured decides the speed and never the result: the same bits come out on every rank and in every run on this
+ * kind of GPU. They are tried on noise in memory of their own, which is given back: a run's own numbers may be zero,
+ * and what is added to must be added to once. Sums split over the inner width are taken where they are added in fp32 in
+ * a step of their own, which has an order; not where they meet in the result. */
+#include "base/log.h"
+#include "base/range.h"
+#include "device/cuda/product.h"
+
+#include <math.h>
+
+enum { CANDIDATES = 6, ROUNDS = 3, ENOUGH = 4096 };
+
+static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+                   uint32_t value)
+{
+    if (cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value) != CUBLAS_STATUS_SUCCESS)
+        cs_fatal(CS_NO_DEVICE, "cuBLASLt refuses preference %d of %u", (int)attribute, value);
+}
+
+/* cuBLASLt's a is the row's b; its c is both what is added to and the result. */
+static int candidates(cs_device *device, const cs_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
+{
+    const cs_cuda_problem     *problem = &plan->problem;
+    size_t                     room    = CS_CUDA_WORKSPACE;
+    cublasLtMatmulPreference_t preference;
+    int                        count = 0;
+    if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS)
+        cs_fatal(CS_NO_DEVICE, "cuBLASLt makes no preference");
+    if (cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
+                                             sizeof room) != CUBLAS_STATUS_SUCCESS)
+        cs_fatal(CS_NO_DEVICE, "cuBLASLt refuses a workspace of %zu bytes", room);
+    prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem->b_align);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem->a_align);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem->c_align);
+    prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem->c_align);
+    if (cublasLtMatmulAlgoGetHeuristic(cs_cuda_of(device)->products->handle, plan->operation, plan->b, plan->a, plan->c,
+                                       plan->c, preference, CANDIDATES, found, &count) != CUBLAS_STATUS_SUCCESS)
+        count = 0;
+    cublasLtMatmulPreferenceDestroy(preference);
+    return count;
+}
+
+/* ---- a trial ---- */
+
+static int64_t room_of(cs_dtype dtype, int64_t count)
+{
+    return cs_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
+}
+
+/* The next `count` numbers of a block, made noise of. */
+static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t count)
+{
+    void *from = *memory;
+    *memory += room_of(dtype, count);
+    cs_cuda_noise(cs_cuda_compute(device), from, dtype, count, (uint64_t)(*memory - (char *)from));
+    return from;
+}
+
+/* Operands in one block that begins with c. False: there is no memory for them. */
+static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cuda_operands *trial, size_t *bytes)
+{
+    int64_t m = problem->m, n = problem->n, k = problem->k;
+    bool    biased = problem->epilogue & CUBLASLT_EPILOGUE_BIAS;
+    bool    fused  = problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
+    *bytes         = (size_t)(room_of(problem->from, m * k) + room_of(problem->from, k * n) +
+                              2 * room_of(problem->to, m * n) + room_of(problem->to, n));
+    char *memory   = cs_cuda_alloc(device, *bytes);
+    if (!memory)
+        return false;
+    trial->c    = place(device, &memory, problem->to, m * n);
+    trial->a    = place(device, &memory, problem->from, m * k);
+    trial->b    = place(device, &memory, problem->from, k * n);
+    trial->bias = biased ? place(device, &memory, problem->to, n) : NULL;
+    trial->pre  = fused ? place(device, &memory, problem->to, m * n) : NULL;
+    return true;
+}
+
+/* Of the result and, where GELU's input is made too, of that. False: the algorithm does not run. */
+static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                   const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
+{
+    const cs_cuda_products *products = cs_cuda_of(device)->products;
+    cudaStream_t            stream   = cs_cuda_compute(device);
+    int64_t                 count    = plan->problem.m * plan->problem.n;
+    int64_t                 words    = count * (int64_t)cs_dtype_bytes(plan->problem.to) / 2;
+    cs_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
+    if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
+    cs_cuda_digest(stream, products->digest, trial->c, words);
+    if (trial->pre)
+        cs_cuda_digest(stream, products->digest, trial->pre, words);
+    CS_CUDA(cudaMemcpyAsync(products->fetched, products->digest, sizeof(uint64_t), cudaMemcpyDeviceToHost, stream));
+    CS_CUDA(cudaStreamSynchronize(stream));
+    *bits = *products->fetched;
+    return true;
+}
+
+/* Milliseconds of the best round. */
+static float measure(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                     const cublasLtMatmulAlgo_t *algorithm)
+{
+    const cs_cuda_products *products = cs_cuda_of(device)->products;
+    cudaStream_t            stream   = cs_cuda_compute(device);
+    float                   best     = INFINITY, milliseconds;
+    for (int round = 0; round < ROUNDS; round++) {
+        CS_CUDA(cudaEventRecord(products->begin, stream));
+        if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
+            return INFINITY;
+        CS_CUDA(cudaEventRecord(products->end, stream));
+        CS_CUDA(cudaEventSynchronize(products->end));
+        CS_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
+        best = fminf(best, milliseconds);
+    }
+    return best;
+}
+
+/* ---- choosing ---- */
+
+static void tell(const cs_cuda_problem *problem, int chosen, int count, float best, float first)
+{
+    static const char *const types[] = { "fp32", "bf16", "fp16" };
+    cs_log(CS_LOG_DEBUG,
+           "product (%lld, %lld) over %lld, %s to %s, %c%c%s, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
+           (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
+           types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
+           problem->add ? ", added" : "", (int)problem->epilogue, chosen, count, (double)best, (double)first);
+}
+
+/* The index of the fastest of those that give the bits of the first that runs. */
+static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                  const cublasLtMatmulHeuristicResult_t *found, int count)
+{
+    int      chosen = -1;
+    float    best = INFINITY, first = INFINITY;
+    uint64_t wanted = 0, bits;
+    for (int i = 0; i < count; i++) {
+        if (!digest(device, plan, trial, &found[i].algo, &bits) || (chosen >= 0 && bits != wanted))
+            continue;
+        float milliseconds = measure(device, plan, trial, &found[i].algo);
+        if (chosen < 0) {
+            wanted = bits;
+            first  = milliseconds;
+        }
+        if (chosen < 0 || milliseconds < best) {
+            chosen = i;
+            best   = milliseconds;
+        }
+    }
+    tell(&plan->problem, chosen + 1, count, best, first);
+    return chosen < 0 ? 0 : chosen;
+}
+
+/* The heuristic's first is taken unmeasured where there is no memory to try others, and where a result is so small that
+ * equal bits would prove little. */
+void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
+{
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+    cs_cuda_operands                trial;
+    size_t                          bytes;
+    int                             count = candidates(device, plan, found), chosen = 0;
+    plan->fits                            = count > 0;
+    if (count > 1 && plan->problem.m * plan->problem.n >= ENOUGH &&
+        open_trial(device, &plan->problem, &trial, &bytes)) {
+        chosen = choose(device, plan, &trial, found, count);
+        cs_cuda_free(device, trial.c, bytes);
+    }
+    if (plan->fits)
+        plan->algorithm = found[chosen].algo;
+}

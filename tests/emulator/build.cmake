@@ -1,0 +1,52 @@
+# libcspeed_cuda_emulated.so: the CUDA device and the NCCL transport on a fake CUDA runtime, for tests without a GPU. A
+# C++17 compiler compiles the very same sources. CSPEED_EMULATOR=OFF leaves it out.
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  set(emulator_found ON)
+else()
+  set(emulator_found OFF)
+endif()
+option(CSPEED_EMULATOR "build the emulated CUDA module, and run tests on it" ${emulator_found})
+if(NOT CSPEED_EMULATOR)
+  message(STATUS "CUDA emulator: not built (CSPEED_EMULATOR is OFF, or no C++ compiler was found)")
+  return()
+endif()
+enable_language(CXX)
+
+set(emulator ${CMAKE_CURRENT_SOURCE_DIR}/emulator)
+file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulator}/*.cc)
+set(emulated ${cuda_sources})
+list(FILTER emulated INCLUDE REGEX "\\.cu$")
+set_source_files_properties(${emulated} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+add_library(cspeed_cuda_emulated MODULE ${cuda_sources} ${emulator_sources})
+target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
+                           ${JANSSON_INCLUDE_DIRS})
+target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator")
+# Sums and products may be fused, as nvcc does, and a load that is not aligned ends the program, as it does on a GPU.
+set(emulator_options -Wall -Wextra -Wno-unknown-pragmas -Wno-attributes -ffp-contract=fast -fno-math-errno)
+if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  list(APPEND emulator_options -O2)
+endif()
+if(CSPEED_NATIVE)
+  list(APPEND emulator_options -march=native)
+endif()
+if(NOT CSPEED_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND emulator_options -fsanitize=alignment -fno-sanitize-recover=alignment)
+  target_link_options(cspeed_cuda_emulated PRIVATE -fsanitize=alignment)
+endif()
+target_compile_options(cspeed_cuda_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
+target_link_libraries(cspeed_cuda_emulated PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+set_target_properties(cspeed_cuda_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+
+# Tests that run on any device, on this one. tests/near.h says how.
+foreach(name test_ops test_heads test_rope test_state test_flash)
+  add_test(NAME cuda_${name} COMMAND ${name})
+  set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
+    "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
+  add_dependencies(${name} cspeed_cuda_emulated)
+endforeach()
+foreach(name test_emulator test_nccl test_cuda test_kernels) # which open it themselves
+  add_dependencies(${name} cspeed_cuda_emulated)
+endforeach()
+set_tests_properties(cuda_test_ops cuda_test_heads PROPERTIES LABELS slow)

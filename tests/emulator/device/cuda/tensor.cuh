@@ -1,0 +1,108 @@
+/* tensor.cuh - of the emulator: the instructions of engine/device/cuda/tensor.cuh, which says what they are, by plain
+ * loops over what the lanes of a warp bring.
+ *
+ * A copy in the background is done when it must be: until its group is waited for, what it writes is NaN. */
+#ifndef CS_DEVICE_TENSOR_CUH
+#define CS_DEVICE_TENSOR_CUH
+
+#include "device/cuda/kernel.cuh"
+
+/* ---- background.cc ---- */
+void emulator_copy_begin(void *shared, const void *global, bool there);
+void emulator_copy_close();
+void emulator_copy_wait(size_t open);
+void emulator_check_aligned(const char *what, const void *address);
+
+template <typename T> float emulator_half_of(uint32_t pair, unsigned upper)
+{
+    T value;
+    uint16_t bits = (uint16_t)(pair >> 16 * upper);
+    memcpy((void *)&value, &bits, sizeof bits);
+    return (float)value;
+}
+
+struct emulator_factors {
+    uint32_t a[4], b[2];
+};
+
+template <typename T>
+inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, CS_EMULATOR_HERE)
+{
+    emulator_factors     mine  = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
+    const unsigned char *seats = emulator_meet_warp("cs_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
+    unsigned             g = emulator_lane() / 4, t = emulator_lane() % 4;
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned column = 2 * t + i % 2;
+        for (unsigned k = 0; k < 16; k++) {
+            emulator_factors row, other;
+            memcpy(&row, seats + (g * 4 + k % 8 / 2) * EMULATOR_SEAT, sizeof row);
+            memcpy(&other, seats + (column * 4 + k % 8 / 2) * EMULATOR_SEAT, sizeof other);
+            c[i] += emulator_half_of<T>(row.a[i / 2 + k / 8 * 2], k % 2) * emulator_half_of<T>(other.b[k / 8], k % 2);
+        }
+    }
+}
+
+/* Element (row, column) of tile `tile` from the row that lane tile * 8 + row named. */
+inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile, unsigned row, unsigned column)
+{
+    const unsigned char *from;
+    uint16_t             bits;
+    memcpy(&from, seats + (tile * 8 + row) * EMULATOR_SEAT, sizeof from);
+    memcpy(&bits, from + 2 * column, sizeof bits);
+    return bits;
+}
+
+inline void emulator_tile_load(uint32_t (&tiles)[4], const void *row, bool turned, const char *what, const char *file,
+                               int line)
+{
+    emulator_check_aligned(what, row);
+    const unsigned char *seats = emulator_meet_warp(what, 0xffffffffu, &row, sizeof row, file, line);
+    unsigned             g = emulator_lane() / 4, t = emulator_lane() % 4;
+    for (unsigned tile = 0; tile < 4; tile++) {
+        uint16_t low  = turned ? emulator_tile_element(seats, tile, 2 * t, g) : emulator_tile_element(seats, tile, g, 2 * t);
+        uint16_t high = turned ? emulator_tile_element(seats, tile, 2 * t + 1, g)
+                               : emulator_tile_element(seats, tile, g, 2 * t + 1);
+        tiles[tile] = (uint32_t)high << 16 | low;
+    }
+}
+
+inline void cs_tensor_load(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
+{
+    emulator_tile_load(tiles, row, false, "cs_tensor_load", file, line);
+}
+
+inline void cs_tensor_load_turned(uint32_t (&tiles)[4], const void *row, CS_EMULATOR_HERE)
+{
+    emulator_tile_load(tiles, row, true, "cs_tensor_load_turned", file, line);
+}
+
+template <typename T> inline uint32_t cs_tensor_pair(float low, float high)
+{
+    T        pair[2] = { T(low), T(high) };
+    uint32_t bits;
+    memcpy(&bits, (const void *)pair, sizeof bits);
+    return bits;
+}
+
+inline float cs_tensor_exp2(float x)
+{
+    float y = exp2f(x);
+    return y < 0x1p-126f ? 0 : y;
+}
+
+inline void cs_tensor_copy(void *shared, const void *global, bool there)
+{
+    emulator_copy_begin(shared, global, there);
+}
+
+inline void cs_tensor_close()
+{
+    emulator_copy_close();
+}
+
+template <int open> inline void cs_tensor_wait()
+{
+    emulator_copy_wait(open);
+}
+
+#endif

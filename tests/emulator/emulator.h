@@ -1,0 +1,80 @@
+/* emulator.h - what the emulator's files share: device memory, streams, running a block, and ending with a sentence. */
+#ifndef CS_EMULATOR_EMULATOR_H
+#define CS_EMULATOR_EMULATOR_H
+
+#include <cuda_runtime.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define EMULATOR_SANITIZED
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)(memory), (void)(bytes))
+#endif
+
+/* Of the GPU that is emulated: an A100's limits, the smallest that must do, and few processors, so that grids are
+ * small. */
+enum {
+    EMULATOR_PROCESSORS    = 4,
+    EMULATOR_BLOCK_THREADS = 1024,
+    EMULATOR_SHARED        = 48 * 1024,  /* without asking */
+    EMULATOR_SHARED_MOST   = 163 * 1024, /* after asking   */
+    EMULATOR_PROCESSOR_SHARED = 164 * 1024
+};
+
+[[noreturn]] void emulator_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One thread is in the emulator at a time. What waits for another process lets others in meanwhile. */
+extern std::recursive_mutex emulator_lock;
+using emulator_guard = std::lock_guard<std::recursive_mutex>;
+
+cudaError_t emulator_fail(cudaError_t error); /* keeps it for cudaGetLastError */
+
+/* ---- memory.cc ---- */
+
+/* Device memory can be touched while one of these lives. */
+struct emulator_open {
+    emulator_open();
+    ~emulator_open();
+};
+bool emulator_is_device(const void *pointer);
+/* Ends the process unless [pointer, pointer + bytes) is host memory, or of one block of the device's. */
+void emulator_check_range(const char *what, const void *pointer, size_t bytes);
+/* Copies bytes that the address sanitizer may hold to be forbidden. */
+void emulator_move(void *to, const void *from, size_t bytes);
+/* The host may not look at it, or may again. Device memory is passed over. */
+void emulator_hide(const void *memory, size_t bytes);
+void emulator_show(const void *memory, size_t bytes);
+
+/* ---- stream.cc ---- */
+
+struct emulator_stream {
+    bool                              waits_for_legacy = false; /* created without cudaStreamNonBlocking */
+    std::deque<std::function<void()>> items;
+    uint64_t                          given = 0, done = 0;
+    bool                              running = false;
+};
+using emulator_queue = std::shared_ptr<emulator_stream>;
+
+emulator_queue emulator_stream_of(cudaStream_t stream); /* empty: no stream */
+cudaError_t    emulator_enqueue(cudaStream_t stream, std::function<void()> item);
+void           emulator_run_all();
+uint64_t       emulator_waiting(); /* items in all queues */
+/* While an item waits for another process: lets others in, a moment long. */
+void emulator_pause();
+
+/* ---- block.cc ---- */
+
+void emulator_run_grid(const char *name, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
+/* In a kernel: "kernel NAME, block (0, 0, 0), thread (3, 0, 0)"; outside "". */
+const char *emulator_where();
+
+/* ---- background.cc ---- */
+
+void emulator_copies_forget(); /* a block begins */
+
+#endif

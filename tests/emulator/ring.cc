@@ -1,0 +1,281 @@
+/* ring.cc - collectives and messages between processes of one host, a piece at a time; sums in order of ranks, in fp32.
+ */
+#include "emulator.h"
+#include "ring.h"
+
+#include <type_traits>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+/* ---- the segment ---- */
+
+std::string ring_make()
+{
+    static std::atomic<int> made;
+    std::string             name = "/cspeed-emulator-" + std::to_string(getpid()) + "-" + std::to_string(made++);
+    int                     file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (file < 0)
+        return "";
+    bool sized = ftruncate(file, sizeof(ring_segment)) == 0;
+    close(file);
+    return sized ? name : "";
+}
+
+/* The last to come takes the name away. */
+bool ring_join(ring *ring)
+{
+    int file = shm_open(ring->name.c_str(), O_RDWR, 0600);
+    if (file < 0)
+        return false;
+    void *memory = mmap(nullptr, sizeof(ring_segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        return false;
+    ring->shared = (ring_segment *)memory;
+    if (++ring->shared->joined == ring->size)
+        shm_unlink(ring->name.c_str());
+    return true;
+}
+
+bool ring_is_whole(ring *ring)
+{
+    return ring->shared->joined >= ring->size;
+}
+
+ring::~ring()
+{
+    if (shared && !ring_is_whole(this))
+        shm_unlink(name.c_str());
+    if (shared)
+        munmap(shared, sizeof *shared);
+}
+
+/* ---- meeting ---- */
+
+static bool meet(ring *ring)
+{
+    uint64_t mine = ++ring->shared->seat[ring->rank].arrived;
+    for (int rank = 0; rank < ring->size; rank++) {
+        for (int turns = 0; ring->shared->seat[rank].arrived < mine; turns++) {
+            if (ring->aborted)
+                return false;
+            if (turns > 100)
+                emulator_pause();
+        }
+    }
+    return true;
+}
+
+static const char *const names[] = { "all-reduce", "reduce-scatter", "all-gather", "broadcast", "send", "receive" };
+
+/* All ranks call the same. */
+static bool agree(ring *ring, const ring_call &call)
+{
+    ring->shared->seat[ring->rank].call = call;
+    if (!meet(ring))
+        return false;
+    for (int rank = 0; rank < ring->size; rank++) {
+        const ring_call &other = ring->shared->seat[rank].call;
+        if (other.kind != call.kind || other.count != call.count || other.type != call.type || other.op != call.op ||
+            other.rank != call.rank)
+            emulator_fatal("rank %d calls NCCL's %s of %zu elements of type %d while rank %d calls its %s of %zu of "
+                           "type %d", ring->rank, names[call.kind], call.count, (int)call.type, rank, names[other.kind],
+                           other.count, (int)other.type);
+    }
+    return meet(ring);
+}
+
+/* ---- sums ---- */
+
+static size_t bytes_of(ncclDataType_t type)
+{
+    static const size_t bytes[] = { 1, 1, 4, 4, 8, 8, 2, 4, 8, 2 };
+    return bytes[type];
+}
+
+/* Whole numbers wrap, as NCCL's do. */
+template <typename T> static T wrapped_sum(T a, T b)
+{
+    if constexpr (std::is_integral_v<T>)
+        return (T)((std::make_unsigned_t<T>)a + (std::make_unsigned_t<T>)b);
+    else
+        return a + b;
+}
+
+template <typename Stored, typename Summed>
+static void join(void *out, const std::vector<const char *> &from, size_t count, ncclRedOp_t op)
+{
+    for (size_t i = 0; i < count; i++) {
+        Summed sum = (Summed)((const Stored *)from[0])[i];
+        for (size_t rank = 1; rank < from.size(); rank++) {
+            Summed one = (Summed)((const Stored *)from[rank])[i];
+            switch (op) {
+            case ncclProd: sum = sum * one; break;
+            case ncclMax:  sum = sum > one ? sum : one; break;
+            case ncclMin:  sum = sum < one ? sum : one; break;
+            default:       sum = wrapped_sum(sum, one); break;
+            }
+        }
+        ((Stored *)out)[i] = (Stored)(op == ncclAvg ? sum / (Summed)from.size() : sum);
+    }
+}
+
+static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
+{
+    std::vector<const char *> from;
+    for (int rank = 0; rank < ring->size; rank++)
+        from.push_back(ring->shared->seat[rank].data);
+    switch (call.type) {
+    case ncclInt8:     join<int8_t, int8_t>(out, from, count, call.op); break;
+    case ncclUint8:    join<uint8_t, uint8_t>(out, from, count, call.op); break;
+    case ncclInt32:    join<int32_t, int32_t>(out, from, count, call.op); break;
+    case ncclUint32:   join<uint32_t, uint32_t>(out, from, count, call.op); break;
+    case ncclInt64:    join<int64_t, int64_t>(out, from, count, call.op); break;
+    case ncclUint64:   join<uint64_t, uint64_t>(out, from, count, call.op); break;
+    case ncclFloat16:  join<__half, float>(out, from, count, call.op); break;
+    case ncclFloat32:  join<float, float>(out, from, count, call.op); break;
+    case ncclFloat64:  join<double, double>(out, from, count, call.op); break;
+    case ncclBfloat16: join<__nv_bfloat16, float>(out, from, count, call.op); break;
+    }
+}
+
+/* ---- collectives ---- */
+
+/* Shows [from, from + bytes) of all who have something, lets `use` look, and goes on when all have looked. */
+template <typename Use> static bool show(ring *ring, const char *from, size_t bytes, Use use)
+{
+    if (from)
+        memcpy(ring->shared->seat[ring->rank].data, from, bytes);
+    if (!meet(ring))
+        return false;
+    use();
+    return meet(ring);
+}
+
+template <typename Piece> static bool by_pieces(size_t bytes, Piece piece)
+{
+    for (size_t at = 0; at < bytes; at += RING_PIECE)
+        if (!piece(at, bytes - at < (size_t)RING_PIECE ? bytes - at : (size_t)RING_PIECE))
+            return false;
+    return true;
+}
+
+static void all_reduce(ring *ring, const ring_call &call)
+{
+    size_t width = bytes_of(call.type);
+    by_pieces(call.count * width, [&](size_t at, size_t bytes) {
+        return show(ring, (const char *)call.in + at, bytes,
+                    [&] { join_all(ring, (char *)call.out + at, bytes / width, call); });
+    });
+}
+
+static void reduce_scatter(ring *ring, const ring_call &call)
+{
+    size_t width = bytes_of(call.type), part = call.count * width;
+    for (int rank = 0; rank < ring->size; rank++)
+        by_pieces(part, [&](size_t at, size_t bytes) {
+            return show(ring, (const char *)call.in + (size_t)rank * part + at, bytes, [&] {
+                if (rank == ring->rank)
+                    join_all(ring, (char *)call.out + at, bytes / width, call);
+            });
+        });
+}
+
+static void all_gather(ring *ring, const ring_call &call)
+{
+    size_t part = call.count * bytes_of(call.type);
+    by_pieces(part, [&](size_t at, size_t bytes) {
+        return show(ring, (const char *)call.in + at, bytes, [&] {
+            for (int rank = 0; rank < ring->size; rank++)
+                memcpy((char *)call.out + (size_t)rank * part + at, ring->shared->seat[rank].data, bytes);
+        });
+    });
+}
+
+static void broadcast(ring *ring, const ring_call &call)
+{
+    by_pieces(call.count * bytes_of(call.type), [&](size_t at, size_t bytes) {
+        return show(ring, ring->rank == call.rank ? (const char *)call.in + at : nullptr, bytes,
+                    [&] { memcpy((char *)call.out + at, ring->shared->seat[call.rank].data, bytes); });
+    });
+}
+
+/* ---- messages: each goes on as far as the other side lets it ---- */
+
+struct message {
+    ring_call call;
+    size_t    bytes, moved = 0;
+};
+
+static bool move_on(ring *ring, message &it)
+{
+    bool         sends  = it.call.kind == RING_SEND;
+    ring_seat   *seats  = ring->shared->seat;
+    ring_letter *letter = sends ? &seats[ring->rank].to[it.call.rank] : &seats[it.call.rank].to[ring->rank];
+    size_t       left   = it.bytes - it.moved, piece = left < (size_t)RING_LETTER ? left : (size_t)RING_LETTER;
+    if (left == 0 || (letter->written == letter->read) != sends)
+        return false;
+    if (sends) {
+        memcpy(letter->data, (const char *)it.call.in + it.moved, piece);
+        letter->written++;
+    } else {
+        memcpy((char *)it.call.out + it.moved, letter->data, piece);
+        letter->read++;
+    }
+    it.moved += piece;
+    return true;
+}
+
+static void move_messages(ring *ring, std::vector<message> &messages)
+{
+    for (bool done = false; !done && !ring->aborted;) {
+        bool moved = false;
+        done       = true;
+        for (message &it : messages) {
+            moved = move_on(ring, it) || moved;
+            done  = done && it.moved == it.bytes;
+        }
+        if (!moved && !done)
+            emulator_pause();
+    }
+}
+
+/* ---- running ---- */
+
+static void check_memory(ring *ring, const ring_call &call)
+{
+    size_t bytes = call.count * bytes_of(call.type), all = bytes * (size_t)ring->size;
+    for (const void *pointer : { call.in, (const void *)call.out })
+        if (pointer && bytes && !emulator_is_device(pointer))
+            emulator_fatal("NCCL's %s is given %p, which is host memory", names[call.kind], pointer);
+    if (call.in)
+        emulator_check_range("NCCL's input", call.in, call.kind == RING_REDUCE_SCATTER ? all : bytes);
+    if (call.out)
+        emulator_check_range("NCCL's output", call.out, call.kind == RING_ALL_GATHER ? all : bytes);
+}
+
+void ring_run(ring *ring, const std::deque<ring_call> &calls)
+{
+    std::vector<message> messages;
+    for (const ring_call &call : calls) {
+        check_memory(ring, call);
+        if (call.kind == RING_SEND || call.kind == RING_RECEIVE) {
+            messages.push_back({ call, call.count * bytes_of(call.type) });
+            continue;
+        }
+        if (!agree(ring, call))
+            return;
+        switch (call.kind) {
+        case RING_ALL_REDUCE:     all_reduce(ring, call); break;
+        case RING_REDUCE_SCATTER: reduce_scatter(ring, call); break;
+        case RING_ALL_GATHER:     all_gather(ring, call); break;
+        default:                  broadcast(ring, call); break;
+        }
+    }
+    move_messages(ring, messages);
+}

@@ -1,0 +1,237 @@
+/* runtime.cc - the rest of the runtime: errors, what the emulated GPU says of itself, graphs refused. */
+#include "emulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static thread_local cudaError_t last_error;
+static thread_local int         current;
+
+static const struct {
+    cudaError_t error;
+    const char *name, *text;
+} errors[] = {
+    { cudaSuccess, "cudaSuccess", "no error" },
+    { cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument" },
+    { cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory" },
+    { cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument" },
+    { cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy" },
+    { cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver", "CUDA driver version is insufficient" },
+    { cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected" },
+    { cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal" },
+    { cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle" },
+    { cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
+    { cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported" },
+    { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported", "operation not permitted when capturing" },
+    { cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered", "memory is registered already" },
+    { cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered", "memory is not registered" },
+};
+
+cudaError_t emulator_fail(cudaError_t error)
+{
+    last_error = error;
+    return error;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    for (const auto &known : errors)
+        if (known.error == error)
+            return known.text;
+    return "unrecognized error code";
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    for (const auto &known : errors)
+        if (known.error == error)
+            return known.name;
+    return "unrecognized error code";
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = last_error;
+    last_error        = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last_error;
+}
+
+/* ---- devices: CSPEED_EMULATOR_DEVICES of them, one if unset ---- */
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    const char *given = getenv("CSPEED_EMULATOR_DEVICES");
+    *count            = given ? atoi(given) : 1;
+    return *count > 0 ? cudaSuccess : emulator_fail(cudaErrorNoDevice);
+}
+
+static bool exists(int device)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess && device >= 0 && device < count;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = current;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    if (!exists(device))
+        return emulator_fail(cudaErrorInvalidDevice);
+    current = device;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceReset(void)
+{
+    return cudaDeviceSynchronize();
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
+{
+    size_t available = 0;
+    if (!exists(device))
+        return emulator_fail(cudaErrorInvalidDevice);
+    *properties = {};
+    snprintf(properties->name, sizeof properties->name, "Emulated GPU");
+    cudaMemGetInfo(&available, &properties->totalGlobalMem);
+    properties->major                       = 8;
+    properties->minor                       = 0;
+    properties->multiProcessorCount         = EMULATOR_PROCESSORS;
+    properties->sharedMemPerBlock           = EMULATOR_SHARED;
+    properties->sharedMemPerBlockOptin      = EMULATOR_SHARED_MOST;
+    properties->sharedMemPerMultiprocessor  = EMULATOR_PROCESSOR_SHARED;
+    properties->reservedSharedMemPerBlock   = 1024;
+    properties->regsPerBlock                = 65536;
+    properties->warpSize                    = 32;
+    properties->maxThreadsPerBlock          = EMULATOR_BLOCK_THREADS;
+    properties->maxThreadsPerMultiProcessor = 2048;
+    properties->maxBlocksPerMultiProcessor  = 32;
+    properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
+    properties->maxThreadsDim[2]             = 64;
+    properties->maxGridSize[0]               = 0x7fffffff;
+    properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
+    properties->l2CacheSize                  = 1 << 20;
+    properties->pciBusID                     = device;
+    properties->unifiedAddressing            = 1;
+    properties->canMapHostMemory             = 1;
+    properties->concurrentKernels            = 1;
+    properties->asyncEngineCount             = 2;
+    properties->memoryBusWidth               = 128;
+    properties->streamPrioritiesSupported    = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
+{
+    if (!exists(device))
+        return emulator_fail(cudaErrorInvalidDevice);
+    *value = 0;
+    switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock:               *value = EMULATOR_BLOCK_THREADS; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:          *value = EMULATOR_SHARED; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:     *value = EMULATOR_SHARED_MOST; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = EMULATOR_PROCESSOR_SHARED; break;
+    case cudaDevAttrWarpSize:                         *value = 32; break;
+    case cudaDevAttrMultiProcessorCount:              *value = EMULATOR_PROCESSORS; break;
+    case cudaDevAttrL2CacheSize:                      *value = 1 << 20; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:      *value = 2048; break;
+    case cudaDevAttrAsyncEngineCount:                 *value = 2; break;
+    case cudaDevAttrComputeCapabilityMajor:           *value = 8; break;
+    case cudaDevAttrClockRate:                        *value = 1000000; break;
+    case cudaDevAttrMemoryClockRate:                  *value = 1000000; break;
+    case cudaDevAttrGlobalMemoryBusWidth:             *value = 128; break;
+    case cudaDevAttrPciBusId:                         *value = device; break;
+    case cudaDevAttrComputeCapabilityMinor:
+    case cudaDevAttrPciDeviceId:
+    case cudaDevAttrPciDomainId:
+    case cudaDevAttrEccEnabled:
+    case cudaDevAttrIntegrated:
+    case cudaDevAttrComputeMode:                      break;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *name, int room, int device)
+{
+    if (!exists(device))
+        return emulator_fail(cudaErrorInvalidDevice);
+    snprintf(name, (size_t)room, "0000:%02x:00.0", (unsigned)device);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    *least    = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int, int)
+{
+    *can = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr, int, int)
+{
+    *value = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+/* ---- graphs ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode)
+{
+    return emulator_fail(cudaErrorNotSupported);
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *)
+{
+    return emulator_fail(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t, unsigned long long)
+{
+    return emulator_fail(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t)
+{
+    return emulator_fail(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t)
+{
+    return emulator_fail(cudaErrorNotSupported);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t)
+{
+    return emulator_fail(cudaErrorNotSupported);
+}

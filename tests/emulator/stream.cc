@@ -1,0 +1,350 @@
+/* stream.cc - lazy streams: what is given to one runs when something waits for it, not before.
+ *
+ * So that a wait that is missing shows: the result is not there. CSPEED_EMULATOR_EAGER=1 runs everything at once. A
+ * wait for another stream's event runs that stream up to the event first. */
+#include "emulator.h"
+
+#include <dlfcn.h>
+#include <cxxabi.h>
+#include <map>
+#include <set>
+#include <stdlib.h>
+#include <string>
+#include <unistd.h>
+
+struct CUstream_st {
+    emulator_queue queue = std::make_shared<emulator_stream>();
+};
+
+struct CUevent_st {
+    bool                       timed = true;
+    emulator_queue             queue; /* empty: never recorded */
+    uint64_t                   at = 0;
+    std::shared_ptr<long long> when; /* nanoseconds */
+};
+
+std::recursive_mutex emulator_lock;
+
+static std::set<emulator_queue>     queues;
+static std::map<const void *, int> granted; /* dynamic shared memory that a kernel may have */
+static CUstream_st                *legacy;
+
+static emulator_queue legacy_queue()
+{
+    if (!legacy) {
+        legacy = new CUstream_st;
+        queues.insert(legacy->queue);
+    }
+    return legacy->queue;
+}
+
+emulator_queue emulator_stream_of(cudaStream_t stream)
+{
+    return stream ? stream->queue : legacy_queue();
+}
+
+uint64_t emulator_waiting()
+{
+    uint64_t count = 0;
+    for (const emulator_queue &queue : queues)
+        count += queue->items.size();
+    return count;
+}
+
+void emulator_pause()
+{
+    emulator_lock.unlock();
+    usleep(50);
+    emulator_lock.lock();
+}
+
+static void run_to(const emulator_queue &queue, uint64_t until)
+{
+    emulator_open open;
+    while (queue->done < until) {
+        if (queue->running) { /* in another thread */
+            emulator_pause();
+            continue;
+        }
+        std::function<void()> item = std::move(queue->items.front());
+        queue->running = true;
+        queue->items.pop_front();
+        item();
+        queue->running = false;
+        queue->done++;
+    }
+}
+
+void emulator_run_all()
+{
+    for (const emulator_queue &queue : std::set<emulator_queue>(queues))
+        run_to(queue, queue->given);
+}
+
+/* The legacy stream and those that heed it wait for each other: what is put into the legacy one runs at once. */
+static void run_heeding()
+{
+    for (const emulator_queue &queue : std::set<emulator_queue>(queues))
+        if (queue->waits_for_legacy)
+            run_to(queue, queue->given);
+}
+
+cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
+{
+    emulator_queue queue = emulator_stream_of(stream);
+    queue->items.push_back(std::move(item));
+    queue->given++;
+    const char *eager = getenv("CSPEED_EMULATOR_EAGER");
+    if (!stream)
+        run_heeding();
+    if (!stream || (eager && strcmp(eager, "1") == 0))
+        run_to(queue, queue->given);
+    return cudaSuccess;
+}
+
+/* ---- streams ---- */
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+{
+    emulator_guard guard(emulator_lock);
+    *stream = new CUstream_st;
+    (*stream)->queue->waits_for_legacy = !(flags & cudaStreamNonBlocking);
+    queues.insert((*stream)->queue);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream)
+{
+    return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    emulator_guard guard(emulator_lock);
+    if (!stream)
+        return emulator_fail(cudaErrorInvalidResourceHandle);
+    run_to(stream->queue, stream->queue->given);
+    queues.erase(stream->queue);
+    delete stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    emulator_guard guard(emulator_lock);
+    emulator_queue queue = emulator_stream_of(stream);
+    if (!stream)
+        run_heeding();
+    run_to(queue, queue->given);
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    emulator_guard guard(emulator_lock);
+    emulator_run_all();
+    return cudaSuccess;
+}
+
+/* Who asks again and again sees one operation done a time. */
+static cudaError_t one_on(const emulator_queue &queue, uint64_t until)
+{
+    if (queue->done >= until)
+        return cudaSuccess;
+    if (queue->running)
+        return cudaErrorNotReady;
+    run_to(queue, queue->done + 1);
+    return cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    emulator_guard guard(emulator_lock);
+    emulator_queue queue = emulator_stream_of(stream);
+    return one_on(queue, queue->given);
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+{
+    emulator_guard guard(emulator_lock);
+    bool far_to = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool far_from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (kind != cudaMemcpyDefault && (emulator_is_device(to) != far_to || emulator_is_device(from) != far_from))
+        return emulator_fail(cudaErrorInvalidValue);
+    emulator_hide(to, bytes);
+    return emulator_enqueue(stream, [=] {
+        emulator_check_range("a copy's target", to, bytes);
+        emulator_check_range("a copy's source", from, bytes);
+        emulator_move(to, from, bytes);
+        emulator_show(to, bytes);
+    });
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    emulator_guard guard(emulator_lock);
+    if (!emulator_is_device(memory) && bytes)
+        return emulator_fail(cudaErrorInvalidValue);
+    return emulator_enqueue(stream, [=] {
+        emulator_check_range("cudaMemset", memory, bytes);
+        memset(memory, value, bytes);
+    });
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+    return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+}
+
+cudaError_t cudaMemset(void *memory, int value, size_t bytes)
+{
+    return cudaMemsetAsync(memory, value, bytes, nullptr);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *argument)
+{
+    emulator_guard guard(emulator_lock);
+    return emulator_enqueue(stream, [=] { call(argument); });
+}
+
+/* ---- events ---- */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    *event          = new CUevent_st;
+    (*event)->timed = !(flags & cudaEventDisableTiming);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    if (!event)
+        return emulator_fail(cudaErrorInvalidResourceHandle);
+    delete event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    emulator_guard guard(emulator_lock);
+    std::shared_ptr<long long> when = std::make_shared<long long>(0);
+    event->queue = emulator_stream_of(stream);
+    event->at    = event->queue->given + 1;
+    event->when  = when;
+    return emulator_enqueue(stream, [when] { *when = clock64(); });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    emulator_guard guard(emulator_lock);
+    if (event->queue)
+        run_to(event->queue, event->at);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    emulator_guard guard(emulator_lock);
+    return event->queue ? one_on(event->queue, event->at) : cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+    emulator_guard guard(emulator_lock);
+    if (!from->timed || !to->timed || !from->queue || !to->queue)
+        return emulator_fail(cudaErrorInvalidResourceHandle);
+    if (!*from->when || !*to->when)
+        return cudaErrorNotReady;
+    *milliseconds = (float)((double)(*to->when - *from->when) * 1e-6);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    emulator_guard guard(emulator_lock);
+    emulator_queue queue = event->queue;
+    uint64_t       at    = event->at;
+    if (!queue || queue == emulator_stream_of(stream))
+        return cudaSuccess;
+    return emulator_enqueue(stream, [queue, at] { run_to(queue, at); });
+}
+
+/* ---- kernels ---- */
+
+static std::string name_of(const void *kernel)
+{
+    Dl_info info = {};
+    dladdr(kernel, &info);
+    int         status = 0;
+    const char *symbol = info.dli_sname && info.dli_saddr == kernel ? info.dli_sname : nullptr;
+    char       *plain  = symbol ? abi::__cxa_demangle(symbol, nullptr, nullptr, &status) : nullptr;
+    char        place[64];
+    snprintf(place, sizeof place, "at offset 0x%zx", (size_t)((const char *)kernel - (const char *)info.dli_fbase));
+    std::string name = plain ? plain : symbol ? symbol : place;
+    free(plain);
+    return name;
+}
+
+static bool fits(const cudaLaunchConfig_t *config)
+{
+    dim3 block = config->blockDim, grid = config->gridDim;
+    return block.x && block.y && block.z && block.z <= 64 &&
+           (uint64_t)block.x * block.y * block.z <= EMULATOR_BLOCK_THREADS && grid.x && grid.y && grid.z &&
+           grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
+}
+
+cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel, std::function<void()> thread)
+{
+    emulator_guard guard(emulator_lock);
+    auto           asked = granted.find(kernel);
+    size_t         most  = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
+    if (!fits(config))
+        return emulator_fail(cudaErrorInvalidConfiguration);
+    if (config->dynamicSmemBytes > most)
+        return emulator_fail(cudaErrorInvalidValue);
+    return emulator_enqueue(config->stream, [=, copy = *config] {
+        emulator_run_grid(name_of(kernel).c_str(), copy.gridDim, copy.blockDim, copy.dynamicSmemBytes, thread);
+    });
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
+{
+    emulator_guard guard(emulator_lock);
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return cudaSuccess;
+    if (value < 0 || value > EMULATOR_SHARED_MOST)
+        return emulator_fail(cudaErrorInvalidValue);
+    granted[kernel] = std::max(value, (int)EMULATOR_SHARED);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *kernel)
+{
+    emulator_guard guard(emulator_lock);
+    *attributes                           = {};
+    attributes->maxThreadsPerBlock        = EMULATOR_BLOCK_THREADS;
+    attributes->numRegs                   = 32;
+    attributes->binaryVersion             = 80;
+    attributes->ptxVersion                = 80;
+    attributes->maxDynamicSharedSizeBytes = granted.count(kernel) ? granted[kernel] : EMULATOR_SHARED;
+    return cudaSuccess;
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int threads, size_t shared)
+{
+    if (threads < 1 || threads > EMULATOR_BLOCK_THREADS || shared > EMULATOR_SHARED_MOST)
+        return emulator_fail(cudaErrorInvalidValue);
+    int by_threads = 2048 / threads, by_shared = (int)(EMULATOR_PROCESSOR_SHARED / (shared + 1024));
+    *blocks = std::min(std::min(by_threads, by_shared), 32);
+    return cudaSuccess;
+}

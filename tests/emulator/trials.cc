@@ -1,0 +1,251 @@
+/* trials.cc - small programs for the emulator's own test. */
+#include "trials.h"
+
+#include "device/cuda/kernel.cuh"
+#include "device/cuda/tensor.cuh"
+
+#include <stdlib.h>
+
+struct own_stream {
+    cudaStream_t stream = nullptr;
+
+    own_stream() { CS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
+    ~own_stream() { CS_CUDA(cudaStreamDestroy(stream)); }
+    operator cudaStream_t() const { return stream; }
+};
+
+template <typename T> static T *new_memory(size_t count)
+{
+    T *memory = nullptr;
+    CS_CUDA(cudaMalloc(&memory, count * sizeof(T)));
+    return memory;
+}
+
+static int fetched(const int *from)
+{
+    int value = 0;
+    CS_CUDA(cudaMemcpy(&value, from, sizeof value, cudaMemcpyDefault));
+    return value;
+}
+
+static void run_all()
+{
+    CS_CUDA(cudaDeviceSynchronize());
+}
+
+/* ---- what holds ---- */
+
+__global__ void set_value(int *at, int value)
+{
+    *at = value;
+}
+
+__global__ void add_one(int *to, const int *from)
+{
+    *to = *from + 1;
+}
+
+static bool work_waits_for_somebody()
+{
+    own_stream stream;
+    int       *memory = new_memory<int>(1);
+    cs_launch(stream, (cs_shape{ 1, 1 }), set_value, memory, 5);
+    int before = fetched(memory);
+    CS_CUDA(cudaStreamSynchronize(stream));
+    return before == -1 && fetched(memory) == 5;
+}
+
+static bool events_bring_order()
+{
+    own_stream  first, second;
+    cudaEvent_t event;
+    int        *a = new_memory<int>(1), *b = new_memory<int>(1), *missed = new_memory<int>(1);
+    CS_CUDA(cudaEventCreate(&event));
+    cs_launch(first, (cs_shape{ 1, 1 }), set_value, a, 5);
+    CS_CUDA(cudaEventRecord(event, first));
+    cs_launch(second, (cs_shape{ 1, 1 }), add_one, missed, a); /* without the wait */
+    CS_CUDA(cudaStreamWaitEvent(second, event, 0));
+    cs_launch(second, (cs_shape{ 1, 1 }), add_one, b, a);
+    CS_CUDA(cudaStreamSynchronize(second));
+    CS_CUDA(cudaEventDestroy(event));
+    return fetched(b) == 6 && fetched(missed) == 0;
+}
+
+__global__ void sum_block(int *sum)
+{
+    CS_SHARED int seats[8];
+    int           all = cs_block_sum((int)threadIdx.x, seats);
+    if (threadIdx.x == 77)
+        sum[blockIdx.x] = all;
+}
+
+static bool blocks_meet()
+{
+    int *sums = new_memory<int>(3);
+    cs_launch(nullptr, (cs_shape{ 3, 256 }), sum_block, sums);
+    return fetched(sums) == 255 * 128 && fetched(sums + 2) == 255 * 128;
+}
+
+__global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
+{
+    bf16 *tile = (bf16 *)cs_shared_memory();
+    for (int i = (int)threadIdx.x; i < 32; i += 32)
+        for (int part = 0; part < 2; part++) {
+            cs_tensor_copy(tile + (i * 2 + part) * 8, i < 16 ? a + (i * 2 + part) * 8 : b + ((i - 16) * 2 + part) * 8,
+                           true);
+        }
+    cs_tensor_close();
+    cs_tensor_wait<0>();
+    __syncthreads();
+    int      lane = (int)threadIdx.x, row = lane % 16, half_of_row = lane / 16 * 8;
+    uint32_t rows[4], columns[4];
+    cs_tensor_load(rows, tile + row * 16 + half_of_row);
+    cs_tensor_load_turned(columns, tile + 256 + row * 16 + half_of_row);
+    float low[4] = {}, high[4] = {};
+    cs_tensor_multiply<bf16>(low, rows, columns[0], columns[1]);
+    cs_tensor_multiply<bf16>(high, rows, columns[2], columns[3]);
+    for (int i = 0; i < 4; i++) {
+        int at = (lane / 4 + i / 2 * 8) * 16 + lane % 4 * 2 + i % 2;
+        c[at]     = low[i];
+        c[at + 8] = high[i];
+    }
+}
+
+/* 16 x 16 by 16 x 16, all of whose numbers and sums are exact. */
+static bool tiles_multiply()
+{
+    bf16  *a = new_memory<bf16>(256), *b = new_memory<bf16>(256);
+    float *c = new_memory<float>(256), got[256];
+    bf16   here_a[256], here_b[256];
+    for (int i = 0; i < 256; i++) {
+        here_a[i] = bf16((float)(i * 7 % 11 - 5));
+        here_b[i] = bf16((float)(i * 5 % 13 - 6));
+    }
+    CS_CUDA(cudaMemcpy(a, here_a, sizeof here_a, cudaMemcpyDefault));
+    CS_CUDA(cudaMemcpy(b, here_b, sizeof here_b, cudaMemcpyDefault));
+    cs_launch(nullptr, (cs_shape{ 1, 32, 1024 }), multiply_tiles, c, a, b);
+    CS_CUDA(cudaMemcpy(got, c, sizeof got, cudaMemcpyDefault));
+    for (int row = 0; row < 16; row++)
+        for (int column = 0; column < 16; column++) {
+            float want = 0;
+            for (int k = 0; k < 16; k++)
+                want += (float)here_a[row * 16 + k] * (float)here_b[k * 16 + column];
+            if (got[row * 16 + column] != want)
+                return false;
+        }
+    return true;
+}
+
+static bool limits_are_held()
+{
+    cudaLaunchConfig_t config = {};
+    config.gridDim            = dim3(1, 65536);
+    config.blockDim           = dim3(32);
+    bool tall                 = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidConfiguration;
+    config.gridDim            = dim3(1);
+    config.blockDim           = dim3(1025);
+    bool wide                 = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidConfiguration;
+    config.blockDim           = dim3(32);
+    config.dynamicSmemBytes   = 48 * 1024 + 1;
+    bool shared               = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidValue;
+    return tall && wide && shared && cudaGetLastError() == cudaErrorInvalidValue;
+}
+
+/* ---- what is wrong ---- */
+
+static void host_reads()
+{
+    volatile int *memory = new_memory<int>(1);
+    (void)*memory;
+}
+
+static void copy_passes_the_end()
+{
+    int from[3] = {};
+    CS_CUDA(cudaMemcpy(new_memory<int>(2), from, sizeof from, cudaMemcpyDefault));
+}
+
+static void kernel_passes_the_end()
+{
+    int *memory = new_memory<int>(3);
+    cs_launch(nullptr, (cs_shape{ 1, 1 }), set_value, memory + 3, 1);
+    run_all();
+    CS_CUDA(cudaFree(memory));
+}
+
+__global__ void write_shared(int at)
+{
+    cs_shared_memory()[at] = 1;
+}
+
+static void shared_passes_the_end()
+{
+    cs_launch(nullptr, (cs_shape{ 1, 32, 64 }), write_shared, 64);
+    run_all();
+}
+
+__global__ void some_meet()
+{
+    if (threadIdx.x < 33)
+        __syncthreads();
+}
+
+__global__ void meet_apart()
+{
+    if (threadIdx.x < 32)
+        __syncthreads();
+    else
+        __syncthreads();
+}
+
+__global__ void lanes_stay_away()
+{
+    if (threadIdx.x != 5)
+        cs_warp_sum(1);
+}
+
+__global__ void warp_is_not_whole()
+{
+    cs_warp_sum(1);
+}
+
+template <unsigned threads> static void run(void (*kernel)())
+{
+    cs_launch(nullptr, (cs_shape{ 1, threads }), kernel);
+    run_all();
+}
+
+__global__ void load_tile(unsigned char *unused)
+{
+    uint32_t tiles[4];
+    cs_tensor_load(tiles, cs_shared_memory() + 2 * threadIdx.x);
+    *unused = (unsigned char)tiles[0];
+}
+
+static void tile_is_not_aligned()
+{
+    cs_launch(nullptr, (cs_shape{ 1, 32, 1024 }), load_tile, new_memory<unsigned char>(1));
+    run_all();
+}
+
+static const emulator_right right[] = {
+    { "work waits for somebody", work_waits_for_somebody }, { "events bring order", events_bring_order },
+    { "blocks meet", blocks_meet },                         { "tiles multiply", tiles_multiply },
+    { "limits are held", limits_are_held },
+};
+
+static const emulator_wrong wrong[] = {
+    { "the host reads device memory", host_reads, "signal 11" },
+    { "a copy passes the end", copy_passes_the_end, "pass the end of the block of 8 bytes" },
+    { "a kernel passes the end", kernel_passes_the_end, "behind the block of 12 bytes" },
+    { "shared memory's end is passed", shared_passes_the_end, "wrote behind its 64 bytes of shared memory" },
+    { "threads end before the barrier", [] { run<64>(some_meet); }, "ended while the others wait in __syncthreads" },
+    { "two barriers", [] { run<64>(meet_apart); }, "while others of its block wait in that at" },
+    { "a lane stays away", [] { run<32>(lanes_stay_away); }, "is not in __shfl_xor_sync" },
+    { "a warp is not whole", [] { run<48>(warp_is_not_whole); }, "in a warp that is not whole" },
+    { "a tile is not aligned", tile_is_not_aligned, "is not aligned to 16 bytes" },
+};
+
+extern "C" const emulator_trials emulator_trials_of_module;
+const emulator_trials            emulator_trials_of_module = { right, sizeof right / sizeof *right, wrong,
+                                                               sizeof wrong / sizeof *wrong };

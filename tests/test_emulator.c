@@ -1,0 +1,78 @@
+/* test_emulator.c - the emulated GPU's own promises: streams are lazy, the host cannot touch device memory, and what is
+ * wrong in a kernel ends the program with a sentence. The kernels are the module's (tests/emulator/trials.cc). */
+#include "suite.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "emulator/trials.h"
+
+static const emulator_trials *trials;
+
+static bool find_trials(void)
+{
+    const char *path = CS_BIN "/libcspeed_cuda_emulated.so";
+    if (access(path, R_OK) != 0) {
+        printf("skipped: the emulated module was not built (CSPEED_EMULATOR)\n");
+        return false;
+    }
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(module != NULL, "%s", dlerror());
+    trials = dlsym(module, "emulator_trials_of_module");
+    ck_assert_ptr_nonnull(trials);
+    return true;
+}
+
+/* What a child that runs trial() says before it dies; "" when it does not die. */
+static const char *last_words(void (*trial)(void))
+{
+    static char said[4096];
+    int         ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+        dup2(ends[1], STDERR_FILENO);
+        trial();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t  size = 0;
+    ssize_t more;
+    while (size < sizeof said - 1 && (more = read(ends[0], said + size, sizeof said - 1 - size)) > 0)
+        size += (size_t)more;
+    said[size] = 0;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    bool died = WIFSIGNALED(status) || WEXITSTATUS(status) != 0;
+    if (died && !said[0])
+        snprintf(said, sizeof said, "signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return died ? said : "";
+}
+
+START_TEST(streams_run_when_something_waits)
+{
+    for (int i = 0; find_trials() && i < trials->right_count; i++)
+        ck_assert_msg(trials->right[i].holds(), "%s", trials->right[i].name);
+}
+END_TEST
+
+START_TEST(what_is_wrong_ends_the_program)
+{
+    for (int i = 0; find_trials() && i < trials->wrong_count; i++) {
+        const emulator_wrong *wrong = &trials->wrong[i];
+        const char           *said  = last_words(wrong->run);
+        ck_assert_msg(said[0] && (strstr(said, wrong->says) || strstr(said, "AddressSanitizer")), "%s: said \"%s\"",
+                      wrong->name, said);
+    }
+}
+END_TEST
+
+SUITE_MAIN("emulator", streams_run_when_something_waits, what_is_wrong_ends_the_program)

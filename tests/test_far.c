@@ -1,0 +1,340 @@
+/* test_far.c - collectives on the memory of a device that the host cannot touch, through the host's transports. The
+ * device is one of this file's own: its addresses are readable to nobody, and it copies only when somebody waits. */
+#include "base/log.h"
+#include "base/must.h"
+#include "device/table.h"
+#include "suite.h"
+#include "sums.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- a distant device ------------------------------------------------------------------------- */
+
+enum { BLOCKS = 64, COPIES = 4096 };
+
+typedef struct {
+    char  *seen, *real; /* the same memory, for the host and for the device */
+    size_t bytes;
+} distant_block;
+
+typedef struct {
+    distant_block blocks[BLOCKS];
+    struct {
+        void       *to;
+        const void *from;
+        size_t      bytes;
+    } copies[COPIES]; /* waiting */
+    int copy_count;
+} distant;
+
+static void *distant_alloc(cs_device *device, size_t bytes)
+{
+    distant       *own   = device->own;
+    int            fd    = memfd_create("distant", MFD_CLOEXEC);
+    distant_block *block = own->blocks;
+    while (block->seen)
+        block++;
+    CS_ASSERT(block < own->blocks + BLOCKS && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    block->real  = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    block->seen  = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
+    block->bytes = bytes;
+    CS_ASSERT(block->real != MAP_FAILED && block->seen != MAP_FAILED);
+    close(fd);
+    return block->seen;
+}
+
+static void distant_free(cs_device *device, void *memory, size_t bytes)
+{
+    distant *own = device->own;
+    CS_ASSERT(own->copy_count == 0);
+    for (distant_block *block = own->blocks; block < own->blocks + BLOCKS; block++) {
+        if (block->seen != memory)
+            continue;
+        munmap(block->real, bytes);
+        munmap(block->seen, bytes);
+        *block = (distant_block){ 0 };
+    }
+}
+
+static void *distant_alloc_pinned(cs_device *device, size_t bytes)
+{
+    (void)device;
+    return calloc(1, bytes);
+}
+
+static void distant_free_pinned(cs_device *device, void *memory, size_t bytes)
+{
+    (void)device, (void)bytes;
+    free(memory);
+}
+
+static void distant_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
+{
+    distant *own = stream->device->own;
+    CS_ASSERT(own->copy_count < COPIES);
+    own->copies[own->copy_count].to      = to;
+    own->copies[own->copy_count].from    = from;
+    own->copies[own->copy_count++].bytes = bytes;
+}
+
+static void distant_call(cs_stream *stream, void (*call)(void *argument), void *argument)
+{
+    (void)stream;
+    call(argument);
+}
+
+static uint64_t distant_record(cs_stream *stream)
+{
+    (void)stream;
+    return 1;
+}
+
+static char *reach(const distant *own, const void *address, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)address;
+    for (const distant_block *block = own->blocks; block < own->blocks + BLOCKS; block++) {
+        uintptr_t from = (uintptr_t)block->seen;
+        if (at < from || at >= from + block->bytes)
+            continue;
+        CS_ASSERT(at + bytes <= from + block->bytes);
+        return block->real + (at - from);
+    }
+    return (char *)at;
+}
+
+static void distant_wait(cs_stream *stream, cs_event event)
+{
+    distant *own = event.stream->device->own;
+    for (int i = 0; !stream && i < own->copy_count; i++)
+        memmove(reach(own, own->copies[i].to, own->copies[i].bytes),
+                reach(own, own->copies[i].from, own->copies[i].bytes), own->copies[i].bytes);
+    own->copy_count = stream ? own->copy_count : 0;
+}
+
+static cs_device *distant_open(void)
+{
+    static const cs_device_table table  = { .kind         = "distant",
+                                            .alloc        = distant_alloc,
+                                            .free         = distant_free,
+                                            .alloc_pinned = distant_alloc_pinned,
+                                            .free_pinned  = distant_free_pinned,
+                                            .copy         = distant_copy,
+                                            .call         = distant_call,
+                                            .record       = distant_record,
+                                            .wait         = distant_wait };
+    cs_device                   *device = calloc(1, sizeof *device);
+    CS_ASSERT(device);
+    device->table = &table;
+    device->own   = calloc(1, sizeof(distant));
+    CS_ASSERT(device->own);
+    pthread_mutex_init(&device->lock, NULL);
+    for (int role = 0; role < 2; role++)
+        device->streams[role] = (cs_stream){ .device = device, .role = (cs_stream_role)role };
+    return device;
+}
+
+static void distant_close(cs_device *device)
+{
+    void *own = device->own;
+    cs_device_close(device);
+    free(own);
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char *kind;
+    int         each; /* ranks of a simulated host; 0: all */
+} place;
+
+static cs_status open_world(cs_comm **comm, const place *where, cs_device *device)
+{
+    cs_world world;
+    CS_TRY(cs_world_read(&world));
+    if (where->each) {
+        world.local_rank = world.rank % where->each;
+        world.local_size = where->each;
+    }
+    return cs_comm_open(comm, &world, &(cs_comm_settings){ where->kind, 0, 60, device });
+}
+
+static int each_collective(void *argument)
+{
+    cs_device *device = distant_open();
+    cs_comm   *comm   = NULL;
+    SHOULD(open_world(&comm, argument, device));
+    sums_far(device);
+    int failed = sums_try_each(comm, cs_comm_size(comm) <= 3 ? 257 : 31);
+    cs_comm_close(comm);
+    distant_close(device);
+    return failed;
+}
+
+static const struct {
+    int   ranks;
+    place where;
+} worlds[] = {
+    { 1, { "auto", 0 } }, { 2, { "auto", 0 } }, { 3, { "shm", 0 } }, { 4, { "auto", 0 } },
+    { 5, { "shm", 0 } },  { 2, { "tcp", 0 } },  { 3, { "tcp", 1 } }, { 4, { "auto", 2 } },
+};
+enum { WORLDS = sizeof worlds / sizeof *worlds };
+
+START_TEST(collectives_are_the_tree)
+{
+    for (int i = 0; i < WORLDS; i++) {
+        place where = worlds[i].where;
+        ck_assert_msg(cs_spawn(worlds[i].ranks, each_collective, &where) == CS_OK, "world %d: %s", i, cs_error());
+    }
+}
+END_TEST
+
+/* Of several pieces, and of a length that leaves some over. */
+static int large_collectives(void *argument)
+{
+    enum { LARGE = (5 << 18) + 5, BYTES = (9 << 20) + 7 };
+    cs_device *device = distant_open();
+    cs_comm   *comm   = NULL;
+    SHOULD(open_world(&comm, argument, device));
+    int        size   = cs_comm_size(comm);
+    int64_t    count  = LARGE / size;
+    cs_stream *stream = cs_device_stream(device, CS_COMM);
+    char      *lone   = malloc(BYTES);
+    EXPECT(lone, "no memory");
+    sums_far(device);
+    sums_place where  = { "far", cs_comm_alloc(comm, BYTES), cs_comm_alloc(comm, BYTES) };
+    int        failed = sums_try(comm, where, count, 11, CS_F32, CS_SUM) ||
+                        sums_try_copies(comm, where, count, 17, CS_I32);
+    memset(lone, 1, BYTES);
+    cs_stream_copy(stream, where.big, lone, BYTES);
+    cs_comm_all_reduce(comm, where.big, BYTES, CS_U8, CS_SUM);
+    cs_stream_fetch(stream, lone, where.big, BYTES);
+    for (int i = 0; i < BYTES; i++)
+        EXPECT(lone[i] == size, "byte %d is %d", i, lone[i]);
+    free(lone);
+    cs_comm_close(comm);
+    distant_close(device);
+    return failed;
+}
+
+START_TEST(large_vectors_are_the_tree)
+{
+    place shm = { "shm", 0 }, hosts = { "tcp", 2 };
+    ck_assert_msg(cs_spawn(3, large_collectives, &shm) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(4, large_collectives, &hosts) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int pass_messages(void *argument)
+{
+    static const size_t lengths[] = { 0, 1, 7, 65537, (4 << 20) + 1 };
+    cs_device          *device    = distant_open();
+    cs_comm            *comm      = NULL;
+    SHOULD(open_world(&comm, argument, device));
+    int        rank = cs_comm_rank(comm);
+    size_t     most = (4 << 20) + 1;
+    cs_stream *stream = cs_device_stream(device, CS_COMM);
+    char      *lone = malloc(most), *data = cs_comm_alloc(comm, most);
+    EXPECT(lone, "no memory");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        size_t bytes = lengths[i];
+        sums_fill(lone, (int64_t)bytes, 0, rank, (int)i, CS_U8);
+        cs_stream_copy(stream, data, lone, bytes);
+        if (rank == 0)
+            cs_comm_send(comm, data, bytes, 1);
+        else
+            cs_comm_receive(comm, data, bytes, 0);
+        cs_stream_fetch(stream, lone, data, bytes);
+        if (sums_expect_values(lone, (int64_t)bytes, 0, 0, (int)i, CS_U8, "message"))
+            return 1;
+    }
+    free(lone);
+    cs_comm_close(comm);
+    distant_close(device);
+    return 0;
+}
+
+START_TEST(messages_arrive)
+{
+    place where[] = { { "shm", 0 }, { "tcp", 0 } };
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(cs_spawn(2, pass_messages, &where[i]) == CS_OK, "%s: %s", where[i].kind, cs_error());
+}
+END_TEST
+
+static int allocate(void *argument)
+{
+    cs_device *device = distant_open();
+    cs_comm   *comm   = NULL;
+    SHOULD(open_world(&comm, argument, device));
+    char *big = cs_comm_alloc(comm, 5000), *none = cs_comm_alloc(comm, 0), held[5000];
+    EXPECT(cs_device_holds(device, big) && cs_device_holds(device, big + 4999), "not the device's memory");
+    EXPECT(none && !cs_device_holds(device, held), "the host's memory is taken for the device's");
+    EXPECT(cs_device_allocated(device) >= 5000, "%zu bytes are counted", cs_device_allocated(device));
+    cs_stream_fetch(cs_device_stream(device, CS_COMM), held, big, sizeof held);
+    for (size_t i = 0; i < sizeof held; i++)
+        EXPECT(held[i] == 0, "not zeroed");
+    EXPECT(strcmp(cs_comm_kind(comm), cs_comm_size(comm) == 1 ? "self" : "shm") == 0, "kind %s", cs_comm_kind(comm));
+    cs_comm_close(comm);
+    EXPECT(cs_device_allocated(device) == 0, "%zu bytes are left", cs_device_allocated(device));
+    distant_close(device);
+    return 0;
+}
+
+START_TEST(heap_is_the_devices)
+{
+    place where = { "auto", 0 };
+    ck_assert_msg(cs_spawn(1, allocate, &where) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(2, allocate, &where) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int want_nccl(void *argument)
+{
+    cs_device *device = argument ? distant_open() : NULL;
+    cs_comm   *comm   = NULL;
+    place      where  = { "nccl", 0 };
+    cs_status  status = open_world(&comm, &where, device);
+    EXPECT(status != CS_OK, "it was opened");
+    EXPECT(strstr(cs_error(), argument ? argument : "moves a CUDA device's memory"), "\"%s\"", cs_error());
+    if (device)
+        distant_close(device);
+    return 0;
+}
+
+START_TEST(nccl_needs_a_module_that_has_it)
+{
+    char without[] = "the libcspeed_cuda.so of rank 0 was built without NCCL; use communication \"shm\"";
+    ck_assert_msg(cs_spawn(2, want_nccl, NULL) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(2, want_nccl, without) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int lose_one(void *argument)
+{
+    cs_device *device = distant_open();
+    cs_comm   *comm   = NULL;
+    SHOULD(open_world(&comm, argument, device));
+    float *data = cs_comm_alloc(comm, 4000);
+    for (int i = 0; i < 1000; i++) {
+        if (cs_comm_rank(comm) == 1 && i == 20)
+            raise(SIGKILL);
+        cs_comm_all_reduce(comm, data, 1000, CS_F32, CS_SUM);
+    }
+    return 0;
+}
+
+START_TEST(a_lost_rank_ends_the_others)
+{
+    place where = { "shm", 0 };
+    ck_assert_int_ne(cs_spawn(3, lose_one, &where), CS_OK);
+    ck_assert_msg(strstr(cs_error(), "rank 1") != NULL, "%s", cs_error());
+}
+END_TEST
+
+SUITE_MAIN("far", collectives_are_the_tree, large_vectors_are_the_tree, messages_arrive, heap_is_the_devices,
+           nccl_needs_a_module_that_has_it, a_lost_rank_ends_the_others)
