@@ -71,6 +71,6 @@ void cs_backward(cs_engine *engine)
     double started = cs_clock_seconds();
     cs_backward_ascend(engine);
     engine->phase = CS_EXPECT_STEP;
-    engine->seconds.backward += cs_clock_seconds() - started;
+    engine->seconds.backward += cs_walk_clock(engine) - started;
     cs_occupancy_print(engine, "Engine after backward");
 }

@@ -80,6 +80,8 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 typedef struct {
     cs_tensor      inputs, targets;
     const int64_t *samples;
+    cs_tensor starts; /* (B, T) i32 or absent: row t of a sample sees rows [starts[t], t] of it, starts[t] <= t, which
+                       * never decrease along t: documents packed into one sample, each as if it stood alone */
 } cs_batch;
 
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
@@ -135,6 +137,7 @@ typedef struct {
     size_t values, gradients, masters, slots; /* persistent: the formula of the stage and the types, to the byte */
     size_t value_rows, gradient_rows;         /* gathered parameters and unreduced gradients in flight           */
     size_t activations;                       /* kept for backward, and scratch                                  */
+    size_t copy;                              /* of the state, which cspeed.async_save writes: of its first save */
     size_t workspace;                         /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
@@ -173,11 +176,11 @@ float cs_loss(cs_engine *engine);
 /* What is known of the last whole optimizer step. */
 typedef struct {
     int64_t step;          /* optimizer steps so far, skipped ones included       */
-    int64_t skipped;       /* steps skipped because gradients overflowed, so far  */
+    int64_t skipped;       /* steps that moved nothing, so far: gradients overflowed, or no row had a target */
     int64_t samples;       /* samples so far, over all ranks                      */
     int64_t tokens;        /* target rows so far, over all ranks                  */
     double  epoch;         /* passes over the training data; 0 without cs_data    */
-    double  loss;          /* as cs_loss; NaN before the first step               */
+    double  loss;          /* as cs_loss; NaN before the first step, and of a step where no row had a target */
     double  learning_rate; /* the rate this step used                             */
     double  grad_norm;     /* global L2 norm, unscaled, before clipping; may be infinite */
     double  loss_scale;    /* the scale this step used; 1 without fp16            */
@@ -195,8 +198,8 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
 
 /* The same, and how often the likeliest token was the target. */
 typedef struct {
-    double  loss;    /* as cs_evaluate */
-    int64_t tokens;  /* targets        */
+    double  loss;    /* as cs_evaluate; NaN where there is no target */
+    int64_t tokens;  /* targets                                      */
     int64_t correct; /* of those; -1 where the model does not say: its last unit is not a cross-entropy */
 } cs_scores;
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores);
@@ -237,6 +240,10 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
  * next cs_save_checkpoint, cs_load_checkpoint or cs_finish_checkpoint, which does nothing else then.
  * cs_finish_checkpoint waits until nothing is in flight; cs_destroy does too. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
+
+/* A checkpoint's weights as a new Hugging Face folder, in the type that cspeed.export_dtype says, with the tokenizer of
+ * the folder that training started from; rank 0 writes it. tag NULL: the latest. Collective. */
+cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const char *folder);
 
 typedef struct {
     bool skip_optimizer_states;    /* DeepSpeed's load_optimizer_states=False    */
@@ -337,6 +344,7 @@ cs_tensor       cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
 bool            cs_pass_training(cs_pass *pass);
 bool            cs_pass_measuring(cs_pass *pass); /* no memory is behind the tensors: see cs_kind               */
 cs_tensor       cs_pass_targets(cs_pass *pass);   /* of the batch                                 */
+cs_tensor       cs_pass_starts(cs_pass *pass);    /* of the batch, or absent                      */
 const uint64_t *cs_pass_keys(cs_pass *pass);      /* (B) random keys, one a sample: functions of (seed, sample)  */
 
 /* ---- 3. When it fails ------------------------------------------------------------------------- */

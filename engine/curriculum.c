@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct cs_curriculum {
-    int32_t *inputs, *targets; /* (B, length of this step) */
+    int32_t *inputs, *targets, *starts; /* (B, length of this step) */
 };
 
 cs_status cs_curriculum_open(cs_engine *engine)
@@ -23,7 +23,8 @@ cs_status cs_curriculum_open(cs_engine *engine)
         return cs_fail(CS_NO_MEMORY, "out of memory for a curriculum");
     engine->curriculum->inputs  = calloc(count, sizeof(int32_t));
     engine->curriculum->targets = calloc(count, sizeof(int32_t));
-    if (!engine->curriculum->inputs || !engine->curriculum->targets)
+    engine->curriculum->starts  = calloc(count, sizeof(int32_t));
+    if (!engine->curriculum->inputs || !engine->curriculum->targets || !engine->curriculum->starts)
         return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     return CS_OK;
 }
@@ -34,6 +35,7 @@ void cs_curriculum_close(cs_engine *engine)
         return;
     free(engine->curriculum->inputs);
     free(engine->curriculum->targets);
+    free(engine->curriculum->starts);
     free(engine->curriculum);
 }
 
@@ -45,6 +47,8 @@ bool cs_curriculum_may_be(const cs_engine *engine, int64_t length)
 
 static cs_tensor prefix(cs_tensor whole, int32_t *into, int64_t length)
 {
+    if (!whole.data)
+        return whole;
     const int32_t *from = whole.data;
     for (int64_t b = 0; b < whole.shape[0]; b++)
         memcpy(into + b * length, from + b * whole.shape[1], (size_t)length * sizeof *into);
@@ -56,6 +60,8 @@ cs_batch cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch)
     if (!engine->curriculum)
         return *batch;
     int64_t length = cs_difficulty_at(&engine->settings->curriculum, engine->metrics.step + 1);
-    return (cs_batch){ prefix(batch->inputs, engine->curriculum->inputs, length),
-                       prefix(batch->targets, engine->curriculum->targets, length), batch->samples };
+    return (cs_batch){ .inputs  = prefix(batch->inputs, engine->curriculum->inputs, length),
+                       .targets = prefix(batch->targets, engine->curriculum->targets, length),
+                       .samples = batch->samples,
+                       .starts  = prefix(batch->starts, engine->curriculum->starts, length) };
 }

@@ -15,6 +15,8 @@ typedef enum { CS_EXPECT_FORWARD, CS_EXPECT_BACKWARD, CS_EXPECT_STEP } cs_phase;
 
 typedef struct cs_profile    cs_profile;
 typedef struct cs_curriculum cs_curriculum;
+typedef struct cs_feed       cs_feed;
+typedef struct cs_mirror     cs_mirror;
 
 /* The checkpoint in flight, and what became of it. */
 typedef struct {
@@ -51,6 +53,7 @@ struct cs_engine {
     cs_tensor  loss_rows; /* (rows, 1) */
     cs_tensor  prediction;
     uint64_t  *keys; /* of the batch's samples */
+    cs_feed   *feed; /* NULL: the device reads the host's memory */
     int64_t   *samples;
 
     /* one optimizer step */
@@ -70,6 +73,7 @@ struct cs_engine {
     cs_metrics metrics;
     int64_t    windows; /* of the training data, once it is open */
     cs_saving  saving;
+    cs_mirror *mirror; /* NULL: never needed, or the device reads the host's memory */
 
     /* what people see */
     cs_phase_seconds micro_before;              /* engine->seconds when the last micro-batch was over  */
@@ -86,6 +90,7 @@ void      cs_saving_close(cs_engine *engine);
 cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
 cs_status cs_saving_finish(
     cs_engine *engine); /* nothing is in flight; the status of the last save if no verb returned it. Collective */
+size_t  cs_saving_copy(const cs_engine *engine); /* bytes that cspeed.async_save will keep; 0 without it */
 void    cs_saving_hold(cs_engine *engine); /* due before parameters and optimizer states change */
 int64_t cs_saving_ready(const cs_engine *engine);
 void    cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
@@ -97,6 +102,9 @@ void     cs_walk_leave(cs_engine *engine, int i, bool release);
 /* Nothing is under way on either stream: due before the program's own thread talks to other ranks, and before closing.
  */
 void cs_walk_settle(cs_engine *engine);
+/* Now, in seconds. With wall_clock_breakdown after a far device has done what it was given: else a phase would count what
+ * it took to ask. */
+double cs_walk_clock(cs_engine *engine);
 
 /* forward.c */
 typedef struct {
@@ -104,13 +112,30 @@ typedef struct {
     cs_tensor    inputs, targets;
     bool         predict; /* the last unit's prediction instead of its loss */
     int64_t      start;   /* position of the first row */
+    cs_tensor    starts;  /* of the batch, or absent   */
     cs_cache    *cache;   /* of the positions before   */
     cs_tensor    hits;    /* (rows, 1), or absent      */
+    const uint64_t *keys; /* cs_feed_take sets them    */
 } cs_descent;
 /* Runs the list; returns the last unit's output, held. In training the last unit stays gathered for the turn. */
 cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent);
 void      cs_forward_expect(cs_engine *engine, cs_phase phase, const char *verb);
 void      cs_forward_settle(cs_engine *engine); /* lets go of a borrowed prediction */
+
+/* feed.c: a micro-batch's way to a far device, and an output's way back */
+cs_status  cs_feed_open(cs_engine *engine);
+void       cs_feed_close(cs_feed *feed);                                 /* accepts NULL */
+cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent);   /* the same, where the device reads it */
+cs_status  cs_feed_return(cs_engine *engine, cs_tensor *output);         /* waits; where the host reads it, until next time */
+
+/* fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
+cs_status cs_fit_check(const cs_engine *engine);
+
+/* mirror.c: a far device's state in host memory. On another device each of these does nothing. */
+cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count); /* points pieces into copies, under way */
+void      cs_mirror_await(void *mirror);                                      /* the copies are there                 */
+void      cs_mirror_put(cs_engine *engine, const cs_piece *pieces, int64_t count); /* and back, waited for            */
+void      cs_mirror_close(cs_mirror *mirror);                                 /* accepts NULL                         */
 
 /* evaluate.c */
 cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_descent *descent, cs_tensor *output);

@@ -22,6 +22,7 @@ static void add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, 
     cs_tensor loss = cs_forward_descend(engine, &(cs_descent){ .mode    = CS_PASS_EVALUATION,
                                                                .inputs  = batch->inputs,
                                                                .targets = batch->targets,
+                                                               .starts  = batch->starts,
                                                                .hits    = hits });
     cs_state_sum(stream, &all->loss, loss.data, cs_count(loss));
     if (hits.data)
@@ -89,14 +90,16 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_desce
                        (long long)descent->inputs.shape[0], (long long)descent->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
     engine->prediction = cs_forward_descend(engine, descent);
-    cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
-    *output = engine->prediction;
-    return CS_OK;
+    *output            = engine->prediction;
+    return cs_feed_return(engine, output);
 }
 
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
 {
     return cs_evaluate_output(engine, "cs_predict",
-                              &(cs_descent){ .mode = CS_PASS_EVALUATION, .inputs = batch->inputs, .predict = true },
+                              &(cs_descent){ .mode    = CS_PASS_EVALUATION,
+                                             .inputs  = batch->inputs,
+                                             .starts  = batch->starts,
+                                             .predict = true },
                               output);
 }

@@ -28,8 +28,9 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *
         .batch   = descent->inputs.shape[0],
         .length  = tokens ? cs_columns(descent->inputs) : 1,
         .targets = descent->targets,
-        .keys    = engine->keys,
+        .keys    = descent->keys,
         .start   = descent->start,
+        .starts  = descent->starts,
         .cache   = descent->cache,
         .hits    = descent->hits,
     };
@@ -49,8 +50,9 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
     return y;
 }
 
-cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent)
+cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *given)
 {
+    cs_descent         fed = cs_feed_take(engine, given), *descent = &fed;
     cs_pass_batch_info info      = batch_info(engine, descent);
     bool               training  = descent->mode == CS_PASS_TRAINING;
     bool               recompute = training && engine->settings->recompute;
@@ -101,6 +103,8 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  "cs_forward: inputs must be %s (%lld, %lld): samples of a micro-batch and %s; they are (%lld, %lld)",
                  tokens ? "CS_I32" : "CS_F32", (long long)samples, (long long)columns,
                  tokens ? "seq_len" : "inputs of a sample", (long long)inputs.shape[0], (long long)inputs.shape[1]);
+    if (batch->starts.data && (!tokens || cs_count(batch->starts) != cs_count(inputs)))
+        cs_fatal(CS_BAD_CONFIG, "cs_forward: starts are for tokens, one for each");
     if (!targets.data || targets.shape[0] != samples || (tokens && cs_count(targets) != cs_count(inputs)))
         cs_fatal(CS_BAD_CONFIG, "cs_forward: targets must be of the same %lld samples as the inputs",
                  (long long)samples);
@@ -129,11 +133,12 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     cs_profile_start(engine);
     engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ .mode    = CS_PASS_TRAINING,
                                                                   .inputs  = lesson.inputs,
-                                                                  .targets = lesson.targets });
+                                                                  .targets = lesson.targets,
+                                                                  .starts  = lesson.starts });
     cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
     engine->loss_rows_counted += count_targets(engine, lesson.targets);
     engine->phase = CS_EXPECT_BACKWARD;
-    engine->seconds.forward += cs_clock_seconds() - started;
+    engine->seconds.forward += cs_walk_clock(engine) - started;
     cs_profile_stop(engine);
     cs_occupancy_print(engine, "Engine after forward");
 }

@@ -61,7 +61,7 @@ static cs_status open_world(cs_engine *engine)
     if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
         cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, cs_device_threads(engine->device));
-    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = engine->settings->comm });
+    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = engine->settings->comm, .device = engine->device });
 }
 
 /* What holds the run together, and how much memory it wants. */
@@ -93,6 +93,7 @@ static cs_status open_shards(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     CS_TRY(measure(engine));
+    CS_TRY(cs_fit_check(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
@@ -104,6 +105,7 @@ static cs_status open_shards(cs_engine *engine)
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
+    CS_TRY(cs_feed_open(engine));
     CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, engine->block));
     return cs_pretrained_load(engine);
 }
@@ -190,6 +192,8 @@ void cs_destroy(cs_engine *engine)
     cs_pass_close(engine->pass);
     if (engine->block)
         cs_device_free(engine->device, engine->block);
+    cs_feed_close(engine->feed);
+    cs_mirror_close(engine->mirror);
     cs_pool_close(engine->values);
     cs_pool_close(engine->grads);
     cs_comm_close(engine->comm);
@@ -221,6 +225,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         rank->gradients = plan.gradients;
         rank->masters   = plan.masters;
         rank->slots     = plan.slots;
+        rank->copy      = cs_saving_copy(engine);
     }
     return CS_OK;
 }

@@ -1,6 +1,7 @@
 /* loader.c - cs_data: which window is mine, a function of the samples trained on so far. */
 #include "loader.h"
 #include "checkpoint/agree.h"
+#include "texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,31 +24,40 @@ static void count_steps(cs_engine *engine, int64_t windows)
     cs_set_total_steps(engine, settings->steps);
 }
 
-static cs_status build(cs_data *data, const char *split)
+/* What every rank finds wrong alike. */
+static cs_status check(const cs_engine *engine, const char *split)
 {
-    const cs_settings *settings = data->engine->settings;
-    bool               train    = strcmp(split, "train") == 0;
+    bool train = strcmp(split, "train") == 0;
     if (!train && strcmp(split, "valid") != 0)
         return cs_fail(CS_BAD_CONFIG, "cs_data_open: split is \"train\" or \"valid\", not \"%s\"", split);
-    if (data->engine->model->inputs)
+    if (engine->model->inputs)
         return cs_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards hold none");
-    cs_data_settings wanted = {
-        .patterns      = train ? settings->train : settings->valid,
-        .pattern_count = train ? settings->train_count : settings->valid_count,
+    if ((train ? engine->settings->train_count : engine->settings->valid_count) == 0)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give texts, or token shards made by pack", split);
+    return CS_OK;
+}
+
+static cs_status build(cs_data *data, const cs_texts *texts, bool train)
+{
+    const cs_settings *settings = data->engine->settings;
+    cs_data_settings   wanted   = {
+        .patterns      = texts->names,
+        .pattern_count = texts->count,
         .seq_len       = data->engine->length,
         .shuffle       = train && settings->shuffle,
         .seed          = (uint64_t)settings->seed,
         .vocab_size    = data->engine->facts.vocabulary,
         .weights       = train && settings->weighted ? settings->weights : NULL,
+        .documents     = settings->packing == 1,
     };
-    if (wanted.pattern_count == 0)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give token shards made by pack", split);
     CS_TRY(cs_windows_open(&data->windows, &wanted));
     size_t rows   = (size_t)(settings->micro_batch * data->engine->length);
     data->inputs  = calloc(rows, sizeof *data->inputs);
     data->targets = calloc(rows, sizeof *data->targets);
     data->samples = calloc((size_t)settings->micro_batch, sizeof *data->samples);
-    if (!data->inputs || !data->targets || !data->samples)
+    if (wanted.documents)
+        data->starts = calloc(rows, sizeof *data->starts);
+    if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts))
         return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     if (train)
         count_steps(data->engine, cs_windows_count(data->windows));
@@ -56,12 +66,18 @@ static cs_status build(cs_data *data, const char *split)
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 {
-    *data = calloc(1, sizeof **data);
-    if (!*data)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a data loader");
-    (*data)->engine  = engine;
+    const cs_settings *settings = engine->settings;
+    cs_texts           texts    = { 0 };
+    *data                       = NULL;
+    CS_TRY(check(engine, split));
+    bool train = strcmp(split, "train") == 0;
     cs_walk_settle(engine);
-    cs_status status = cs_agree_status(engine->comm, build(*data, split)); /* a file may be missing on one rank alone */
+    CS_TRY(cs_texts_open(&texts, engine, train ? settings->train : settings->valid,
+                         train ? settings->train_count : settings->valid_count));
+    *data            = cs_agree_memory(sizeof **data);
+    (*data)->engine  = engine;
+    cs_status status = cs_agree_status(engine->comm, build(*data, &texts, train)); /* one rank may lack a file */
+    cs_texts_close(&texts);
     if (status != CS_OK) {
         cs_data_close(*data);
         *data = NULL;
@@ -76,6 +92,7 @@ void cs_data_close(cs_data *data)
     cs_windows_close(data->windows);
     free(data->inputs);
     free(data->targets);
+    free(data->starts);
     free(data->samples);
     free(data);
 }
@@ -88,16 +105,24 @@ int64_t cs_data_windows(const cs_data *data)
 static cs_batch batch_of(cs_data *data)
 {
     int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
-    return (cs_batch){ cs_matrix(data->inputs, CS_I32, batch, length), cs_matrix(data->targets, CS_I32, batch, length),
-                       data->samples };
+    return (cs_batch){ .inputs  = cs_matrix(data->inputs, CS_I32, batch, length),
+                       .targets = cs_matrix(data->targets, CS_I32, batch, length),
+                       .samples = data->samples,
+                       .starts  = cs_matrix(data->starts, CS_I32, batch, length) };
+}
+
+/* Row b of the batch. */
+static cs_window window_of(const cs_data *data, int64_t b)
+{
+    int64_t at = b * data->engine->length;
+    return (cs_window){ data->inputs + at, data->targets + at, data->starts ? data->starts + at : NULL };
 }
 
 cs_batch cs_data_next(cs_data *data)
 {
-    int64_t length = data->engine->length;
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
         data->samples[b] = cs_loader_sample(data->engine, b);
-        cs_windows_read(data->windows, data->samples[b], data->inputs + b * length, data->targets + b * length);
+        cs_windows_read(data->windows, data->samples[b], window_of(data, b));
     }
     return batch_of(data);
 }
@@ -106,12 +131,12 @@ cs_batch cs_loader_lane(cs_data *data, int64_t lane)
 {
     int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
     for (int64_t b = 0; b < batch; b++) {
-        int64_t  index   = lane * batch + b;
-        bool     real    = lane >= 0 && index < cs_windows_count(data->windows);
-        int32_t *targets = data->targets + b * length;
-        cs_windows_read_plain(data->windows, real ? index : 0, data->inputs + b * length, targets);
+        int64_t   index  = lane * batch + b;
+        bool      real   = lane >= 0 && index < cs_windows_count(data->windows);
+        cs_window window = window_of(data, b);
+        cs_windows_read_plain(data->windows, real ? index : 0, window);
         for (int64_t t = 0; t < length && !real; t++)
-            targets[t] = -1;
+            window.targets[t] = -1;
         data->samples[b] = index;
     }
     return batch_of(data);

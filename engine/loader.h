@@ -8,7 +8,7 @@
 struct cs_data {
     cs_engine  *engine;
     cs_windows *windows;
-    int32_t    *inputs, *targets; /* (B, T) */
+    int32_t    *inputs, *targets, *starts; /* (B, T); starts NULL: documents are not kept apart */
     int64_t    *samples;
 };
 

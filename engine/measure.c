@@ -91,5 +91,6 @@ cs_status cs_measure_run(cs_engine *engine)
     engine->memory.slots         = plan.slots;
     engine->memory.value_rows    = cs_pool_bytes(engine->values);
     engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
+    engine->memory.copy          = cs_saving_copy(engine);
     return status;
 }

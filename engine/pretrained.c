@@ -4,89 +4,55 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/huggingface.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMED = 8, TEXT = 4096 };
-
-/* Names of one sort of fault, the first few of them. */
-typedef struct {
-    char    text[TEXT];
-    int64_t count;
-} fault_list;
-
-static void add_fault(fault_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add_fault(fault_list *list, const char *format, ...)
+static int64_t entry_count(const cs_model *model)
 {
-    size_t  used = strlen(list->text);
-    va_list arguments;
-    if (list->count++ >= NAMED)
-        return;
-    used += (size_t)snprintf(list->text + used, TEXT - used, "%s", used ? ", " : "");
-    va_start(arguments, format);
-    if (used < TEXT)
-        vsnprintf(list->text + used, TEXT - used, format, arguments);
-    va_end(arguments);
-}
-
-static const cs_unit_entry *find_entry(const cs_model *model, const char *name)
-{
+    int64_t count = 0;
     for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->entry_count; at++)
-            if (strcmp(model->units[i]->entries[at]->full_name, name) == 0)
-                return model->units[i]->entries[at];
-    return NULL;
-}
-
-static void show_shape(char *text, size_t room, int dims, const int64_t *shape)
-{
-    size_t used = (size_t)snprintf(text, room, "[");
-    for (int i = 0; i < dims && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (used < room)
-        snprintf(text + used, room - used, "]");
-}
-
-static void check_entry(const cs_source *source, const cs_unit_entry *entry, fault_list *missing, fault_list *shapes)
-{
-    int64_t   at    = cs_source_find(source, entry->full_name);
-    cs_tensor value = entry->param.value;
-    char      has[128], wants[128];
-    if (at < 0) {
-        add_fault(missing, "%s", entry->full_name);
-        return;
-    }
-    const cs_source_tensor *found = &source->tensors[at];
-    if (found->dims == value.dims && memcmp(found->shape, value.shape, (size_t)found->dims * sizeof *found->shape) == 0)
-        return;
-    show_shape(has, sizeof has, found->dims, found->shape);
-    show_shape(wants, sizeof wants, value.dims, value.shape);
-    add_fault(shapes, "%s is %s and should be %s", entry->full_name, has, wants);
+        count += model->units[i]->entry_count;
+    return count;
 }
 
 /* Strict: every parameter is there in its shape, and there is nothing else but a tied head's second name. */
 static cs_status check_names(const cs_engine *engine, const cs_source *source, const char *folder)
 {
-    fault_list missing = { "", 0 }, shapes = { "", 0 }, unexpected = { "", 0 };
-    for (int i = 0; i < engine->model->count; i++)
-        for (int at = 0; at < engine->model->units[i]->entry_count; at++)
-            check_entry(source, engine->model->units[i]->entries[at], &missing, &shapes);
-    for (int64_t i = 0; i < source->count; i++) {
-        const char *name = source->tensors[i].name;
-        bool        tied = engine->facts.alias && strcmp(name, engine->facts.alias) == 0;
-        if (!tied && !find_entry(engine->model, name))
-            add_fault(&unexpected, "%s", name);
+    const cs_model   *model  = engine->model;
+    cs_source_tensor *wanted = calloc((size_t)entry_count(model) + 1, sizeof *wanted);
+    int64_t           count  = 0;
+    if (!wanted)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const cs_unit_entry *entry = model->units[i]->entries[at];
+            cs_tensor            value = entry->param.value;
+            wanted[count]              = (cs_source_tensor){ entry->full_name, value.dtype, value.dims, { 0 } };
+            memcpy(wanted[count++].shape, value.shape, sizeof value.shape);
+        }
+    cs_status status = cs_huggingface_check(source, wanted, count, engine->facts.alias, folder);
+    free(wanted);
+    return status;
+}
+
+/* A far device's by way of host memory. */
+static cs_status read_piece(cs_engine *engine, cs_source *source, const cs_shard_piece *piece)
+{
+    cs_dtype dtype = engine->zero.precision.masters;
+    size_t   bytes = (size_t)cs_range_length(piece->range) * cs_dtype_bytes(dtype);
+    bool     far   = cs_device_is_far(engine->device);
+    void    *into  = far ? malloc(bytes) : piece->master;
+    if (!into)
+        return cs_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);
+    cs_status status =
+        source->read(source, cs_source_find(source, piece->entry->full_name), piece->range, into, dtype);
+    if (far) {
+        cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
+        cs_stream_copy(stream, piece->master, into, bytes);
+        cs_stream_sync(stream);
+        free(into);
     }
-    if (missing.count + shapes.count + unexpected.count == 0)
-        return CS_OK;
-    return cs_fail(CS_BAD_FILE,
-                   "the weights in %s are not those of the model its config.json describes: %lld missing (%s), %lld "
-                   "unexpected (%s), %lld of another shape (%s)",
-                   folder, (long long)missing.count, missing.text, (long long)unexpected.count, unexpected.text,
-                   (long long)shapes.count, shapes.text);
+    return status;
 }
 
 static cs_status read_shard(cs_engine *engine, cs_source *source, int i)
@@ -96,8 +62,7 @@ static cs_status read_shard(cs_engine *engine, cs_source *source, int i)
     cs_status       status = pieces ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
     count                  = pieces ? cs_shard_pieces(engine->shards[i], pieces) : 0;
     for (int at = 0; at < count && status == CS_OK; at++)
-        status = source->read(source, cs_source_find(source, pieces[at].entry->full_name), pieces[at].range,
-                              pieces[at].master, engine->zero.precision.masters);
+        status = read_piece(engine, source, &pieces[at]);
     free(pieces);
     return status;
 }

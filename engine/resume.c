@@ -164,7 +164,11 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
                         .buffered     = !engine->settings->direct },
     };
     cs_status status    = list_pieces(engine, &list, true);
-    content.pieces      = list.piece;
+    if (status == CS_OK)
+        status = cs_mirror_take(engine, list.piece, list.count);
+    content.await          = engine->mirror ? cs_mirror_await : NULL;
+    content.await_argument = engine->mirror;
+    content.pieces         = list.piece;
     content.piece_count = list.count;
     if (status == CS_OK)
         status = cs_saving_save(engine, dir, &content, started);
@@ -236,7 +240,10 @@ static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_
     if (states)
         CS_TRY(check_optimizer(engine, state));
     CS_TRY(list_pieces(engine, list, states));
+    CS_TRY(cs_mirror_take(engine, list->piece, list->count));
+    cs_mirror_await(engine->mirror);
     CS_TRY(cs_checkpoint_read(reader, engine->comm, list->piece, list->count));
+    cs_mirror_put(engine, list->piece, list->count);
     for (int i = 0; i < engine->model->count; i++) {
         if (options->skip_optimizer_states)
             cs_shard_forget(engine->shards[i]);

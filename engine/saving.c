@@ -41,6 +41,8 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
 {
     cs_saving *saving = &engine->saving;
     saving->step      = content->step;
+    if (content->await && !engine->settings->async_save)
+        content->await(content->await_argument);
     cs_status status  = engine->settings->async_save
                             ? cs_background_save(&saving->work, engine->comm, dir, content)
                             : cs_checkpoint_save(engine->comm, dir, content);
@@ -95,4 +97,25 @@ void cs_saving_turn(cs_engine *engine, int64_t ready)
 cs_status cs_finish_checkpoint(cs_engine *engine)
 {
     return cs_saving_finish(engine);
+}
+
+/* Rank engine->zero.rank's part of a parameter: as cs_save_checkpoint lists it, at any stage. */
+static size_t rooms_of(const cs_zero *zero, const cs_unit_entry *entry, cs_range part)
+{
+    cs_range range = cs_range_overlap(part, (cs_range){ entry->offset, entry->offset + entry->count });
+    size_t   count = (size_t)cs_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
+    return cs_background_room(count * cs_dtype_bytes(zero->precision.masters)) +
+           slots * cs_background_room(count * cs_dtype_bytes(zero->precision.slots));
+}
+
+size_t cs_saving_copy(const cs_engine *engine)
+{
+    size_t rooms = 0;
+    for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {
+        const cs_unit *unit = engine->model->units[i];
+        cs_range       part = cs_stage_part(&engine->zero, cs_stage_padded(&engine->zero, unit->length));
+        for (int at = 0; at < unit->entry_count; at++)
+            rooms += rooms_of(&engine->zero, unit->entries[at], part);
+    }
+    return engine->settings->async_save ? cs_background_bytes(rooms) : 0;
 }

@@ -13,14 +13,22 @@ typedef struct {
     int64_t  rows, saved; /* saved: ranks whose part of a checkpoint in flight is done */
 } judgement;
 
+/* What is computed from here on sees what collectives brought. */
+static void follow_comm(cs_engine *engine)
+{
+    cs_stream_wait(cs_device_stream(engine->device, CS_COMPUTE),
+                   cs_stream_record(cs_device_stream(engine->device, CS_COMM)));
+}
+
 static judgement judge(cs_engine *engine)
 {
-    judgement sum  = { .loss = engine->loss_sum, .rows = engine->loss_rows_counted };
+    judgement sum  = { .rows = engine->loss_rows_counted };
     sum.saved      = cs_saving_ready(engine);
     double started = cs_clock_seconds();
     for (int i = 0; i < engine->model->count; i++)
         cs_gradient_squares(engine->shards[i], &sum.squares, 1 / engine->scaler.scale);
     cs_walk_settle(engine);
+    sum.loss = engine->loss_sum;
     _Static_assert(sizeof sum % sizeof(int64_t) == 0, "a judgement is made of integers");
     cs_comm_all_reduce(engine->comm, &sum, sizeof sum / sizeof(int64_t), CS_I64, CS_SUM);
     engine->seconds.gradients += cs_clock_seconds() - started;
@@ -68,7 +76,6 @@ static bool overflowed(const cs_engine *engine, const judgement *sum)
 static void update(cs_engine *engine, double factor)
 {
     cs_saving_hold(engine);
-    cs_stream *comm  = cs_device_stream(engine->device, CS_COMM);
     cs_move    move  = { .rate = engine->metrics.learning_rate, .t = engine->updates + 1, .grad_scale = factor };
     double     begun = cs_clock_seconds();
     move.cycles      = !engine->rate &&
@@ -81,18 +88,22 @@ static void update(cs_engine *engine, double factor)
         moving += cs_clock_seconds() - started;
         cs_shard_publish(engine->shards[i]);
     }
-    cs_stream_sync(comm);
+    follow_comm(engine);
     engine->seconds.update += moving;
-    engine->seconds.publish += cs_clock_seconds() - begun - moving;
+    engine->seconds.publish += cs_walk_clock(engine) - begun - moving;
     engine->updates++;
     engine->scheduled++;
 }
 
-/* Moves the loss scale; says what DeepSpeed says. */
-static void judge_scale(cs_engine *engine, bool skip)
+/* Moves the loss scale; says what DeepSpeed says. A step without a target tells nothing of the scale. */
+static void judge_scale(cs_engine *engine, int64_t rows, bool skip)
 {
-    const char *said   = "";
-    cs_status   status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
+    const char *said = "";
+    if (rows == 0) {
+        CS_SAY_LOGGED("step %lld had no target in any sample, and moved nothing", (long long)engine->metrics.step);
+        return;
+    }
+    cs_status status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
     if (said[0])
         CS_SAY_LOGGED("%s", said);
     if (status != CS_OK)
@@ -113,13 +124,13 @@ bool cs_step(cs_engine *engine)
     engine->micro = 0;
     for (int i = engine->model->count - 1; i >= 0; i--)
         cs_gradient_finish(engine->shards[i]);
-    cs_walk_settle(engine);
-    double reduced = cs_clock_seconds(); /* what was not reduced yet belongs to backward */
+    follow_comm(engine);
+    double reduced = cs_walk_clock(engine); /* what was not reduced yet belongs to backward */
     engine->seconds.backward += reduced - started;
     engine->seconds.reduce += reduced - started;
 
     judgement sum    = judge(engine);
-    bool      skip   = overflowed(engine, &sum);
+    bool      skip   = sum.rows == 0 || overflowed(engine, &sum);
     double    factor = gradient_factor(engine, sum.rows);
     double    norm =
         sum.squares.nonfinite ? (double)INFINITY : sqrt(cs_exact_value(&sum.squares)) * factor * engine->scaler.scale;
@@ -134,7 +145,7 @@ bool cs_step(cs_engine *engine)
     metrics->step++;
     if (!skip)
         update(engine, factor * clip_factor(norm, engine->settings->gradient_clipping));
-    judge_scale(engine, skip);
+    judge_scale(engine, sum.rows, skip);
     cs_saving_turn(engine, sum.saved);
     engine->seconds.step += cs_clock_seconds() - reduced;
     engine->last_seconds = engine->seconds;

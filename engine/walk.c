@@ -7,6 +7,13 @@ void cs_walk_settle(cs_engine *engine)
     cs_stream_sync(cs_device_stream(engine->device, CS_COMM));
 }
 
+double cs_walk_clock(cs_engine *engine)
+{
+    if (engine->settings->wall_clock_breakdown && cs_device_is_far(engine->device))
+        cs_walk_settle(engine);
+    return cs_clock_seconds();
+}
+
 static void gather(cs_engine *engine, int i)
 {
     cs_unit *unit = engine->model->units[i];

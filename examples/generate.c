@@ -1,169 +1,76 @@
 /* generate.c - text from a model: what follows a prompt, streamed; or many prompts over all ranks, answered in their
  * order. */
-#include "cspeed.h"
+#include "use.h"
 #include "base/json.h"
 #include "text/encoder.h"
 #include "text/unicode.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-enum { WRONG_USAGE = 64, WRONG_CONTENT = 65, MISSING = 66, STOPS = 16 };
-
-/* ---- sentences ---- */
-
-static bool is_rank_zero(void)
-{
-    return cs_launched_rank() == 0;
-}
-
-_Noreturn static void leave(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn static void leave(int code, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    if (is_rank_zero()) {
-        fputs("generate: ", stderr);
-        vfprintf(stderr, format, arguments);
-        fputc('\n', stderr);
-    }
-    va_end(arguments);
-    exit(code);
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* ---- the command line ---- */
 
 typedef struct {
-    const char *source, *tag, *prompt, *prompts, *output, *tokenizer, *set[STOPS], *stop[STOPS];
-    int         set_count, stop_count;
+    const char *source, *tag, *prompt, *prompts, *output, *tokenizer;
+    flag_list   set, stop;
     int64_t     max_tokens;
     cs_sampling sampling;
 } options;
 
-_Noreturn static void help(void)
+static const char help[] =
+    "usage: generate SOURCE [options]\n\n"
+    "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
+    "  --tag T   which checkpoint; the latest otherwise\n"
+    "  --prompt TEXT   what is to be continued; standard input otherwise\n"
+    "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with\n"
+    "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
+    "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
+    "  --max_tokens N   at most so many (200)\n"
+    "  --temperature X   0: always the likeliest token (0.8)\n"
+    "  --top_k N   only of the N likeliest; 0: of all (0)\n"
+    "  --top_p X   only of the fewest whose probabilities sum to X (1)\n"
+    "  --seed N   of chance (1234)\n"
+    "  --stop TEXT   ends before this text; may be repeated\n"
+    "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256\n"
+    "                     tokens\n"
+    "  --set PATH=VALUE   a key of the configuration";
+
+static void take_number(double *number, const char *flag, const char *value, double most)
 {
-    if (is_rank_zero())
-        puts("usage: generate SOURCE [options]\n\n"
-             "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
-             "  --tag T   which checkpoint; the latest otherwise\n"
-             "  --prompt TEXT   what is to be continued; standard input otherwise\n"
-             "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with\n"
-             "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
-             "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
-             "  --max_tokens N   at most so many (200)\n"
-             "  --temperature X   0: always the likeliest token (0.8)\n"
-             "  --top_k N   only of the N likeliest; 0: of all (0)\n"
-             "  --top_p X   only of the fewest whose probabilities sum to X (1)\n"
-             "  --seed N   of chance (1234)\n"
-             "  --stop TEXT   ends before this text; may be repeated\n"
-             "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256\n"
-             "                     tokens\n"
-             "  --set PATH=VALUE   a key of the configuration");
-    exit(0);
+    char *end;
+    *number = strtod(value, &end);
+    if (!*value || *end || !(*number >= 0) || *number > most)
+        leave(WRONG_USAGE, "--%s: \"%s\" is not a number from 0 to %g", flag, value, most);
 }
 
-static int64_t whole(const char *flag, const char *value)
+static void take_temperature(void *to, const char *flag, const char *value)
 {
-    char     *end;
-    long long number = strtoll(value, &end, 10);
-    if (!*value || *end || number < 0)
-        leave(WRONG_USAGE, "%s: \"%s\" is not a whole number", flag, value);
-    return number;
+    take_number(to, flag, value, 1e6);
 }
 
-static double fraction(const char *flag, const char *value, double most)
+static void take_share(void *to, const char *flag, const char *value)
 {
-    char  *end;
-    double number = strtod(value, &end);
-    if (!*value || *end || !(number >= 0) || number > most)
-        leave(WRONG_USAGE, "%s: \"%s\" is not a number from 0 to %g", flag, value, most);
-    return number;
+    take_number(to, flag, value, 1);
 }
 
-static void append(const char **list, int *count, const char *flag, const char *value)
+static void read_options(options *given, char **argument)
 {
-    if (*count == STOPS)
-        leave(WRONG_USAGE, "%s: at most %d of them", flag, STOPS);
-    if (!*value)
-        leave(WRONG_USAGE, "%s: a text is needed", flag);
-    list[(*count)++] = value;
-}
-
-static bool take(options *given, const char *flag, const char *value)
-{
-    const struct {
-        const char *flag, **text;
-    } texts[] = { { "tag", &given->tag },       { "prompt", &given->prompt },       { "prompts", &given->prompts },
-                  { "output", &given->output }, { "tokenizer", &given->tokenizer } };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (strcmp(flag, texts[i].flag) == 0) {
-            *texts[i].text = value;
-            return true;
-        }
-    if (strcmp(flag, "max_tokens") == 0)
-        given->max_tokens = whole(flag, value);
-    else if (strcmp(flag, "temperature") == 0)
-        given->sampling.temperature = fraction(flag, value, 1e6);
-    else if (strcmp(flag, "top_k") == 0)
-        given->sampling.top_k = whole(flag, value);
-    else if (strcmp(flag, "top_p") == 0)
-        given->sampling.top_p = fraction(flag, value, 1);
-    else if (strcmp(flag, "seed") == 0)
-        given->sampling.seed = whole(flag, value);
-    else if (strcmp(flag, "stop") == 0)
-        append(given->stop, &given->stop_count, flag, value);
-    else if (strcmp(flag, "set") == 0)
-        append(given->set, &given->set_count, flag, value);
-    else
-        return false;
-    return true;
-}
-
-/* "--top-k 5" or "--top_k=5". */
-static void read_flag(options *given, char **argument, int *i)
-{
-    char  flag[32] = "";
-    char *text     = argument[*i] + 2, *equals = strchr(text, '=');
-    size_t length  = equals ? (size_t)(equals - text) : strlen(text);
-    if (strcmp(argument[*i], "--help") == 0)
-        help();
-    if (length < sizeof flag)
-        memcpy(flag, text, length);
-    for (char *at = flag; *at; at++)
-        *at = *at == '-' ? '_' : *at;
-    const char *value = equals ? equals + 1 : argument[*i + 1];
-    if (!value || !take(given, flag, value))
-        leave(WRONG_USAGE, value ? "unknown argument %s; try --help" : "%s needs a value, or is unknown; try --help",
-              argument[*i]);
-    *i += !equals;
-}
-
-static void read_options(options *given, int count, char **argument)
-{
-    for (int i = 1; i < count; i++) {
-        if (strcmp(argument[i], "-h") == 0)
-            help();
-        if (strncmp(argument[i], "--", 2) == 0)
-            read_flag(given, argument, &i);
-        else if (given->source)
-            leave(WRONG_USAGE, "%s and %s: one model at a time", given->source, argument[i]);
-        else
-            given->source = argument[i];
-    }
-    if (!given->source)
-        leave(WRONG_USAGE, "a folder of checkpoints or a Hugging Face folder is needed; try --help");
+    const flag_row rows[] = {
+        { "tag", take_text, &given->tag },
+        { "prompt", take_text, &given->prompt },
+        { "prompts", take_text, &given->prompts },
+        { "output", take_text, &given->output },
+        { "max_tokens", take_whole, &given->max_tokens },
+        { "temperature", take_temperature, &given->sampling.temperature },
+        { "top_k", take_whole, &given->sampling.top_k },
+        { "top_p", take_share, &given->sampling.top_p },
+        { "seed", take_whole, &given->sampling.seed },
+        { "stop", take_item, &given->stop },
+        { "tokenizer", take_text, &given->tokenizer },
+        { "set", take_item, &given->set },
+        { NULL, NULL, NULL },
+    };
+    given->source = read_command_line(rows, help, argument);
     if (given->prompt && given->prompts)
         leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
     if (given->output && !given->prompts)
@@ -177,6 +84,7 @@ typedef struct {
     cs_engine     *engine;
     cs_tokenizer  *tokenizer;
     cs_encoder    *encoder;
+    bool           together; /* stage 3: each rank has a part of the parameters, and all read every text */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -209,13 +117,9 @@ static void open_model(model *m)
     cs_config *config;
     CS_MUST(cs_reopen(&config, m->given->source, m->given->tag));
     CS_MUST(cs_config_set(config, "train_micro_batch_size_per_gpu=1"));
-    for (int i = 0; i < m->given->set_count; i++)
-        CS_MUST(cs_config_set(config, m->given->set[i]));
-    CS_MUST(cs_initialize(&m->engine, config, NULL));
-    const char *checkpoints = cs_config_get_string(config, "cspeed.load");
-    if (checkpoints)
-        CS_MUST(cs_load_checkpoint(m->engine, checkpoints, cs_config_get_string(config, "cspeed.tag"),
-                                   &(cs_load_options){ .module_only = true }, NULL));
+    set_items(config, &m->given->set);
+    m->engine   = open_trained(config);
+    m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
 }
 
@@ -239,9 +143,9 @@ typedef struct {
 static size_t find_stop(const options *given, const cs_text *text, size_t from)
 {
     size_t first = text->size;
-    for (int i = 0; i < given->stop_count; i++) {
-        size_t      length = strlen(given->stop[i]), begin = from >= length ? from - length + 1 : 0;
-        const char *found  = memmem(text->bytes + begin, text->size - begin, given->stop[i], length);
+    for (int i = 0; i < given->stop.count; i++) {
+        size_t      length = strlen(given->stop.item[i]), begin = from >= length ? from - length + 1 : 0;
+        const char *found  = memmem(text->bytes + begin, text->size - begin, given->stop.item[i], length);
         if (found && (size_t)(found - text->bytes) < first)
             first = (size_t)(found - text->bytes);
     }
@@ -252,9 +156,9 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
 static size_t held_back(const options *given, const cs_text *text)
 {
     size_t most = 0;
-    for (int i = 0; i < given->stop_count; i++)
-        for (size_t size = strlen(given->stop[i]) - 1; size > most; size--)
-            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop[i], size) == 0)
+    for (int i = 0; i < given->stop.count; i++)
+        for (size_t size = strlen(given->stop.item[i]) - 1; size > most; size--)
+            if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.item[i], size) == 0)
                 most = size;
     return most;
 }
@@ -295,6 +199,15 @@ static int32_t first_token(const model *m)
     return end >= 0 ? end : '\n';
 }
 
+/* Every rank sees to it that all can be read before any is. */
+static void check_prompt(const model *m, const char *prompt, int64_t which)
+{
+    int64_t count = cs_encoder_document(m->encoder, prompt, strlen(prompt))->count, most = cs_positions(m->engine);
+    if (most && count > most)
+        leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
+              which + 1, count, most);
+}
+
 static void complete(const model *m, const char *prompt, int64_t which, bool streams, answer *a)
 {
     const cs_encoded *encoded   = cs_encoder_document(m->encoder, prompt, strlen(prompt));
@@ -304,9 +217,6 @@ static void complete(const model *m, const char *prompt, int64_t which, bool str
     int64_t           positions = cs_positions(m->engine);
     cs_context       *context;
     cs_tensor         logits;
-    if (positions && count > positions)
-        leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
-              which + 1, count, positions);
     if (positions && most > positions - count + 1)
         most = positions - count + 1;
     CS_MUST(cs_context_open(&context, m->engine, count + most - (most > 0))); /* the last one is not read */
@@ -342,14 +252,21 @@ static char *read_all(FILE *file)
 
 static void answer_one(const model *m)
 {
-    answer a       = { 0 };
-    double started = now();
-    char  *typed   = m->given->prompt ? NULL : read_all(stdin);
-    complete(m, typed ? typed : m->given->prompt, 0, true, &a);
-    if (isatty(STDOUT_FILENO))
-        putchar('\n');
-    double seconds = now() - started;
-    fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
+    answer      a       = { 0 };
+    double      started = now();
+    char       *typed   = m->given->prompt ? NULL : read_all(stdin);
+    const char *prompt  = typed ? typed : m->given->prompt;
+    if (typed && !*typed)
+        leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompt TEXT says what "
+              "is to be continued, and --prompt \"\" begins a text");
+    check_prompt(m, prompt, 0);
+    if (m->together || is_rank_zero())
+        complete(m, prompt, 0, is_rank_zero(), &a);
+    if (is_rank_zero()) {
+        double seconds = now() - started;
+        fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
+        fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
+    }
     cs_unicode_free(&a.text);
     free(typed);
 }
@@ -386,6 +303,8 @@ static json_t *read_prompts(const options *given)
             append_prompt(given, list, line, (size_t)length, number);
     }
     free(line);
+    if (number == 0 && file == stdin)
+        leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompts FILE");
     if (file != stdin)
         fclose(file);
     return list;
@@ -407,34 +326,47 @@ static char *line_of(json_t *object, const answer *a)
     return line;
 }
 
-static char *answer_line(const model *m, json_t *object, int64_t which)
+static const char *prompt_of(const json_t *list, int64_t which)
+{
+    return json_string_value(json_object_get(json_array_get(list, (size_t)which), "prompt"));
+}
+
+static char *answer_line(const model *m, const json_t *list, int64_t which)
 {
     answer a = { 0 };
-    complete(m, json_string_value(json_object_get(object, "prompt")), which, false, &a);
-    char *line = line_of(object, &a);
+    complete(m, prompt_of(list, which), which, false, &a);
+    char *line = line_of(json_array_get(list, (size_t)which), &a);
     cs_unicode_free(&a.text);
     return line;
 }
 
 /* In rounds of one prompt a rank, so that answers appear in order and none is lost that was given. */
-static void answer_all(const model *m)
+static void write_answers(const model *m, const json_t *list, FILE *output)
 {
-    json_t *list   = read_prompts(m->given);
-    int64_t count  = (int64_t)json_array_size(list), world = cs_world_size(m->engine), rank = cs_rank(m->engine);
-    FILE   *output = stdout;
-    if (m->given->output && rank == 0)
-        output = fopen(m->given->output, "w");
-    if (!output)
-        leave(1, "cannot write %s", m->given->output);
-    for (int64_t from = 0; from < count; from += world) {
-        int64_t which = from + rank;
-        char   *line  = which < count ? answer_line(m, json_array_get(list, (size_t)which), which) : NULL;
-        char   *all   = cs_gather(m->engine, line ? line : "");
+    int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);
+    int64_t stride = m->together ? 1 : cs_world_size(m->engine), own = m->together ? 0 : rank;
+    for (int64_t from = 0; from < count; from += stride) {
+        int64_t which = from + own;
+        char   *line  = which < count ? answer_line(m, list, which) : NULL;
+        char   *all   = cs_gather(m->engine, line && own == rank ? line : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
         free(all);
         free(line);
     }
+}
+
+static void answer_all(const model *m)
+{
+    json_t *list   = read_prompts(m->given);
+    FILE   *output = stdout;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        check_prompt(m, prompt_of(list, (int64_t)i), (int64_t)i);
+    if (m->given->output && is_rank_zero())
+        output = fopen(m->given->output, "w");
+    if (!output)
+        leave(1, "cannot write %s", m->given->output);
+    write_answers(m, list, output);
     if (output != stdout && fclose(output) != 0)
         leave(1, "cannot write %s", m->given->output);
     json_decref(list);
@@ -444,11 +376,12 @@ int main(int argc, char **argv)
 {
     options given = { .max_tokens = 200, .sampling = { .temperature = 0.8, .top_p = 1, .seed = 1234 } };
     model   m     = { .given = &given };
-    read_options(&given, argc, argv);
+    (void)argc;
+    read_options(&given, argv);
     open_model(&m);
     if (given.prompts)
         answer_all(&m);
-    else if (is_rank_zero())
+    else
         answer_one(&m);
     close_model(&m);
     return 0;

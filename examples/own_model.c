@@ -121,7 +121,8 @@ int main(int argc, char **argv)
     int64_t        steps    = cs_config_get_int(config, "cspeed.steps");
     float         *inputs   = malloc((size_t)rows * INPUTS * sizeof *inputs);
     float         *targets  = malloc((size_t)rows * sizeof *targets);
-    cs_batch       batch    = { cs_matrix(inputs, CS_F32, rows, INPUTS), cs_matrix(targets, CS_F32, rows, 1), NULL };
+    cs_batch       batch    = { .inputs  = cs_matrix(inputs, CS_F32, rows, INPUTS),
+                                .targets = cs_matrix(targets, CS_F32, rows, 1) };
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
     if (!inputs || !targets)
         return 1;

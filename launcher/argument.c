@@ -34,6 +34,42 @@ const char *cs_argument_value(char ***at, const char *flag)
     return **at ? *(*at)++ : "";
 }
 
+/* Whether **at is one of the flags, which *at is then behind; its value is "" where that is missing. */
+static bool take_flag(const cs_argument_row *row, const char **value, char ***at)
+{
+    for (; row->flag; row++) {
+        *value = row->value ? cs_argument_value(at, row->flag) : NULL;
+        if (*value)
+            *row->value = *value;
+        else if (!row->given || !cs_argument_is(at, row->flag))
+            continue;
+        else
+            *row->given = true;
+        return true;
+    }
+    return false;
+}
+
+int cs_argument_read(const cs_argument_form *form, char **at)
+{
+    int taken = 0;
+    while (*at) {
+        const char *flag = *at, *value;
+        if (take_flag(form->rows, &value, &at)) {
+            if (value && !*value)
+                return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: %s needs a value", form->command, flag);
+            continue;
+        }
+        if (*flag == '-' || taken == form->count)
+            return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: unknown argument %s; see cspeed %s --help", form->command,
+                                 flag, form->command);
+        form->places[taken++] = *at++;
+    }
+    if (taken == form->count)
+        return 0;
+    return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: name %s", form->command, form->needs);
+}
+
 int cs_argument_number(int64_t *number, const char *flag, const char *value, int64_t least, int64_t most)
 {
     char *end;

@@ -4,6 +4,7 @@
 #include "node/agent.h"
 #include "codes.h"
 #include "front/front.h"
+#include "command/planner.h"
 #include "command/preflight.h"
 #include "front/relay.h"
 
@@ -53,10 +54,10 @@ int cs_run(const cs_options *options)
     cs_plan plan = { 0 };
     if (options->secret_file)
         setenv("CSPEED_SECRET_FILE", options->secret_file, 1);
+    if (options->dry_run)
+        return cs_planner_show(options, options->program, false);
     int code = cs_hostplan_make(&plan, options);
-    if (code == 0 && options->dry_run)
-        cs_hostplan_print(&plan);
-    else if (code == 0)
+    if (code == 0)
         code = work(&plan, options);
     cs_hostplan_free(&plan);
     return code;

@@ -1,15 +1,19 @@
 /* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and
  * peers.
  *
- *     bench_comm [--kind shm|tcp] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] [--peers]
+ *     bench_comm [--kind shm|tcp|nccl] [--device cuda] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES]
+ *                [--peers]
  *
  * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
  * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
  * of that size, over the time in place. Ranks are pinned, round robin, to the cores this process may use (Gloo's are
  * not, which suits it better). --peers also runs, in turn, tests/peers/comm_mpi.c (where mpicc and mpirun are) and
- * tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. */
+ * tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device the
+ * vectors in place, and those that are copied, are the device's, timed until its stream is done; the staged ones stay
+ * the host's. */
 #include "base/log.h"
 #include "comm/comm.h"
+#include "device/ops.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -27,7 +31,7 @@ static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_ga
 
 typedef struct {
     size_t      smallest, largest;
-    const char *kind;
+    const char *kind, *device; /* device NULL: the host's memory */
     double      seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
@@ -66,7 +70,27 @@ static int repetitions(size_t bytes)
     return wanted < 5 ? 5 : wanted > MOST_REPETITIONS ? MOST_REPETITIONS : (int)wanted;
 }
 
-static void run_once(cs_comm *comm, int row, float *a, float *b, size_t bytes)
+/* Zero bytes, as if this rank had just written them. */
+static void write_vector(cs_device *far, float *a, size_t bytes)
+{
+    if (!far) {
+        memset(a, 0, bytes);
+        return;
+    }
+    cs_op_fill(cs_device_stream(far, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
+    cs_stream_sync(cs_device_stream(far, CS_COMPUTE));
+}
+
+static void copy_vector(cs_device *far, float *b, const float *a, size_t bytes)
+{
+    if (far)
+        cs_stream_copy(cs_device_stream(far, CS_COMM), b, a, bytes);
+    else
+        memcpy(b, a, bytes);
+}
+
+/* far: the vectors are its; NULL: the host's. */
+static void run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
     switch (row) {
@@ -80,19 +104,21 @@ static void run_once(cs_comm *comm, int row, float *a, float *b, size_t bytes)
         cs_comm_all_gather(comm, b, a, part, CS_F32);
         break;
     default:
-        memcpy(b, a, bytes);
+        copy_vector(far, b, a, bytes);
     }
+    if (far)
+        cs_stream_sync(cs_device_stream(far, CS_COMM));
 }
 
-static double measure(cs_comm *comm, int row, float *a, float *b, size_t bytes)
+static double measure(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
 {
     double times[MOST_REPETITIONS], all[MOST_RANKS];
     int    count = repetitions(bytes);
     for (int i = -2; i < count; i++) {
-        memset(a, 0, bytes); /* as in a training, each rank has just written its own vector */
+        write_vector(far, a, bytes); /* as in a training, each rank has just written its own vector */
         cs_comm_barrier(comm);
         double begun = now();
-        run_once(comm, row, a, b, bytes);
+        run_once(comm, far, row, a, b, bytes);
         double took = now() - begun;
         cs_comm_all_gather(comm, all, &took, 1, CS_I64); /* eight bytes, whatever they mean */
         for (int r = 0; r < cs_comm_size(comm); r++)
@@ -116,18 +142,18 @@ static void pin(int rank)
     sched_setaffinity(0, sizeof own, &own);
 }
 
-static void measure_all(results *into, cs_comm *comm)
+static void measure_all(results *into, cs_comm *comm, cs_device *device)
 {
     size_t most       = into->largest;
     float *ways[2][2] = { { cs_comm_alloc(comm, most), cs_comm_alloc(comm, most) }, { malloc(most), malloc(most) } };
-    for (int way = IN_PLACE; way <= STAGED; way++) {
-        memset(ways[way][0], 0, most);
-        memset(ways[way][1], 0, most);
-    }
+    for (int way = IN_PLACE; way <= STAGED; way++)
+        for (int i = 0; i < 2; i++)
+            write_vector(way == IN_PLACE ? device : NULL, ways[way][i], most);
     for (int i = 0; i < SIZE_COUNT; i++)
         for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
-                double seconds = measure(comm, row, ways[way][0], ways[way][1], size_at(i));
+                cs_device *far     = way == IN_PLACE ? device : NULL;
+                double     seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i));
                 if (cs_comm_rank(comm) == 0)
                     into->seconds[way][row][i] = seconds;
             }
@@ -139,14 +165,19 @@ static int run(void *argument)
 {
     const results *wish = argument;
     cs_world       world;
-    cs_comm       *comm = NULL;
+    cs_comm       *comm   = NULL;
+    cs_device     *device = NULL;
     if (cs_world_read(&world) != CS_OK)
         return 1;
     pin(world.rank);
-    if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind }) != CS_OK)
+    cs_device_settings place = { .kind = wish->device, .local_rank = world.local_rank };
+    if (wish->device && cs_device_open(&device, &place) != CS_OK)
         return 1;
-    measure_all(argument, comm);
+    if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind, .device = device }) != CS_OK)
+        return 1;
+    measure_all(argument, comm, device && cs_device_is_far(device) ? device : NULL);
     cs_comm_close(comm);
+    cs_device_close(device);
     return 0;
 }
 
@@ -208,8 +239,9 @@ static void cell(double seconds, size_t bytes)
 
 static void print(const results *all, int ranks)
 {
-    printf("\n%s, %d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", all->kind, ranks,
-           "", "bytes", "in place", "staged", "of copy", "OpenMPI", "Gloo", "best peer");
+    printf("\n%s%s%s, %d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", all->kind,
+           all->device ? " on " : "", all->device ? all->device : "", ranks, "", "bytes", "in place", "staged",
+           "of copy", "OpenMPI", "Gloo", "best peer");
     for (int row = 0; row < ROW_COUNT; row++)
         for (int i = 0; i < SIZE_COUNT; i++) {
             if (!wanted(all, i))
@@ -275,6 +307,8 @@ int main(int count, char **words)
             peers = true;
         else if (strcmp(words[i], "--kind") == 0 && i + 1 < count)
             page->kind = words[++i];
+        else if (strcmp(words[i], "--device") == 0 && i + 1 < count)
+            page->device = words[++i];
         else if (strcmp(words[i], "--ranks") == 0 && i + 1 < count)
             ranks = atoi(words[++i]);
         else if (strcmp(words[i], "--rounds") == 0 && i + 1 < count)
@@ -286,8 +320,8 @@ int main(int count, char **words)
         else
             return fprintf(
                        stderr,
-                       "bench_comm [--kind shm|tcp] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES] "
-                       "[--peers]\n"),
+                       "bench_comm [--kind shm|tcp|nccl] [--device cuda] [--ranks 2|4] [--rounds N] [--smallest BYTES] "
+                       "[--largest BYTES] [--peers]\n"),
                    2;
     }
     if (rounds < 1 || rounds > MOST_ROUNDS || ranks < 0 || ranks > MOST_RANKS)

@@ -1,12 +1,13 @@
-/* bench_step.c - one optimizer step of GPT-2 124M on the CPU: tokens/s, share of the matrix roof, time by phase,
- * memory.
+/* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time by phase, memory.
  *
  *     bench_step [--rounds N] [--steps N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0|3]
+ *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N]
  *
- * Without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0
- * and 3. The roof is what this machine's matrix library reaches in the same run. With CSPEED_PEER_PYTHON naming a
- * Python that has torch, each round also runs tests/peers/gpt2_torch.py on the same work, in turn, and the ratio is
- * printed with its spread. */
+ * On the CPU GPT-2 124M; without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2
+ * ranks x 1 thread, stages 0 and 3. On a GPU the models below in bf16 on one rank; times by phase come from a second
+ * run, whose phases wait for the device. The roof is what this machine's matrix library reaches in the same run. With
+ * CSPEED_PEER_PYTHON naming a Python that has torch, each round also runs tests/peers/gpt2_torch.py, or step_cuda.py,
+ * on the same work, in turn, and the ratio is printed with its spread. */
 #include "cspeed.h"
 
 #include <math.h>
@@ -16,11 +17,38 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_STEPS = 64, MOST_ROUNDS = 16, BATCH = 4, VOCABULARY = 50304 };
+enum { MOST_STEPS = 64, MOST_ROUNDS = 16 };
+
+/* Sizes as the models' own config.json has them, dropout off. */
+typedef struct {
+    const char *name;
+    int         vocabulary;
+    const char *json;
+} shape;
+
+#define LLAMA(width, layers, heads, keys, inner, tied)                                                                 \
+    "\"model_type\": \"llama\", \"hidden_size\": " #width ", \"num_hidden_layers\": " #layers                         \
+    ", \"num_attention_heads\": " #heads ", \"num_key_value_heads\": " #keys ", \"intermediate_size\": " #inner        \
+    ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
+    "\"max_position_embeddings\": 8192"
+
+/* On the CPU the first alone. */
+static const shape models[] = {
+    { "gpt2", 50304, "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
+    { "gpt2-xl", 50304,
+      "\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, \"resid_pdrop\": 0, "
+      "\"embd_pdrop\": 0, \"attn_pdrop\": 0" },
+    { "llama-1b", 128256, LLAMA(2048, 16, 32, 8, 8192, true) },
+    { "llama-3b", 128256, LLAMA(3072, 28, 24, 8, 8192, true) },
+    { "llama-8b", 128256, LLAMA(4096, 32, 32, 8, 14336, false) },
+};
 
 typedef struct {
-    const char *precision;
-    int         length, ranks, threads, stage, steps;
+    const shape *model;
+    const char  *device, *precision;
+    int          batch, length, ranks, threads, stage, steps;
+    bool         pure;   /* bf16 moments and no fp32 masters */
+    bool         phases; /* each waits for the device */
 } workload;
 
 typedef struct {
@@ -40,10 +68,15 @@ static const char *const text =
     "{ \"train_micro_batch_size_per_gpu\": %d, \"gradient_accumulation_steps\": 1, \"gradient_clipping\": 1.0,\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 3e-4, \"betas\": [0.9, 0.95], \"weight_decay\": 0.1 "
     "} },\n"
-    "  \"bf16\": { \"enabled\": %s }, \"zero_optimization\": { \"stage\": %d },\n"
-    "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"cpu\", \"data\": { \"seq_len\": %d },\n"
-    "    \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": %d, \"resid_pdrop\": 0, \"embd_pdrop\": 0, "
-    "\"attn_pdrop\": 0 } } }\n";
+    "  \"bf16\": { \"enabled\": %s, \"bf16_master_weights_and_grads\": %s, \"bf16_optimizer_states\": %s },\n"
+    "  \"zero_optimization\": { \"stage\": %d }, \"wall_clock_breakdown\": %s, \"steps_per_print\": 1000000,\n"
+    "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"%s\", \"data\": { \"seq_len\": %d },\n"
+    "    \"model\": { \"vocab_size\": %d, %s } } }\n";
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
 
 static void write_config(const workload *work, char *path)
 {
@@ -51,8 +84,9 @@ static void write_config(const workload *work, char *path)
     int   handle = mkstemp(path);
     FILE *file   = handle < 0 ? NULL : fdopen(handle, "w");
     if (!file ||
-        fprintf(file, text, BATCH / work->ranks, strcmp(work->precision, "bf16") == 0 ? "true" : "false", work->stage,
-                work->steps, work->threads, work->length, VOCABULARY) < 0 ||
+        fprintf(file, text, work->batch / work->ranks, truth(strcmp(work->precision, "bf16") == 0), truth(work->pure),
+                truth(work->pure), work->stage, truth(work->phases), work->steps, work->threads, work->device,
+                work->length, work->model->vocabulary, work->model->json) < 0 ||
         fclose(file) != 0) {
         perror(path);
         exit(1);
@@ -67,13 +101,13 @@ static int run(void *argument)
     cs_engine      *engine;
     CS_MUST(cs_config_open(&config, given->config));
     CS_MUST(cs_initialize(&engine, config, NULL));
-    int64_t        rows = BATCH / work->ranks, count = rows * work->length;
+    int64_t        rows = work->batch / work->ranks, count = rows * work->length;
     int32_t       *tokens   = malloc((size_t)count * 2 * sizeof *tokens);
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
-    cs_batch       batch    = { cs_matrix(tokens, CS_I32, rows, work->length),
-                                cs_matrix(tokens + count, CS_I32, rows, work->length), NULL };
+    cs_batch       batch    = { .inputs  = cs_matrix(tokens, CS_I32, rows, work->length),
+                                .targets = cs_matrix(tokens + count, CS_I32, rows, work->length) };
     for (int64_t i = 0; i < 2 * count; i++)
-        tokens[i] = (int32_t)(erand48(state) * VOCABULARY);
+        tokens[i] = (int32_t)(erand48(state) * work->model->vocabulary);
     for (int step = 0; step < work->steps; step++) {
         cs_forward(engine, &batch);
         cs_backward(engine);
@@ -114,22 +148,19 @@ static double train(const workload *work, measurement *shared)
     CS_MUST(status);
     double seconds[MOST_STEPS];
     memcpy(seconds, shared->seconds, sizeof seconds);
-    return BATCH * work->length / median(seconds + 1, work->steps - 1);
+    return work->batch * work->length / median(seconds + 1, work->steps - 1);
 }
 
-/* Tokens a second that PyTorch reaches with this allocator; 0: no peer here. */
-static double train_peer_with(const workload *work, const char *allocator)
+/* Tokens a second that PyTorch reaches; 0: no peer here. */
+static double train_peer_with(const workload *work, const char *script, const char *more)
 {
     const char *python = getenv("CSPEED_PEER_PYTHON");
     char        command[2048], line[1024];
     double      rate = 0;
     if (!python)
         return 0;
-    snprintf(command, sizeof command,
-             "%s %s/peers/gpt2_torch.py --model gpt2 --dtype %s --batch %d --seq %d --ranks %d --threads %d --steps %d "
-             "--allocator %s",
-             python, CS_TESTS, work->precision, BATCH, work->length, work->ranks, work->threads, work->steps,
-             allocator);
+    snprintf(command, sizeof command, "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d %s", python,
+             CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps, more);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         const char *at = strstr(line, "tokens_per_s=");
@@ -140,9 +171,18 @@ static double train_peer_with(const workload *work, const char *allocator)
     return rate;
 }
 
+static double train_peer_cpu(const workload *work, const char *allocator)
+{
+    char more[128];
+    snprintf(more, sizeof more, "--ranks %d --threads %d --allocator %s", work->ranks, work->threads, allocator);
+    return train_peer_with(work, "gpt2_torch.py", more);
+}
+
 static double train_peer(const workload *work)
 {
-    return fmax(train_peer_with(work, "default"), train_peer_with(work, "tuned"));
+    if (strcmp(work->device, "cuda") == 0)
+        return train_peer_with(work, "step_cuda.py", work->pure ? "--pure" : "");
+    return fmax(train_peer_cpu(work, "default"), train_peer_cpu(work, "tuned"));
 }
 
 static void report(const workload *work, const measurement *o, double *ours, double *theirs, int rounds)
@@ -153,9 +193,9 @@ static void report(const workload *work, const measurement *o, double *ours, dou
     for (int i = 0; i < rounds; i++)
         ratio[i] = theirs[i] > 0 ? ours[i] / theirs[i] : 0;
     double torch = theirs[0];
-    printf("%-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  %5.0f "
+    printf("%-8s %-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  %5.0f "
            "+ %4.0f MB",
-           work->precision, BATCH, work->length, work->ranks, work->threads, work->stage, median(ours, rounds),
+           work->model->name, work->precision, work->batch, work->length, work->ranks, work->threads, work->stage, median(ours, rounds),
            100 * o->peak_share, 1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step,
            1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
            1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
@@ -169,7 +209,7 @@ static void report(const workload *work, const measurement *o, double *ours, dou
 }
 
 typedef struct {
-    const char *precision, *layout;
+    const char *device, *model, *precision, *layout;
     int         length, stage, rounds, steps;
 } selection;
 
@@ -177,7 +217,8 @@ static bool chosen(const selection *choice, const workload *work)
 {
     char layout[32];
     snprintf(layout, sizeof layout, "%dx%d", work->ranks, work->threads);
-    return (!choice->precision || strcmp(choice->precision, work->precision) == 0) &&
+    return (!choice->model || strcmp(choice->model, work->model->name) == 0) &&
+           (!choice->precision || strcmp(choice->precision, work->precision) == 0) &&
            (!choice->length || choice->length == work->length) &&
            (!choice->layout || strcmp(choice->layout, layout) == 0) &&
            (choice->stage < 0 || choice->stage == work->stage);
@@ -192,18 +233,29 @@ static void bench(const selection *choice, const workload *work, measurement *sh
         ours[round]   = train(work, shared);
         theirs[round] = work->stage == 0 ? train_peer(work) : 0;
     }
+    if (strcmp(work->device, "cuda") == 0) {
+        workload phases = *work;
+        double   share  = shared->peak_share;
+        phases.phases   = true;
+        train(&phases, shared);
+        shared->peak_share = share;
+    }
     report(work, shared, ours, theirs, choice->rounds);
 }
 
 static selection read_choice(int argc, char **argv)
 {
-    selection choice = { .stage = -1, .rounds = 1, .steps = 4 };
+    selection choice = { .device = "cpu", .stage = -1, .rounds = 1, .steps = 4 };
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *value = argv[i + 1];
         if (strcmp(argv[i], "--rounds") == 0)
             choice.rounds = atoi(value);
         else if (strcmp(argv[i], "--steps") == 0)
             choice.steps = atoi(value);
+        else if (strcmp(argv[i], "--device") == 0)
+            choice.device = value;
+        else if (strcmp(argv[i], "--model") == 0)
+            choice.model = value;
         else if (strcmp(argv[i], "--precision") == 0)
             choice.precision = value;
         else if (strcmp(argv[i], "--seq") == 0)
@@ -220,22 +272,42 @@ static selection read_choice(int argc, char **argv)
     return choice;
 }
 
-int main(int argc, char **argv)
+static void bench_cpu(const selection *choice, measurement *shared)
 {
     static const char *const precisions[] = { "fp32", "bf16" };
     static const int         lengths[] = { 256, 64 }, stages[] = { 0, 3 };
-    selection                choice = read_choice(argc, argv);
-    measurement *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
-        return 1;
-    printf("GPT-2 124M, vocabulary %d; ranks x threads; median of %d steps after the first, %d round%s\n", VOCABULARY,
-           choice.steps - 1, choice.rounds, choice.rounds > 1 ? "s" : "");
     for (int p = 0; p < 2; p++)
         for (int l = 0; l < 2; l++)
             for (int ranks = 1; ranks <= 2; ranks++)
                 for (int s = 0; s < 2; s++)
-                    bench(&choice, &(workload){ precisions[p], lengths[l], ranks, 3 - ranks, stages[s], choice.steps },
+                    bench(choice,
+                          &(workload){ &models[0], "cpu", precisions[p], 4, lengths[l], ranks, 3 - ranks, stages[s],
+                                       choice->steps, false, false },
                           shared);
+}
+
+static void bench_gpu(const selection *choice, measurement *shared)
+{
+    static const int batches[] = { 32, 8, 8, 4, 2 }, lengths[] = { 1024, 1024, 2048, 2048, 2048 };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        bench(choice,
+              &(workload){ &models[i], "cuda", "bf16", batches[i], lengths[i], 1, 1, 0, choice->steps,
+                           strcmp(models[i].name, "llama-8b") == 0, false },
+              shared);
+}
+
+int main(int argc, char **argv)
+{
+    selection    choice = read_choice(argc, argv);
+    measurement *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    printf("ranks x threads; median of %d steps after the first, %d round%s\n", choice.steps - 1, choice.rounds,
+           choice.rounds > 1 ? "s" : "");
+    if (strcmp(choice.device, "cuda") == 0)
+        bench_gpu(&choice, shared);
+    else
+        bench_cpu(&choice, shared);
     munmap(shared, sizeof *shared);
     return 0;
 }

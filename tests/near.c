@@ -9,7 +9,25 @@
 #include "base/half.h"
 #include "base/rng.h"
 
-enum { GUARD = 64, MARK = 0x5a };
+enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
+
+/* Memory of near_new. */
+typedef struct {
+    char  *memory;
+    size_t bytes; /* what must not be written included */
+} block;
+
+/* The same on the device. */
+typedef struct {
+    block here;
+    char *there;
+    bool  lasts, fresh; /* of near_new; copied there since the last fetch */
+} twin;
+
+static block      blocks[BLOCKS];
+static twin       twins[BLOCKS];
+static int        block_count, twin_count;
+static cs_device *device;
 
 double near_element(cs_tensor x, int64_t index)
 {
@@ -74,14 +92,20 @@ bool near_same_bits(const char *what, cs_tensor got, cs_tensor want)
     return true;
 }
 
+static size_t room_of(size_t bytes)
+{
+    return (bytes + 2 * GUARD - 1) / GUARD * GUARD;
+}
+
 cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns)
 {
     size_t bytes  = (size_t)(rows * columns) * cs_dtype_bytes(dtype);
-    char  *memory = aligned_alloc(64, (bytes + 2 * GUARD - 1) / GUARD * GUARD);
-    if (!memory)
+    char  *memory = aligned_alloc(64, room_of(bytes));
+    if (!memory || block_count == BLOCKS)
         abort();
     memset(memory, 0, bytes);
-    memset(memory + bytes, MARK, (bytes + 2 * GUARD - 1) / GUARD * GUARD - bytes);
+    memset(memory + bytes, MARK, room_of(bytes) - bytes);
+    blocks[block_count++] = (block){ memory, room_of(bytes) };
     return cs_matrix(memory, dtype, rows, columns);
 }
 
@@ -110,12 +134,100 @@ double *near_doubles(cs_tensor x)
     return numbers;
 }
 
+static void drop(int number)
+{
+    cs_device_free(device, twins[number].there);
+    twins[number] = twins[--twin_count];
+}
+
 void near_free(cs_tensor x)
 {
     size_t      bytes  = (size_t)cs_count(x) * cs_dtype_bytes(x.dtype);
     const char *memory = x.data;
-    for (size_t i = bytes; memory && i < (bytes + 2 * GUARD - 1) / GUARD * GUARD; i++)
+    for (size_t i = bytes; memory && i < room_of(bytes); i++)
         if (memory[i] != MARK)
             abort();
+    for (int i = 0; i < block_count; i++)
+        if (blocks[i].memory == memory)
+            blocks[i--] = blocks[--block_count];
+    for (int i = 0; i < twin_count; i++)
+        if (twins[i].here.memory == memory)
+            drop(i--);
     free(x.data);
+}
+
+/* ---- the device ---- */
+
+cs_device *near_open(int threads)
+{
+    const char *kind = getenv("CSPEED_TEST_DEVICE");
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind ? kind : "cpu", .threads = threads,
+                                                           .local_ranks = 1 }));
+    return device;
+}
+
+void near_close(void)
+{
+    while (twin_count)
+        drop(0);
+    cs_device_close(device);
+    device = NULL;
+}
+
+bool near_is_cpu(void)
+{
+    const char *kind = getenv("CSPEED_TEST_DEVICE");
+    return !kind || strcmp(kind, "cpu") == 0;
+}
+
+int near_threads(int most)
+{
+    return near_is_cpu() ? most : 1;
+}
+
+static bool holds(block it, const void *data)
+{
+    return (const char *)data >= it.memory && (const char *)data < it.memory + it.bytes;
+}
+
+static twin *twin_of(cs_tensor x)
+{
+    for (int i = 0; i < twin_count; i++)
+        if (holds(twins[i].here, x.data))
+            return &twins[i];
+    if (twin_count == BLOCKS)
+        abort();
+    twin *new = &twins[twin_count++];
+    *new      = (twin){ .here = { x.data, (size_t)cs_count(x) * cs_dtype_bytes(x.dtype) } };
+    for (int i = 0; i < block_count; i++)
+        if (holds(blocks[i], x.data))
+            *new = (twin){ .here = blocks[i], .lasts = true };
+    new->there = cs_device_alloc(device, new->here.bytes);
+    return new;
+}
+
+cs_tensor near_at(cs_tensor x)
+{
+    if (!x.data || !cs_device_is_far(device))
+        return x;
+    twin *it = twin_of(x);
+    if (!it->fresh)
+        cs_stream_copy(cs_device_stream(device, CS_COMPUTE), it->there, it->here.memory, it->here.bytes);
+    it->fresh = true;
+    x.data    = it->there + ((char *)x.data - it->here.memory);
+    return x;
+}
+
+void near_fetch(void)
+{
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    for (int i = 0; i < twin_count; i++)
+        if (twins[i].fresh)
+            cs_stream_copy(stream, twins[i].here.memory, twins[i].there, twins[i].here.bytes);
+    cs_stream_sync(stream);
+    for (int i = twin_count - 1; i >= 0; i--) {
+        twins[i].fresh = false;
+        if (!twins[i].lasts)
+            drop(i);
+    }
 }

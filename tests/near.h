@@ -1,8 +1,9 @@
-/* near.h - compare numbers, say where they part; and tensors of random numbers to compare. */
+/* near.h - compare numbers, say where they part; tensors of random numbers to compare; and the device that operations
+ * are tested on. */
 #ifndef CS_TESTS_NEAR_H
 #define CS_TESTS_NEAR_H
 
-#include "cspeed.h"
+#include "device/device.h"
 
 /* An element of a float tensor as a double. */
 double near_element(cs_tensor x, int64_t index);
@@ -24,5 +25,21 @@ cs_tensor near_random(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t se
 cs_tensor near_copy(cs_tensor x);
 double   *near_doubles(cs_tensor x); /* of every element; to be freed */
 void      near_free(cs_tensor x);    /* aborts if bytes behind the tensor were written */
+
+/* The device that the environment's CSPEED_TEST_DEVICE names, "cpu" if it is unset; one at a time. Where its memory is
+ * not the host's, a test's tensors are taken there and fetched when it has computed; on the CPU the two do nothing:
+ *
+ *     cs_op_add(stream, near_at(y), near_at(a), near_at(b));
+ *     near_fetch();
+ */
+cs_device *near_open(int threads);
+void       near_close(void);
+bool       near_is_cpu(void);
+int        near_threads(int most); /* most, or 1 on a device that has no threads of its own to be told of */
+/* The same tensor where the device can reach it: in the whole block that near_new made with x somewhere in it, or, of
+ * other memory, x alone until the next fetch. What is here is copied there where it was not since the last fetch. An
+ * absent tensor stays absent. */
+cs_tensor near_at(cs_tensor x);
+void      near_fetch(void); /* waits; what was taken there is here again, as the device left it */
 
 #endif

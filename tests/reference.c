@@ -101,17 +101,23 @@ static double dot(const double *x, const double *y, int count)
     return sum;
 }
 
-/* p[0..i] of query i; returns the log of the denominator. */
+static int first_of(reference_heads s, int b, int i)
+{
+    return s.starts ? s.starts[b * s.T + i] : 0;
+}
+
+/* p[first..i] of query i; returns the log of the denominator. */
 static double probabilities(double *p, const double *qkv, reference_heads s, int b, int h, int i)
 {
     double max = -INFINITY, sum = 0;
-    for (int j = 0; j <= i; j++) {
+    int    first = first_of(s, b, i);
+    for (int j = first; j <= i; j++) {
         p[j] = dot(row_of(qkv, s, b, h, i, 0), row_of(qkv, s, b, h, j, 1), s.D) / sqrt(s.D);
         max  = fmax(max, p[j]);
     }
-    for (int j = 0; j <= i; j++)
+    for (int j = first; j <= i; j++)
         sum += exp(p[j] - max);
-    for (int j = 0; j <= i; j++)
+    for (int j = first; j <= i; j++)
         p[j] = exp(p[j] - max) / sum;
     return max + log(sum);
 }
@@ -130,7 +136,7 @@ void reference_attention(double *y, double *lse, const double *qkv, reference_he
         double *out = y + (b * s.T + i) * s.H * s.D + h * s.D;
         lse[row]    = probabilities(p, qkv, s, b, h, i);
         memset(out, 0, (size_t)s.D * sizeof *out);
-        for (int j = 0; j <= i; j++)
+        for (int j = first_of(s, b, i); j <= i; j++)
             for (int d = 0; d < s.D; d++)
                 out[d] += p[j] * keep_of(s, b, h, i, j) * row_of(qkv, s, b, h, j, 2)[d];
     }
@@ -142,10 +148,10 @@ static void row_grad(double *dqkv, const double *dy, const double *qkv, const do
     int           b = row / (s.H * s.T), h = row / s.T % s.H, i = row % s.T;
     const double *out = dy + (b * s.T + i) * s.H * s.D + h * s.D;
     double        delta = 0;
-    for (int j = 0; j <= i; j++)
+    for (int j = first_of(s, b, i); j <= i; j++)
         delta += p[j] * keep_of(s, b, h, i, j) * dot(out, row_of(qkv, s, b, h, j, 2), s.D);
     double *dq = dqkv + (row_of(qkv, s, b, h, i, 0) - qkv);
-    for (int j = 0; j <= i; j++) {
+    for (int j = first_of(s, b, i); j <= i; j++) {
         double  keep = keep_of(s, b, h, i, j);
         double  ds = p[j] * (keep * dot(out, row_of(qkv, s, b, h, j, 2), s.D) - delta) / sqrt(s.D);
         double *dk = dqkv + (row_of(qkv, s, b, h, j, 1) - qkv), *dv = dqkv + (row_of(qkv, s, b, h, j, 2) - qkv);

@@ -34,6 +34,7 @@ typedef struct {
     float           rate;
     uint64_t        place;
     const uint64_t *keys;
+    const int32_t  *starts; /* (B, T): the first row that each row sees; NULL: 0 */
 } reference_heads;
 void reference_attention(double *y, double *lse, const double *qkv, reference_heads shape);
 void reference_attention_grad(double *dqkv, const double *dy, const double *qkv, reference_heads shape);

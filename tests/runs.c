@@ -66,8 +66,8 @@ cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
             inputs[at]       = (int32_t)((sample * 7 + t * (3 + sample % 4)) % RUN_VOCABULARY);
             targets[at]      = left_out ? -1 : (int32_t)((sample * 7 + (t + 1) * (3 + sample % 4)) % RUN_VOCABULARY);
         }
-    return (cs_batch){ cs_matrix(inputs, CS_I32, batch, RUN_LENGTH), cs_matrix(targets, CS_I32, batch, RUN_LENGTH),
-                       NULL };
+    return (cs_batch){ .inputs  = cs_matrix(inputs, CS_I32, batch, RUN_LENGTH),
+                       .targets = cs_matrix(targets, CS_I32, batch, RUN_LENGTH) };
 }
 
 void run_step(cs_engine *engine, const run_spec *spec)

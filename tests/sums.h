@@ -35,12 +35,18 @@ sums_number sums_get(const void *data, int64_t at, cs_dtype dtype);
 /* data[count] becomes elements first, first + 1, ... of a rank's vector; another salt, another vector. */
 void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype);
 
+/* From here on values are copied to and from memory that this device holds. NULL: no more. */
+void sums_far(cs_device *device);
+/* From here on sums of floats may be taken in any order and rounded at each step, as NCCL does. */
+void sums_loosely(void);
+
 /* These return 1 with the sentence when something is not as it should be. */
 int sums_expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
                        const char *what);
 int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op);
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
-/* Every collective, dtype, operation and place, for counts from 0 to `most`, at most 10007. */
+/* Every collective, dtype, operation and place, for counts from 0 to `most`, at most 10007. With a far device: its
+ * memory, aligned and not, and the host's. */
 int sums_try_each(cs_comm *comm, int64_t most);
 
 #endif

@@ -3,6 +3,8 @@
 #include "runs.h"
 #include "shell.h"
 
+#include "base/json.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@ static void estimate(const run_spec *spec, cs_memory *memory)
     run_write_config(spec, path, sizeof path);
     CS_MUST(cs_config_open(&config, path));
     unlink(path);
+    if (spec->set[0])
+        CS_MUST(cs_config_set(config, spec->set[0]));
     cs_config_for_world(config, spec->world);
     CS_MUST(cs_estimate(config, memory, &parameters));
     ck_assert_int_eq(parameters, 23568);
@@ -38,6 +42,8 @@ static void check_same(const run_spec *spec)
         ck_assert_uint_eq(told[rank].value_rows, run->value_rows);
         ck_assert_uint_eq(told[rank].gradient_rows, run->gradient_rows);
         ck_assert_uint_eq(told[rank].activations, run->activations);
+        ck_assert_uint_eq(told[rank].copy, run->copy);
+        ck_assert_int_eq(told[rank].copy > 0, spec->set[0] != NULL);
         ck_assert_uint_eq(told[rank].workspace, 0);
     }
 }
@@ -48,7 +54,8 @@ START_TEST(what_is_told_is_what_is_held)
         for (int world = 1; world <= 3; world += stage % 2 + 1)
             check_same(&(run_spec){ .world = world, .stage = stage, .steps = 1, .prefetch = 1,
                                     .precision = stage % 2 ? "bf16" : "fp32",
-                                    .recompute = world > 1 ? "unit" : "none" });
+                                    .recompute = world > 1 ? "unit" : "none",
+                                    .set       = { world > 1 ? "cspeed.async_save=true" : NULL } });
 }
 END_TEST
 
@@ -100,6 +107,24 @@ START_TEST(train_prints_the_plan)
 }
 END_TEST
 
+/* The whole is one object, in which the memory is a member. */
+static void check_json(const char *path)
+{
+    char         *text   = shell_read(path, NULL);
+    json_t       *whole  = cs_json_strict(text, strlen(text));
+    const json_t *memory = json_object_get(whole, "memory"), *ranks = json_object_get(memory, "ranks");
+    const json_t *first  = json_array_get(ranks, 0);
+    ck_assert_msg(whole != NULL, "%s: %s", cs_error(), text);
+    ck_assert_int_eq(json_integer_value(json_object_get(whole, "world_size")), 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(memory, "parameter_count")), 3952);
+    ck_assert_uint_eq(json_array_size(ranks), 1);
+    ck_assert_int_eq(json_integer_value(json_object_get(first, "last_rank")), 1);
+    ck_assert_int_eq(json_integer_value(json_object_get(first, "parameters")), (640 + 3328 + 128) * 2);
+    ck_assert_int_eq(json_integer_value(json_object_get(first, "async_save_copy")), 0);
+    json_decref(whole);
+    free(text);
+}
+
 START_TEST(the_launcher_shows_it)
 {
     shell_enter();
@@ -107,8 +132,14 @@ START_TEST(the_launcher_shows_it)
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe plan train --config config.json", CS_BIN), 0);
     ck_assert_uint_eq(bytes_of("  parameters"), (640 + 3328 + 128) * 2);
     ck_assert(says("memory of a rank: 3952 parameters, bf16, ZeRO-2, micro-batch 2, world size 2"));
-    ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config config.json", CS_BIN), 0);
-    ck_assert(!says("memory of a rank"));
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe --dry_run train --config config.json", CS_BIN),
+                     0);
+    ck_assert_uint_eq(bytes_of("  parameters"), (640 + 3328 + 128) * 2);
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe plan --json train --config config.json "
+                               ">plan.json", CS_BIN), 0);
+    check_json("plan.json");
+    ck_assert_int_eq(shell_run("%s/cspeed plan --json echo --config >plan.json", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config missing.json", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config missing.json", CS_BIN), 66);
     shell_leave();
 }

@@ -143,6 +143,17 @@ static double member(const char *name)
     return value;
 }
 
+static void write_masked(const char *path)
+{
+    cs_tokens_writer *writer = NULL;
+    const int32_t     token  = 'a';
+    const bool        learnt = false;
+    CS_MUST(cs_tokens_create(&writer, path, 256));
+    for (int i = 0; i < 60; i++)
+        CS_MUST(cs_tokens_append_masked(writer, &token, &learnt, 1));
+    CS_MUST(cs_tokens_finish(writer));
+}
+
 /* With the launcher's ranks, and by itself; the loss is the one that the training found at its end. */
 START_TEST(the_program_says_the_same_in_every_world)
 {
@@ -168,8 +179,13 @@ START_TEST(the_program_says_the_same_in_every_world)
     ck_assert_double_gt(member("accuracy"), 0.05);
     ck_assert_int_eq(shell_run("%s/eval out --data data --seq-len 16 --micro_batch=3 --batches 2 --json", CS_BIN), 0);
     ck_assert_double_eq(member("tokens"), 2 * 3 * 16);
-    ck_assert_int_eq(shell_run("%s/eval out --data text.txt", CS_BIN), 65);
+    ck_assert_int_eq(shell_run("cp text.txt text; %s/eval out --data text", CS_BIN), 65);
     ck_assert_int_eq(shell_run("%s/eval out --data missing.bin", CS_BIN), 66);
+    write_masked("masked.bin");
+    ck_assert_int_eq(shell_run("%s/eval out --data masked.bin --json", CS_BIN), 65);
+    char *refusal = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(refusal, "all targets are masked") != NULL, "%s", refusal);
+    free(refusal);
     ck_assert_int_eq(shell_run("%s/eval out --batches x", CS_BIN), 64);
     ck_assert_int_eq(shell_run("%s/eval missing", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/eval out --set cspeed.data.seq_len=99", CS_BIN), 78);

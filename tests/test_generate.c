@@ -104,13 +104,18 @@ static void expect(const char *arguments, const char *wanted)
     free(err);
 }
 
-static void refuse(const char *arguments, int wanted, const char *words)
+static void refuse_with(const char *program, const char *arguments, int wanted, const char *words)
 {
-    int   code = shell_run("%s/generate %s", CS_BIN, arguments);
+    int   code = shell_run("%s/%s %s", CS_BIN, program, arguments);
     char *out  = shell_read("out.txt", NULL);
     ck_assert_msg(code == wanted, "%s: exit code %d: %s", arguments, code, out);
     ck_assert_msg(strstr(out, words) != NULL, "%s: %s", arguments, out);
     free(out);
+}
+
+static void refuse(const char *arguments, int wanted, const char *words)
+{
+    refuse_with("generate", arguments, wanted, words);
 }
 
 START_TEST(a_prompt_is_continued)
@@ -130,6 +135,7 @@ START_TEST(a_prompt_is_continued)
     refuse("out --top_p 2 --prompt a", 64, "\"2\" is not a number from 0 to 1");
     refuse("out --bottom_k 2", 64, "unknown argument --bottom_k");
     refuse("out --prompt", 64, "--prompt needs a value");
+    refuse("out --prompt a --seed 99999999999999999999", 64, "is not a whole number");
     refuse("nowhere --prompt a", 66, "there is no folder nowhere");
     refuse("data --prompt a", 66, "neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder");
     refuse("out --tag other --prompt a", 66, "other");
@@ -167,11 +173,14 @@ START_TEST(many_prompts_are_answered_in_their_order)
                              "\"finish\":\"length\"}\n");
     char *drawn = answers(1, "--temperature 3");
     ck_assert_str_ne(drawn, greedy);
-    for (int ranks = 2; ranks <= 3; ranks++) {
-        char *shared = answers(ranks, "--temperature 3");
-        ck_assert_str_eq(shared, drawn);
-        free(shared);
-    }
+    for (int stage = 0; stage <= 3; stage++)
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            char more[80];
+            snprintf(more, sizeof more, "--temperature 3 --set zero_optimization.stage=%d", stage);
+            char *shared = answers(ranks, more);
+            ck_assert_str_eq(shared, drawn);
+            free(shared);
+        }
     free(drawn);
     free(greedy);
     shell_write("broken.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n");
@@ -180,5 +189,37 @@ START_TEST(many_prompts_are_answered_in_their_order)
 }
 END_TEST
 
+/* Rank 0 says it, whoever would have answered. */
+START_TEST(what_ranks_cannot_answer_is_told)
+{
+    static const struct {
+        const char *arguments, *words;
+    } cases[] = {
+        { "out --prompts long.jsonl", "prompt 2 has 60 tokens, and the model reads at most 48" },
+        { "out </dev/null", "standard input is empty" },
+        { "out --prompts - </dev/null", "standard input is empty" },
+    };
+    prepare();
+    shell_write("long.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\": \"bcdefghijkbcdefghijkbcdefghijkbcdefghijk"
+                              "bcdefghijkbcdefghijk\"}\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        refuse_with("cspeed --num_gpus 2 --oversubscribe generate", cases[i].arguments, 65, cases[i].words);
+        refuse(cases[i].arguments, 65, cases[i].words);
+    }
+    char *together = NULL;
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        ck_assert_int_eq(shell_run("%s/cspeed --num_gpus %d --oversubscribe --quiet generate out --prompt abc --seed 4 "
+                                   "--temperature 3 --set zero_optimization.stage=3 2>err.txt", CS_BIN, ranks), 0);
+        char *said = shell_read("out.txt", NULL);
+        together   = together ? together : strdup(said);
+        ck_assert_uint_gt(strlen(said), 40);
+        ck_assert_str_eq(said, together);
+        free(said);
+    }
+    free(together);
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("generate", only_what_may_come_is_drawn, as_often_as_it_is_likely, a_prompt_is_continued,
-           many_prompts_are_answered_in_their_order)
+           many_prompts_are_answered_in_their_order, what_ranks_cannot_answer_is_told)

@@ -56,8 +56,8 @@ static cs_batch batch_of(const golden *file, int step)
 {
     cs_tensor inputs = golden_tensor(file, "inputs"), targets = golden_tensor(file, "targets");
     size_t    skip = (size_t)step * 3 * 12;
-    return (cs_batch){ cs_matrix((int32_t *)inputs.data + skip, CS_I32, 3, 12),
-                       cs_matrix((int32_t *)targets.data + skip, CS_I32, 3, 12), NULL };
+    return (cs_batch){ .inputs  = cs_matrix((int32_t *)inputs.data + skip, CS_I32, 3, 12),
+                       .targets = cs_matrix((int32_t *)targets.data + skip, CS_I32, 3, 12) };
 }
 
 static void check_logits(cs_engine *engine, const golden *file, double bound)

@@ -440,7 +440,7 @@ START_TEST(json)
     shell_enter();
     int code =
         shell_run("HOME=. HF_TOKEN=hidden %s/cspeed --hosts 'a:2,u@b:1' --master_addr m --master_port 7 --env HF_TOKEN "
-                  "--env 'X= \"y\" $z' plan --json train --config 'c d.json' \"$(printf 'a\\nb')\" 2>&1",
+                  "--env 'X= \"y\" $z' plan --json another --config 'c d.json' \"$(printf 'a\\nb')\" 2>&1",
                   CS_BIN);
     char *text = shell_read("out.txt", &size);
     ck_assert_msg(code == 0, "%s", text);

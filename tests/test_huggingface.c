@@ -55,7 +55,8 @@ static cs_batch batch_of(void)
         inputs[i]  = 7 * i % VOCABULARY;
         targets[i] = 5 * i % VOCABULARY;
     }
-    return (cs_batch){ cs_matrix(inputs, CS_I32, BATCH, LENGTH), cs_matrix(targets, CS_I32, BATCH, LENGTH), NULL };
+    return (cs_batch){ .inputs  = cs_matrix(inputs, CS_I32, BATCH, LENGTH),
+                       .targets = cs_matrix(targets, CS_I32, BATCH, LENGTH) };
 }
 
 static void predict(cs_engine *engine, float *logits)

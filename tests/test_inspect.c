@@ -71,12 +71,15 @@ START_TEST(tags_are_listed)
         ck_assert_str_eq(text_of(rows, i, "status"),
                          strcmp(text_of(rows, i, "name"), "ds") == 0 ? "foreign" : "INCOMPLETE");
     json_decref(rows);
-    expect(0, "zero_to_fp32.py", "inspect out");
+    expect(0, "a checkpoint of DeepSpeed", "inspect out");
     expect(66, "nowhere", "inspect nowhere");
     ck_assert_int_eq(mkdir("empty", 0777), 0);
     expect(66, "holds no checkpoint", "inspect empty");
     expect(64, "name a folder", "inspect");
     expect(64, "unknown argument --bogus", "inspect out --bogus");
+    expect(64, "unknown argument more", "inspect out more");
+    expect(64, "--tag needs a value", "verify out --tag");
+    expect(64, "--tensors= needs a value", "diff out --tensors= out");
     shell_leave();
 }
 END_TEST

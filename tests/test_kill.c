@@ -4,6 +4,7 @@
 #include "suite.h"
 #include "shell.h"
 
+#include <glob.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -139,6 +140,65 @@ START_TEST(every_resume_finds_a_whole_checkpoint)
 }
 END_TEST
 
+/* ---- a save in the background ---- */
+
+static bool is_staging(const char *dir)
+{
+    glob_t found;
+    char   pattern[64];
+    snprintf(pattern, sizeof pattern, "%s/.cspeed-tmp-*", dir);
+    bool there = glob(pattern, 0, NULL, &found) == 0;
+    globfree(&found);
+    return there;
+}
+
+/* Kills a rank once a step more was saved and the next save is under way. */
+static void kill_in_a_save(int round)
+{
+    char mark[64];
+    snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=save%d-%d", (int)getpid(), round);
+    long  saved  = latest_step("parts/latest");
+    pid_t run    = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts"
+                               " --set cspeed.async_save=true", mark, CS_BIN);
+    for (int waited = 0; latest_step("parts/latest") <= saved || !is_staging("parts"); waited++) {
+        ck_assert_msg(waited < 100 * WAIT_TURNS && !has_ended(run), "no save was seen:\n%s",
+                      shell_read("out.txt", NULL));
+        nanosleep(&(struct timespec){ 0, 200000 }, NULL);
+    }
+    pid_t victim = shell_find(mark, "train");
+    ck_assert_int_gt(victim, 0);
+    kill(victim, SIGKILL);
+    ck_assert_int_eq(shell_wait(run), 128 + SIGKILL);
+    ck_assert_int_eq(shell_left(mark, 5), 0);
+    ck_assert_int_gt(latest_step("parts/latest"), saved);
+}
+
+START_TEST(a_save_in_flight_is_lost_alone)
+{
+    static char whole[1 << 16], parts[1 << 16];
+    prepare();
+    ck_assert_int_eq(
+        shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
+    int cut = 0;
+    for (int round = 0; cut < 3; round++) {
+        ck_assert_msg(round < 15, "no kill of %d came while a save was in flight", round);
+        kill_in_a_save(round);
+        cut += is_staging("parts");
+        ck_assert_int_eq(shell_run("%s/cspeed verify parts", CS_BIN), 0);
+    }
+    long saved = latest_step("parts/latest");
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts "
+                               "--set cspeed.async_save=true", CS_BIN), 0);
+    ck_assert_int_ge(said_step(), saved);
+    losses_of("whole/metrics.jsonl", whole, sizeof whole);
+    losses_of("parts/metrics.jsonl", parts, sizeof parts);
+    ck_assert_str_eq(whole, parts);
+    ck_assert(!is_staging("parts"));
+    ck_assert_int_eq(shell_run("%s/cspeed diff whole parts", CS_BIN), 0);
+    shell_leave();
+}
+END_TEST
+
 /* The launcher dies of each signal; a rank is killed: the right code, nobody left, and the checkpoint loads. */
 static void ends_cleanly(const char *what, int signal, int wanted)
 {
@@ -178,4 +238,4 @@ START_TEST(signals_end_everything)
 }
 END_TEST
 
-SUITE_MAIN("kill", every_resume_finds_a_whole_checkpoint, signals_end_everything)
+SUITE_MAIN("kill", every_resume_finds_a_whole_checkpoint, a_save_in_flight_is_lost_alone, signals_end_everything)

@@ -68,8 +68,8 @@ static cs_batch batch_of(int step)
 {
     size_t   skip   = (size_t)step * BATCH * LENGTH;
     int32_t *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
-    return (cs_batch){ cs_matrix(inputs + skip, CS_I32, BATCH, LENGTH),
-                       cs_matrix(targets + skip, CS_I32, BATCH, LENGTH), NULL };
+    return (cs_batch){ .inputs  = cs_matrix(inputs + skip, CS_I32, BATCH, LENGTH),
+                       .targets = cs_matrix(targets + skip, CS_I32, BATCH, LENGTH) };
 }
 
 static void check_logits(cs_engine *engine, const char *model, double bound)

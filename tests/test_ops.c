@@ -16,23 +16,21 @@ static const cs_tensor absent;
 static const cs_dtype  types[] = { CS_F32, CS_BF16, CS_F16 };
 enum { TYPES = 3, MOST_THREADS = 3 };
 
-static cs_device *device;
 static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
-    stream = cs_device_stream(device, CS_COMPUTE);
+    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
 }
 
 /* Runs a check for each type and number of threads. */
 static void for_all(void (*check)(cs_dtype dtype))
 {
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = 1; threads <= near_threads(MOST_THREADS); threads++) {
         open_device(threads);
         for (int i = 0; i < TYPES; i++)
             check(types[i]);
-        cs_device_close(device);
+        near_close();
     }
 }
 
@@ -68,8 +66,11 @@ static void check_forward(cs_dtype dtype, product_size s, cs_layout layout, bool
     cs_tensor w = layout == CS_IN_OUT ? near_random(dtype, s.K, s.M, 2, 1) : near_random(dtype, s.M, s.K, 2, 1);
     cs_tensor b = near_random(dtype, 1, s.M, 3, 1), y = near_new(out, s.N, s.M), again = near_new(out, s.N, s.M);
     double   *dx = near_doubles(x), *dw = near_doubles(w), *db = near_doubles(b), *want = zeros(s.N * s.M);
-    cs_op_matmul(stream, y, x, w, with_bias ? cs_vector(b.data, dtype, s.M) : absent, layout);
-    cs_op_matmul(stream, again, x, w, with_bias ? cs_vector(b.data, dtype, s.M) : absent, layout);
+    cs_op_matmul(stream, near_at(y), near_at(x), near_at(w),
+                 near_at(with_bias ? cs_vector(b.data, dtype, s.M) : absent), layout);
+    cs_op_matmul(stream, near_at(again), near_at(x), near_at(w),
+                 near_at(with_bias ? cs_vector(b.data, dtype, s.M) : absent), layout);
+    near_fetch();
     reference_product(want, dx, dw, with_bias ? db : NULL,
                       (reference_shape){ s.N, s.M, s.K, .transpose_b = layout == CS_OUT_IN });
     ck_assert(near_all("matmul", y, want, 1e-6));
@@ -97,8 +98,10 @@ static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
     cs_tensor db = near_random(CS_F32, 1, s.M, 6, 1);
     double   *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *want = zeros(s.N * s.K);
     double   *want_w = near_doubles(dw), *want_b = near_doubles(db); /* gradients are added to what was there */
-    cs_op_matmul_grad_input(stream, dx, dy, w, layout);
-    cs_op_matmul_grad_weight(stream, dw, cs_vector(db.data, CS_F32, s.M), x, dy, layout);
+    cs_op_matmul_grad_input(stream, near_at(dx), near_at(dy), near_at(w), layout);
+    cs_op_matmul_grad_weight(stream, near_at(dw), near_at(cs_vector(db.data, CS_F32, s.M)), near_at(x), near_at(dy),
+                             layout);
+    near_fetch();
     reference_product(want, ny, nw, NULL, (reference_shape){ s.N, s.K, s.M, .transpose_b = in_out });
     reference_product(want_w, in_out ? nx : ny, in_out ? ny : nx, NULL,
                       (reference_shape){ in_out ? s.K : s.M, in_out ? s.M : s.K, s.N, .transpose_a = true,
@@ -138,9 +141,11 @@ static void check_norm_size(cs_dtype dtype, int rows, int columns)
     double   *want = zeros(rows * columns), *want_stats = zeros(rows * 2), *want_w = near_doubles(dw),
            *want_b = near_doubles(db);
     cs_tensor weight = cs_vector(w.data, dtype, columns), bias = cs_vector(b.data, dtype, columns);
-    cs_op_norm(stream, y, stats, x, weight, bias, 1e-5f);
-    cs_op_norm_grad(stream, dx, cs_vector(dw.data, CS_F32, columns), cs_vector(db.data, CS_F32, columns), dy, x, stats,
-                    weight);
+    cs_op_norm(stream, near_at(y), near_at(stats), near_at(x), near_at(weight), near_at(bias), 1e-5f);
+    cs_op_norm_grad(stream, near_at(dx), near_at(cs_vector(dw.data, CS_F32, columns)),
+                    near_at(cs_vector(db.data, CS_F32, columns)), near_at(dy), near_at(x), near_at(stats),
+                    near_at(weight));
+    near_fetch();
     reference_norm(want, want_stats, nx, nw, nb, rows, columns, 1e-5);
     ck_assert(near_all("norm", y, want, 2e-6));
     ck_assert(near_all("norm stats", stats, want_stats, 2e-6));
@@ -177,12 +182,14 @@ static void check_gelu(cs_dtype dtype)
         slope[i] *= reference_gelu_slope(want[i]);
         want[i] = reference_gelu(want[i]);
     }
-    cs_op_gelu(stream, y, x);
-    cs_op_gelu_grad(stream, dx, dy, x);
+    cs_op_gelu(stream, near_at(y), near_at(x));
+    cs_op_gelu_grad(stream, near_at(dx), near_at(dy), near_at(x));
+    near_fetch();
     ck_assert(near_all("gelu", y, want, 3e-7));
     ck_assert(near_all("gelu_grad", dx, slope, 5e-7));
-    cs_op_gelu_grad(stream, dy, dy, x);
-    cs_op_gelu(stream, x, x);
+    cs_op_gelu_grad(stream, near_at(dy), near_at(dy), near_at(x));
+    cs_op_gelu(stream, near_at(x), near_at(x));
+    near_fetch();
     ck_assert(near_same_bits("gelu in place", x, y));
     ck_assert(near_same_bits("gelu_grad in place", dy, dx));
     free(want), free(slope);
@@ -196,9 +203,11 @@ static void check_add(cs_dtype dtype)
     double   *want = near_doubles(a), *more = near_doubles(b);
     for (int64_t i = 0; i < cs_count(a); i++)
         want[i] += more[i];
-    cs_op_add(stream, y, a, b);
+    cs_op_add(stream, near_at(y), near_at(a), near_at(b));
+    near_fetch();
     ck_assert(near_all("add", y, want, 0));
-    cs_op_add(stream, b, a, b);
+    cs_op_add(stream, near_at(b), near_at(a), near_at(b));
+    near_fetch();
     ck_assert(near_same_bits("add in place", b, y));
     free(want), free(more);
     FREE(a, b, y);
@@ -215,17 +224,21 @@ static void check_cast(cs_dtype dtype)
         near_set(x, i, (double)odd[i]);
     for (int64_t i = 0; i < cs_count(x); i++)
         near_set(want, i, near_element(x, i));
-    cs_op_cast(stream, y, x);
+    cs_op_cast(stream, near_at(y), near_at(x));
+    near_fetch();
     ck_assert(near_same_bits("cast", y, want));
     for (int64_t i = 0; i < cs_count(x); i++)
         near_set(x, i, near_element(y, i));
     cs_tensor back = near_new(CS_F32, 3, 20011);
-    cs_op_cast(stream, back, y);
+    cs_op_cast(stream, near_at(back), near_at(y));
+    near_fetch();
     ck_assert(near_same_bits("cast back", back, x));
     near_set(x, 7, NAN);
-    cs_op_cast(stream, y, x);
+    cs_op_cast(stream, near_at(y), near_at(x));
+    near_fetch();
     ck_assert(isnan(near_element(y, 7)));
-    cs_op_fill(stream, y, -2.5f);
+    cs_op_fill(stream, near_at(y), -2.5f);
+    near_fetch();
     int64_t filled = 0;
     for (int64_t i = 0; i < cs_count(y); i++)
         filled += near_element(y, i) == -2.5;
@@ -247,24 +260,28 @@ START_TEST(gelu_holds_at_the_ends)
     static const float values[] = { 0, -0.0f, 1e-30f, -1e-30f, 5, -5, 9, -9, 12, -12, 40, -40, 1e10f, -1e10f };
     enum { COUNT = sizeof values / sizeof *values };
     cs_tensor x = near_new(CS_F32, 1, COUNT), one = near_new(CS_F32, 1, COUNT), y = near_new(CS_F32, 1, COUNT);
-    cs_op_fill(stream, one, 1);
+    cs_op_fill(stream, near_at(one), 1);
+    near_fetch();
     for (int i = 0; i < COUNT; i++)
         near_set(x, i, (double)values[i]);
-    cs_op_gelu(stream, y, x);
+    cs_op_gelu(stream, near_at(y), near_at(x));
+    near_fetch();
     for (int i = 0; i < COUNT; i++)
         ck_assert_double_eq_tol(near_element(y, i), reference_gelu((double)values[i]),
                                 1e-6 * fabs((double)values[i]) + 1e-9);
-    cs_op_gelu_grad(stream, y, one, x);
+    cs_op_gelu_grad(stream, near_at(y), near_at(one), near_at(x));
+    near_fetch();
     for (int i = 0; i < COUNT; i++) {
         double at = (double)values[i], slope = at > 100 ? 1 : at < -100 ? 0 : reference_gelu_slope(at);
         ck_assert_double_eq_tol(near_element(y, i), slope, 2e-6);
     }
     near_set(x, 3, NAN);
-    cs_op_gelu(stream, y, x);
+    cs_op_gelu(stream, near_at(y), near_at(x));
+    near_fetch();
     ck_assert(isnan(near_element(y, 3)));
     ck_assert(!isnan(near_element(y, 4)));
     FREE(x, one, y);
-    cs_device_close(device);
+    near_close();
 }
 END_TEST
 
@@ -287,8 +304,11 @@ static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_posi
             want_p[row % T * C + c] += with_positions ? near_element(dy, row * C + c) : 0;
         }
     }
-    cs_op_embed(stream, y, tokens, table, with_positions ? positions : absent, absent);
-    cs_op_embed_grad(stream, dtable, with_positions ? dpositions : absent, dy, tokens, absent);
+    cs_op_embed(stream, near_at(y), near_at(tokens), near_at(table), near_at(with_positions ? positions : absent),
+                near_at(absent));
+    cs_op_embed_grad(stream, near_at(dtable), near_at(with_positions ? dpositions : absent), near_at(dy),
+                     near_at(tokens), near_at(absent));
+    near_fetch();
     ck_assert(near_all("embed", y, want, 0));
     ck_assert(near_all("embed_grad table", dtable, want_t, 1e-6));
     ck_assert(near_all("embed_grad positions", dpositions, want_p, 1e-6));
@@ -323,12 +343,15 @@ static void check_entropy_size(cs_dtype dtype, int rows, int width)
         want[i]                      = reference_cross_entropy(&ignored, x + i * width, width, target);
         reference_cross_entropy_grad(want_d + i * width, near_element(dloss, i), x + i * width, width, target);
     }
-    cs_op_cross_entropy(stream, loss, lse, logits, targets);
+    cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+    near_fetch();
     ck_assert(near_all("cross_entropy", loss, want, 1e-6));
     cs_tensor apart = near_new(dtype, rows, width);
-    cs_op_cross_entropy_grad(stream, apart, dloss, logits, lse, targets);
+    cs_op_cross_entropy_grad(stream, near_at(apart), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    near_fetch();
     ck_assert(near_all("cross_entropy_grad", apart, want_d, 1e-5));
-    cs_op_cross_entropy_grad(stream, logits, dloss, logits, lse, targets);
+    cs_op_cross_entropy_grad(stream, near_at(logits), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    near_fetch();
     ck_assert(near_same_bits("cross_entropy_grad in place", logits, apart));
     free(x), free(want), free(want_d);
     FREE(logits, targets, loss, lse, dloss, apart);
@@ -353,8 +376,9 @@ static void check_squares(cs_dtype dtype)
         want[i / COLUMNS] += apart * apart / COLUMNS;
         want_d[i] = 2 * apart / COLUMNS * near_element(dloss, i / COLUMNS);
     }
-    cs_op_squared_error(stream, loss, y, target);
-    cs_op_squared_error_grad(stream, dy, dloss, y, target);
+    cs_op_squared_error(stream, near_at(loss), near_at(y), near_at(target));
+    cs_op_squared_error_grad(stream, near_at(dy), near_at(dloss), near_at(y), near_at(target));
+    near_fetch();
     ck_assert(near_all("squared_error", loss, want, 1e-6));
     ck_assert(near_all("squared_error_grad", dy, want_d, 1e-6));
     free(want), free(want_d);
@@ -376,12 +400,13 @@ START_TEST(losses_show_what_is_not_finite)
         cs_tensor logits = near_random(CS_F32, 2, 100, 1, 1), targets = near_new(CS_I32, 2, 1);
         cs_tensor loss = near_new(CS_F32, 2, 1), lse = near_new(CS_F32, 2, 1);
         near_set(logits, 42, (double)bad[i]);
-        cs_op_cross_entropy(stream, loss, lse, logits, targets);
+        cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+        near_fetch();
         ck_assert(!isfinite(near_element(loss, 0)));
         ck_assert(isfinite(near_element(loss, 1)));
         FREE(logits, targets, loss, lse);
     }
-    cs_device_close(device);
+    near_close();
 }
 END_TEST
 

@@ -201,7 +201,8 @@ static void train(a_run *run)
     cs_engine *engine             = open_engine(run);
     float      some[2]            = { 0 };
     engine->device->roofs[CS_F32] = 1; /* or each engine would take its time to measure it */
-    cs_batch batch                = { cs_matrix(some, CS_F32, 2, 1), cs_matrix(some, CS_F32, 2, 1), NULL };
+    cs_batch batch                = { .inputs  = cs_matrix(some, CS_F32, 2, 1),
+                                      .targets = cs_matrix(some, CS_F32, 2, 1) };
     set_first_values(engine);
     if (run->begin > 0)
         CS_MUST(cs_load_checkpoint(engine, run->folder, run->which->name, NULL, NULL));

@@ -73,8 +73,8 @@ static int train(void *argument)
     for (int64_t step = 0; step < STEPS; step++) {
         for (int64_t from = cs_rank(engine) * job->micro; from < BATCH; from += job->world * job->micro) {
             int64_t  at    = (step * BATCH + from) * LENGTH;
-            cs_batch batch = { cs_matrix(inputs + at, CS_I32, job->micro, LENGTH),
-                               cs_matrix(targets + at, CS_I32, job->micro, LENGTH), NULL };
+            cs_batch batch = { .inputs  = cs_matrix(inputs + at, CS_I32, job->micro, LENGTH),
+                               .targets = cs_matrix(targets + at, CS_I32, job->micro, LENGTH) };
             cs_forward(engine, &batch);
             cs_backward(engine);
             cs_step(engine);

@@ -61,7 +61,7 @@ START_TEST(shape_and_counts)
     ck_assert(fabs(lines_number(profile, "\nparams per GPU: ") - thousands(all)) < 1e-9);
     snprintf(pattern, sizeof pattern, "'gpt2 block': '%g K'", thousands(BLOCKS * block));
     ck_assert_msg(lines_count(profile, pattern) == 1, "%s: %s", pattern, profile);
-    snprintf(pattern, sizeof pattern, "'gpt2 head': '%g KMACs'", thousands((double)ROWS * WIDTH * RUN_VOCABULARY));
+    snprintf(pattern, sizeof pattern, "'head': '%g KMACs'", thousands((double)ROWS * WIDTH * RUN_VOCABULARY));
     ck_assert_msg(lines_count(profile, pattern) == 1, "%s: %s", pattern, profile);
     ck_assert_int_eq(lines_count(profile, "^  \\(transformer\\.h\\.[0-2]\\): gpt2 block\\($"), BLOCKS);
     ck_assert_int_eq(lines_count(profile, "^    \\(attn\\.c_attn\\): 1\\.8 K, "), BLOCKS);

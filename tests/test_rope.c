@@ -10,13 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_device *device;
 static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
-    stream = cs_device_stream(device, CS_COMPUTE);
+    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
 }
 
 static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
@@ -36,9 +34,11 @@ static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
                 *high = 1.25 * (b * cos(angle) + a * sin(angle));
             }
     cs_rope_rows rows = { heads, T, 3 };
-    cs_op_rope(stream, x, &rope, rows);
+    cs_op_rope(stream, near_at(x), &rope, rows);
+    near_fetch();
     ck_assert(near_all("rope", x, want, 2e-6));
-    cs_op_rope_grad(stream, x, &rope, rows); /* turned back, scaled twice */
+    cs_op_rope_grad(stream, near_at(x), &rope, rows); /* turned back, scaled twice */
+    near_fetch();
     for (int i = 0; i < B * T * W; i++)
         want[i] = near_element(whole, i) * (i % W < heads * D ? 1.25 * 1.25 : 1);
     ck_assert(near_all("rope_grad", x, want, dtype == CS_F32 ? 2e-6 : dtype == CS_F16 ? 2e-3 : 1e-2));
@@ -68,9 +68,11 @@ static void check_rms(cs_dtype dtype, int N, int first, int heads, int D, int re
             slope[place + i] = rstd * (near_element(dy, place + i) * near_element(weight, i) -
                                        near_element(x, place + i) * rstd * mean);
     }
-    cs_op_rms(stream, y, stats, x, weight, first, 1e-5f);
+    cs_op_rms(stream, near_at(y), near_at(stats), near_at(x), near_at(weight), first, 1e-5f);
+    near_fetch();
     ck_assert(near_all("rms", y, want, 2e-6));
-    cs_op_rms_grad(stream, dy, dw, dy, x, stats, weight, first);
+    cs_op_rms_grad(stream, near_at(dy), near_at(dw), near_at(dy), near_at(x), near_at(stats), near_at(weight), first);
+    near_fetch();
     ck_assert(near_all("rms_grad", dy, slope, 3e-6));
     ck_assert(near_all("rms_grad weight", dw, sums, 3e-6));
     free(want), free(slope), free(sums);
@@ -89,8 +91,9 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
         slope[gate]     = near_element(dy, at) * up * (s + g * s * (1 - s));
         slope[gate + C] = near_element(dy, at) * g * s;
     }
-    cs_op_swiglu(stream, y, x);
-    cs_op_swiglu_grad(stream, dx, dy, x);
+    cs_op_swiglu(stream, near_at(y), near_at(x));
+    cs_op_swiglu_grad(stream, near_at(dx), near_at(dy), near_at(x));
+    near_fetch();
     ck_assert(near_all("swiglu", y, want, 2e-6));
     ck_assert(near_all("swiglu_grad", dx, slope, 2e-6));
     free(want), free(slope);
@@ -98,7 +101,7 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
 }
 
 typedef struct {
-    int T, H, G, D, window; /* one sample; H query heads over G key heads */
+    int T, H, G, D, window, document; /* one sample; H query heads over G key heads; documents of a length, or 0 */
 } heads;
 
 /* y of fp64 values x; the loss sum(y dy) for differences. */
@@ -108,7 +111,8 @@ static double attend(double *y, const double *x, const double *dy, heads s)
     double loss = 0, *p = calloc((size_t)s.T, sizeof *p);
     for (int h = 0; h < s.H; h++)
         for (int i = 0; i < s.T; i++) {
-            int          from = s.window && i >= s.window ? i - s.window + 1 : 0;
+            int          start = s.document ? i / s.document * s.document : 0;
+            int          from  = s.window && i - s.window + 1 > start ? i - s.window + 1 : start;
             const double *q = x + i * W + h * s.D, *k = x + (s.H + h / (s.H / s.G)) * s.D, *v = k + s.G * s.D;
             double        sum = 0;
             for (int j = from; j <= i; j++) {
@@ -132,13 +136,20 @@ static double attend(double *y, const double *x, const double *dy, heads s)
 static void check_heads(cs_dtype dtype, heads s)
 {
     int       W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
-    cs_heads  given = { .queries = s.H, .keys = s.G, .window = s.window };
+    cs_tensor starts = near_new(CS_I32, 1, s.T);
+    cs_heads  given  = { .queries = s.H, .keys = s.G, .window = s.window };
     cs_tensor qkv = near_random(dtype, s.T, W, 1, 1), dy = near_random(dtype, s.T, C, 2, 1);
     cs_tensor dqkv = near_new(dtype, s.T, W), y = near_new(dtype, s.T, C), lse = near_new(CS_F32, s.H, s.T);
     double   *x = near_doubles(qkv), *ndy = near_doubles(dy), *want = near_doubles(y), *spare = near_doubles(y);
     double   *slope = near_doubles(dqkv);
-    cs_op_attention(stream, y, lse, qkv, given, (cs_dropout){ 0 });
-    cs_op_attention_grad(stream, dqkv, dy, y, lse, qkv, given, (cs_dropout){ 0 });
+    for (int i = 0; i < s.T && s.document; i++)
+        ((int32_t *)starts.data)[i] = i / s.document * s.document;
+    if (s.document)
+        given.starts = near_at(starts);
+    cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), given, (cs_dropout){ 0 });
+    cs_op_attention_grad(stream, near_at(dqkv), near_at(dy), near_at(y), near_at(lse), near_at(qkv), given,
+                         (cs_dropout){ 0 });
+    near_fetch();
     attend(want, x, ndy, s);
     ck_assert(near_all("heads", y, want, 3e-6));
     for (int i = 0; i < s.T * W; i++) { /* by differences */
@@ -151,12 +162,12 @@ static void check_heads(cs_dtype dtype, heads s)
     }
     ck_assert(near_all("heads_grad", dqkv, slope, dtype == CS_F32 ? 5e-6 : dtype == CS_F16 ? 1e-3 : 8e-3));
     free(x), free(ndy), free(want), free(spare), free(slope);
-    near_free(qkv), near_free(dy), near_free(dqkv), near_free(y), near_free(lse);
+    near_free(qkv), near_free(dy), near_free(dqkv), near_free(y), near_free(lse), near_free(starts);
 }
 
 START_TEST(operations_agree_with_plain_loops)
 {
-    for (int threads = 1; threads <= 3; threads += 2) {
+    for (int threads = 1; threads <= near_threads(3); threads += 2) {
         open_device(threads);
         for (int type = CS_F32; type <= CS_F16; type++) {
             cs_dtype dtype = (cs_dtype)type;
@@ -169,20 +180,21 @@ START_TEST(operations_agree_with_plain_loops)
             check_swiglu(dtype, 1, 1);
             check_swiglu(dtype, 19, 1100);
         }
-        cs_device_close(device);
+        near_close();
     }
 }
 END_TEST
 
 START_TEST(heads_share_keys_and_see_windows)
 {
-    static const heads cases[] = { { 1, 2, 1, 2, 0 }, { 9, 6, 2, 4, 0 }, { 9, 4, 4, 2, 3 }, { 70, 2, 1, 2, 5 },
-                                   { 12, 3, 1, 4, 1 } };
+    static const heads cases[] = { { 1, 2, 1, 2, 0, 0 },  { 9, 6, 2, 4, 0, 0 },  { 9, 4, 4, 2, 3, 0 },
+                                   { 70, 2, 1, 2, 5, 0 }, { 12, 3, 1, 4, 1, 0 }, { 9, 6, 2, 4, 0, 4 },
+                                   { 70, 2, 1, 2, 5, 8 }, { 140, 2, 1, 2, 0, 65 } };
     open_device(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int type = CS_F32; type <= CS_F16; type++)
             check_heads((cs_dtype)type, cases[i]);
-    cs_device_close(device);
+    near_close();
 }
 END_TEST
 

@@ -271,7 +271,8 @@ static int train(void *argument)
         for (int i = 0; i < 2 * INPUTS; i++)
             inputs[i] = mine ? 1e6f : (float)((step + i * 7 + rank) % 11) / 11;
         targets[0] = targets[1] = 0.5f;
-        cs_batch   batch   = { cs_matrix(inputs, CS_F32, 2, INPUTS), cs_matrix(targets, CS_F32, 2, 1), NULL };
+        cs_batch   batch   = { .inputs  = cs_matrix(inputs, CS_F32, 2, INPUTS),
+                               .targets = cs_matrix(targets, CS_F32, 2, 1) };
         cs_metrics before  = cs_last_step(engine);
         double     rate    = cs_schedule_rate(&engine->settings->schedule, model.applied);
         job->model[step]   = (trace){ model.scale, rate, overflow };

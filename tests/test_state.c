@@ -13,13 +13,17 @@
 
 #include "optim/rules.h"
 
-static cs_device *device;
 static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
-    stream = cs_device_stream(device, CS_COMPUTE);
+    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
+}
+
+/* Values where the device can reach them. */
+static float *floats_at(float *values, int64_t count)
+{
+    return near_at(cs_vector(values, CS_F32, count)).data;
 }
 
 START_TEST(sums_do_not_depend_on_cuts_or_threads)
@@ -32,14 +36,16 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
         want += (double)values[i] * (double)values[i] * 0.25;
         plain += (double)values[i];
     }
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int threads = 1; threads <= near_threads(3); threads++) {
         open_device(threads);
         for (int cut = 0; cut <= COUNT; cut += 64 * 750) {
             cs_exact squares = { 0 }, sum = { 0 };
-            cs_state_sum_squares(stream, &squares, cs_vector(values + cut, CS_F32, COUNT - cut), 0, 0.5);
-            cs_state_sum_squares(stream, &squares, cs_vector(values, CS_F32, cut), 0, 0.5);
-            cs_state_sum(stream, &sum, values, cut);
-            cs_state_sum(stream, &sum, values + cut, COUNT - cut);
+            float   *there = near_at(g).data;
+            cs_state_sum_squares(stream, &squares, cs_vector(there + cut, CS_F32, COUNT - cut), 0, 0.5);
+            cs_state_sum_squares(stream, &squares, cs_vector(there, CS_F32, cut), 0, 0.5);
+            cs_state_sum(stream, &sum, there, cut);
+            cs_state_sum(stream, &sum, there + cut, COUNT - cut);
+            near_fetch();
             double got[2] = { cs_exact_value(&squares), cs_exact_value(&sum) };
             ck_assert_double_eq_tol(got[0], want, 1e-12 * want);
             ck_assert_double_eq_tol(got[1], plain, 1e-12);
@@ -47,7 +53,7 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
                 memcpy(first, got, sizeof first);
             ck_assert(memcmp(first, got, sizeof first) == 0);
         }
-        cs_device_close(device);
+        near_close();
     }
     near_free(g);
 }
@@ -62,15 +68,17 @@ START_TEST(sums_of_a_tensor_in_a_row)
     double    want   = 0;
     for (int i = FROM; i < TO; i++)
         want += (double)values[i] * (double)values[i];
-    for (int threads = 1; threads <= 2; threads++) {
+    for (int threads = 1; threads <= near_threads(2); threads++) {
         cs_exact whole = { 0 }, parts = { 0 };
         open_device(threads);
-        cs_state_sum_squares(stream, &whole, cs_vector(values + FROM, CS_F32, TO - FROM), FROM % 64, 1);
-        cs_state_sum_squares(stream, &parts, cs_vector(values + CUT, CS_F32, TO - CUT), 0, 1);
-        cs_state_sum_squares(stream, &parts, cs_vector(values + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
+        float *there = near_at(row).data;
+        cs_state_sum_squares(stream, &whole, cs_vector(there + FROM, CS_F32, TO - FROM), FROM % 64, 1);
+        cs_state_sum_squares(stream, &parts, cs_vector(there + CUT, CS_F32, TO - CUT), 0, 1);
+        cs_state_sum_squares(stream, &parts, cs_vector(there + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
+        near_fetch();
         ck_assert_double_eq_tol(cs_exact_value(&whole), want, 1e-12 * want);
         ck_assert(cs_exact_value(&whole) == cs_exact_value(&parts));
-        cs_device_close(device);
+        near_close();
     }
     near_free(row);
 }
@@ -81,14 +89,16 @@ START_TEST(sums_take_every_finite_float)
     open_device(1);
     float    g[64] = { 3e38f, 1e-38f, 1e-45f };
     cs_exact sum   = { 0 };
-    cs_state_sum_squares(stream, &sum, cs_vector(g, CS_F32, 64), 0, 1);
+    cs_state_sum_squares(stream, &sum, near_at(cs_vector(g, CS_F32, 64)), 0, 1);
+    near_fetch();
     ck_assert_double_eq_tol(cs_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
     memset(g, 0, sizeof g);
     g[1] = 1e-45f;
     sum  = (cs_exact){ 0 };
-    cs_state_sum_squares(stream, &sum, cs_vector(g, CS_F32, 64), 0, 1);
+    cs_state_sum_squares(stream, &sum, near_at(cs_vector(g, CS_F32, 64)), 0, 1);
+    near_fetch();
     ck_assert(cs_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
-    cs_device_close(device);
+    near_close();
 }
 END_TEST
 
@@ -98,12 +108,14 @@ START_TEST(sums_count_what_is_not_finite)
     float   *g   = calloc(64 * 1000, sizeof *g);
     cs_exact sum = { 0 };
     g[5] = INFINITY, g[6] = NAN, g[64 * 999] = -INFINITY;
-    cs_state_sum_squares(stream, &sum, cs_vector(g, CS_F32, 64 * 1000), 0, 1);
+    cs_state_sum_squares(stream, &sum, near_at(cs_vector(g, CS_F32, 64 * 1000)), 0, 1);
+    near_fetch();
     ck_assert_int_eq(sum.nonfinite, 3);
-    cs_state_sum(stream, &sum, g, 64 * 1000);
+    cs_state_sum(stream, &sum, floats_at(g, 64 * 1000), 64 * 1000);
+    near_fetch();
     ck_assert_int_eq(sum.nonfinite, 6);
     free(g);
-    cs_device_close(device);
+    near_close();
 }
 END_TEST
 
@@ -115,11 +127,12 @@ START_TEST(add_adds)
     double   *want = near_doubles(a);
     for (int i = 0; i < COUNT; i++)
         want[i] += near_element(b, i);
-    cs_state_add(stream, a, b);
+    cs_state_add(stream, near_at(a), near_at(b));
+    near_fetch();
     ck_assert(near_all("state_add", a, want, 0));
     free(want);
     near_free(a), near_free(b);
-    cs_device_close(device);
+    near_close();
 }
 END_TEST
 
@@ -142,11 +155,12 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
         float scaled            = ((float *)g.data)[i] * hyper.grad_scale;
         ((float *)want.data)[i] = rule(((float *)p.data)[i], scaled, slot[0], slot[1], hyper);
     }
-    cs_state_span span = { .master = p.data, .gradient = g.data, .publish = out.data, .dtype = publish,
-                           .count = COUNT };
+    cs_state_span span = { .master = near_at(p).data, .gradient = near_at(g).data, .publish = near_at(out).data,
+                           .dtype = publish, .count = COUNT };
     for (int k = 0; k < optimizer.slots; k++)
-        span.slots[k] = s[k].data;
+        span.slots[k] = near_at(s[k]).data;
     cs_state_update(stream, &optimizer, hyper, span);
+    near_fetch();
     ck_assert(near_tensors("update", optimizer.directs ? g : p, want, 1e-6));
     ck_assert(near_tensors("first slot", s[0], want_s[0], 1e-6));
     ck_assert(near_tensors("second slot", s[1], want_s[1], 1e-6));
@@ -163,7 +177,7 @@ START_TEST(update_walks_every_rule)
     cs_optim_settings settings = { .rate = 0.01, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1,
                                    .momentum = 0.9, .bias_correction = true };
     static rule_function *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* as cs_optim_kind */
-    for (int threads = 1; threads <= 2; threads++) {
+    for (int threads = 1; threads <= near_threads(2); threads++) {
         open_device(threads);
         for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_MUON; kind++) {
             for (int momentum = 0; momentum < 2; momentum++) {
@@ -175,7 +189,7 @@ START_TEST(update_walks_every_rule)
                     check_update(found, rules[kind], hyper, (cs_dtype)dtype);
             }
         }
-        cs_device_close(device);
+        near_close();
     }
 }
 END_TEST
@@ -188,13 +202,15 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     for (int i = 0; i < 4; i++) {
         double sum = 0, squares = 0;
         open_device(1);
-        cs_state_init(stream, all.data, inits[i], 9, 0, COUNT);
-        cs_device_close(device);
+        cs_state_init(stream, near_at(all).data, inits[i], 9, 0, COUNT);
+        near_fetch();
+        near_close();
         open_device(3);
         for (int from = 0; from < COUNT; from += 6667)
-            cs_state_init(stream, (float *)part.data + from, inits[i], 9, from,
+            cs_state_init(stream, (float *)near_at(part).data + from, inits[i], 9, from,
                           COUNT - from < 6667 ? COUNT - from : 6667);
-        cs_device_close(device);
+        near_fetch();
+        near_close();
         ck_assert(near_same_bits("init", part, all));
         for (int e = 0; e < COUNT; e++) {
             sum += near_element(all, e) / COUNT;
@@ -206,8 +222,9 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     }
     ck_assert(near_element(all, 0) != near_element(all, 1));
     open_device(1);
-    cs_state_init(stream, all.data, (cs_init){ CS_NORMAL, 1 }, 9, 3, 1001);
-    cs_device_close(device);
+    cs_state_init(stream, near_at(all).data, (cs_init){ CS_NORMAL, 1 }, 9, 3, 1001);
+    near_fetch();
+    near_close();
     double apart = 0;
     for (uint64_t e = 0; e < 1001; e++)
         apart = fmax(apart, fabs(near_element(all, (int64_t)e) - (double)cs_rng_normal(9, e + 3)));

@@ -115,7 +115,7 @@ static int compare_with_shm(void *hosts)
         cs_world own = world;
         if (i == 2)
             place_rank(&own, hosts);
-        SHOULD(cs_comm_open(&comms[i], &own, &(cs_comm_settings){ i ? "tcp" : "shm", HEAP, 60 }));
+        SHOULD(cs_comm_open(&comms[i], &own, &(cs_comm_settings){ i ? "tcp" : "shm", HEAP, 60, NULL }));
         results[i] = cs_comm_alloc(comms[i], COUNT * sizeof(float));
         sums_fill(results[i], COUNT, 0, world.rank, 3, CS_F32);
         cs_comm_all_reduce(comms[i], results[i], COUNT, CS_F32, CS_SUM);

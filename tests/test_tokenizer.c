@@ -5,6 +5,7 @@
 #include "suite.h"
 #include "tokenizers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,34 @@ START_TEST(what_is_not_known_is_refused)
 }
 END_TEST
 
+/* Sections about batches change nothing, and that is said. */
+START_TEST(batches_of_texts_are_not_made)
+{
+    static const struct {
+        const char *section, *words;
+    } cases[] = {
+        { "\"truncation\": null, \"padding\": null", NULL },
+        { "\"truncation\": {\"max_length\": 2, \"strategy\": \"LongestFirst\", \"stride\": 0}",
+          "its truncation is not done" },
+        { "\"padding\": {\"strategy\": {\"Fixed\": 64}, \"pad_id\": 0}", "its padding is not done" },
+    };
+    shell_enter();
+    shell_write("text.txt", "abababab");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char file[512];
+        snprintf(file, sizeof file, "{%s, " MODEL ", " BYTES "}", cases[i].section);
+        shell_write("tokenizer.json", file);
+        ck_assert_int_eq(shell_run("%s/pack --tokenizer . --valid 0 --output data%d text.txt", CS_BIN, (int)i), 0);
+        char *said = shell_read("out.txt", NULL);
+        ck_assert_msg((strstr(said, "is not done") != NULL) == (cases[i].words != NULL), "%s", said);
+        ck_assert_msg(!cases[i].words || strstr(said, cases[i].words), "%s", said);
+        free(said);
+        ck_assert_int_eq(shell_run("cmp data0/train-00000.bin data%d/train-00000.bin", (int)i), 0);
+    }
+    shell_leave();
+}
+END_TEST
+
 /* The same vocabulary by its other files. */
 START_TEST(vocab_and_merges_are_read)
 {
@@ -204,4 +233,4 @@ START_TEST(vocab_and_merges_are_read)
 END_TEST
 
 SUITE_MAIN("tokenizer", ids_are_those_of_tokenizers, pieces_are_the_text, broken_text_is_repaired,
-           what_is_not_known_is_refused, vocab_and_merges_are_read)
+           what_is_not_known_is_refused, batches_of_texts_are_not_made, vocab_and_merges_are_read)

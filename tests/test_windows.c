@@ -45,7 +45,7 @@ static cs_status open_pattern(cs_windows **windows, const char *pattern, int64_t
 {
     snprintf(path, sizeof path, "%s/%s", folder, pattern);
     const char      *patterns[] = { path };
-    cs_data_settings settings   = { patterns, 1, seq_len, true, 42, vocab_size, NULL };
+    cs_data_settings settings   = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false };
     return cs_windows_open(windows, &settings);
 }
 
@@ -153,7 +153,7 @@ START_TEST(windows_stay_inside_shards)
         ck_assert_msg(open_pattern(&windows, "train-*.bin", 4, 1000) == CS_OK, "%s", cs_error());
         ck_assert_int_eq(cs_windows_count(windows), 5);
         for (int64_t index = 0; index < 5; index++) {
-            cs_windows_read_plain(windows, index, inputs, targets);
+            cs_windows_read_plain(windows, index, (cs_window){ inputs, targets, NULL });
             for (int t = 0; t < 4; t++) {
                 ck_assert_int_eq(inputs[t], first[index] + t);
                 ck_assert_int_eq(targets[t], first[index] + t + 1);
@@ -162,7 +162,7 @@ START_TEST(windows_stay_inside_shards)
         for (int64_t epoch = 0; epoch < 20; epoch++) {
             int seen = 0;
             for (int64_t index = 0; index < 5; index++) {
-                cs_windows_read(windows, 5 * epoch + index, inputs, targets);
+                cs_windows_read(windows, 5 * epoch + index, (cs_window){ inputs, targets, NULL });
                 ck_assert_int_eq(inputs[0], first[cs_windows_permute(42, epoch, 5, index)]);
                 for (int w = 0; w < 5; w++)
                     seen |= (inputs[0] == first[w]) << w;
@@ -183,11 +183,11 @@ START_TEST(unshuffled_is_file_order)
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
     const char      *patterns[] = { second, path }; /* the order of the list wins over the alphabet */
-    cs_data_settings settings   = { patterns, 2, 3, false, 0, 0, NULL };
+    cs_data_settings settings   = { patterns, 2, 3, false, 0, 0, NULL, false };
     ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
         static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
-        cs_windows_read(windows, position, inputs, targets);
+        cs_windows_read(windows, position, (cs_window){ inputs, targets, NULL });
         ck_assert_int_eq(inputs[0], first[position % 6]);
         ck_assert_int_eq(targets[2], first[position % 6] + 3);
     }
@@ -214,11 +214,11 @@ START_TEST(mixtures_and_masks_are_read)
     }
     ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
     const char      *patterns[] = { first, path };
-    cs_data_settings settings   = { patterns, 2, 4, true, 7, 0, weights };
+    cs_data_settings settings   = { patterns, 2, 4, true, 7, 0, weights, false };
     ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(cs_windows_count(windows), 110);
     for (int64_t position = 0; position < 110; position++) {
-        cs_windows_read(windows, position, inputs, targets);
+        cs_windows_read(windows, position, (cs_window){ inputs, targets, NULL });
         small += inputs[0] >= 500;
         for (int t = 0; t < 4; t++)
             ck_assert_int_eq(targets[t], inputs[0] < 500 || (inputs[t] + 1) % 2 ? inputs[t] + 1 : -1);
@@ -227,6 +227,45 @@ START_TEST(mixtures_and_masks_are_read)
     cs_windows_close(windows);
     settings.shuffle = false;
     ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_BAD_CONFIG);
+}
+END_TEST
+
+/* Documents at 0, 3, 3 (an empty one before it), 4, 9 and 16 of 18 tokens, read in windows of 4. */
+START_TEST(documents_are_kept_apart)
+{
+    static const int32_t first[] = { 0, 3, 3, 4, 9, 16 };
+    cs_tokens_writer    *writer;
+    cs_windows          *windows;
+    int32_t              inputs[4], targets[4], starts[4];
+    snprintf(path, sizeof path, "%s/documents.bin", folder);
+    ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
+    for (int32_t token = 0, next = 0; token < 18; token++) {
+        for (; next < 6 && first[next] == token; next++)
+            ck_assert_int_eq(cs_tokens_document(writer), CS_OK);
+        ck_assert_int_eq(cs_tokens_append(writer, &token, 1), CS_OK);
+    }
+    ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
+    const char      *patterns[] = { path };
+    cs_data_settings settings   = { .patterns = patterns, .pattern_count = 1, .seq_len = 4, .documents = true };
+    ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(cs_windows_count(windows), 4);
+    for (int32_t t = 0; t < 16; t++) {
+        int32_t start = 0;
+        bool    ends  = false; /* a document begins behind this token */
+        if (t % 4 == 0)
+            cs_windows_read(windows, t / 4, (cs_window){ inputs, targets, starts });
+        for (int d = 0; d < 6; d++) {
+            start = first[d] <= t && first[d] > start ? first[d] : start;
+            ends |= first[d] == t + 1;
+        }
+        ck_assert_int_eq(inputs[t % 4], t);
+        ck_assert_int_eq(targets[t % 4], ends ? -1 : t + 1);
+        ck_assert_int_eq(starts[t % 4], start > t / 4 * 4 ? start - t / 4 * 4 : 0);
+    }
+    cs_windows_close(windows);
+    write_shard("unlisted.bin", 100, 0, 20);
+    ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "unlisted.bin") && strstr(cs_error(), "cspeed.data.packing"), "%s", cs_error());
 }
 END_TEST
 
@@ -300,6 +339,7 @@ int main(void)
     tcase_add_test(cases, windows_stay_inside_shards);
     tcase_add_test(cases, unshuffled_is_file_order);
     tcase_add_test(cases, mixtures_and_masks_are_read);
+    tcase_add_test(cases, documents_are_kept_apart);
     tcase_add_test(cases, faults_are_named);
     tcase_add_test(cases, tokens_beyond_the_vocabulary_are_named);
     tcase_add_test(cases, tokens_beyond_the_shard_are_named);

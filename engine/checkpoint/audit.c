@@ -1,11 +1,9 @@
 /* audit.c - every byte of a checkpoint held to its checksums. */
 #include "checkpoint/audit.h"
 #include "base/crc.h"
-#include "checkpoint/agree.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/shardfile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,19 +21,17 @@ static bool good(cs_audit *audit, cs_status status)
 
 static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
 {
-    cs_block block  = { .manifest = manifest, .chunks = chunks, .path = path };
-    char    *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    cs_block block = { .manifest = manifest, .chunks = chunks, .path = path };
     if (good(audit, cs_files_open(&block.descriptor, path))) {
         for (int64_t i = 0; i < chunks->count; i++) {
             block.chunk = &chunks->chunks[i];
             for (block.index = 0; block.index < cs_blocks_count(&block); block.index++) {
-                good(audit, cs_blocks_read(buffer, &block, true));
+                good(audit, cs_blocks_check(&block));
                 audit->blocks++;
             }
         }
         close(block.descriptor);
     }
-    free(buffer);
 }
 
 static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t index, const char *directory)

@@ -42,9 +42,19 @@ static size_t piece_bytes(const cs_piece *piece)
     return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
 }
 
+size_t cs_background_room(size_t elements_bytes)
+{
+    return (size_t)cs_round_up((int64_t)elements_bytes, ALIGNMENT);
+}
+
+size_t cs_background_bytes(size_t rooms)
+{
+    return (size_t)cs_round_up((int64_t)rooms + ALIGNMENT, HUGE_PAGE);
+}
+
 static size_t piece_room(const cs_piece *piece)
 {
-    return (size_t)cs_round_up((int64_t)piece_bytes(piece), ALIGNMENT);
+    return cs_background_room(piece_bytes(piece));
 }
 
 static char *copy_of(const char *text)
@@ -61,7 +71,7 @@ static cs_status take_memory(cs_background *b, size_t bytes)
     if (bytes <= b->bytes)
         return CS_OK;
     free(b->memory);
-    b->bytes  = (size_t)cs_round_up((int64_t)bytes, HUGE_PAGE);
+    b->bytes  = bytes;
     b->memory = aligned_alloc(HUGE_PAGE, b->bytes);
     if (!b->memory) {
         b->bytes = 0;
@@ -82,19 +92,21 @@ static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
     for (int64_t i = 0; i < content->piece_count; i++) {
         b->pieces[i]      = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
-        b->pieces[i].data = b->memory + at;
         b->sources[i]     = content->pieces[i].data;
+        if (content->await)
+            continue;
+        b->pieces[i].data = b->memory + at;
         at += piece_room(&content->pieces[i]);
     }
 }
 
 static cs_status copy_content(cs_background *b, const char *dir, const cs_checkpoint_content *content)
 {
-    size_t bytes = ALIGNMENT;
+    size_t bytes = 0;
     CS_TRY(cs_outline_check(content->pieces, content->piece_count));
-    for (int64_t i = 0; i < content->piece_count; i++)
+    for (int64_t i = 0; i < content->piece_count && !content->await; i++)
         bytes += piece_room(&content->pieces[i]);
-    CS_TRY(take_memory(b, bytes));
+    CS_TRY(take_memory(b, cs_background_bytes(bytes)));
     copy_pieces(b, content);
     b->dir                  = copy_of(dir);
     b->content              = *content;
@@ -139,7 +151,9 @@ static void end_work(cs_background *b, cs_status status)
 static void *copy_and_write(void *argument)
 {
     cs_background *b = argument;
-    for (int64_t i = 0; i < b->content.piece_count; i++)
+    if (b->content.await)
+        b->content.await(b->content.await_argument);
+    for (int64_t i = 0; i < b->content.piece_count && !b->content.await; i++)
         if (piece_bytes(&b->pieces[i]) > 0)
             memcpy(b->pieces[i].data, b->sources[i], piece_bytes(&b->pieces[i]));
     pthread_mutex_lock(&b->mutex);
@@ -253,6 +267,11 @@ cs_status cs_background_finish(cs_background *b)
     while (cs_background_busy(b))
         status = cs_background_turn(b);
     return status;
+}
+
+size_t cs_background_held(const cs_background *b)
+{
+    return b ? b->bytes : 0;
 }
 
 void cs_background_close(cs_background *b)

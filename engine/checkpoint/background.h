@@ -10,16 +10,21 @@
 
 typedef struct cs_background cs_background;
 
+/* Bytes that a copy takes of a piece's elements, and of all its pieces together. */
+size_t cs_background_room(size_t elements_bytes);
+size_t cs_background_bytes(size_t rooms);
+
 /* Begins. *background is made by the first call, kept with its memory for the next, and closed by its owner. All of the
  * content is copied: what it names at once, the pieces' elements until cs_background_hold returns. Nothing is in flight
  * before; after a failure nothing is either. Collective. */
 cs_status cs_background_save(cs_background **background, cs_comm *comm, const char *dir,
                              const cs_checkpoint_content *content);
 
-/* The four accept NULL, which has nothing in flight. */
+/* The five accept NULL, which has nothing in flight. */
 bool cs_background_busy(const cs_background *background);
 void cs_background_hold(cs_background *background);        /* until the pieces' elements may change */
 bool cs_background_ready(const cs_background *background); /* this rank has done its part of the stage */
+size_t cs_background_held(const cs_background *background); /* bytes of the copy, kept from save to save */
 void cs_background_close(cs_background *background);       /* nothing is in flight */
 
 /* The next stage; waits for this rank's part, then for others'. The status of the save once nothing is in flight any

@@ -4,6 +4,10 @@
 #include "checkpoint/files.h"
 #include "checkpoint/shardfile.h"
 
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 static int64_t chunk_bytes(const cs_block *block)
 {
     return block->chunk->count * (int64_t)cs_dtype_bytes(block->manifest->tensors[block->chunk->tensor].dtype);
@@ -20,18 +24,57 @@ size_t cs_blocks_bytes(const cs_block *block)
     return (size_t)(left < CS_SHARDFILE_BLOCK ? left : CS_SHARDFILE_BLOCK);
 }
 
-cs_status cs_blocks_read(void *buffer, const cs_block *block, bool verify)
+static int64_t first_byte(const cs_block *block)
 {
-    size_t  bytes = cs_blocks_bytes(block);
-    int64_t from  = block->chunk->offset + block->index * CS_SHARDFILE_BLOCK;
-    CS_TRY(cs_files_read_at(block->descriptor, buffer, bytes, from, block->path));
+    return block->chunk->offset + block->index * CS_SHARDFILE_BLOCK;
+}
+
+static cs_status judge(const cs_block *block, uint32_t crc)
+{
     uint32_t wanted = block->chunks->crcs[block->chunk->crc + block->index];
-    uint32_t crc    = verify ? cs_crc32c(0, buffer, bytes) : wanted;
+    int64_t  from   = first_byte(block);
     if (crc == wanted)
         return CS_OK;
     return cs_fail(CS_BAD_FILE,
                    "%s: block %lld of tensor %s (bytes %lld to %lld of the file) has CRC32C %08x where the header "
                    "says %08x: the file is damaged",
                    block->path, (long long)block->index, block->manifest->tensors[block->chunk->tensor].name,
-                   (long long)from, (long long)from + (long long)bytes, (unsigned)crc, (unsigned)wanted);
+                   (long long)from, (long long)from + (long long)cs_blocks_bytes(block), (unsigned)crc,
+                   (unsigned)wanted);
+}
+
+cs_status cs_blocks_read(void *buffer, const cs_block *block, bool verify)
+{
+    size_t bytes = cs_blocks_bytes(block);
+    CS_TRY(cs_files_read_at(block->descriptor, buffer, bytes, first_byte(block), block->path));
+    return verify ? judge(block, cs_crc32c(0, buffer, bytes)) : CS_OK;
+}
+
+/* A page that cannot be read would end the process by a signal; MADV_POPULATE_READ says so instead. */
+static bool map_and_sum(uint32_t *crc, const cs_block *block)
+{
+    size_t bytes = cs_blocks_bytes(block), lead = (size_t)(first_byte(block) % sysconf(_SC_PAGESIZE));
+    char  *map   = mmap(NULL, lead + bytes, PROT_READ, MAP_SHARED, block->descriptor,
+                        (off_t)(first_byte(block) - (int64_t)lead));
+    if (map == MAP_FAILED)
+        return false;
+    madvise(map, lead + bytes, MADV_SEQUENTIAL); /* a wish: reads ahead of what is not in memory */
+    bool there = madvise(map, lead + bytes, MADV_POPULATE_READ) == 0;
+    if (there)
+        *crc = cs_crc32c(0, map + lead, bytes);
+    munmap(map, lead + bytes);
+    return there;
+}
+
+cs_status cs_blocks_check(const cs_block *block)
+{
+    uint32_t crc;
+    if (map_and_sum(&crc, block))
+        return judge(block, crc);
+    void *buffer = malloc(cs_blocks_bytes(block));
+    if (!buffer)
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for a block of it", block->path);
+    cs_status status = cs_blocks_read(buffer, block, true);
+    free(buffer);
+    return status;
 }

@@ -20,4 +20,7 @@ size_t  cs_blocks_bytes(const cs_block *block); /* of this block: CS_SHARDFILE_B
 /* Puts it into `buffer`. CS_BAD_FILE names file, tensor and block when `verify` is on and its checksum is another. */
 cs_status cs_blocks_read(void *buffer, const cs_block *block, bool verify);
 
+/* Only looks whether it is whole: where the system can, in the page cache itself, without a copy. */
+cs_status cs_blocks_check(const cs_block *block);
+
 #endif

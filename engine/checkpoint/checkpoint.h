@@ -50,6 +50,8 @@ typedef struct {
     int64_t               step;
     const cs_piece       *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
     int64_t               piece_count;
+    void (*await)(void *argument); /* pieces lie in a copy that is whole when this returns; NULL: where training does */
+    void                 *await_argument;
     cs_checkpoint_writing writing;
 } cs_checkpoint_content;
 

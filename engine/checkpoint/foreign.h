@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-enum { CS_FOREIGN_BYTES = 2048 };
+enum { CS_FOREIGN_BYTES = 8192 };
 
-/* Whether the folder (or the folder a `latest` in it names) holds another program's checkpoint: what it is, and the
- * commands that bring it here. Reads names alone. */
+/* Whether the folder (or the folder a `latest` in it names), or the file, holds another program's checkpoint: what it
+ * is, and the command that brings it here. Reads names, and of a file its first bytes. */
 bool cs_foreign_recognise(char sentence[CS_FOREIGN_BYTES], const char *path);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/must.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdlib.h>
@@ -35,25 +36,16 @@ typedef struct {
 
 cs_status cs_huggingface_look(bool *found, const char *folder)
 {
-    static const char *const pickles[] = { "pytorch_model.bin", "pytorch_model.bin.index.json" };
-    static const char *const good[]    = { SINGLE, INDEX };
-    *found                             = false;
+    static const char *const good[] = { SINGLE, INDEX };
+    char                     foreign[CS_FOREIGN_BYTES];
+    *found                          = false;
     for (int i = 0; i < 2 && !*found; i++) {
         char *path = cs_files_join(folder, good[i]);
         *found     = cs_files_exists(path);
         free(path);
     }
-    for (int i = 0; i < 2 && !*found; i++) {
-        char *path   = cs_files_join(folder, pickles[i]);
-        bool  exists = cs_files_exists(path);
-        free(path);
-        if (exists)
-            return cs_fail(CS_UNSUPPORTED,
-                           "not supported: %s/%s, because a pickle is a program that would be run; convert it with\n"
-                           "  python -c \"from transformers import AutoModelForCausalLM as M; "
-                           "M.from_pretrained('%s', dtype='auto').save_pretrained('OUT')\"",
-                           folder, pickles[i], folder);
-    }
+    if (!*found && cs_foreign_recognise(foreign, folder))
+        return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     return CS_OK;
 }
 

@@ -8,8 +8,19 @@
 
 #include "checkpoint/source.h"
 
-/* Whether the folder holds weights. CS_UNSUPPORTED when they are pickles, with the command that converts them. */
+/* Whether the folder holds weights. CS_UNSUPPORTED when they are another program's (foreign.h), with the command that
+ * converts them. */
 cs_status cs_huggingface_look(bool *found, const char *folder);
+
+/* The tensors that a config.json calls for, with the shapes transformers gives them: `*wanted` of `*count`, and the
+ * second name of a tied head. CS_UNSUPPORTED for a family that is not known; CS_BAD_FILE where a size is missing. */
+cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **alias, const json_t *config);
+void      cs_huggingface_free(cs_source_tensor *wanted, int64_t count); /* accepts NULL */
+
+/* Strict: every wanted tensor is there in its shape, and there is nothing else but `alias` (NULL: none). CS_BAD_FILE
+ * with all that is missing, unexpected and of another shape; `folder` is for the sentence. */
+cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *wanted, int64_t count,
+                               const char *alias, const char *folder);
 
 typedef struct {
     const char *folder;    /* must not be there yet                                              */

@@ -6,6 +6,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
+#include "checkpoint/foreign.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,16 +51,26 @@ typedef struct {
     char *buffer;
 } llmc_file;
 
+/* What llm.c did not write is refused by name, where it is known. */
+static cs_status check_magic(cs_status reading, int32_t first, const char *path)
+{
+    char foreign[CS_FOREIGN_BYTES];
+    if (reading == CS_OK && first == MAGIC)
+        return CS_OK;
+    if (cs_foreign_recognise(foreign, path))
+        return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
+    CS_TRY(reading);
+    return cs_fail(CS_BAD_FILE,
+                   "%s is no checkpoint of llm.c: it begins with %d, not with %d; of safetensors name the folder",
+                   path, first, MAGIC);
+}
+
 static cs_status read_head(llmc_file *own, cs_dtype *dtype)
 {
-    int32_t head[WORDS];
+    int32_t head[WORDS] = { 0 };
     CS_TRY(cs_files_open(&own->descriptor, own->path));
-    CS_TRY(cs_files_read_at(own->descriptor, head, sizeof head, 0, own->path));
-    if (head[0] != MAGIC)
-        return cs_fail(CS_BAD_FILE,
-                       "%s is no checkpoint of llm.c: it begins with %d, not with %d; a pickle (.bin, .pt) "
-                       "is converted by transformers' save_pretrained to a folder",
-                       own->path, head[0], MAGIC);
+    cs_status reading = cs_files_read_at(own->descriptor, head, sizeof head, 0, own->path);
+    CS_TRY(check_magic(reading, head[0], own->path));
     if (head[1] != 3 && head[1] != 5)
         return cs_fail(CS_UNSUPPORTED,
                        "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "

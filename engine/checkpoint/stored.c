@@ -1,13 +1,16 @@
 /* stored.c - the weights of one of our checkpoints as a source of tensors, verified block by block as they are read. */
 #include "checkpoint/source.h"
 #include "base/crc.h"
+#include "base/log.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/chunks.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shardfile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,21 +28,6 @@ typedef struct {
 
 /* ---- opening ---- */
 
-static cs_status find_folder(stored *own, const char *dir, const char *tag)
-{
-    char  name[CS_TAG_BYTES];
-    char *itself = cs_files_join(dir, CS_MANIFEST_FILE);
-    bool  found  = cs_files_exists(itself);
-    free(itself);
-    if (found && !tag) {
-        own->path = strdup(dir);
-        return CS_OK;
-    }
-    CS_TRY(tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir));
-    own->path = cs_files_join(dir, name);
-    return cs_files_exists(own->path) ? CS_OK : cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"", dir, name);
-}
-
 static cs_status read_headers(stored *own)
 {
     CS_TRY(cs_manifest_load(&own->manifest, own->path));
@@ -56,6 +44,77 @@ static cs_status read_headers(stored *own)
         CS_TRY(status);
     }
     return cs_chunks_check(&own->chunks, &own->manifest, own->path);
+}
+
+/* A folder whose manifest and headers are whole; nothing is kept of one that is not. */
+static cs_status try_folder(stored *own, const char *dir, const char *name)
+{
+    own->path        = cs_files_join(dir, name);
+    cs_status status = read_headers(own);
+    if (status == CS_OK)
+        return CS_OK;
+    cs_chunks_close(&own->chunks);
+    cs_manifest_close(&own->manifest);
+    free(own->path);
+    own->path = NULL;
+    return status;
+}
+
+/* Another program's checkpoint is refused by name. */
+static cs_status refuse(cs_status status, const char *path, const char *why)
+{
+    char foreign[CS_FOREIGN_BYTES];
+    return cs_foreign_recognise(foreign, path) ? cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign)
+                                               : cs_fail(status, "%s", why);
+}
+
+/* What latest names, or, aloud, the newest whole one. */
+static cs_status open_newest(stored *own, const char *dir)
+{
+    char       latest[CS_TAG_BYTES] = "", why[4096];
+    cs_catalog catalog;
+    CS_TRY(cs_catalog_open(&catalog, dir));
+    cs_status status = cs_catalog_latest(latest, dir);
+    if (status == CS_OK)
+        status = try_folder(own, dir, latest);
+    snprintf(why, sizeof why, "%s", cs_error());
+    for (int64_t i = 0; i < catalog.count && status != CS_OK; i++) {
+        const cs_catalog_item *item = &catalog.items[i];
+        if (strcmp(item->name, latest) == 0 || try_folder(own, dir, item->name) != CS_OK)
+            continue;
+        status = CS_OK;
+        cs_log(CS_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, own->path,
+               (long long)item->step);
+    }
+    if (status != CS_OK && catalog.broken && !latest[0])
+        snprintf(why, sizeof why, "%s holds no whole checkpoint: %s", dir, catalog.broken);
+    cs_catalog_close(&catalog);
+    return status == CS_OK ? CS_OK : refuse(status, dir, why);
+}
+
+static cs_status open_tag(stored *own, const char *dir, const char *tag)
+{
+    char name[CS_TAG_BYTES], why[4096];
+    CS_TRY(cs_tag_escape(name, tag));
+    char     *path   = cs_files_join(dir, name);
+    bool      found  = cs_files_exists(path);
+    cs_status status = found ? try_folder(own, dir, name)
+                             : cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"", dir, tag);
+    snprintf(why, sizeof why, "%s", cs_error());
+    if (status != CS_OK)
+        status = refuse(status, path, why);
+    free(path);
+    return status;
+}
+
+static cs_status open_one(stored *own, const char *dir, const char *tag)
+{
+    char *manifest = cs_files_join(dir, CS_MANIFEST_FILE);
+    bool  itself   = cs_files_exists(manifest);
+    free(manifest);
+    if (tag)
+        return open_tag(own, dir, tag);
+    return itself ? try_folder(own, dir, ".") : open_newest(own, dir);
 }
 
 /* The weights alone: optimizer state has names of its own. */
@@ -157,8 +216,7 @@ static void close_stored(cs_source *source)
 static cs_status build(cs_source *source, const char *dir, const char *tag)
 {
     stored *own = source->own;
-    CS_TRY(find_folder(own, dir, tag));
-    CS_TRY(read_headers(own));
+    CS_TRY(open_one(own, dir, tag));
     return list_weights(source, own);
 }
 

@@ -68,14 +68,18 @@ typedef struct {
     bool        weighted;                 /* they are given        */
     int64_t     seq_len;
     bool        shuffle;
+    int         packing; /* 0 windows, 1 documents */
+    const char *tokenizer, *field, *template, *cache; /* of texts; tokenizer NULL: model_path's, or bytes */
     int64_t     steps, epochs; /* one of the two is 0 */
     double      fit_seconds;   /* take fewer steps than `steps` where they would last longer than this; 0: never */
     int64_t     seed;
     const char *output, *load, *tag, *metrics;
+    const char *export_folder; /* NULL: none */
+    int         export_dtype;  /* 0 auto, 1 fp32, 2 bf16, 3 fp16 */
     int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches;
     int         device;    /* 0 auto, 1 cpu, 2 cuda       */
     int64_t     threads;   /* 0: auto                     */
-    const char *comm;      /* "auto", "self", "shm", "tcp" */
+    const char *comm;      /* "auto", "self", "shm", "tcp", "nccl" */
     int         recompute; /* 0 none, 1 unit              */
     int64_t     prefetch;
 

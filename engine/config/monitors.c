@@ -62,7 +62,7 @@ static const cs_key comet[] = {
 
 static const cs_key comms_logger[] = {
     SUPPORTED("enabled", BOOL, tally.enabled, "false", 0, 0, NULL,
-              "record each collective's time, and print a table at the end"),
+              "record each collective's time, and print a table at the end; on GPUs each is waited for"),
     SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, NULL, "print a line for each collective of rank 0"),
     SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, NULL, "record all operations; false: prof_ops"),
     INERT("debug", "false", CALLER),

@@ -4,7 +4,7 @@
 static const cs_key cspeed[] = {
     SUPPORTED("model", JSON, written.model, "null", 0, 0, NULL,
               "a folder with Hugging Face's config.json, or an object with its keys"),
-    SECTION("data", "token shards"),
+    SECTION("data", "what is learnt from"),
     SUPPORTED(
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of "
@@ -33,13 +33,17 @@ static const cs_key cspeed[] = {
     SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
               "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
     SECTION("checkpoint", "how checkpoints are written and read"),
+    SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,
+              "Hugging Face folder to write when training is finished; null: none"),
+    SUPPORTED("export_dtype", CHOICE, export_dtype, "\"auto\"", 0, 0, "auto|fp32|bf16|fp16",
+              "of the weights in it; auto: what the training computed in"),
     SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
               "file of one object an update, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "what computes"),
     SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
               "of a rank; 0 and \"auto\": the cores bound to it; OMP_NUM_THREADS wins"),
     SUPPORTED("comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl",
-              "how ranks talk; tcp, mpi and nccl are not built"),
+              "how ranks talk; auto: GPUs by nccl where each rank has one of its own; mpi is not built"),
     SUPPORTED("recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
               "unit: keep a unit's input alone and compute the rest again"),
     SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL, "units gathered ahead at stage 3"),
@@ -49,14 +53,25 @@ static const cs_key cspeed[] = {
 
 static const cs_key cspeed_data[] = {
     SUPPORTED("train", JSON, written.train, "null", 0, 0, NULL,
-              "file name or pattern of token shards, or a list of such"),
+              "file name or pattern of token shards, or of texts (.jsonl, .txt) or a folder of texts, which are made "
+              "into token shards first; or a list of such"),
     SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL, "the same, for evaluation"),
     SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
     SUPPORTED("shuffle", BOOL, shuffle, "true", 0, 0, NULL,
               "another permutation of the windows each epoch; false: file order"),
     SUPPORTED("weights", JSON, written.weights, "null", 0, 0, NULL,
               "a number for each name of \"train\": its share of an epoch, which is shuffled; null: all windows once"),
-    REFUSED("packing", "\"windows\"", NOT_YET ": attention sees all of a window, whatever documents are in it"),
+    SUPPORTED("packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
+              "what attention sees of a window: all of it, or of its documents each its own, as if it stood alone"),
+    SUPPORTED("tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
+              "folder or tokenizer.json that texts are read with; null: the model's folder, or a token a byte where "
+              "the model is no folder"),
+    SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of a document's text in a line of JSON"),
+    SUPPORTED("template", STRING, template, "null", 0, 0, NULL,
+              "lines of JSON are conversations, written as this template has them, and only answers are learnt: auto "
+              "(the tokenizer's), chatml, llama3, llama2, mistral or plain; null: documents"),
+    SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
+              "folder that keeps the tokens of texts for later runs; null: output's name and .tokens"),
 };
 
 static const cs_key cspeed_checkpoint[] = {

@@ -174,26 +174,46 @@ static void resolve_model(cs_config *config)
                       "a folder in double quotes is needed, or an object with the keys of config.json");
 }
 
+/* Writes what follows from other values into the resolved file, and into its field. */
+static void derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
+{
+    char    path[64];
+    json_t *object = cs_json_root(config->doc), *made = json_string(value);
+    snprintf(path, sizeof path, "%s.%s", section, name);
+    for (const char *at = section; *at && json_is_object(object);) {
+        char   word[32];
+        size_t length = strcspn(at, ".");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        if (!json_is_object(json_object_get(object, word)))
+            json_object_set_new(object, word, json_object());
+        object = json_object_get(object, word);
+        at += length + (at[length] == '.');
+    }
+    if (!made || json_object_set_new(object, name, made) != 0) {
+        cs_json_fault(config->doc, path, "a folder is needed, as the file's own name is not UTF-8");
+        return;
+    }
+    *field = json_string_value(made);
+    cs_json_mark(config->doc, path, "derived");
+}
+
 /* Each file has an output folder of its own, so that no run continues another's by accident. */
 static void resolve_output(cs_config *config)
 {
-    char        folder[320];
-    json_t     *root = cs_json_root(config->doc);
-    const char *name = cs_json_name(config->doc), *slash = strrchr(name, '/');
-    const char *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
-    size_t      count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
-    if (config->settings.output)
-        return;
+    char         folder[320], cache[4096];
+    cs_settings *s    = &config->settings;
+    const char  *name = cs_json_name(config->doc), *slash = strrchr(name, '/');
+    const char  *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
+    size_t       count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
     snprintf(folder, sizeof folder, "runs/%.*s", (int)(count < 255 ? count : 255), stem);
-    json_t *made = json_string(folder);
-    if (!json_is_object(json_object_get(root, "cspeed")))
-        json_object_set_new(root, "cspeed", json_object());
-    if (!made || json_object_set_new(json_object_get(root, "cspeed"), "output", made) != 0)
-        cs_json_fault(config->doc, "cspeed.output", "a folder is needed, as the file's own name is not UTF-8");
-    else {
-        config->settings.output = json_string_value(made);
-        cs_json_mark(config->doc, "cspeed.output", "derived");
-    }
+    if (!s->output)
+        derive(config, "cspeed", "output", folder, &s->output);
+    if (!s->output || s->cache)
+        return;
+    for (count = strlen(s->output); count > 1 && s->output[count - 1] == '/';)
+        count--;
+    snprintf(cache, sizeof cache, "%.*s.tokens", (int)count, s->output);
+    derive(config, "cspeed.data", "cache", cache, &s->cache);
 }
 
 static void resolve_storage(cs_config *config)
@@ -219,9 +239,9 @@ void cs_resolve_run(cs_config *config)
     s->stage        = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == 1;
     resolve_storage(config);
-    if (s->written.comm > 3)
+    if (strcmp(s->comm, "mpi") == 0)
         cs_json_fault(config->doc, "cspeed.comm",
-                      "not supported: the transport %s, because it is not built; self, shm and tcp are there", s->comm);
+                      "not supported: the transport mpi, because it is not built; self, shm, tcp and nccl are there");
     if (s->epochs > 0 && s->steps > 0 && cs_resolve_is_given(config, "cspeed.steps"))
         cs_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");

@@ -101,7 +101,7 @@ static cs_status make_json(cs_job_work *work, const cs_job_plan *plan, cs_job_be
     }
     if (!json_is_string(text))
         return cs_fail(CS_BAD_FILE,
-                       "%s \"%s\" (--field names the key of a document's text, --template makes text of "
+                       "%s \"%s\" (\"field\" names the key of a document's text, \"template\" makes text of "
                        "conversations)",
                        text ? "no text under" : "there is no key", plan->field);
     begin(work);
@@ -114,7 +114,7 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
 {
     bench->line.size = 0;
     bench->repaired += cs_unicode_repair(&bench->line, document->bytes, (size_t)document->length);
-    json_t   *root   = cs_json_strict(bench->line.bytes, bench->line.size);
+    json_t   *root   = cs_json_words(bench->line.bytes, bench->line.size);
     cs_status status = root ? make_json(work, plan, bench, root) : CS_BAD_FILE;
     json_decref(root);
     if (status == CS_OK)

@@ -3,6 +3,7 @@
  * In rounds: as many jobs as keep the threads busy are cut from the documents, threads take them in turn, and what they
  * made is written in order. */
 #include "data/packing.h"
+#include "base/beat.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -108,12 +109,14 @@ static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shard
     return cs_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
+/* To whoever watches; and to the launcher, which else may take ranks that wait for this one to be stuck. */
 static void tell(press *self)
 {
     double now = cs_clock_seconds();
     if (now - self->told < 2)
         return;
     self->told = now;
+    cs_beat_step(atomic_load(&cs_beat_own()->step));
     cs_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
            1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
 }
@@ -243,7 +246,7 @@ static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokeni
                       const cs_packing_settings *settings, cs_packing_counts *counts)
 {
     cs_corpus_files files = { settings->paths, settings->path_count, settings->separator,
-                              settings->field || settings->chat };
+                              !settings->by_name && (settings->field || settings->chat) };
     CS_TRY(read_plan(&self->plan, settings, tokenizer));
     CS_TRY(cs_corpus_open(corpus, &files));
     CS_TRY(cs_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));

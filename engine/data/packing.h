@@ -14,6 +14,7 @@ typedef struct {
     const char  *separator; /* a line that is this ends a document of a text; NULL: none */
     const char  *field;     /* of JSON, that holds a document's text; given: all texts are JSON. NULL: "text" */
     const char  *chat;      /* JSON holds conversations, written as this template has them: text/chat.h; NULL: no */
+    bool         by_name;   /* texts named .jsonl are JSON and no others, whatever field and chat say */
     const char  *end;       /* the token behind each document; NULL: the tokenizer's own */
     double       valid;     /* fraction of the bytes that is held out */
     int64_t      seq_len, shard_tokens;

@@ -22,7 +22,7 @@ typedef struct {
 struct cs_windows {
     shard     *shards;
     int64_t    shard_count, count, seq_len;
-    bool       shuffle;
+    bool       shuffle, documents;
     uint64_t   seed;
     cs_mixture mixture;                    /* of no sets: none */
     int64_t    set_first[CS_MIXTURE_SETS]; /* number of each set's first window */
@@ -99,6 +99,9 @@ static cs_status add_shard(cs_windows *windows, const cs_data_settings *settings
     shard *added    = &more[windows->shard_count];
     CS_TRY(cs_tokens_open(&added->tokens, path));
     windows->shard_count++;
+    if (settings->documents && added->tokens.documents == 0)
+        return cs_fail(CS_BAD_FILE, "%s: does not say where its documents begin, which cspeed.data.packing "
+                       "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"", path);
     added->first = windows->count;
     if (added->tokens.count > windows->seq_len)
         windows->count += (added->tokens.count - 1) / windows->seq_len;
@@ -166,9 +169,10 @@ cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings
     if (!opened)
         return cs_fail(CS_NO_MEMORY, "no memory for the list of token shards");
     opened->seq_len  = settings->seq_len;
-    opened->shuffle  = settings->shuffle;
-    opened->seed     = settings->seed;
-    cs_status status = build(opened, settings);
+    opened->shuffle   = settings->shuffle;
+    opened->documents = settings->documents;
+    opened->seed      = settings->seed;
+    cs_status status  = build(opened, settings);
     if (status == CS_OK)
         *windows = opened;
     else
@@ -207,29 +211,65 @@ static const shard *holder(const cs_windows *windows, int64_t index)
     return &windows->shards[low];
 }
 
-void cs_windows_read_plain(const cs_windows *windows, int64_t index, int32_t *inputs, int32_t *targets)
+static void copy_tokens(const cs_tokens *tokens, int64_t start, int64_t length, cs_window window)
+{
+    if (tokens->token_bytes == 2) {
+        const uint16_t *token = (const uint16_t *)tokens->tokens + start;
+        for (int64_t t = 0; t < length; t++) {
+            window.inputs[t]  = token[t];
+            window.targets[t] = token[t + 1];
+        }
+    } else {
+        const int32_t *token = (const int32_t *)tokens->tokens + start; /* checked to fit when opened */
+        memcpy(window.inputs, token, (size_t)length * sizeof *token);
+        memcpy(window.targets, token + 1, (size_t)length * sizeof *token);
+    }
+}
+
+/* The number of the first document that begins behind position `after`. */
+static int64_t document_behind(const cs_tokens *tokens, int64_t after)
+{
+    int64_t low = 0, high = tokens->documents;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if ((int64_t)tokens->starts[middle] > after)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void part_documents(const cs_tokens *tokens, int64_t start, int64_t length, cs_window window)
+{
+    int64_t next = document_behind(tokens, start);
+    int32_t from = 0;
+    for (int64_t t = 0; t < length; t++) {
+        window.starts[t] = from;
+        if (next == tokens->documents || (int64_t)tokens->starts[next] > start + t + 1)
+            continue;
+        from              = (int32_t)(t + 1);
+        window.targets[t] = -1;
+        while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1) /* empty ones too */
+            next++;
+    }
+}
+
+void cs_windows_read_plain(const cs_windows *windows, int64_t index, cs_window window)
 {
     CS_ASSERT(index >= 0);
     CS_ASSERT(index < windows->count);
     const shard *from  = holder(windows, index);
     int64_t      start = (index - from->first) * windows->seq_len, length = windows->seq_len;
-    if (from->tokens.token_bytes == 2) {
-        const uint16_t *token = (const uint16_t *)from->tokens.tokens + start;
-        for (int64_t t = 0; t < length; t++) {
-            inputs[t]  = token[t];
-            targets[t] = token[t + 1];
-        }
-    } else {
-        const int32_t *token = (const int32_t *)from->tokens.tokens + start; /* checked to fit when opened */
-        memcpy(inputs, token, (size_t)length * sizeof *inputs);
-        memcpy(targets, token + 1, (size_t)length * sizeof *targets);
-    }
+    copy_tokens(&from->tokens, start, length, window);
     for (int64_t t = 0; from->tokens.learnt && t < length; t++)
         if (!cs_tokens_is_learnt(&from->tokens, start + t + 1))
-            targets[t] = -1;
+            window.targets[t] = -1;
+    if (windows->documents)
+        part_documents(&from->tokens, start, length, window);
 }
 
-void cs_windows_read(const cs_windows *windows, int64_t position, int32_t *inputs, int32_t *targets)
+void cs_windows_read(const cs_windows *windows, int64_t position, cs_window window)
 {
     CS_ASSERT(position >= 0);
     int64_t epoch = position / windows->count, index = position % windows->count;
@@ -238,5 +278,5 @@ void cs_windows_read(const cs_windows *windows, int64_t position, int32_t *input
         index                  = windows->set_first[place.set] + place.window;
     } else if (windows->shuffle)
         index = cs_windows_permute(windows->seed, epoch, windows->count, index);
-    cs_windows_read_plain(windows, index, inputs, targets);
+    cs_windows_read_plain(windows, index, window);
 }

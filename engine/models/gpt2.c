@@ -1,7 +1,7 @@
 /* gpt2.c - GPT-2 (Radford et al. 2019): learned positions, pre-norm, GELU, tied head. Names and layouts are Hugging
  * Face's. */
+#include "models/ends.h"
 #include "models/family.h"
-#include "layer/layer.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -52,28 +52,6 @@ static const cs_key keys[] = {
     { "reorder_and_upcast_attn", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "sums are fp32 in any case" },
 };
 
-/* ---- the first unit: token and position embedding ---- */
-
-static void embed_declare(cs_unit *unit, const void *sizes)
-{
-    const gpt2_sizes *s    = sizes;
-    cs_embed_sizes    wide = {
-           s->vocabulary, s->positions, s->width, (float)s->embed_dropout, { CS_NORMAL, (float)s->init_std }
-    };
-    cs_embed_declare(cs_unit_self(unit, sizeof(cs_embed)), unit, "wte", "wpe", &wide);
-}
-
-static void embed_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
-{
-    cs_embed_forward(cs_unit_self(unit, sizeof(cs_embed)), pass, x, y);
-}
-
-static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
-{
-    (void)dx; /* tokens have no gradient */
-    cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
-}
-
 /* ---- the block ---- */
 
 typedef struct {
@@ -105,9 +83,9 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_tensor    h = cs_pass_like(pass, x), t;
     t              = cs_norm_forward(&b->norm1, pass, x);
     t              = cs_attention_forward(&b->attention, pass, t);
-    cs_residual_forward(&b->residual1, pass, h, x, t);
-    t = cs_norm_forward(&b->norm2, pass, h);
-    t = cs_mlp_forward(&b->mlp, pass, t);
+    cs_addition sum = cs_residual_addition(&b->residual1, pass, h, x, t);
+    t               = cs_norm_forward_add(&b->norm2, pass, &sum);
+    t               = cs_mlp_forward(&b->mlp, pass, t);
     cs_residual_forward(&b->residual2, pass, y, h, t);
 }
 
@@ -117,62 +95,13 @@ static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
     cs_tensor    dh = cs_pass_like(pass, dy), t;
     t               = cs_residual_backward(&b->residual2, pass, dy);
     t               = cs_mlp_backward(&b->mlp, pass, t);
-    t               = cs_norm_backward(&b->norm2, pass, t);
-    cs_op_add(cs_pass_stream(pass), dh, dy, t);
+    cs_norm_backward_add(&b->norm2, pass, dh, t, dy);
     t = cs_residual_backward(&b->residual1, pass, dh);
     t = cs_attention_backward(&b->attention, pass, t);
-    t = cs_norm_backward(&b->norm1, pass, t);
-    cs_op_add(cs_pass_stream(pass), dx, dh, t);
+    cs_norm_backward_add(&b->norm1, pass, dx, t, dh);
 }
 
-/* ---- the last unit: norm, head, loss ---- */
-
-typedef struct {
-    cs_norm   norm;
-    cs_linear head;
-} head;
-
-typedef struct {
-    const gpt2_sizes *sizes;
-    cs_unit          *embed; /* lends its table when the head is tied */
-} head_sizes;
-
-static void head_declare(cs_unit *unit, const void *sizes)
-{
-    const head_sizes *given = sizes;
-    const gpt2_sizes *s     = given->sizes;
-    head             *h     = cs_unit_self(unit, sizeof *h);
-    cs_norm_declare(&h->norm, unit, "transformer.ln_f", s->width, (float)s->epsilon);
-    if (s->tied)
-        h->head = (cs_linear){ cs_unit_borrow(unit, given->embed, "wte.weight"), NULL, CS_OUT_IN, s->vocabulary };
-    else
-        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary,
-                          (cs_init){ CS_NORMAL, (float)s->init_std }, CS_OUT_IN, CS_NO_BIAS);
-}
-
-static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
-{
-    const head *h = cs_unit_self(unit, sizeof *h);
-    return cs_linear_forward(&h->head, pass, cs_norm_forward(&h->norm, pass, x));
-}
-
-static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
-{
-    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
-}
-
-static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
-{
-    const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor   t = cs_entropy_backward(pass, dy);
-    t             = cs_linear_backward(&h->head, pass, t);
-    t             = cs_norm_backward(&h->norm, pass, t);
-    cs_op_cast(cs_pass_stream(pass), dx, t);
-}
-
-static const cs_kind embed_kind = { "gpt2 embedding", embed_declare, embed_forward, embed_backward, NULL };
 static const cs_kind block_kind = { "gpt2 block", block_declare, block_forward, block_backward, NULL };
-static const cs_kind head_kind  = { "gpt2 head", head_declare, head_forward, head_backward, head_predict };
 
 static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input)
 {
@@ -185,13 +114,17 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_
     cs_status status = cs_model_new(model, s->width);
     if (status != CS_OK)
         return status;
-    cs_unit *embed = cs_model_add(*model, &embed_kind, "transformer", s);
+    cs_init       init  = { CS_NORMAL, (float)s->init_std };
+    cs_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init } };
+    cs_unit      *embed = cs_model_add(*model, &cs_ends_embedding, "transformer", &first);
     for (int64_t i = 0; i < s->layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "transformer.h.%lld", (long long)i);
         cs_model_add(*model, &block_kind, name, s);
     }
-    cs_model_add(*model, &head_kind, "", &(head_sizes){ s, embed });
+    cs_ends_last last = { "transformer.ln_f", CS_ENDS_LAYER_NORM, s->width, s->vocabulary, (float)s->epsilon, init,
+                          s->tied ? embed : NULL, "wte.weight" };
+    cs_model_add(*model, &cs_ends_head, "", &last);
     *facts = (cs_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
     if (s->tied) {
         facts->alias    = "lm_head.weight";

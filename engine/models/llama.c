@@ -1,5 +1,6 @@
 /* llama.c - Llama (Touvron et al. 2023) and its kin: rotary positions, RMS norms, SwiGLU, heads that share keys. Names
  * and layouts are Hugging Face's. */
+#include "models/ends.h"
 #include "models/family.h"
 #include "models/rotary.h"
 
@@ -81,26 +82,6 @@ static const cs_key mistral_keys[] = {
 static const cs_key qwen2_keys[] = { COMMON("qwen2", "151936", "22016", "32768"), SLIDING };
 static const cs_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, ATTENTION_BIAS };
 
-/* ---- the first unit: token embedding ---- */
-
-static void embed_declare(cs_unit *unit, const void *sizes)
-{
-    const llama_sizes *s    = sizes;
-    cs_embed_sizes     wide = { s->vocabulary, 0, s->width, 0, { CS_NORMAL, (float)s->init_std } };
-    cs_embed_declare(cs_unit_self(unit, sizeof(cs_embed)), unit, "embed_tokens", NULL, &wide);
-}
-
-static void embed_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
-{
-    cs_embed_forward(cs_unit_self(unit, sizeof(cs_embed)), pass, x, y);
-}
-
-static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
-{
-    (void)dx; /* tokens have no gradient */
-    cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
-}
-
 /* ---- the block ---- */
 
 typedef struct {
@@ -125,7 +106,7 @@ static void block_declare(cs_unit *unit, const void *sizes)
     cs_attention_parts attention = {
         .width    = s->width,
         .head     = s->head,
-        .heads    = { s->heads, s->keys, given->window },
+        .heads    = { .queries = s->heads, .keys = s->keys, .window = given->window },
         .rope     = &given->rope,
         .bias     = s->bias || given->kin->qkv_bias ? CS_BIAS : CS_NO_BIAS,
         .out_bias = s->bias ? CS_BIAS : CS_NO_BIAS,
@@ -147,8 +128,7 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_tensor    h = cs_pass_like(pass, x), t;
     t              = cs_rms_forward(&b->norm1, pass, x);
     t              = cs_attention_forward(&b->attention, pass, t);
-    cs_op_add(cs_pass_stream(pass), h, x, t);
-    t = cs_rms_forward(&b->norm2, pass, h);
+    t = cs_rms_forward_add(&b->norm2, pass, &(cs_addition){ .sum = h, .a = x, .b = t });
     t = cs_gated_forward(&b->mlp, pass, t);
     cs_op_add(cs_pass_stream(pass), y, h, t);
 }
@@ -158,62 +138,12 @@ static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
     const block *b  = cs_unit_self(unit, sizeof *b);
     cs_tensor    dh = cs_pass_like(pass, dy), t;
     t               = cs_gated_backward(&b->mlp, pass, dy);
-    t               = cs_rms_backward(&b->norm2, pass, t);
-    cs_op_add(cs_pass_stream(pass), dh, dy, t);
+    cs_rms_backward_add(&b->norm2, pass, dh, t, dy);
     t = cs_attention_backward(&b->attention, pass, dh);
-    t = cs_rms_backward(&b->norm1, pass, t);
-    cs_op_add(cs_pass_stream(pass), dx, dh, t);
+    cs_rms_backward_add(&b->norm1, pass, dx, t, dh);
 }
 
-/* ---- the last unit: norm, head, loss ---- */
-
-typedef struct {
-    cs_rms    norm;
-    cs_linear head;
-} head;
-
-typedef struct {
-    const llama_sizes *sizes;
-    cs_unit           *embed; /* lends its table when the head is tied */
-} head_sizes;
-
-static void head_declare(cs_unit *unit, const void *sizes)
-{
-    const head_sizes  *given = sizes;
-    const llama_sizes *s     = given->sizes;
-    head              *h     = cs_unit_self(unit, sizeof *h);
-    cs_rms_declare(&h->norm, unit, "model.norm", s->width, (float)s->epsilon);
-    if (s->tied)
-        h->head = (cs_linear){ cs_unit_borrow(unit, given->embed, "embed_tokens.weight"), NULL, CS_OUT_IN,
-                               s->vocabulary };
-    else
-        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary,
-                          (cs_init){ CS_NORMAL, (float)s->init_std }, CS_OUT_IN, CS_NO_BIAS);
-}
-
-static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
-{
-    const head *h = cs_unit_self(unit, sizeof *h);
-    return cs_linear_forward(&h->head, pass, cs_rms_forward(&h->norm, pass, x));
-}
-
-static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
-{
-    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
-}
-
-static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
-{
-    const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor   t = cs_entropy_backward(pass, dy);
-    t             = cs_linear_backward(&h->head, pass, t);
-    t             = cs_rms_backward(&h->norm, pass, t);
-    cs_op_cast(cs_pass_stream(pass), dx, t);
-}
-
-static const cs_kind embed_kind = { "llama embedding", embed_declare, embed_forward, embed_backward, NULL };
 static const cs_kind block_kind = { "llama block", block_declare, block_forward, block_backward, NULL };
-static const cs_kind head_kind  = { "llama head", head_declare, head_forward, head_backward, head_predict };
 
 /* ---- sizes ---- */
 
@@ -262,14 +192,18 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_
         window_of(&s, kin, i, input);
     CS_TRY(cs_json_verdict(input->doc));
     CS_TRY(cs_model_new(model, s.width));
-    cs_unit *embed = cs_model_add(*model, &embed_kind, "model", &s);
+    cs_init       init  = { CS_NORMAL, (float)s.init_std };
+    cs_ends_first first = { "embed_tokens", NULL, { s.vocabulary, 0, s.width, 0, init } };
+    cs_unit      *embed = cs_model_add(*model, &cs_ends_embedding, "model", &first);
     for (int64_t i = 0; i < s.layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
         sizes.window = window_of(&s, kin, i, input);
         cs_model_add(*model, &block_kind, name, &sizes);
     }
-    cs_model_add(*model, &head_kind, "", &(head_sizes){ &s, embed });
+    cs_ends_last last = { "model.norm", CS_ENDS_RMS_NORM, s.width, s.vocabulary, (float)s.epsilon, init,
+                          s.tied ? embed : NULL, "embed_tokens.weight" };
+    cs_model_add(*model, &cs_ends_head, "", &last);
     *facts = (cs_model_facts){ .positions = s.positions, .vocabulary = s.vocabulary };
     if (s.tied) {
         facts->alias    = "lm_head.weight";

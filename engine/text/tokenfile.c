@@ -1,5 +1,5 @@
 /* tokenfile.c - tokenizer.json: each of its parts is taken or refused by name. */
-#include "base/must.h"
+#include "base/log.h"
 #include "text/parts.h"
 
 #include <stdlib.h>
@@ -202,10 +202,25 @@ cs_status cs_tokenfile_added(cs_tokenizer *tokenizer, const json_t *token, int64
     return CS_OK;
 }
 
+/* Sections that are about batches of texts, which nobody makes here. */
+static void warn_of_batches(const json_t *root)
+{
+    static const char *const sections[][2] = {
+        { "truncation", "a text is encoded whole, and windows are cut from it" },
+        { "padding", "windows are full" },
+    };
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const json_t *section = json_object_get(root, sections[i][0]);
+        if (section && !json_is_null(section))
+            cs_log(CS_LOG_WARNING, "tokenizer.json: its %s is not done: %s", sections[i][0], sections[i][1]);
+    }
+}
+
 cs_status cs_tokenfile_read(cs_tokenizer *tokenizer, const json_t *root)
 {
     size_t  index;
     json_t *token;
+    warn_of_batches(root);
     CS_TRY(read_normalizer(tokenizer, json_object_get(root, "normalizer")));
     CS_TRY(read_model(tokenizer, json_object_get(root, "model")));
     json_array_foreach(json_object_get(root, "added_tokens"), index, token)

@@ -37,13 +37,15 @@ static cs_status slurp(cs_text *content, const char *folder, const char *name)
 }
 
 /* NULL with CS_OK: there is no such file. */
-static cs_status read_json(json_t **root, const char *folder, const char *name)
+typedef json_t *parser(const char *text, size_t length);
+
+static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
 {
     cs_text   content = { 0 };
     cs_status status  = slurp(&content, folder, name);
     *root             = NULL;
     if (status == CS_OK) {
-        *root = cs_json_strict(content.bytes ? content.bytes : "", content.size);
+        *root = parse(content.bytes ? content.bytes : "", content.size);
         if (!*root)
             status = cs_fail(CS_BAD_FILE, "%s/%s: %s", folder, name, cs_error());
     }
@@ -77,7 +79,7 @@ static char *copy_template(const json_t *value)
 static cs_status read_config(cs_tokenizer *tokenizer, const char *folder, json_t **config)
 {
     cs_text content = { 0 };
-    CS_TRY(read_json(config, folder, "tokenizer_config.json"));
+    CS_TRY(read_json(config, folder, "tokenizer_config.json", cs_json_words)); /* model_max_length may be 1e30 */
     tokenizer->begin_text    = copy_text(json_object_get(*config, "bos_token"));
     tokenizer->end_text      = copy_text(json_object_get(*config, "eos_token"));
     tokenizer->chat_template = copy_template(json_object_get(*config, "chat_template"));
@@ -177,12 +179,12 @@ static cs_status read_files(cs_tokenizer *tokenizer, const char *folder, const c
 {
     cs_status status = CS_OK;
     CS_TRY(read_config(tokenizer, folder, config));
-    CS_TRY(read_json(root, folder, name));
+    CS_TRY(read_json(root, folder, name, cs_json_strict));
     if (*root) {
         status = cs_tokenfile_read(tokenizer, *root);
     } else {
         name = "vocab.json";
-        CS_TRY(read_json(root, folder, name));
+        CS_TRY(read_json(root, folder, name, cs_json_strict));
         if (!*root)
             return cs_fail(CS_NOT_FOUND,
                            "%s: holds no tokenizer.json, and no vocab.json and merges.txt; SentencePiece's "

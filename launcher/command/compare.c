@@ -20,18 +20,10 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const char *value;
-    while (*at) {
-        if (cs_argument_is(&at, "--json"))
-            r->json = true;
-        else if ((value = cs_argument_value(&at, "--tensors")))
-            r->glob = value;
-        else if (**at == '-' || r->path[1])
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed diff: unknown argument %s; see cspeed diff --help", *at);
-        else
-            r->path[r->path[0] != NULL] = *at++;
-    }
-    return r->path[1] ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed diff: name two checkpoints");
+    const cs_argument_row rows[] = { { "--json", NULL, &r->json },
+                                     { "--tensors", &r->glob, NULL },
+                                     { NULL, NULL, NULL } };
+    return cs_argument_read(&(cs_argument_form){ "diff", "two checkpoints", rows, r->path, 2 }, at);
 }
 
 static void add(request *r, json_t *row)

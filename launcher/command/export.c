@@ -49,7 +49,8 @@ const cs_command cs_command_export = {
     .group   = "Files",
     .summary = "a checkpoint as a Hugging Face folder",
     .usage   = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
-    .text    = "DIR is a folder of checkpoints, or one checkpoint; OUT is made, and must not be there yet. It gets\n"
+    .text    = "DIR is one checkpoint, or a folder of them, of which it is the one that --tag names, else latest, else,\n"
+               "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"
                "config.json, model.safetensors (or shards and their index) and, where training started from a Hugging\n"
                "Face folder that is still there, its tokenizer files. Without --dtype weights have the type the\n"
                "training computed in. Every block's checksum is verified; memory does not grow with the model.\n",

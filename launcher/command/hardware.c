@@ -1,6 +1,7 @@
 /* hardware.c - what this machine is: cores and what they can, GPUs, interfaces. */
 #include "command/facts.h"
 
+#include "device/module.h"
 #include "plan/gpus.h"
 
 #include <arpa/inet.h>
@@ -93,6 +94,22 @@ void cs_hardware_cpu(cs_facts *facts)
     add_flags(facts);
 }
 
+/* What the module of the CUDA device finds, or why there is none. */
+static void add_module(cs_facts *facts)
+{
+    const cs_module *module;
+    if (cs_module_open(&module) != CS_OK) {
+        cs_facts_add(facts, "CUDA module", "%s", cs_error());
+        return;
+    }
+    char *report = module->report(), *rest;
+    for (char *name = report ? strtok_r(report, "\t", &rest) : NULL; name; name = strtok_r(NULL, "\t", &rest)) {
+        const char *value = strtok_r(NULL, "\n", &rest);
+        cs_facts_add(facts, name, "%s", value ? value : "");
+    }
+    free(report);
+}
+
 void cs_hardware_gpus(cs_facts *facts)
 {
     char   value[CS_FACTS_VALUE], why[128];
@@ -110,6 +127,7 @@ void cs_hardware_gpus(cs_facts *facts)
             }
         globfree(&found);
     }
+    add_module(facts);
     cs_facts_add(facts, "/dev/kfd (AMD)", "%s", access("/dev/kfd", F_OK) == 0 ? "there" : "absent");
 }
 

@@ -250,7 +250,7 @@ static void print_node_json(const cs_plan_node *node, int index)
     printf("]}");
 }
 
-void cs_hostplan_print_json(const cs_plan *plan)
+void cs_hostplan_print_json(const cs_plan *plan, const char *memory)
 {
     printf("{\n  \"nodes\": [");
     for (int i = 0; i < plan->node_count; i++)
@@ -267,5 +267,5 @@ void cs_hostplan_print_json(const cs_plan *plan)
         const cs_env_entry *entry = &plan->env.list[i];
         print_member(i ? ",\n    " : "\n    ", entry->name, cs_env_is_secret(entry->name) ? masked : entry->value);
     }
-    printf("%s}\n}\n", plan->env.count ? "\n  " : "");
+    printf("%s}%s%s\n}\n", plan->env.count ? "\n  " : "", memory ? ",\n  \"memory\": " : "", memory ? memory : "");
 }

@@ -26,16 +26,30 @@ static cs_status write_all(const cs_weights_request *request, cs_source *source,
     return CS_OK;
 }
 
+/* Nothing is written before all that is there has been held against what config.json says. */
+static cs_status import_checked(const cs_weights_request *request, cs_source *source, json_t *config)
+{
+    cs_source_tensor *wanted;
+    int64_t           count;
+    const char       *alias;
+    cs_status         status = cs_huggingface_names(&wanted, &count, &alias, config);
+    if (status == CS_OK)
+        status = cs_huggingface_check(source, wanted, count, alias, request->from);
+    cs_huggingface_free(wanted, count);
+    CS_TRY(status);
+    return write_all(request, source, config, request->from);
+}
+
 static cs_status import_folder(const cs_weights_request *request)
 {
     cs_source source;
     cs_json  *doc = NULL;
     char      path[4096];
     snprintf(path, sizeof path, "%s/config.json", request->from);
-    CS_TRY(cs_json_open(&doc, path));
-    cs_status status = cs_huggingface_open(&source, request->from);
+    CS_TRY(cs_huggingface_open(&source, request->from));
+    cs_status status = cs_json_open(&doc, path);
     if (status == CS_OK)
-        status = write_all(request, &source, cs_json_root(doc), request->from);
+        status = import_checked(request, &source, cs_json_root(doc));
     cs_source_close(&source);
     cs_json_close(doc);
     return status;
@@ -71,9 +85,10 @@ const cs_command cs_command_import = {
     .summary = "other weights as a folder that cspeed.model takes",
     .usage   = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
     .text = "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
-            "anew in another type or other shards, with the names a causal language model has. OUT is made, and\n"
-            "must not be there yet. Without --dtype weights keep their type. Pickles are refused with the command\n"
-            "that converts them.\n",
+            "anew in another type or other shards, with the names a causal language model has. Every tensor is\n"
+            "held against config.json first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
+            "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
+            "the command that converts it.\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",
     .run     = run,
 };

@@ -20,22 +20,12 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const char *value;
-    while (*at) {
-        if (cs_argument_is(&at, "--json"))
-            r->json = true;
-        else if ((value = cs_argument_value(&at, "--tag")))
-            r->tag = value;
-        else if ((value = cs_argument_value(&at, "--tensors")))
-            r->glob = value;
-        else if ((value = cs_argument_value(&at, "--stats")))
-            r->stats = value;
-        else if (**at == '-' || r->path)
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed inspect: unknown argument %s; see cspeed inspect --help", *at);
-        else
-            r->path = *at++;
-    }
-    return r->path ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed inspect: name a folder of checkpoints");
+    const cs_argument_row rows[] = { { "--json", NULL, &r->json },
+                                     { "--tag", &r->tag, NULL },
+                                     { "--tensors", &r->glob, NULL },
+                                     { "--stats", &r->stats, NULL },
+                                     { NULL, NULL, NULL } };
+    return cs_argument_read(&(cs_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
 /* ---- the tags ---- */

@@ -5,6 +5,7 @@
 #include "node/program.h"
 #include "plan/hostplan.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,11 @@ static bool has_memory_plan(char **program)
     return false;
 }
 
-/* In the child: the program with its arguments and --plan behind them. */
-_Noreturn static void become(const char *path, char **program, int ranks)
+/* In the child: the program with its arguments and `flag` behind them. */
+_Noreturn static void become(const char *path, char **program, char *flag, int ranks)
 {
-    int    count     = 0;
-    char   size[32], plan[] = "--plan";
+    int  count = 0;
+    char size[32];
     while (program[count])
         count++;
     char **arguments = calloc((size_t)count + 3, sizeof *arguments);
@@ -38,32 +39,73 @@ _Noreturn static void become(const char *path, char **program, int ranks)
         _exit(CS_CODE_SYSTEM);
     memcpy(arguments, program, (size_t)count * sizeof *arguments);
     snprintf(size, sizeof size, "--world_size=%d", ranks);
-    arguments[count]     = plan;
+    arguments[count]     = flag;
     arguments[count + 1] = size;
     execv(path, arguments);
     _exit(CS_CODE_NOT_EXECUTABLE);
 }
 
-/* Runs it here, once, as no rank of any world. Its exit code. */
-static int show_memory(char **program, int ranks)
+/* All that comes until the other end is closed, without its last newline; malloc'ed. */
+static char *read_all(int descriptor)
 {
-    char path[PATH_MAX];
-    int  code = cs_program_find(*program, path), status;
+    char   *text = NULL, part[4096];
+    size_t  size = 0;
+    FILE   *into = open_memstream(&text, &size);
+    for (ssize_t got; into && (got = read(descriptor, part, sizeof part)) > 0;)
+        fwrite(part, 1, (size_t)got, into);
+    if (!into || fclose(into) != 0)
+        return NULL;
+    if (size > 0 && text[size - 1] == '\n')
+        text[size - 1] = 0;
+    return text;
+}
+
+/* Runs it here, once, as no rank of any world. Its exit code. json: what it prints is kept there; NULL: is shown. */
+static int ask_memory(char **json, char **program, int ranks)
+{
+    char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
+    int  code = cs_program_find(*program, path), ends[2] = { -1, -1 }, status;
     if (code)
         return code;
-    putchar('\n');
     fflush(stdout);
-    pid_t child = fork();
+    pid_t child = json && pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork();
+    if (child == 0) {
+        if (json && dup2(ends[1], STDOUT_FILENO) < 0)
+            _exit(CS_CODE_SYSTEM);
+        become(path, program, json ? object : text, ranks);
+    }
+    if (json) {
+        close(ends[1]);
+        *json = child > 0 ? read_all(ends[0]) : NULL;
+        close(ends[0]);
+    }
     if (child < 0)
         return cs_codes_fail(CS_CODE_SYSTEM, "cannot start %s", path);
-    if (child == 0)
-        become(path, program, ranks);
     if (waitpid(child, &status, 0) != child)
         return cs_codes_fail(CS_CODE_SYSTEM, "%s was lost", path);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* ---- the command ---- */
+
+static int show_json(const cs_plan *plan, char **program)
+{
+    char *memory = NULL;
+    int   code   = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
+    if (code == 0)
+        cs_hostplan_print_json(plan, memory);
+    free(memory);
+    return code;
+}
+
+static int show_text(const cs_plan *plan, char **program)
+{
+    cs_hostplan_print(plan);
+    if (!has_memory_plan(program))
+        return 0;
+    putchar('\n');
+    return ask_memory(NULL, program, plan->rank_count);
+}
 
 int cs_planner_show(const cs_options *options, char **program, bool json)
 {
@@ -73,12 +115,7 @@ int cs_planner_show(const cs_options *options, char **program, bool json)
     int code     = cs_hostplan_make(&plan, &copy);
     if (code)
         return code;
-    if (json)
-        cs_hostplan_print_json(&plan);
-    else
-        cs_hostplan_print(&plan);
-    if (!json && has_memory_plan(program))
-        code = show_memory(program, plan.rank_count);
+    code = json ? show_json(&plan, program) : show_text(&plan, program);
     cs_hostplan_free(&plan);
     return code;
 }
@@ -108,8 +145,8 @@ const cs_command cs_command_planner = {
                "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
                "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"
                "For `train` with a configuration, which must be on this machine, the memory of each rank by class\n"
-               "follows, as `train --plan` tells it. --json prints one object, without memory; --dry_run before the\n"
-               "program is the same without memory.\n",
+               "follows, as `train --plan` tells it. --json prints one object; --dry_run before the program is the\n"
+               "same as plan.\n",
     .example = "cspeed --hosts a:8,b:8 plan --json train --config ds_config.json",
     .run     = plan,
 };

@@ -21,18 +21,8 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const char *value;
-    while (*at) {
-        if (cs_argument_is(&at, "--json"))
-            r->json = true;
-        else if ((value = cs_argument_value(&at, "--tag")))
-            r->tag = value;
-        else if (**at == '-' || r->path)
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed verify: unknown argument %s; see cspeed verify --help", *at);
-        else
-            r->path = *at++;
-    }
-    return r->path ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed verify: name a folder of checkpoints");
+    const cs_argument_row rows[] = { { "--json", NULL, &r->json }, { "--tag", &r->tag, NULL }, { NULL, NULL, NULL } };
+    return cs_argument_read(&(cs_argument_form){ "verify", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
 /* The directory to look at. Without a tag it is latest's, and latest must be right: another would not be what was

@@ -44,6 +44,7 @@ void cs_hostplan_rank(cs_plan *plan);
 unsigned long long cs_hostplan_digest(const cs_plan *plan);
 
 void cs_hostplan_print(const cs_plan *plan);      /* a table, to stdout             */
-void cs_hostplan_print_json(const cs_plan *plan); /* nodes, world_size, master_..., command, env */
+/* nodes, world_size, master_..., command, env; memory: JSON text of its own, or NULL. */
+void cs_hostplan_print_json(const cs_plan *plan, const char *memory);
 
 #endif

@@ -23,12 +23,13 @@ static void read_all(const cs_tokens *tokens)
 static void read_windows(const char *path)
 {
     cs_windows      *windows;
-    cs_data_settings settings = { &path, 1, 3, true, 1, 1000, NULL };
+    cs_data_settings settings = { .patterns = &path, .pattern_count = 1, .seq_len = 3, .shuffle = true, .seed = 1,
+                                  .vocab_size = 1000 };
     int32_t          inputs[3], targets[3];
     if (cs_windows_open(&windows, &settings) != CS_OK)
         return;
     for (int64_t i = 0; i < cs_windows_count(windows); i++) {
-        cs_windows_read(windows, i, inputs, targets);
+        cs_windows_read(windows, i, (cs_window){ inputs, targets, NULL });
         for (int t = 0; t < 3; t++)
             CS_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000);
     }

@@ -1,0 +1,66 @@
+/* ends.c - the first unit of a language model and its last: tokens to rows, and rows to the loss of the next tokens. */
+#include "models/ends.h"
+
+/* ---- the first ---- */
+
+static void embed_declare(cs_unit *unit, const void *sizes)
+{
+    const cs_ends_first *given = sizes;
+    cs_embed_declare(cs_unit_self(unit, sizeof(cs_embed)), unit, given->tokens, given->positions, &given->wide);
+}
+
+static void embed_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    cs_embed_forward(cs_unit_self(unit, sizeof(cs_embed)), pass, x, y);
+}
+
+static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    (void)dx; /* tokens have no gradient */
+    cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
+}
+
+/* ---- the last ---- */
+
+typedef struct {
+    cs_norm   norm; /* one of the two norms */
+    cs_rms    rms;
+    cs_linear head;
+} head;
+
+static void head_declare(cs_unit *unit, const void *sizes)
+{
+    const cs_ends_last *s = sizes;
+    head               *h = cs_unit_self(unit, sizeof *h);
+    if (s->kind == CS_ENDS_RMS_NORM)
+        cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
+    else
+        cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);
+    if (s->lender)
+        h->head = (cs_linear){ cs_unit_borrow(unit, s->lender, s->table), NULL, CS_OUT_IN, s->vocabulary };
+    else
+        cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary, s->init, CS_OUT_IN, CS_NO_BIAS);
+}
+
+static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
+{
+    const head *h = cs_unit_self(unit, sizeof *h);
+    cs_tensor   t = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
+    return cs_linear_forward(&h->head, pass, t);
+}
+
+static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
+{
+    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
+}
+
+static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
+{
+    const head *h = cs_unit_self(unit, sizeof *h);
+    cs_tensor   t = cs_linear_backward(&h->head, pass, cs_entropy_backward(pass, dy));
+    t             = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
+    cs_op_cast(cs_pass_stream(pass), dx, t);
+}
+
+const cs_kind cs_ends_embedding = { "embedding", embed_declare, embed_forward, embed_backward, NULL };
+const cs_kind cs_ends_head      = { "head", head_declare, head_forward, head_backward, head_predict };

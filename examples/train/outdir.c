@@ -1,0 +1,69 @@
+/* outdir.c - the output folder: there, ours to write in, and with --fresh without what an earlier run left. */
+#include "train.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Every folder above the last slash. Returns errno of the last that could not be made, or 0. */
+int outdir_make_above(char *path)
+{
+    int why = 0;
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            why = errno;
+        *slash = '/';
+    }
+    return why;
+}
+
+/* --fresh loses nothing: what the folder holds gets the first free name beside it. */
+static bool move_aside(const char *output)
+{
+    if (access(output, F_OK) != 0)
+        return true;
+    char *aside = text("%s.1", output);
+    for (int i = 2; access(aside, F_OK) == 0; i++) {
+        free(aside);
+        aside = text("%s.%d", output, i);
+    }
+    bool moved = rename(output, aside) == 0;
+    if (moved)
+        say("starting over; the earlier run is in %s", aside);
+    else
+        complain("cannot move %s to %s: %s", output, aside, strerror(errno));
+    free(aside);
+    return moved;
+}
+
+static bool make_output(const char *output)
+{
+    struct stat info;
+    char       *inside = text("%s/", output);
+    int         why    = outdir_make_above(inside);
+    free(inside);
+    if (stat(output, &info) != 0)
+        complain("cannot make the output folder %s: %s; --output DIR names another", output,
+                 strerror(why ? why : errno));
+    else if (!S_ISDIR(info.st_mode))
+        complain("the output folder %s is a file; --output DIR names another", output);
+    else if (access(output, W_OK | X_OK) != 0)
+        complain("cannot write to the output folder %s: %s; --output DIR names another", output, strerror(errno));
+    else
+        return true;
+    return false;
+}
+
+/* Now, as the first checkpoint would be hours too late to learn that there is no place for it. */
+void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
+{
+    bool ready = true;
+    if (is_rank_zero())
+        ready = (!fresh || move_aside(output)) && make_output(output);
+    if (!cs_agree(engine, ready))
+        exit(1);
+}

@@ -1,0 +1,229 @@
+/* session.c - a training from its first line to its last: what it takes up, what a step brings, what is left of it. */
+#include "train.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIT_STEPS = 6 };
+
+/* ---- what a step brings ---- */
+
+static double validate(session *run)
+{
+    double loss = (double)NAN;
+    if (!run->valid)
+        return loss;
+    CS_MUST(cs_evaluate(run->engine, run->valid, cs_config_get_int(run->config, "cspeed.eval_batches"), &loss));
+    progress_end(&run->progress);
+    say("step %" PRId64 "  valid loss %.4f", cs_last_step(run->engine).step, loss);
+    run->best = loss < run->best || isnan(run->best) ? loss : run->best;
+    return loss;
+}
+
+/* Said when it is whole, which in the background is some steps later. */
+static void say_saved(session *run)
+{
+    cs_metrics m = cs_last_step(run->engine);
+    if (m.saved_step == run->saved)
+        return;
+    run->saved = m.saved_step;
+    progress_end(&run->progress);
+    if (cs_config_get_bool(run->config, "cspeed.async_save"))
+        say("saved %s/global_step%" PRId64 ", for which training stood still for %.1f ms", run->output, m.saved_step,
+            1e3 * m.save_stall);
+    else
+        say("saved %s/global_step%" PRId64, run->output, m.saved_step);
+}
+
+static void save(session *run)
+{
+    cs_metrics m      = cs_last_step(run->engine);
+    char      *best   = isnan(run->best) ? text("null") : text("%.17g", run->best);
+    char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
+    char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
+                             ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
+    CS_MUST(cs_save_checkpoint(run->engine, run->output, NULL, client));
+    say_saved(run);
+    free(best);
+    free(fitted);
+    free(client);
+}
+
+static void take_fitted(session *run, int64_t steps)
+{
+    run->steps  = steps;
+    run->fitted = true;
+    cs_set_total_steps(run->engine, steps);
+}
+
+/* After a few steps the speed is known, the first aside, which warms up; rank 0's clock decides for all. */
+static void fit_steps(session *run)
+{
+    double     wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
+    cs_metrics m      = cs_last_step(run->engine);
+    if (m.step == run->first + 1)
+        run->warm = now();
+    if (m.step != run->first + FIT_STEPS || run->fitted || wanted <= 0 || run->options.steps_given)
+        return;
+    double  seconds = (now() - run->warm) / (FIT_STEPS - 1);
+    double  fitting = fmin((double)run->steps, (double)run->first + fmax(wanted / seconds, FIT_STEPS));
+    int64_t steps   = cs_agree(run->engine, (int64_t)fitting);
+    if (steps >= run->steps)
+        return;
+    progress_end(&run->progress);
+    say("%.2f s a step on this machine: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
+        "--steps N decides otherwise)", seconds, steps, run->steps, wanted);
+    take_fitted(run, steps);
+}
+
+static bool due(int64_t step, int64_t interval, int64_t steps)
+{
+    return step == steps || (interval > 0 && step % interval == 0);
+}
+
+void session_step(session *run)
+{
+    cs_metrics m       = cs_last_step(run->engine);
+    double     seconds = (now() - run->started) / (double)(m.step - run->first);
+    progress_draw(&run->progress, &m, run->steps, seconds);
+    fit_steps(run);
+    bool   check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
+    double valid = check ? validate(run) : (double)NAN;
+    journal_write(&run->metrics, &m, valid);
+    say_saved(run);
+    if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
+        save(run);
+}
+
+/* ---- beginning ---- */
+
+/* The number behind "key": in an object that `save` wrote; `fallback` where there is none. */
+static double number_after(const char *json, const char *key, double fallback)
+{
+    char       *quoted = text("\"%s\":", key), *end;
+    const char *at     = json ? strstr(json, quoted) : NULL;
+    const char *number = at ? at + strlen(quoted) : "";
+    double      value  = strtod(number, &end);
+    free(quoted);
+    return end > number ? value : fallback;
+}
+
+/* Takes up what an earlier run left: its own output folder's newest checkpoint, or the one --load names. */
+static void resume(session *run)
+{
+    const char *load   = cs_config_get_string(run->config, "cspeed.load");
+    const char *tag    = cs_config_get_string(run->config, "cspeed.tag");
+    char       *client = NULL;
+    cs_status   status = CS_NOT_FOUND;
+    if (!run->options.fresh)
+        status = cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
+    run->source = run->output;
+    if (status == CS_OK && load)
+        say("--load %s is passed over: %s holds a checkpoint; --fresh starts from %s", load, run->output, load);
+    if (status == CS_NOT_FOUND) {
+        run->source = load;
+        status      = load ? cs_load_checkpoint(run->engine, load, tag, NULL, &client) : CS_OK;
+    }
+    CS_MUST(status);
+    if (!run->source)
+        return;
+    int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
+    /* another run's budget is not this one's */
+    if (fitted > 0 && run->source == run->output && !run->options.steps_given)
+        take_fitted(run, fitted);
+    run->best  = number_after(client, "best_valid_loss", run->best);
+    run->first = cs_last_step(run->engine).step;
+    say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
+        run->source);
+    free(client);
+}
+
+static void introduce(const session *run)
+{
+    cs_memory memory = cs_memory_of(run->engine);
+    double    kept   = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
+    double    moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
+    say("%.2f M parameters, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
+        cs_config_get_string(run->config, "precision"), cs_config_get_int(run->config, "zero_optimization.stage"),
+        cs_world_size(run->engine), cs_world_size(run->engine) > 1 ? "s" : "", cs_device_description(run->engine));
+    say("a rank holds %.1f MB between steps, and %.1f MB more within one; batch %" PRId64 " = %" PRId64 " x %" PRId64
+        " accumulated x %d", 1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
+        cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
+        cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
+}
+
+/* Known before training, as its end would be too late to learn that the folder cannot be made. */
+static void check_export(session *run)
+{
+    const char *folder = cs_config_get_string(run->config, "cspeed.export");
+    bool        there  = folder && is_rank_zero() && access(folder, F_OK) == 0;
+    run->exported      = folder;
+    if (!cs_agree(run->engine, there))
+        return;
+    run->exported = NULL;
+    if (run->first >= run->steps) {
+        say("%s is there already", folder);
+        return;
+    }
+    complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
+             "away, or name another folder", folder);
+    exit(1);
+}
+
+session session_open(int count, char **argument)
+{
+    session run = { .best = (double)NAN, .saved = -1 };
+    run.config  = arguments_read(count, argument, &run.options);
+    run.output  = text("%s", cs_config_get_string(run.config, "cspeed.output"));
+    for (size_t end = strlen(run.output); end > 1 && run.output[end - 1] == '/'; end--)
+        run.output[end - 1] = 0;
+    progress_open(&run.progress, run.config);
+    CS_MUST(cs_initialize(&run.engine, run.config, NULL));
+    CS_MUST(cs_data_open(&run.train, run.engine, "train"));
+    if (cs_config_get_string(run.config, "cspeed.data.valid"))
+        CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
+    run.steps = cs_config_get_int(run.config, "cspeed.steps"); /* with cspeed.epochs, known now that the data is */
+    introduce(&run);
+    outdir_prepare(run.engine, run.output, run.options.fresh);
+    resume(&run);
+    check_export(&run);
+    run.metrics = journal_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
+    run.started = now();
+    if (run.first >= run.steps)
+        say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
+            run.source ? run.source : run.output, run.first, run.steps);
+    return run;
+}
+
+/* ---- the end ---- */
+
+/* From the last checkpoint, which where nothing was left to do is the one this run began with. */
+static void export(session *run)
+{
+    bool        idle = run->first >= run->steps && run->source;
+    const char *from = idle ? run->source : run->output;
+    const char *tag  = from != run->output ? cs_config_get_string(run->config, "cspeed.tag") : NULL;
+    if (!run->exported)
+        return;
+    CS_MUST(cs_export(run->engine, from, tag, run->exported));
+    say("wrote %s, a Hugging Face folder", run->exported);
+}
+
+void session_close(session *run)
+{
+    CS_MUST(cs_finish_checkpoint(run->engine));
+    say_saved(run);
+    progress_end(&run->progress);
+    cs_log_summary(run->engine);
+    export(run);
+    taste_print(run->engine, run->config);
+    if (run->metrics)
+        fclose(run->metrics);
+    cs_data_close(run->valid);
+    cs_data_close(run->train);
+    cs_destroy(run->engine);
+    free(run->output);
+}

@@ -1,0 +1,119 @@
+"""foreign_commands.py - the command that each refusal names, run as it stands: its result imports, with the same weights.
+
+    python tests/peers/foreign_commands.py BUILD/bin/cspeed
+
+Needs torch, transformers and safetensors; checkpoints of DeepSpeed and GGUF files are tried where those packages are installed.
+"""
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import torch.distributed.checkpoint as dcp
+import transformers
+from safetensors.torch import load_file
+
+sys.path.insert(0, os.path.dirname(__file__))
+import hf_logits  # noqa: E402
+
+GGUF_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "self_attn.q_proj": "attn_q",
+              "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+              "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+DEEPSPEED = """
+import os, sys
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[3], RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", DS_ACCELERATOR="cpu")
+import deepspeed, transformers
+model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1])
+config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": int(sys.argv[2][-1])},
+          "optimizer": {"type": "Adam", "params": {"lr": 0.0, "torch_adam": True}}}
+deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)[0].save_checkpoint(sys.argv[2])
+"""
+
+
+def make_gguf(model, path):
+    import gguf
+    c, writer = model.config, gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(c.max_position_embeddings)
+    writer.add_embedding_length(c.hidden_size)
+    writer.add_block_count(c.num_hidden_layers)
+    writer.add_feed_forward_length(c.intermediate_size)
+    writer.add_head_count(c.num_attention_heads)
+    writer.add_head_count_kv(c.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(c.rms_norm_eps)
+    writer.add_vocab_size(c.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list([f"t{i}" for i in range(c.vocab_size)])
+    writer.add_token_merges([])
+    for name, value in model.state_dict().items():
+        stem, value = name.removesuffix(".weight"), value.numpy()
+        layer = re.match(r"model\.layers\.(\d+)\.(.*)", stem)
+        heads = {"q_proj": c.num_attention_heads, "k_proj": c.num_key_value_heads}.get(stem[-6:])
+        if heads:  # llama.cpp's order of rotary pairs
+            value = value.reshape(heads, 2, -1, value.shape[1]).swapaxes(1, 2).reshape(value.shape)
+        key = f"blk.{layer[1]}.{GGUF_NAMES[layer[2]]}" if layer else GGUF_NAMES[stem]
+        writer.add_tensor(key + ".weight", np.ascontiguousarray(value))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def make_all(model):
+    """Yields what to import; each is made just before."""
+    for folder in ("pickled", "file", "dcp", "gguf"):
+        os.mkdir(folder)
+    model.config.save_pretrained("pickled")
+    torch.save(model.state_dict(), "pickled/pytorch_model.bin")
+    yield "pickled"
+    torch.save({"model": model.state_dict(), "epoch": 3}, "file/it's last.pt")
+    yield "file"
+    yield "file/it's last.pt"
+    dcp.save({"model": model.state_dict()}, checkpoint_id="dcp", no_dist=True)
+    yield "dcp"
+    for stage in (0, 1, 3) if importlib.util.find_spec("deepspeed") else ():
+        subprocess.run([sys.executable, "-c", DEEPSPEED, "whole", f"ds{stage}", str(29760 + stage)], check=True,
+                       capture_output=True)
+        yield f"ds{stage}"
+        yield f"ds{stage}/global_step0"
+    if importlib.util.find_spec("gguf"):
+        make_gguf(model, "gguf/tiny.gguf")
+        yield "gguf"
+        yield "gguf/tiny.gguf"
+
+
+def try_one(program, path, config, wanted):
+    refusal = subprocess.run([program, "import", path, "never"], capture_output=True, text=True)
+    assert refusal.returncode != 0 and not os.path.exists("never"), refusal
+    for command in re.findall("`([^`]*)`", refusal.stderr):
+        command = command.replace("python ", f"'{sys.executable}' ").replace("pip install gguf accelerate && ", "")
+        subprocess.run(command, shell=True, check=True, capture_output=True)
+    if not os.path.exists("OUT/config.json"):
+        config.save_pretrained("OUT")
+    subprocess.run([program, "import", "OUT", "imported"], check=True, capture_output=True)
+    got = load_file("imported/model.safetensors")
+    same = set(got) == set(wanted) and all(torch.equal(got[name], wanted[name]) for name in wanted)
+    subprocess.run("rm -rf OUT OUT.pt imported", shell=True, check=True)
+    print(f"{path}: {'same' if same else 'DIFFERS'}", flush=True)
+    return same
+
+
+def main():
+    program = os.path.realpath(sys.argv[1])
+    transformers.logging.set_verbosity_error()
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        model = hf_logits.random_model("llama")
+        model.save_pretrained("whole")
+        wanted = load_file("whole/model.safetensors")
+        right = [try_one(program, path, model.config, wanted) for path in make_all(model)]
+        os.chdir("/")
+    sys.exit(not all(right))
+
+
+if __name__ == "__main__":
+    main()

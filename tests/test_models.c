@@ -1,0 +1,165 @@
+/* test_models.c - from config.json to a model: what is refused, with which words, and that the list of tensors a
+ * config.json calls for is that of the model it builds. */
+#include "suite.h"
+
+#include "checkpoint/huggingface.h"
+#include "models/models.h"
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LLAMA                                                                                                          \
+    "\"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 40, \"num_hidden_layers\": 3, "                   \
+    "\"num_attention_heads\": 4, \"max_position_embeddings\": 64"
+#define GPT2 "\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2"
+
+/* CS_OK, or the faults as a sentence. */
+static cs_status try_open(cs_model **model, cs_model_facts *facts, cs_json **doc, const char *text)
+{
+    ck_assert_msg(cs_json_parse(doc, text, strlen(text), "config.json") == CS_OK, "%s", cs_error());
+    return cs_models_open(model, facts, *doc, cs_json_root(*doc), "");
+}
+
+/* ---- refusals ---- */
+
+typedef struct {
+    const char *text, *words;
+} refusal;
+
+static const refusal refusals[] = {
+    { "{}", "needs \"model_type\"" },
+    { "{\"model_type\": 7}", "needs \"model_type\"" },
+    { "{\"model_type\": \"bert\"}", "model_type \"bert\" is not built in; there are: gpt2, llama" },
+    { "{" GPT2 ", \"n_head\": 5}", "n_embd 24 is not a multiple of n_head 5" },
+    { "{" GPT2 ", \"n_head\": 0}", "n_head" },
+    { "{" GPT2 ", \"n_head\": -4}", "n_head" },
+    { "{" GPT2 ", \"n_head\": \"4\"}", "n_head" },
+    { "{" GPT2 ", \"n_head\": 2.5}", "n_head" },
+    { "{" GPT2 ", \"n_heads\": 4}", "n_head" },
+    { "{" GPT2 ", \"n_inner\": -1}", "n_inner" },
+    { "{" GPT2 ", \"n_head\": 4, \"activation_function\": \"relu\"}", "gelu_new" },
+    { "{" GPT2 ", \"n_head\": 4, \"resid_pdrop\": 1.5}", "resid_pdrop" },
+    { "{" GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": 0}", "layer_norm_epsilon" },
+    { "{" GPT2 ", \"n_head\": 4, \"add_cross_attention\": true}", "there is no encoder to attend to" },
+    { "{" GPT2 ", \"n_head\": 4, \"scale_attn_by_inverse_layer_idx\": true}", "scale_attn_by_inverse_layer_idx" },
+    { "{" GPT2 ", \"n_head\": 4, \"reorder_and_upcast_attn\": true}", "sums are fp32 in any case" },
+    { "{" GPT2 ", \"n_head\": 4, \"tie_word_embeddings\": \"yes\"}", "tie_word_embeddings" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 3}",
+      "num_attention_heads 4 is not a multiple of num_key_value_heads 3" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 8}",
+      "is not a multiple of num_key_value_heads 8" },
+    { "{\"model_type\": \"mistral\", " LLAMA "}", "is not a multiple of num_key_value_heads 8" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"head_dim\": 7}", "heads are 7 wide (head_dim): it must be even" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"head_dim\": 100000}", "head_dim" },
+    { "{\"model_type\": \"llama\", \"hidden_size\": 3, \"num_attention_heads\": 4}", "heads are 0 wide" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"hidden_act\": \"gelu\"}", "silu" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rms_norm_eps\": -1}", "rms_norm_eps" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"pretraining_tp\": 2}", "another order of sums" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_interleaved\": true}", "Hugging Face's" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_theta\": 0}", "rope_theta" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": 4}", "rope_scaling: must be an object, or null" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}}",
+      "rope_scaling.type" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"linear\"}}",
+      "rope_type \"linear\" needs \"factor\"" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"yarn\"}}",
+      "rope_type \"yarn\" needs \"factor\"" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8}}",
+      "rope_type \"llama3\" needs \"low_freq_factor\"" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+      "\"low_freq_factor\": 4, \"high_freq_factor\": 1}}",
+      "high_freq_factor must be greater than low_freq_factor" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}",
+      "whole heads are turned" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"factr\": 2}}", "factor" },
+    { "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"layer_types\": [\"full_attention\"]}",
+      "layer_types must be a list of num_hidden_layers 3 words" },
+    { "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 2, \"layer_types\": [\"full_attention\", "
+      "\"linear_attention\", \"full_attention\"]}",
+      "layer_types[1] is neither full_attention nor sliding_attention" },
+    { "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"mlp_bias\": true}", "mlp_bias" },
+    { "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2, \"sliding_window\": -1}",
+      "sliding_window" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config" },
+};
+
+START_TEST(bad_configurations_are_refused)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        cs_model      *model = NULL;
+        cs_model_facts facts;
+        cs_json       *doc;
+        cs_status      status = try_open(&model, &facts, &doc, refusals[i].text);
+        ck_assert_msg(status == CS_BAD_CONFIG, "%s: %d, %s", refusals[i].text, status, cs_error());
+        ck_assert_msg(strstr(cs_error(), refusals[i].words) != NULL, "%s: \"%s\" is not in: %s", refusals[i].text,
+                      refusals[i].words, cs_error());
+        ck_assert_ptr_null(model);
+        cs_json_close(doc);
+    }
+}
+END_TEST
+
+/* ---- names ---- */
+
+static const char *const models[] = {
+    "{" GPT2 ", \"n_head\": 4}",
+    "{" GPT2 ", \"n_head\": 4, \"n_inner\": null, \"tie_word_embeddings\": false}",
+    "{" GPT2 ", \"n_head\": 3, \"n_inner\": 40}",
+    "{\"model_type\": \"llama\", " LLAMA "}",
+    "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": null, \"head_dim\": null}",
+    "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 2, \"head_dim\": 10, \"attention_bias\": true, "
+    "\"mlp_bias\": true, \"tie_word_embeddings\": true}",
+    "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2}",
+    "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": null, \"head_dim\": 8}",
+    "{\"model_type\": \"mistral\", \"vocab_size\": 7, \"hidden_size\": 32, \"intermediate_size\": 4, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 16}",
+    "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"tie_word_embeddings\": true}",
+    "{\"model_type\": \"qwen2\", \"vocab_size\": 7, \"hidden_size\": 128, \"intermediate_size\": 4, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 64}",
+    "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 2}",
+    "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 1, \"head_dim\": 6, \"attention_bias\": true}",
+};
+
+/* The weights a model has, as if they were stored. */
+static void list_weights(cs_source *source, const cs_model *model)
+{
+    static cs_source_tensor list[256];
+    *source = (cs_source){ .tensors = list };
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const cs_unit_entry *entry = model->units[i]->entries[at];
+            cs_source_tensor    *to    = &list[source->count++];
+            *to                        = (cs_source_tensor){ entry->full_name, CS_F32, entry->param.value.dims, { 0 } };
+            memcpy(to->shape, entry->param.value.shape, sizeof to->shape);
+        }
+}
+
+START_TEST(the_list_of_tensors_is_the_models)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        cs_model         *model = NULL;
+        cs_model_facts    facts;
+        cs_json          *doc;
+        cs_source         source;
+        cs_source_tensor *wanted;
+        int64_t           count;
+        const char       *alias;
+        ck_assert_msg(try_open(&model, &facts, &doc, models[i]) == CS_OK, "%s: %s", models[i], cs_error());
+        ck_assert_msg(cs_huggingface_names(&wanted, &count, &alias, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
+                      cs_error());
+        list_weights(&source, model);
+        ck_assert_int_eq(count, source.count);
+        ck_assert_msg(cs_huggingface_check(&source, wanted, count, alias, "it") == CS_OK, "%s: %s", models[i],
+                      cs_error());
+        ck_assert_int_eq(alias != NULL, facts.alias != NULL);
+        if (alias)
+            ck_assert_str_eq(alias, facts.alias);
+        cs_huggingface_free(wanted, count);
+        cs_model_free(model);
+        cs_json_close(doc);
+    }
+}
+END_TEST
+
+SUITE_MAIN("models", bad_configurations_are_refused, the_list_of_tensors_is_the_models)

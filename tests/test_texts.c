@@ -1,0 +1,227 @@
+/* test_texts.c - texts that `train` reads by itself, and the recipe: a Hugging Face folder and conversations in, a
+ * Hugging Face folder out. */
+#include "shell.h"
+#include "suite.h"
+#include "tokenizers.h"
+
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const recipe =
+    "{ \"train_batch_size\": 6,\n"
+    "  \"cspeed\": { \"model\": \"model\", \"data\": { \"train\": \"chats.jsonl\", \"template\": \"auto\",\n"
+    "    \"packing\": \"documents\", \"seq_len\": 32 },\n"
+    "    \"steps\": 30, \"output\": \"out\", \"export\": \"tuned\" } }\n";
+
+static const char *const plain =
+    "{ \"train_batch_size\": 2,\n"
+    "  \"cspeed\": { \"steps\": 2, \"output\": \"out\", \"data\": { \"seq_len\": 16 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 16,\n"
+    "               \"n_positions\": 16, \"vocab_size\": 256 } } }\n";
+
+/* Qwen2's tokenizer with the words of its template. */
+static void write_tokenizer(void)
+{
+    static const char *const words[] = { "<|im_start|>", "<|im_end|>" };
+    json_t                  *root;
+    tokenizers_write("qwen2", "model/tokenizer.json");
+    root = json_load_file("model/tokenizer.json", 0, NULL);
+    ck_assert_ptr_nonnull(root);
+    json_t *added = json_object_get(root, "added_tokens");
+    for (int i = 0; i < 2; i++)
+        json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b}", "id", 417 + i, "content", words[i], "special", 1,
+                                               "normalized", 0));
+    ck_assert_int_eq(json_dump_file(root, "model/tokenizer.json", 0), 0);
+    json_decref(root);
+    shell_write("model/tokenizer_config.json",
+                "{\"eos_token\": \"<|im_end|>\", \"model_max_length\": 1000000000000000019884624838656,\n"
+                " \"chat_template\": \"{{'<|im_start|>' + m.role}}\"}");
+}
+
+static void write_chats(const char *path, int count)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < count; i++)
+        fprintf(file, "{\"id\": 18446744073709551616, \"messages\": ["
+                "{\"role\": \"user\", \"content\": \"What is %d?\"}, "
+                "{\"role\": \"assistant\", \"content\": \"It is %d and nothing else.\"}]}\n", i % 7, i % 7);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void enter(void)
+{
+    shell_enter();
+    ck_assert_int_eq(mkdir("model", 0777), 0);
+    write_tokenizer();
+    shell_write("model/config.json", "{ \"model_type\": \"qwen2\", \"vocab_size\": 419, \"hidden_size\": 32, "
+                "\"intermediate_size\": 48, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+                "\"num_key_value_heads\": 2, \"max_position_embeddings\": 64, \"tie_word_embeddings\": true }");
+    write_chats("chats.jsonl", 60);
+    shell_write("recipe.json", recipe);
+    shell_write("plain.json", plain);
+}
+
+static void expect(int code, int got, const char *words)
+{
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(code == got && strstr(out, words), "exit code %d, not %d, or not said: %s\n%s", got, code, words,
+                  out);
+    free(out);
+}
+
+static int train(int ranks, const char *arguments)
+{
+    return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
+}
+
+/* The one folder of a cache. */
+static void find_folder(char *path, size_t room, const char *cache, int count)
+{
+    char   pattern[256];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s/*/made_from.txt", cache);
+    ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
+    ck_assert_int_eq((int)found.gl_pathc, count);
+    snprintf(path, room, "%.*s", (int)(strrchr(found.gl_pathv[0], '/') - found.gl_pathv[0]), found.gl_pathv[0]);
+    globfree(&found);
+}
+
+static double loss_of(const char *source)
+{
+    ck_assert_int_eq(shell_run("'%s/eval' %s --data chats.jsonl --seq_len 32 --set cspeed.data.template=auto --set "
+                               "cspeed.data.cache=cache --set cspeed.data.packing=documents --micro_batch 4 --json",
+                               CS_BIN, source), 0);
+    char       *out = shell_read("out.txt", NULL);
+    const char *at  = strstr(out, "\"loss\": ");
+    ck_assert_msg(at != NULL, "%s", out);
+    double loss = strtod(at + 8, NULL);
+    free(out);
+    return loss;
+}
+
+START_TEST(a_folder_and_conversations_become_a_folder)
+{
+    enter();
+    expect(0, train(2, "recipe.json"), "wrote tuned");
+    ck_assert_int_eq(shell_run("cmp model/tokenizer.json tuned/tokenizer.json && test -f tuned/model.safetensors && "
+                               "cmp model/tokenizer_config.json tuned/tokenizer_config.json"), 0);
+    double tuned = loss_of("tuned"), trained = loss_of("out"), before = log(419);
+    ck_assert_msg(tuned == trained && trained < 0.9 * before, "tuned %.9g, checkpoint %.9g", tuned, trained);
+    ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
+    expect(0, train(1, "recipe.json"), "tuned is there already");
+    expect(1, train(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
+    /* nothing is left to train */
+    expect(0, train(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
+    ck_assert_int_eq(shell_run("grep -q BF16 half/model.safetensors && grep -q bfloat16 half/config.json"), 0);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(tokens_are_those_of_pack)
+{
+    char folder[256];
+    enter();
+    expect(0, train(2, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    find_folder(folder, sizeof folder, "out.tokens", 1);
+    ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --tokenizer model --template auto --output packed chats.jsonl",
+                               CS_BIN), 0);
+    ck_assert_int_eq(shell_run("cmp packed/train-00000.bin %s/train-00000.bin", folder), 0);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(tokens_are_made_once)
+{
+    char folder[256], stale[300];
+    enter();
+    expect(0, train(3, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    expect(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
+    find_folder(folder, sizeof folder, "out.tokens", 1);
+    snprintf(stale, sizeof stale, "%s.part", folder);
+    ck_assert_int_eq(rename(folder, stale), 0); /* as a run leaves it that was killed on the way */
+    expect(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    ck_assert_int_ne(access(stale, F_OK), 0);
+    ck_assert_int_eq(shell_run("echo damaged > %s/made_from.txt", folder), 0);
+    expect(0, train(2, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    expect(0, train(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
+           "making tokens of chats.jsonl");
+    find_folder(folder, sizeof folder, "out.tokens", 2);
+    write_chats("chats.jsonl", 61);
+    expect(0, train(1, "recipe.json --steps 6 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    find_folder(folder, sizeof folder, "out.tokens", 3);
+    shell_leave();
+}
+END_TEST
+
+/* Both come to the same cache at once: one makes, the other waits, or finds. */
+START_TEST(runs_share_a_cache)
+{
+    char  folder[256];
+    pid_t runs[3];
+    enter();
+    write_chats("chats.jsonl", 4000);
+    for (int i = 0; i < 3; i++)
+        runs[i] = shell_start("'%s/train' --config recipe.json --steps 1 --set cspeed.export=null --output out%d --set "
+                              "cspeed.data.cache=shared > %d.txt 2>&1", CS_BIN, i, i);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(shell_wait(runs[i]), 0);
+    ck_assert_int_eq(shell_run("test $(grep -l 'making tokens' [012].txt | wc -l) = 1"), 0);
+    find_folder(folder, sizeof folder, "shared", 1);
+    shell_leave();
+}
+END_TEST
+
+/* Names of every sort, with weights: texts, lines of JSON under a key, a folder of both, shards. */
+START_TEST(texts_of_every_sort_are_read)
+{
+    enter();
+    ck_assert_int_eq(mkdir("more", 0777), 0);
+    shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
+    shell_write("more/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
+    shell_write("more/c.jsonl", "{\"body\": \"Lines of JSON with a key of their own, and twice of it.\"}\n");
+    ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --output packed a.txt", CS_BIN), 0);
+    expect(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "a token a byte");
+    expect(0, train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
+                       "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"), "documents, ");
+    expect(0, train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
+                       "--set cspeed.data.packing=documents"), "as they were made before");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(faults_are_named)
+{
+    static const struct {
+        const char *arguments;
+        int         code;
+        const char *words;
+    } cases[] = {
+        { "plain.json --data none.jsonl", 66, "none.jsonl: no such file" },
+        { "plain.json --data empty", 66, "empty: no text, .jsonl or .txt, in this folder" },
+        { "plain.json --data bad.jsonl", 65, "bad.jsonl, line 2: " },
+        { "plain.json --data chats.jsonl", 65, "there is no key \"text\" (\"field\" names the key" },
+        { "plain.json --data chats.jsonl --set cspeed.data.template=auto", 78, "no chat_template" },
+        { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
+        { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },
+        { "plain.json --data short.txt", 65, "too short" },
+        { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
+    };
+    enter();
+    ck_assert_int_eq(mkdir("empty", 0777), 0);
+    shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
+    shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
+    shell_write("short.txt", "short");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect(cases[i].code, train(2, cases[i].arguments), cases[i].words);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
+           runs_share_a_cache, texts_of_every_sort_are_read, faults_are_named)
