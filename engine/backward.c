@@ -69,7 +69,9 @@ void cs_backward(cs_engine *engine)
     cs_forward_expect(engine, CS_EXPECT_BACKWARD, "cs_backward");
     cs_occupancy_print(engine, "Engine before backward");
     double started = cs_clock_seconds();
+    cs_device_enter(engine->device, "backward");
     cs_backward_ascend(engine);
+    cs_device_leave(engine->device);
     engine->phase = CS_EXPECT_STEP;
     engine->seconds.backward += cs_walk_clock(engine) - started;
     cs_occupancy_print(engine, "Engine after backward");

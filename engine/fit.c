@@ -3,24 +3,26 @@
 
 #include <stdio.h>
 
-#define GB (1024.0 * 1024.0 * 1024.0)
+#define MB 1e-6
 
 static size_t add_line(char *text, size_t room, size_t used, const char *what, size_t bytes)
 {
-    int added = used < room && bytes ? snprintf(text + used, room - used, "\n  %-34s %8.2f GB", what, (double)bytes / GB) : 0;
-    return used + (size_t)added;
+    if (bytes == 0 || used >= room)
+        return used;
+    return used + (size_t)snprintf(text + used, room - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
 }
 
 /* Of what this run does not do yet. */
 static void advise(const cs_engine *engine, char *text, size_t room)
 {
     const cs_settings *settings = engine->settings;
-    const char        *stage    = settings->stage < 3 && engine->world.size > 1
-                                      ? "a higher zero_optimization.stage, "
-                                      : engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, " : "more ranks, ";
-    snprintf(text, room, "%s%s%s16-bit parameters (bf16.enabled), or a shorter cspeed.data.seq_len", stage,
+    const char        *stage    = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
+                                  : settings->stage < 3   ? "a higher zero_optimization.stage, "
+                                                          : "more ranks, ";
+    snprintf(text, room, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
              settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
-             settings->recompute ? "" : "cspeed.recompute, ");
+             settings->recompute ? "" : "cspeed.recompute \"unit\", ",
+             settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
 cs_status cs_fit_check(const cs_engine *engine)
@@ -47,7 +49,7 @@ cs_status cs_fit_check(const cs_engine *engine)
     if (room == 0 || total <= room)
         return CS_OK;
     advise(engine, advice, sizeof advice);
-    return cs_fail(CS_NO_MEMORY, "rank %d needs %.2f GB on its device, %s, where %.2f GB are free:%s\nwhat helps: %s",
-                   engine->world.rank, (double)total / GB, cs_device_describe(engine->device), (double)room / GB, table,
+    return cs_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free:%s\nwhat helps: %s",
+                   engine->world.rank, (double)total * MB, cs_device_describe(engine->device), (double)room * MB, table,
                    advice);
 }

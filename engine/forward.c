@@ -131,11 +131,13 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
         engine->keys[b] =
             cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
     cs_profile_start(engine);
+    cs_device_enter(engine->device, "forward");
     engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ .mode    = CS_PASS_TRAINING,
                                                                   .inputs  = lesson.inputs,
                                                                   .targets = lesson.targets,
                                                                   .starts  = lesson.starts });
     cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
+    cs_device_leave(engine->device);
     engine->loss_rows_counted += count_targets(engine, lesson.targets);
     engine->phase = CS_EXPECT_BACKWARD;
     engine->seconds.forward += cs_walk_clock(engine) - started;

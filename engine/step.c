@@ -129,6 +129,7 @@ bool cs_step(cs_engine *engine)
     engine->seconds.backward += reduced - started;
     engine->seconds.reduce += reduced - started;
 
+    cs_device_enter(engine->device, "step");
     judgement sum    = judge(engine);
     bool      skip   = sum.rows == 0 || overflowed(engine, &sum);
     double    factor = gradient_factor(engine, sum.rows);
@@ -145,6 +146,7 @@ bool cs_step(cs_engine *engine)
     metrics->step++;
     if (!skip)
         update(engine, factor * clip_factor(norm, engine->settings->gradient_clipping));
+    cs_device_leave(engine->device);
     judge_scale(engine, sum.rows, skip);
     cs_saving_turn(engine, sum.saved);
     engine->seconds.step += cs_clock_seconds() - reduced;

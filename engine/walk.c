@@ -37,12 +37,14 @@ cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction)
         cs_shard_await(engine->shards[unit->lenders[lender]->index]);
     cs_unit_refresh_loans(unit);
     cs_pass_enter(engine->pass);
+    cs_device_enter(engine->device, *unit->name ? unit->name : unit->kind->name);
     return unit;
 }
 
 void cs_walk_leave(cs_engine *engine, int i, bool release)
 {
     cs_unit *unit = engine->model->units[i];
+    cs_device_leave(engine->device);
     cs_pass_leave(engine->pass);
     if (!release)
         return;

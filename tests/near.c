@@ -158,11 +158,16 @@ void near_free(cs_tensor x)
 
 /* ---- the device ---- */
 
-cs_device *near_open(int threads)
+const char *near_device(void)
 {
     const char *kind = getenv("CSPEED_TEST_DEVICE");
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind ? kind : "cpu", .threads = threads,
-                                                           .local_ranks = 1 }));
+    return kind ? kind : "cpu";
+}
+
+cs_device *near_open(int threads)
+{
+    CS_MUST(cs_device_open(&device,
+                           &(cs_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
     return device;
 }
 
@@ -176,8 +181,7 @@ void near_close(void)
 
 bool near_is_cpu(void)
 {
-    const char *kind = getenv("CSPEED_TEST_DEVICE");
-    return !kind || strcmp(kind, "cpu") == 0;
+    return strcmp(near_device(), "cpu") == 0;
 }
 
 int near_threads(int most)

@@ -26,7 +26,10 @@ cs_tensor near_copy(cs_tensor x);
 double   *near_doubles(cs_tensor x); /* of every element; to be freed */
 void      near_free(cs_tensor x);    /* aborts if bytes behind the tensor were written */
 
-/* The device that the environment's CSPEED_TEST_DEVICE names, "cpu" if it is unset; one at a time. Where its memory is
+/* The device that the environment's CSPEED_TEST_DEVICE names, "cpu" if it is unset. */
+const char *near_device(void);
+
+/* It, open; one at a time. Where its memory is
  * not the host's, a test's tensors are taken there and fetched when it has computed; on the CPU the two do nothing:
  *
  *     cs_op_add(stream, near_at(y), near_at(a), near_at(b));

@@ -1,5 +1,7 @@
 /* runs.c - small trainings for tests. */
 #include "runs.h"
+#include "near.h"
+#include "pieces.h"
 #include "engine.h"
 #include "base/crc.h"
 #include "comm/transport.h"
@@ -17,7 +19,7 @@ static const char *const text =
     "} },\n"
     "  \"zero_optimization\": { \"stage\": %d }, \"%s\": { \"enabled\": %s },\n"
     "  \"cspeed\": { \"steps\": %d, \"seed\": 11, \"recompute\": \"%s\", \"prefetch\": %d, \"threads\": %s,\n"
-    "    \"data\": { \"seq_len\": %d },\n"
+    "    \"device\": \"%s\", \"data\": { \"seq_len\": %d },\n"
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, \"n_embd\": 24, \"n_positions\": 16, "
     "\"vocab_size\": %d,\n"
     "      \"resid_pdrop\": %g, \"embd_pdrop\": %g, \"attn_pdrop\": %g, \"initializer_range\": 0.1 } } }\n";
@@ -33,7 +35,7 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     fprintf(file, text, spec->micro ? spec->micro : 2, spec->accumulation ? spec->accumulation : 1,
             spec->more ? spec->more : "", spec->stage, half ? spec->precision : "bf16", half ? "true" : "false",
             spec->steps, spec->recompute ? spec->recompute : "none", spec->prefetch,
-            spec->threads ? spec->threads : "1", RUN_LENGTH, RUN_VOCABULARY, spec->dropout, spec->dropout,
+            spec->threads ? spec->threads : "1", near_device(), RUN_LENGTH, RUN_VOCABULARY, spec->dropout, spec->dropout,
             spec->dropout);
     ck_assert_int_eq(fclose(file), 0);
 }
@@ -88,7 +90,7 @@ static uint32_t checksum(cs_engine *engine, bool slots)
     uint32_t     sum   = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             size_t elements = (size_t)cs_range_length(pieces[at].range);
             for (int slot = 0; slots && slot < engine->zero.optimizer.slots; slot++)

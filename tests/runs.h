@@ -1,4 +1,4 @@
-/* runs.h - small trainings for tests: a tiny GPT-2 on made-up tokens, over any number of ranks. */
+/* runs.h - small trainings for tests: a tiny GPT-2 on made-up tokens, over any number of ranks, on near_device(). */
 #ifndef CS_TESTS_RUNS_H
 #define CS_TESTS_RUNS_H
 

@@ -1,6 +1,7 @@
 /* test_cuda.c - the CUDA device by itself: what it says where there is none, and, on the emulator, memory, streams,
  * events, sums, products and their workspace, and how it ends when memory does. */
 #include "near.h"
+#include "shell.h"
 #include "suite.h"
 
 #include "base/exact.h"
@@ -384,7 +385,30 @@ START_TEST(workspace_settles_after_the_first_use)
 }
 END_TEST
 
+/* Before anything is taken: what needs how much, and what would help. */
+START_TEST(a_run_that_does_not_fit_is_told_why)
+{
+    static const char *const config =
+        "{ \"train_micro_batch_size_per_gpu\": 4, \"cspeed\": { \"device\": \"cuda\", \"steps\": 1, \"data\": { \"train\": "
+        "\"none\", \"seq_len\": 64 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, \"n_embd\": 64, \"n_layer\": "
+        "2, \"n_head\": 2, \"n_positions\": 64 } } }";
+    static const char *const wanted[] = { "optimizer states", "activations of a micro-batch", "are free",
+                                          "what helps: more ranks", "cspeed.recompute", "bf16.enabled" };
+    if (!is_emulated("a run that does not fit"))
+        return;
+    size_t size;
+    shell_enter();
+    shell_write("config.json", config);
+    ck_assert_int_eq(shell_run("CSPEED_EMULATOR_MEMORY=1000000 %s/train --config config.json 2>&1", CS_BIN), 1);
+    char *said = shell_read("out.txt", &size);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        ck_assert_msg(strstr(said, wanted[i]) != NULL, "no \"%s\" in: %s", wanted[i], said);
+    free(said);
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
            memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence, an_old_event_is_still_waited_for,
            calls_and_tasks_run_at_once, sums_are_complete_after_a_sync, gradients_are_added_to_once_and_always_alike,
-           gelu_goes_with_its_product, workspace_settles_after_the_first_use)
+           gelu_goes_with_its_product, workspace_settles_after_the_first_use, a_run_that_does_not_fit_is_told_why)

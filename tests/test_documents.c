@@ -1,7 +1,7 @@
 /* test_documents.c - documents packed into samples train as each of them alone does. */
 #include "suite.h"
+#include "pieces.h"
 #include "runs.h"
-#include "engine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,12 +24,12 @@ typedef struct {
     int64_t count;
 } outcome;
 
-static void take_gradients(outcome *out, const cs_engine *engine)
+static void take_gradients(outcome *out, cs_engine *engine)
 {
     out->count = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             int64_t length = cs_range_length(pieces[at].range);
             out->gradient  = realloc(out->gradient, (size_t)(out->count + length) * sizeof *out->gradient);
@@ -45,7 +45,8 @@ static void take_gradients(outcome *out, const cs_engine *engine)
 static void run(outcome *out, cs_engine *engine, const cs_batch *batch)
 {
     cs_forward(engine, batch);
-    memcpy(out->loss, engine->loss_rows.data, sizeof out->loss);
+    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data,
+                    sizeof out->loss);
     cs_backward(engine);
     engine->phase = CS_EXPECT_FORWARD;
     take_gradients(out, engine);

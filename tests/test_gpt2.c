@@ -2,6 +2,7 @@
 #include "suite.h"
 #include "golden.h"
 #include "near.h"
+#include "pieces.h"
 #include "engine.h"
 
 #include <math.h>
@@ -14,24 +15,16 @@ static const char *const config_text =
     "{ \"train_batch_size\": 3, \"gradient_clipping\": 1.0, \"%s\": { \"enabled\": %s },\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8, "
     "\"weight_decay\": 0.1 } },\n"
-    "  \"cspeed\": { \"data\": { \"seq_len\": 12 }, \"recompute\": \"%s\", \"threads\": 1,\n"
+    "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": 12 }, \"recompute\": \"%s\", \"threads\": 1,\n"
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 3, \"n_embd\": 24, \"n_positions\": 16, "
     "\"vocab_size\": 61,\n"
     "      \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
 
-/* PyTorch's first values instead of ours. */
-static void take_values(cs_engine *engine, const golden *file)
+static const float *value_of(const cs_unit_entry *entry, const void *file)
 {
-    for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
-        for (int at = 0; at < count; at++) {
-            cs_tensor value = golden_tensor(file, pieces[at].entry->full_name);
-            ck_assert_int_eq(cs_count(value), cs_range_length(pieces[at].range));
-            memcpy(pieces[at].master, value.data, (size_t)cs_count(value) * sizeof(float));
-        }
-        cs_shard_spread(engine->shards[i]);
-    }
+    cs_tensor value = golden_tensor(file, entry->full_name);
+    ck_assert_int_eq(cs_count(value), entry->count);
+    return value.data;
 }
 
 static cs_engine *open_engine(const golden *file, const char *precision, const char *recompute)
@@ -42,13 +35,13 @@ static cs_engine *open_engine(const golden *file, const char *precision, const c
     bool       half   = strcmp(precision, "fp32") != 0;
     cs_config *config;
     cs_engine *engine;
-    fprintf(out, config_text, half ? precision : "bf16", half ? "true" : "false", recompute);
+    fprintf(out, config_text, half ? precision : "bf16", half ? "true" : "false", near_device(), recompute);
     fclose(out);
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
     CS_MUST(cs_initialize(&engine, config, NULL));
-    take_values(engine, file);
+    pieces_set_all(engine, value_of, file); /* PyTorch's first values instead of ours */
     return engine;
 }
 
@@ -77,18 +70,15 @@ static void check_gradients(cs_engine *engine, const golden *file, double bound)
     cs_backward(engine);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad64.%s", pieces[at].entry->full_name);
-            float  *gradient = pieces[at].gradient;
             int64_t elements = cs_range_length(pieces[at].range);
-            for (int64_t e = 0; e < elements; e++) /* the loss scale is a power of two */
-                gradient[e] /= (float)engine->scaler.scale;
-            double *want = near_doubles(golden_tensor(file, name));
-            ck_assert(near_all(name, cs_vector(pieces[at].gradient, CS_F32, elements), want, bound));
+            double *want     = near_doubles(golden_tensor(file, name));
             for (int64_t e = 0; e < elements; e++)
-                gradient[e] *= (float)engine->scaler.scale;
+                want[e] *= engine->scaler.scale;
+            ck_assert(near_all(name, cs_vector(pieces[at].gradient, CS_F32, elements), want, bound));
             free(want);
         }
     }

@@ -1,7 +1,7 @@
 /* test_gradients.c - every parameter's gradient against finite differences of the loss, through the whole engine. */
 #include "suite.h"
+#include "pieces.h"
 #include "runs.h"
-#include "engine.h"
 #include "layer/layer.h"
 
 #include <math.h>
@@ -11,22 +11,25 @@
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
     cs_forward(engine, batch);
+    cs_walk_settle(engine);
     double loss = cs_exact_value(&engine->loss_sum) / (double)engine->loss_rows_counted;
     cs_backward(engine);
     engine->phase = CS_EXPECT_FORWARD;
     return loss;
 }
 
-static void move(cs_shard *shard, const cs_shard_piece *piece, const float *direction, float by)
+/* The parameter, at its values `before` plus so much of the direction. */
+static void place(cs_engine *engine, int number, const cs_shard_piece *piece, const float *before,
+                  const float *direction, float by)
 {
     float *master = piece->master;
     for (int64_t i = 0; i < cs_range_length(piece->range); i++)
-        master[i] += by * direction[i];
-    cs_shard_spread(shard);
+        master[i] = before[i] + by * direction[i];
+    pieces_put(engine, number, piece, 1);
 }
 
 /* The slope of the loss along a random direction in one parameter, twice. */
-static void check_parameter(cs_engine *engine, const cs_batch *batch, cs_shard *shard, const cs_shard_piece *piece,
+static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const cs_shard_piece *piece,
                             unsigned short state[3])
 {
     int64_t count     = cs_range_length(piece->range);
@@ -44,15 +47,11 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, cs_shard *
         slope += (double)direction[i] * gradient[i];
     }
     float step = 1e-2f;
-    move(shard, piece, direction, step);
+    place(engine, number, piece, before, direction, step);
     double above = loss_of(engine, batch);
-    for (int64_t i = 0; i < count; i++)
-        master[i] = before[i];
-    move(shard, piece, direction, -step);
+    place(engine, number, piece, before, direction, -step);
     double below = loss_of(engine, batch);
-    for (int64_t i = 0; i < count; i++)
-        master[i] = before[i];
-    cs_shard_spread(shard);
+    place(engine, number, piece, before, direction, 0);
     loss_of(engine, batch);
     double measured = (above - below) / (2 * (double)step);
     ck_assert_msg(fabs(measured - slope) <= 2e-2 * fabs(slope) + 2e-4, "%s: backward says %.6g, differences %.6g",
@@ -70,9 +69,9 @@ static int check_all(cs_engine *engine, const cs_batch *batch)
     loss_of(engine, batch);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++, checked++)
-            check_parameter(engine, batch, engine->shards[i], &pieces[at], state);
+            check_parameter(engine, batch, i, &pieces[at], state);
     }
     return checked;
 }
@@ -127,7 +126,7 @@ START_TEST(masked_targets_weigh_nothing)
     loss_of(engine, &batch);
     ck_assert_int_eq(engine->loss_rows_counted, 1);
     cs_shard_piece pieces[32];
-    cs_shard_pieces(engine->shards[0], pieces);
+    pieces_take(engine, 0, pieces);
     double       reached = 0, unreached = 0;
     const float *gradient = pieces[1].gradient;
     for (int64_t i = 0; i < 24; i++) {

@@ -2,6 +2,7 @@
 #include "suite.h"
 #include "golden.h"
 #include "near.h"
+#include "pieces.h"
 #include "runs.h"
 #include "engine.h"
 
@@ -17,7 +18,7 @@ static const char *const config_text =
     "{ \"train_batch_size\": 2, \"gradient_clipping\": 1.0, \"%s\": { \"enabled\": %s },\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8, "
     "\"weight_decay\": 0.1 } },\n"
-    "  \"cspeed\": { \"data\": { \"seq_len\": 9 }, \"recompute\": \"%s\", \"threads\": 1, \"model\": %s } }\n";
+    "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": 9 }, \"recompute\": \"%s\", \"threads\": 1, \"model\": %s } }\n";
 
 static golden *file;
 
@@ -28,18 +29,11 @@ static cs_tensor entry(const char *model, const char *name)
     return golden_tensor(file, full);
 }
 
-static void take_values(cs_engine *engine, const char *model)
+static const float *value_of(const cs_unit_entry *of, const void *model)
 {
-    for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
-        for (int at = 0; at < count; at++) {
-            cs_tensor value = entry(model, pieces[at].entry->full_name);
-            ck_assert_int_eq(cs_count(value), cs_range_length(pieces[at].range));
-            memcpy(pieces[at].master, value.data, (size_t)cs_count(value) * sizeof(float));
-        }
-        cs_shard_spread(engine->shards[i]);
-    }
+    cs_tensor value = entry(model, of->full_name);
+    ck_assert_int_eq(cs_count(value), of->count);
+    return value.data;
 }
 
 static cs_engine *open_engine(const char *model, const char *precision, const char *recompute)
@@ -54,13 +48,13 @@ static cs_engine *open_engine(const char *model, const char *precision, const ch
     ck_assert_int_lt(cs_count(letters), (int)sizeof text);
     for (int64_t i = 0; i < cs_count(letters); i++)
         text[i] = (char)((const int32_t *)letters.data)[i];
-    fprintf(out, config_text, half ? precision : "bf16", half ? "true" : "false", recompute, text);
+    fprintf(out, config_text, half ? precision : "bf16", half ? "true" : "false", near_device(), recompute, text);
     fclose(out);
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
     CS_MUST(cs_initialize(&engine, config, NULL));
-    take_values(engine, model);
+    pieces_set_all(engine, value_of, model);
     return engine;
 }
 
@@ -86,7 +80,7 @@ static void check_gradients(cs_engine *engine, const char *model, double bound)
 {
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad.%s", pieces[at].entry->full_name);

@@ -4,6 +4,7 @@
 #include "device/table.h"
 #include "engine.h"
 #include "golden.h"
+#include "pieces.h"
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -82,10 +83,15 @@ static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
     if (dx.data)
         cs_op_fill(cs_pass_stream(pass), dx, 0);
     for (int i = 0; i < unit->entry_count && !cs_pass_measuring(pass); i++) {
-        int    number = number_of(unit->entries[i]->full_name);
-        float *grad   = unit->entries[i]->param.grad.data;
+        static float sum[ELEMENTS];
+        int          number = number_of(unit->entries[i]->full_name);
+        float       *grad   = unit->entries[i]->param.grad.data;
+        size_t       bytes  = (size_t)unit->entries[i]->count * sizeof *sum;
+        cs_stream_fetch(cs_pass_stream(pass), sum, grad, bytes);
         for (int64_t at = 0; at < unit->entries[i]->count; at++)
-            grad[at] += element((uint32_t)(31 * step_now + number), (uint32_t)at) / 8;
+            sum[at] += element((uint32_t)(31 * step_now + number), (uint32_t)at) / 8;
+        cs_stream_copy(cs_pass_stream(pass), grad, sum, bytes);
+        cs_stream_sync(cs_pass_stream(pass));
     }
 }
 
@@ -176,14 +182,14 @@ static void exchange(cs_engine *engine, float *values, bool into_model)
 {
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[PARAMETERS];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             float *ours  = values + place_of(number_of(pieces[at].entry->full_name)) + pieces[at].range.from;
             size_t bytes = (size_t)cs_range_length(pieces[at].range) * sizeof(float);
             memcpy(into_model ? pieces[at].master : (void *)ours, into_model ? ours : pieces[at].master, bytes);
         }
         if (into_model)
-            cs_shard_spread(engine->shards[i]);
+            pieces_put(engine, i, pieces, count);
     }
 }
 

@@ -1,8 +1,8 @@
 /* test_overflow.c - steps that overflow are skipped by every rank alike: no bit of the state moves, the schedule
  * stands, the loss scale moves as its state machine says, and training goes on. */
 #include "suite.h"
+#include "pieces.h"
 #include "runs.h"
-#include "engine.h"
 
 #include <math.h>
 
@@ -26,13 +26,14 @@ typedef struct {
 static float poke(cs_engine *engine, float value)
 {
     cs_shard_piece pieces[32];
+    int            count  = pieces_take(engine, 1, pieces);
     float          before = 0;
-    if (cs_shard_pieces(engine->shards[1], pieces) > 0 && cs_rank(engine) == cs_world_size(engine) - 1) {
+    if (count > 0 && cs_rank(engine) == cs_world_size(engine) - 1) {
         float *master = pieces[0].master;
         before        = *master;
         *master       = value;
     }
-    cs_shard_spread(engine->shards[1]);
+    pieces_put(engine, 1, pieces, count);
     return before;
 }
 

@@ -2,8 +2,9 @@
  * wrote (it says what is trained, and how), at the stages and worlds that cut a batch differently. */
 #include "suite.h"
 #include "golden.h"
+#include "near.h"
+#include "pieces.h"
 #include "runs.h"
-#include "engine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static const char *const text =
     "  \"scheduler\": { \"type\": \"WarmupCosineLR\", \"params\": { \"warmup_type\": \"linear\", \"warmup_num_steps\": "
     "10, "
     "\"total_num_steps\": 50, \"cos_min_ratio\": 0.1 } },\n"
-    "  \"cspeed\": { \"data\": { \"seq_len\": 32 }, \"threads\": 1,\n"
+    "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": 32 }, \"threads\": 1,\n"
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 3, \"n_embd\": 24, \"n_positions\": 32, "
     "\"vocab_size\": 61,\n"
     "      \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
@@ -40,7 +41,7 @@ static cs_engine *open_engine(const run *job)
     snprintf(path, sizeof path, "%s/cspeed-parity-XXXXXX", folder ? folder : "/tmp");
     int   handle = mkstemp(path);
     FILE *out    = fdopen(handle, "w");
-    fprintf(out, text, BATCH, job->micro, job->stage);
+    fprintf(out, text, BATCH, job->micro, job->stage, near_device());
     fclose(out);
     cs_status status = cs_config_open(&config, path);
     unlink(path);
@@ -49,18 +50,9 @@ static cs_engine *open_engine(const run *job)
     return engine;
 }
 
-static void take_values(cs_engine *engine, const golden *file)
+static const float *value_of(const cs_unit_entry *entry, const void *file)
 {
-    for (int i = 0; i < engine->model->count; i++) {
-        cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
-        for (int at = 0; at < count; at++) {
-            const float *value = golden_tensor(file, pieces[at].entry->full_name).data;
-            memcpy(pieces[at].master, value + pieces[at].range.from,
-                   (size_t)cs_range_length(pieces[at].range) * sizeof *value);
-        }
-        cs_shard_spread(engine->shards[i]);
-    }
+    return golden_tensor(file, entry->full_name).data;
 }
 
 static int train(void *argument)
@@ -69,7 +61,7 @@ static int train(void *argument)
     golden    *file   = golden_open(CS_TESTS "/golden/parity.golden");
     cs_engine *engine = open_engine(job);
     int32_t   *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
-    take_values(engine, file);
+    pieces_set_all(engine, value_of, file);
     for (int64_t step = 0; step < STEPS; step++) {
         for (int64_t from = cs_rank(engine) * job->micro; from < BATCH; from += job->world * job->micro) {
             int64_t  at    = (step * BATCH + from) * LENGTH;

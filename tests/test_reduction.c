@@ -1,8 +1,8 @@
 /* test_reduction.c - from each rank's gradients to one update: mean or sum, divided before or after, clipped, weighted
  * by what counted. */
 #include "suite.h"
+#include "pieces.h"
 #include "runs.h"
-#include "engine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ static double part_of(cs_engine *engine, float *values, bool apart)
     int64_t place   = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             const float *master = pieces[at].master;
             for (int64_t e = 0; e < cs_range_length(pieces[at].range); e++, place++) {

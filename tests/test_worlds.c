@@ -1,12 +1,12 @@
 /* test_worlds.c - what one world saves another goes on from: worlds, stages and types in pairs, so that each value of
  * each meets each other. The state is the same to the bit, and the next losses where the order of sums is. */
+#include "pieces.h"
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
 
 #include "base/must.h"
 #include "base/rng.h"
-#include "engine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static uint32_t state_of(cs_engine *engine)
     uint64_t sum = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = cs_shard_pieces(engine->shards[i], pieces);
+        int            count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             int64_t elements = cs_range_length(pieces[at].range);
             add_piece(&sum, pieces[at].entry->full_name, pieces[at].range.from, pieces[at].master, elements);

@@ -248,7 +248,10 @@ void cs_event_wait(cs_event event)
 
 void cs_stream_sync(cs_stream *stream)
 {
-    cs_event_wait(cs_stream_record(stream));
+    if (stream->device->table->sync)
+        stream->device->table->sync(stream);
+    else
+        cs_event_wait(cs_stream_record(stream));
 }
 
 void cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes)

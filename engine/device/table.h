@@ -60,6 +60,7 @@ typedef struct {
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, cs_event event); /* the stream goes on after the event; NULL: the caller does */
+    void (*sync)(cs_stream *stream);                 /* NULL: wait() for a new event is as much */
 
     void (*product)(cs_device *device, const cs_product *product);
     /* y = gelu(product->c), which is set too; product->c times gelu'(pre). NULL rows: composed in ops.c. */

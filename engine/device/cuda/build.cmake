@@ -1,5 +1,5 @@
 # libcspeed_cuda.so: the CUDA device and the NCCL transport, where the toolkit is there. CSPEED_CUDA=OFF leaves it out.
-option(CSPEED_CUDA "build libcspeed_cuda.so where the CUDA toolkit is found" OFF)
+option(CSPEED_CUDA "build libcspeed_cuda.so where the CUDA toolkit is found" ON)
 set(CSPEED_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "compute capabilities the kernels are compiled for")
 find_program(CSPEED_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(NOT CSPEED_CUDA OR NOT CSPEED_NVCC OR CSPEED_SANITIZE)

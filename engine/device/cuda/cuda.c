@@ -138,6 +138,7 @@ static const cs_device_table cs_device_cuda = {
     .call               = cs_cuda_call,
     .record             = cs_cuda_record,
     .wait               = cs_cuda_wait,
+    .sync               = cs_cuda_sync,
     .product            = cs_cuda_product,
     .product_gelu       = cs_cuda_product_gelu,
     .product_gelu_grad  = cs_cuda_product_gelu_grad,

@@ -38,6 +38,7 @@ cs_status cs_cuda_streams_open(cs_device *device);
 void      cs_cuda_streams_close(cs_device *device); /* accepts the half-open */
 uint64_t  cs_cuda_record(cs_stream *stream);
 void      cs_cuda_wait(cs_stream *stream, cs_event event);
+void      cs_cuda_sync(cs_stream *stream);
 void      cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
 void      cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument);
 

@@ -79,9 +79,10 @@ cs_exact *cs_cuda_sum_slot(cs_stream *stream, cs_exact *sum)
     return &lane->sums[lane->sum_count++];
 }
 
-static void settle(cs_cuda_lane *lane)
+void cs_cuda_sync(cs_stream *stream)
 {
-    size_t bytes = (size_t)lane->sum_count * sizeof(cs_exact);
+    cs_cuda_lane *lane  = lane_of(stream);
+    size_t        bytes = (size_t)lane->sum_count * sizeof(cs_exact);
     if (bytes) {
         CS_CUDA(cudaMemcpyAsync(lane->fetched, lane->sums, bytes, cudaMemcpyDeviceToHost, lane->stream));
         CS_CUDA(cudaMemsetAsync(lane->sums, 0, bytes, lane->stream));
@@ -112,7 +113,7 @@ void cs_cuda_wait(cs_stream *stream, cs_event event)
     if (stream)
         CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), lane->events[event.sequence % CS_CUDA_EVENTS], 0));
     else
-        settle(lane);
+        CS_CUDA(cudaEventSynchronize(lane->events[event.sequence % CS_CUDA_EVENTS]));
 }
 
 void cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
