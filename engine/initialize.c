@@ -1,6 +1,7 @@
 /* initialize.c - cs_initialize, cs_destroy: config, world, device, comm, model, shards; and back. */
 #include "engine.h"
 #include "base/log.h"
+#include "checkpoint/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@ static cs_status open_named_model(cs_engine *engine)
                        "folder that holds one), or give cs_initialize a model of your own");
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", settings->model_path);
+    if (!cs_files_exists(path))
+        return cs_pretrained_refuse(settings->model_path);
     cs_json *doc = NULL;
     CS_TRY(cs_json_open(&doc, path));
     cs_status status = open_described_model(engine, doc, cs_json_root(doc), "");
@@ -45,8 +48,8 @@ static cs_status open_model(cs_engine *engine, cs_model *own)
         return cs_fail(CS_BAD_CONFIG, "the model has no unit");
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     if (engine->facts.positions && engine->length > engine->facts.positions)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len %lld is longer than the model's n_positions %lld",
-                       (long long)engine->length, (long long)engine->facts.positions);
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld is "
+                       "the most", (long long)engine->length, (long long)engine->facts.positions);
     return CS_OK;
 }
 
@@ -56,8 +59,10 @@ static cs_status open_world(cs_engine *engine)
     engine->world                    = engine->config->world;
     int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
     cs_device_settings wanted = { kinds[engine->settings->device], threads,
-                                  engine->world.bound ? 1 : engine->world.local_size, engine->world.local_rank };
+                                  engine->world.bound ? 1 : engine->world.local_size, engine->world.local_rank, engine->settings->tf32 };
     CS_TRY(cs_device_open(&engine->device, &wanted));
+    if (engine->settings->tf32 && strcmp(cs_device_kind(engine->device), "cuda") != 0)
+        cs_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
     if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
         cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, cs_device_threads(engine->device));

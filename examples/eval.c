@@ -26,6 +26,7 @@ static const char help[] =
     "  --micro_batch N   windows at a time; otherwise as in training\n"
     "  --seq_len N   tokens of a window; otherwise as in training\n"
     "  --json   one object on standard output\n"
+    "  --device auto|cpu|cuda   where it runs (auto)\n"
     "  --set PATH=VALUE   a key of the configuration";
 
 static void read_options(options *given, char **argument)
@@ -37,6 +38,7 @@ static void read_options(options *given, char **argument)
         { "micro_batch", take_text, &given->micro_batch },
         { "seq_len", take_text, &given->seq_len },
         { "json", NULL, &given->json },
+        { "device", take_device, &given->set },
         { "set", take_item, &given->set },
         { NULL, NULL, NULL },
     };

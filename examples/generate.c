@@ -33,6 +33,7 @@ static const char help[] =
     "  --stop TEXT   ends before this text; may be repeated\n"
     "  --tokenizer PATH   a folder or a tokenizer.json; otherwise the model's own, or bytes where it has 256\n"
     "                     tokens\n"
+    "  --device auto|cpu|cuda   where it runs (auto)\n"
     "  --set PATH=VALUE   a key of the configuration";
 
 static void take_number(double *number, const char *flag, const char *value, double most)
@@ -67,6 +68,7 @@ static void read_options(options *given, char **argument)
         { "seed", take_whole, &given->sampling.seed },
         { "stop", take_item, &given->stop },
         { "tokenizer", take_text, &given->tokenizer },
+        { "device", take_device, &given->set },
         { "set", take_item, &given->set },
         { NULL, NULL, NULL },
     };

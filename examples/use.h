@@ -81,6 +81,15 @@ static void take_item(void *to, const char *flag, const char *value)
     list->item[list->count++] = value;
 }
 
+/* cspeed.device, among what is set. */
+static void take_device(void *to, const char *flag, const char *value)
+{
+    char *assignment;
+    if (asprintf(&assignment, "cspeed.device=%s", value) < 0)
+        leave(1, "out of memory for --%s", flag);
+    take_item(to, flag, assignment);
+}
+
 static const flag_row *find_flag(const flag_row *row, const char *name, size_t length)
 {
     for (; row->flag; row++) {

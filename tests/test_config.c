@@ -421,6 +421,7 @@ START_TEST(test_files)
     } files[] = { { "quickstart.json", 2, 2 },
                   { "tiny_cpu.json", 2, 1 },
                   { "gpt2_124m_zero1.json", 3, 1 },
+                  { "llama_1b_zero3.json", 8, 3 },
                   { "own_model.json", 1, 3 } };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         set_world(files[i].ranks);

@@ -10,6 +10,7 @@
 #include "device/ops.h"
 #include "device/state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static cs_device *open_cuda(void)
     return device;
 }
 
-/* Runs part() in a process of its own: its exit code, and what it wrote to stderr. */
+/* Runs part() in a process of its own: its exit code, or the signal that ended it, negative, and what it wrote to
+ * stderr. */
 static int run_apart(void (*part)(void), char *said, size_t room)
 {
     int ends[2], status;
@@ -53,8 +55,7 @@ static int run_apart(void (*part)(void), char *said, size_t room)
     said[used] = '\0';
     close(ends[0]);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 /* ---- where there is none ---- */
@@ -179,12 +180,36 @@ START_TEST(too_much_memory_ends_with_a_sentence)
 }
 END_TEST
 
+/* Of a vocabulary of 4. */
+static void embed_a_wrong_token(void)
+{
+    int32_t    token  = 4;
+    cs_device *device = open_cuda();
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    float     *memory = cs_device_alloc(device, 64 * sizeof *memory);
+    cs_tensor  table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
+    cs_tensor  tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
+    cs_stream_copy(stream, tokens.data, &token, sizeof token);
+    cs_op_embed(stream, y, tokens, table, (cs_tensor){ 0 }, (cs_tensor){ 0 });
+    cs_stream_sync(stream);
+}
+
+START_TEST(a_wrong_token_is_told_with_file_and_line)
+{
+    char said[4096];
+    if (!is_emulated("a wrong token"))
+        return;
+    ck_assert_int_ne(run_apart(embed_a_wrong_token, said, sizeof said), 0);
+    ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
+}
+END_TEST
+
 /* ---- streams ---- */
 
 /* A copy in one stream, waited for by the other through an event whose place in the ring was taken many times. */
 START_TEST(an_old_event_is_still_waited_for)
 {
-    enum { COUNT = 1000, LATER = 2000 };
+    enum { COUNT = 1000, LATER = 5000 };
     int32_t host[COUNT], back[COUNT];
     if (!is_emulated("events"))
         return;
@@ -385,6 +410,35 @@ START_TEST(workspace_settles_after_the_first_use)
 }
 END_TEST
 
+/* Factors keep 10 bits of mantissa with it, and all without. */
+START_TEST(tf32_is_taken_where_it_is_asked_for)
+{
+    enum { N = 32 };
+    if (!is_emulated("tf32"))
+        return;
+    for (int asked = 0; asked < 2; asked++) {
+        cs_device *device, *cpu;
+        CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda", .tf32 = asked }));
+        CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+        cs_tensor a = near_random(CS_F32, N, N, 1, 1), want = near_copy(a), got = near_copy(a);
+        cs_op_matmul(cs_device_stream(cpu, CS_COMPUTE), want, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_tensor there = on_device(device, a), into = on_device(device, a);
+        cs_op_matmul(cs_device_stream(device, CS_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
+        bring_back(device, got, into);
+        ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 1e-6));
+        double most = 0, apart = 0;
+        for (int64_t i = 0; i < cs_count(want); i++) {
+            most  = fmax(most, fabs((double)cs_element(want, i)));
+            apart = fmax(apart, fabs((double)cs_element(want, i) - (double)cs_element(got, i)));
+        }
+        ck_assert(!asked || apart > 1e-5 * most);
+        near_free(a), near_free(want), near_free(got);
+        cs_device_close(cpu);
+        cs_device_close(device);
+    }
+}
+END_TEST
+
 /* Before anything is taken: what needs how much, and what would help. */
 START_TEST(a_run_that_does_not_fit_is_told_why)
 {
@@ -409,6 +463,8 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
 END_TEST
 
 SUITE_MAIN("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
-           memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence, an_old_event_is_still_waited_for,
+           memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
+           a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
            calls_and_tasks_run_at_once, sums_are_complete_after_a_sync, gradients_are_added_to_once_and_always_alike,
-           gelu_goes_with_its_product, workspace_settles_after_the_first_use, a_run_that_does_not_fit_is_told_why)
+           gelu_goes_with_its_product, workspace_settles_after_the_first_use,
+           tf32_is_taken_where_it_is_asked_for, a_run_that_does_not_fit_is_told_why)

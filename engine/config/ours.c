@@ -40,6 +40,8 @@ static const cs_key cspeed[] = {
     SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
               "file of one object an update, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "what computes"),
+    SUPPORTED("tf32", BOOL, tf32, "false", 0, 0, NULL,
+              "a GPU's fp32 products on tensor cores, factors rounded to 10 bits of mantissa; a CPU's stay fp32"),
     SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
               "of a rank; 0 and \"auto\": the cores bound to it; OMP_NUM_THREADS wins"),
     SUPPORTED("comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl",

@@ -23,6 +23,7 @@ typedef struct {
     int         threads; /* of the rank; 0: OMP_NUM_THREADS, else the cores this process may use / local_ranks */
     int         local_ranks; /* that share those cores; 1 where each rank was given its own. More than 1: no pinning */
     int         local_rank;  /* which of the GPUs this process may use, modulo their number                       */
+    bool        tf32;        /* a GPU's products may round fp32 factors to TF32's 10 bits of mantissa             */
 } cs_device_settings;
 
 /* CS_NO_DEVICE with a sentence when the kind cannot be had here. The CPU pins its threads, the calling one among

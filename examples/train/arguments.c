@@ -21,9 +21,10 @@ static const override overrides[] = {
     { "--model", AS_STRING, "cspeed.model", "DIR   a folder with a Hugging Face config.json" },
     { "--data", AS_DATA, NULL,
       "PATH   a folder made by pack, or a token shard; or a text, .jsonl or .txt, or a folder of texts" },
-    { "--steps", AS_JSON, "cspeed.steps", "N   optimizer steps in all" },
+    { "--device", AS_STRING, "cspeed.device", "auto|cpu|cuda" },
+    { "--steps", AS_JSON, "cspeed.steps", "N   optimizer steps in all (2000)" },
     { "--seq_len", AS_JSON, "cspeed.data.seq_len", "N   tokens of a window" },
-    { "--output", AS_STRING, "cspeed.output", "DIR   checkpoints and metrics" },
+    { "--output", AS_STRING, "cspeed.output", "DIR   checkpoints and metrics (runs/ and the name of the configuration)" },
     { "--load", AS_STRING, "cspeed.load", "DIR   start from a checkpoint of another run" },
     { "--tag", AS_STRING, "cspeed.tag", "T   which checkpoint of --load" },
     { "--seed", AS_JSON, "cspeed.seed", "N   of first values, data order, dropout" },
@@ -139,7 +140,7 @@ static const char *find_config(int count, char **argument)
     }
     if (path)
         return path;
-    complain("--config FILE is missing; try --help");
+    complain("there is no --config FILE among the arguments; try --help");
     exit(WRONG_USAGE);
 }
 

@@ -67,3 +67,21 @@ void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
     if (!cs_agree(engine, ready))
         exit(1);
 }
+
+/* Whether a folder can be made at the place; what is above it is made now. */
+bool outdir_is_free(const char *folder)
+{
+    char *path = text("%s", folder);
+    for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
+        path[end - 1] = 0;
+    outdir_make_above(path);
+    char       *slash = strrchr(path, '/');
+    const char *above = !slash ? "." : slash == path ? "/" : path;
+    if (slash && slash > path)
+        *slash = 0;
+    bool writable = access(above, W_OK | X_OK) == 0;
+    if (!writable)
+        complain("cspeed.export: cannot write to %s: %s; name another folder", above, strerror(errno));
+    free(path);
+    return writable;
+}

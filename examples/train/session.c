@@ -159,8 +159,11 @@ static void introduce(const session *run)
 static void check_export(session *run)
 {
     const char *folder = cs_config_get_string(run->config, "cspeed.export");
-    bool        there  = folder && is_rank_zero() && access(folder, F_OK) == 0;
+    bool        asked  = folder && is_rank_zero();
+    bool        there  = asked && access(folder, F_OK) == 0;
     run->exported      = folder;
+    if (cs_agree(run->engine, asked && !there && !outdir_is_free(folder)))
+        exit(1);
     if (!cs_agree(run->engine, there))
         return;
     run->exported = NULL;
@@ -208,7 +211,11 @@ static void export(session *run)
     const char *tag  = from != run->output ? cs_config_get_string(run->config, "cspeed.tag") : NULL;
     if (!run->exported)
         return;
-    CS_MUST(cs_export(run->engine, from, tag, run->exported));
+    cs_status status = cs_export(run->engine, from, tag, run->exported);
+    if (status != CS_OK)
+        complain("%s is not written, and the checkpoint in %s is whole: the same command again writes it, or `cspeed "
+                 "export %s DIR`", run->exported, from, from);
+    CS_MUST(status);
     say("wrote %s, a Hugging Face folder", run->exported);
 }
 

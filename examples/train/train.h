@@ -26,6 +26,7 @@ _Noreturn void preview_show(cs_config *config, int64_t world_size, bool json);
 /* outdir.c */
 int  outdir_make_above(char *path); /* every folder above the last slash; errno of the last that could not be, or 0 */
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
+bool outdir_is_free(const char *folder); /* else says why */
 
 /* progress.c */
 typedef struct {

@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <math.h>
+#include <string.h>
 #include <vector>
 
 enum { ALGORITHMS = 3 };
@@ -157,6 +158,17 @@ static void check_matrix(const char *what, const void *base, const cublasLtMatri
     emulator_check_range(what, base, (size_t)last * bytes_of(layout.type));
 }
 
+/* To 10 bits of mantissa, as tensor cores take fp32 in TF32. */
+static float round_tf32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7f800000u) != 0x7f800000u)
+        bits = (bits + 0x0fffu + (bits >> 13 & 1)) & ~0x1fffu;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* op(x) with the outer width of the result contiguous: (inner, outer). */
 static std::vector<float> pack(const char *base, const cublasLtMatrixLayoutOpaque &x, bool by_columns)
 {
@@ -211,6 +223,10 @@ static void multiply_one(const product &p, int64_t number)
     int64_t     skip = number * p.d_layout.apart, m = p.d_layout.rows, n = p.d_layout.columns;
     int64_t     inner = p.how.transpose_a ? p.a_layout.rows : p.a_layout.columns;
     std::vector<float> a = pack(at_a, p.a_layout, !p.how.transpose_a), b = pack(at_b, p.b_layout, p.how.transpose_b);
+    if (p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
+        for (std::vector<float> *factor : { &a, &b })
+            for (float &value : *factor)
+                value = round_tf32(value);
     std::vector<float> sums((size_t)m), gathered((size_t)m);
     for (int64_t column = 0; column < n; column++) {
         std::fill(sums.begin(), sums.end(), 0.0f);

@@ -93,7 +93,7 @@ static cs_status cuda_open(cs_device *device, const cs_device_settings *settings
     cuda->number = settings->local_rank % count;
     CS_TRY(take(cuda, &properties));
     CS_TRY(cs_cuda_streams_open(device));
-    CS_TRY(cs_cuda_products_open(device));
+    CS_TRY(cs_cuda_products_open(device, settings));
     describe(device, &properties);
     return CS_OK;
 }

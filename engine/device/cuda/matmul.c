@@ -1,8 +1,8 @@
 /* matmul.c - matrix products by cuBLASLt, with bias, GELU and GELU's gradient in the same walk.
  *
  * cuBLASLt is column-major: row-major c = a b is to it c' = b' a', so that the factors change places, and a bias, which
- * it adds along the rows of c', is added to every row of c. Products are exact in fp32 (no TF32) and 16-bit ones are
- * summed in fp32. What one problem runs by is chosen at its first use (tune.c) and kept. */
+ * it adds along the rows of c', is added to every row of c. Products are summed in fp32; fp32 factors are taken as they
+ * are, or rounded to TF32 where the settings say so. What one problem runs by is chosen at its first use (tune.c) and kept. */
 #include "device/cuda/product.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static void must(cublasStatus_t status, const char *what)
 
 /* ---- opening ---- */
 
-cs_status cs_cuda_products_open(cs_device *device)
+cs_status cs_cuda_products_open(cs_device *device, const cs_device_settings *settings)
 {
     cs_cuda_products *products = cs_cuda_of(device)->products = calloc(1, sizeof *products);
     if (!products)
@@ -25,6 +25,7 @@ cs_status cs_cuda_products_open(cs_device *device)
     cublasStatus_t status = cublasLtCreate(&products->handle);
     if (status != CUBLAS_STATUS_SUCCESS)
         return cs_fail(CS_NO_DEVICE, "device \"cuda\": cuBLASLt cannot be opened: %s", cublasLtGetStatusString(status));
+    products->wide = settings->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     CS_CUDA(cudaEventCreate(&products->begin));
     CS_CUDA(cudaEventCreate(&products->end));
     products->digest  = cs_device_alloc(device, sizeof(uint64_t));
@@ -114,12 +115,13 @@ static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
         set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &on->pre, sizeof on->pre);
 }
 
-static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cuda_operands *on)
+static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cuda_operands *on,
+                     cublasComputeType_t compute)
 {
     cublasOperation_t first  = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     int64_t           wide   = plan->problem.n;
-    must(cublasLtMatmulDescCreate(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
+    must(cublasLtMatmulDescCreate(&plan->operation, compute, CUDA_R_32F), "a product");
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &plan->problem.epilogue, sizeof plan->problem.epilogue);
@@ -146,7 +148,7 @@ static const cs_cuda_plan *plan_for(cs_device *device, const cs_product *product
     }
     cs_cuda_plan *plan = &products->plans[products->count++];
     *plan              = (cs_cuda_plan){ .problem = problem };
-    describe(plan, product, on);
+    describe(plan, product, on, product->a.dtype == CS_F32 ? products->wide : CUBLAS_COMPUTE_32F);
     point(plan, on);
     cs_cuda_tune(device, plan);
     return plan;

@@ -4,7 +4,8 @@
 
 #include "device/cuda/cuda.h"
 
-enum { CS_CUDA_EVENTS = 256 };
+/* More than a step of many units records: what waits for an older one waits for a later one, which is true but late. */
+enum { CS_CUDA_EVENTS = 4096 };
 
 /* A stream's own: its events in a ring, and the sums that wait for it. */
 typedef struct {
@@ -50,7 +51,7 @@ void   cs_cuda_free_pinned(cs_device *device, void *memory, size_t bytes);
 size_t cs_cuda_room(cs_device *device);
 
 /* ---- matmul.c: cuBLASLt's one door ---- */
-cs_status cs_cuda_products_open(cs_device *device);
+cs_status cs_cuda_products_open(cs_device *device, const cs_device_settings *settings);
 void      cs_cuda_products_close(cs_device *device); /* accepts the half-open */
 void      cs_cuda_product_gelu(cs_device *device, cs_tensor y, const cs_product *product);
 void      cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_tensor pre);

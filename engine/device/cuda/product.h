@@ -34,6 +34,7 @@ typedef struct {
 
 struct cs_cuda_products {
     cublasLtHandle_t handle;
+    cublasComputeType_t wide; /* of fp32 factors */
     cs_cuda_plan    *plans;
     int              count, room;
     cudaEvent_t      begin, end;       /* with timing */
