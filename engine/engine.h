@@ -72,6 +72,7 @@ struct cs_engine {
     cs_scaler  scaler;
     cs_metrics metrics;
     int64_t    windows; /* of the training data, once it is open */
+    uint64_t   mark;    /* cs_windows_mark of it */
     cs_saving  saving;
     cs_mirror *mirror; /* NULL: never needed, or the device reads the host's memory */
 
@@ -102,8 +103,8 @@ void     cs_walk_leave(cs_engine *engine, int i, bool release);
 /* Nothing is under way on either stream: due before the program's own thread talks to other ranks, and before closing.
  */
 void cs_walk_settle(cs_engine *engine);
-/* Now, in seconds. With wall_clock_breakdown after a far device has done what it was given: else a phase would count what
- * it took to ask. */
+/* Now, in seconds. With wall_clock_breakdown after a far device has done what it was given: else a phase would count
+ * what it took to ask. */
 double cs_walk_clock(cs_engine *engine);
 
 /* forward.c */
@@ -126,7 +127,7 @@ void      cs_forward_settle(cs_engine *engine); /* lets go of a borrowed predict
 cs_status  cs_feed_open(cs_engine *engine);
 void       cs_feed_close(cs_feed *feed);                                 /* accepts NULL */
 cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent);   /* the same, where the device reads it */
-cs_status  cs_feed_return(cs_engine *engine, cs_tensor *output);         /* waits; where the host reads it, until next time */
+cs_status  cs_feed_return(cs_engine *engine, cs_tensor *output);         /* waits; the host reads it until next time  */
 
 /* fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
 cs_status cs_fit_check(const cs_engine *engine);
@@ -158,6 +159,7 @@ double cs_occupancy_held(const cs_engine *engine);
 
 /* pretrained.c: first values from the weights of cspeed.model's folder, where it has any. Collective. */
 cs_status cs_pretrained_load(cs_engine *engine);
+cs_status cs_pretrained_refuse(const char *folder); /* which has no config.json: what it is, and the way through */
 
 /* dump.c: the configuration and the engine as they are, once */
 void cs_dump_engine(const cs_engine *engine);

@@ -5,34 +5,23 @@
 
 enum { LARGEST_SHARD = 5 }; /* GB of a file of weights, as transformers has it */
 
-static cs_dtype dtype_of(const cs_settings *settings)
+static cs_status write_folder(const cs_settings *settings, const char *dir, const char *tag, const char *folder)
 {
-    static const cs_dtype asked[] = { [1] = CS_F32, [2] = CS_BF16, [3] = CS_F16 };
-    return settings->export_dtype ? asked[settings->export_dtype] : settings->dtype;
-}
-
-static cs_status write_folder(const cs_engine *engine, const char *dir, const char *tag, const char *folder)
-{
+    static const cs_dtype types[] = { [1] = CS_F32, [2] = CS_BF16, [3] = CS_F16 }; /* 0: the training's */
     cs_source             source;
-    json_t               *provenance;
     cs_huggingface_output output = { .folder    = folder,
-                                     .dtype     = dtype_of(engine->settings),
+                                     .dtype     = types[settings->export_dtype],
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
-                                     .config    = engine->model_json,
-                                     .beside    = engine->settings->model_path };
-    if (!engine->model_json)
-        return cs_fail(CS_UNSUPPORTED, "not supported: cs_export of a program's own model, because only models that "
-                       "cspeed.model names have a config.json");
-    CS_TRY(cs_stored_open(&source, &provenance, dir, tag));
-    cs_status status = cs_huggingface_write(&output, &source);
+                                     .beside = settings->model_path ? settings->model_path : settings->tokenizer };
+    CS_TRY(cs_huggingface_export(&source, &output, settings->export_dtype != 0, dir, tag));
     cs_source_close(&source);
-    return status;
+    return CS_OK;
 }
 
 cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const char *folder)
 {
     cs_status status = cs_finish_checkpoint(engine);
     if (status == CS_OK && engine->world.rank == 0)
-        status = write_folder(engine, dir, tag, folder);
+        status = write_folder(engine->settings, dir, tag, folder);
     return cs_agree_status(engine->comm, status);
 }

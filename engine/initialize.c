@@ -48,8 +48,8 @@ static cs_status open_model(cs_engine *engine, cs_model *own)
         return cs_fail(CS_BAD_CONFIG, "the model has no unit");
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     if (engine->facts.positions && engine->length > engine->facts.positions)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld is "
-                       "the most", (long long)engine->length, (long long)engine->facts.positions);
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
+                       "is the most", (long long)engine->length, (long long)engine->facts.positions);
     return CS_OK;
 }
 
@@ -58,15 +58,21 @@ static cs_status open_world(cs_engine *engine)
     static const char *const kinds[] = { "auto", "cpu", "cuda" };
     engine->world                    = engine->config->world;
     int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
-    cs_device_settings wanted = { kinds[engine->settings->device], threads,
-                                  engine->world.bound ? 1 : engine->world.local_size, engine->world.local_rank, engine->settings->tf32 };
+    cs_device_settings wanted = {
+        .kind        = kinds[engine->settings->device],
+        .threads     = threads,
+        .local_ranks = engine->world.bound ? 1 : engine->world.local_size,
+        .local_rank  = engine->world.local_rank,
+        .tf32        = engine->settings->tf32,
+    };
     CS_TRY(cs_device_open(&engine->device, &wanted));
     if (engine->settings->tf32 && strcmp(cs_device_kind(engine->device), "cuda") != 0)
         cs_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
     if (engine->settings->threads > 0 && engine->settings->threads != cs_device_threads(engine->device))
         cs_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
                (long long)engine->settings->threads, cs_device_threads(engine->device));
-    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = engine->settings->comm, .device = engine->device });
+    cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
+    return cs_comm_open(&engine->comm, &engine->world, &talk);
 }
 
 /* What holds the run together, and how much memory it wants. */

@@ -14,10 +14,12 @@ int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
 }
 
 /* "epochs" instead of "steps" is known once the data is. */
-static void count_steps(cs_engine *engine, int64_t windows)
+static void count_steps(cs_engine *engine, const cs_windows *data)
 {
     cs_settings *settings = &engine->config->settings;
+    int64_t      windows  = cs_windows_count(data);
     engine->windows       = windows;
+    engine->mark          = cs_windows_mark(data);
     if (settings->epochs == 0)
         return;
     settings->steps = (settings->epochs * windows + settings->train_batch_size - 1) / settings->train_batch_size;
@@ -60,8 +62,20 @@ static cs_status build(cs_data *data, const cs_texts *texts, bool train)
     if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts))
         return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     if (train)
-        count_steps(data->engine, cs_windows_count(data->windows));
+        count_steps(data->engine, data->windows);
     return CS_OK;
+}
+
+/* Hosts that made tokens of texts of their own, or hold shards of their own, may have others. */
+static cs_status compare_ranks(const cs_data *data, const char *split)
+{
+    int64_t least = (int64_t)(cs_windows_mark(data->windows) >> 1), most = least;
+    cs_comm_all_reduce(data->engine->comm, &least, 1, CS_I64, CS_MIN);
+    cs_comm_all_reduce(data->engine->comm, &most, 1, CS_I64, CS_MAX);
+    if (least == most)
+        return CS_OK;
+    return cs_fail(CS_BAD_FILE, "cspeed.data.%s: the tokens are not the same on all ranks; bring the same texts, "
+                   "tokenizer and shards to every host, or name files that all of them see", split);
 }
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
@@ -78,6 +92,8 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     (*data)->engine  = engine;
     cs_status status = cs_agree_status(engine->comm, build(*data, &texts, train)); /* one rank may lack a file */
     cs_texts_close(&texts);
+    if (status == CS_OK)
+        status = compare_ranks(*data, split);
     if (status != CS_OK) {
         cs_data_close(*data);
         *data = NULL;

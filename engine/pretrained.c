@@ -94,3 +94,17 @@ cs_status cs_pretrained_load(cs_engine *engine)
         cs_shard_spread(engine->shards[i]);
     return CS_OK;
 }
+
+/* Without config.json it may be another program's checkpoint, or one of ours. */
+cs_status cs_pretrained_refuse(const char *folder)
+{
+    cs_source source     = { 0 };
+    json_t   *provenance = NULL;
+    bool      found;
+    CS_TRY(cs_huggingface_look(&found, folder));
+    if (cs_stored_open(&source, &provenance, folder, NULL) != CS_OK)
+        return cs_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
+    cs_source_close(&source);
+    return cs_fail(CS_NOT_FOUND, "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load goes on from it, "
+                   "and `cspeed export %s OUT` makes it a folder for cspeed.model", folder, folder);
+}

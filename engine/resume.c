@@ -41,9 +41,12 @@ static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_
 {
     const cs_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
     const cs_param     *param     = &from->entry->param;
-    cs_piece            piece     = {
-                       from->entry->full_name, "weights", zero->precision.masters, param->value.dims, { 0 }, from->range, from->master
-    };
+    cs_piece            piece     = { .name   = from->entry->full_name,
+                                      .folder = "weights",
+                                      .dtype  = zero->precision.masters,
+                                      .dims   = param->value.dims,
+                                      .range  = from->range,
+                                      .data   = from->master };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
     CS_TRY(append(list, piece));
     for (int slot = 0; states && slot < optimizer->slots; slot++) {
@@ -79,19 +82,29 @@ static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 
 /* ---- numbers ---- */
 
+enum { MARK_DIGITS = 17 };
+
+/* JSON's whole numbers have a sign. */
+static void show_mark(char digits[MARK_DIGITS], uint64_t mark)
+{
+    snprintf(digits, MARK_DIGITS, "%016llx", (unsigned long long)mark);
+}
+
 static json_t *engine_state(const cs_engine *engine)
 {
+    char              mark[MARK_DIGITS];
     const cs_metrics *metrics = &engine->metrics;
     const cs_scaler  *scaler  = &engine->scaler;
+    show_mark(mark, engine->mark);
     return json_pack(
-        "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:I}}",
+        "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:s, s:I}}",
         "global_step", (json_int_t)metrics->step, "samples", (json_int_t)metrics->samples, "tokens",
         (json_int_t)metrics->tokens, "skipped_steps", (json_int_t)metrics->skipped, "loss_scale", "kind",
         scaler->dynamic ? "dynamic" : "static", "scale", scaler->scale, "hysteresis", (json_int_t)scaler->hysteresis,
         "iteration", (json_int_t)scaler->iteration, "last_overflow", (json_int_t)scaler->last_overflow, "optimizer",
         "type", engine->zero.optimizer.name, "step", (json_int_t)engine->updates, "lr_scheduler", "last_step",
         (json_int_t)engine->scheduled, "rng", "kind", "philox4x32", "seed", (json_int_t)engine->settings->seed, "data",
-        "windows", (json_int_t)engine->windows, "position", (json_int_t)metrics->samples);
+        "windows", (json_int_t)engine->windows, "mark", mark, "position", (json_int_t)metrics->samples);
 }
 
 static json_t *provenance(const cs_engine *engine)
@@ -222,15 +235,24 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
 /* The same position means other windows under another seed, or in other data. */
 static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
-    json_int_t seed = engine->settings->seed, windows = 0;
-    json_unpack(state, "{s?{s?I}, s?{s?I}}", "rng", "seed", &seed, "data", "windows", &windows);
+    json_int_t  seed = engine->settings->seed, windows = 0;
+    char        here[MARK_DIGITS];
+    const char *mark = here; /* what has none is not compared */
+    show_mark(here, engine->mark);
+    json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
         cs_log(CS_LOG_WARNING,
                "the checkpoint was made with seed %lld, this run has %lld: data order and dropout change here",
                (long long)seed, (long long)engine->settings->seed);
-    if (windows && engine->windows && windows != engine->windows)
-        cs_log(CS_LOG_WARNING, "the checkpoint was made on %lld windows of data, here there are %lld",
+    if (windows == 0 || engine->windows == 0)
+        return;
+    if (windows != engine->windows)
+        cs_log(CS_LOG_WARNING, "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
+               "epoch is another, and what was learnt from may come again before the rest has come",
                (long long)windows, (long long)engine->windows);
+    else if (strcmp(mark, here) != 0)
+        cs_log(CS_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
+               "cspeed.data.train names now");
 }
 
 static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options, piece_list *list)

@@ -184,6 +184,12 @@ bool near_is_cpu(void)
     return strcmp(near_device(), "cpu") == 0;
 }
 
+int near_most(int anywhere, int emulated)
+{
+    const char *module = near_is_cpu() ? NULL : getenv("CSPEED_CUDA_MODULE");
+    return module && strstr(module, "emulated") ? emulated : anywhere;
+}
+
 int near_threads(int most)
 {
     return near_is_cpu() ? most : 1;

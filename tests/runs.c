@@ -35,8 +35,8 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     fprintf(file, text, spec->micro ? spec->micro : 2, spec->accumulation ? spec->accumulation : 1,
             spec->more ? spec->more : "", spec->stage, half ? spec->precision : "bf16", half ? "true" : "false",
             spec->steps, spec->recompute ? spec->recompute : "none", spec->prefetch,
-            spec->threads ? spec->threads : "1", near_device(), RUN_LENGTH, RUN_VOCABULARY, spec->dropout, spec->dropout,
-            spec->dropout);
+            spec->threads ? spec->threads : "1", near_device(), RUN_LENGTH, RUN_VOCABULARY, spec->dropout,
+            spec->dropout, spec->dropout);
     ck_assert_int_eq(fclose(file), 0);
 }
 

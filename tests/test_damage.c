@@ -1,4 +1,5 @@
 /* test_damage.c - checkpoints that were damaged, cut, mixed or never finished; saves that fail or are killed. */
+#include "checkpoint/audit.h"
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -11,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,6 +61,54 @@ static void path_of(char path[200], const char *file)
 {
     snprintf(path, 200, "out/t/%s", file);
 }
+
+/* As a kernel before Linux 5.14 has it. */
+static bool old_kernel;
+static int  refusals;
+
+int madvise(void *address, size_t length, int advice)
+{
+    if (old_kernel && advice == MADV_POPULATE_READ) {
+        refusals++;
+        errno = EINVAL;
+        return -1;
+    }
+    return (int)syscall(SYS_madvise, address, length, advice);
+}
+
+static void keep_fault(void *to, const char *sentence)
+{
+    snprintf(to, 4096, "%s", sentence);
+}
+
+static int64_t audit(char fault[4096])
+{
+    cs_audit done = { .fault = keep_fault, .to = fault };
+    cs_audit_directory(&done, "out/t");
+    return done.faults;
+}
+
+/* Where blocks cannot be mapped and known to be in memory they are read, to the same verdict. */
+START_TEST(blocks_are_read_where_mapping_fails)
+{
+    char fault[4096] = "", path[200];
+    shell_enter();
+    save_two_ranks();
+    path_of(path, shards[1]);
+    for (int old = 0; old < 2; old++) {
+        old_kernel = old;
+        ck_assert_msg(audit(fault) == 0, "%s", fault);
+        flip(path, size_of(path) - 1);
+        ck_assert_int_eq(audit(fault), 1);
+        ck_assert_msg(strstr(fault, shards[1]) && strstr(fault, "block 0 of tensor ") && strstr(fault, "CRC32C"), "%s",
+                      fault);
+        flip(path, size_of(path) - 1);
+        ck_assert_int_eq(refusals > 0, old);
+    }
+    old_kernel = false;
+    shell_leave();
+}
+END_TEST
 
 /* Every bit counts: header, its padding, data. Files that do not exist are a failure of this test. */
 START_TEST(flipped_bits_are_told)
@@ -335,5 +386,6 @@ START_TEST(killed_at_any_moment)
 }
 END_TEST
 
-SUITE_MAIN("damage", flipped_bits_are_told, cut_and_missing_files, mixed_saves, latest_that_names_nothing, crash_states,
-           places_that_are_taken, a_rank_that_cannot_write, full_disks, killed_at_any_moment)
+SUITE_MAIN("damage", flipped_bits_are_told, blocks_are_read_where_mapping_fails, cut_and_missing_files, mixed_saves,
+           latest_that_names_nothing, crash_states, places_that_are_taken, a_rank_that_cannot_write, full_disks,
+           killed_at_any_moment)

@@ -1,4 +1,5 @@
 /* test_generate.c - text from a model: what is drawn, and the program from the command line. */
+#include "near.h"
 #include "suite.h"
 #include "shell.h"
 #include "cspeed.h"
@@ -91,7 +92,7 @@ static void prepare(void)
     shell_write("text.txt", text);
     shell_write("config.json", config);
     ck_assert_int_eq(shell_run("%s/pack --output data text.txt", CS_BIN), 0);
-    ck_assert_int_eq(shell_run("%s/train --config config.json", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/train --config config.json --set cspeed.device=%s", CS_BIN, near_device()), 0);
 }
 
 static void expect(const char *arguments, const char *wanted)

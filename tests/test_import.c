@@ -182,6 +182,8 @@ START_TEST(other_llmc_files_are_refused)
     expect(65, "it was cut", "import cut.bin model");
     expect(65, "head.bin", "import head.bin model");
     expect(66, "there is no nothing.bin", "import nothing.bin model");
+    ck_assert_int_eq(shell_run("mkdir ours && echo global_step1 > ours/latest"), 0);
+    expect(66, "`cspeed export ours OUT`", "import ours model");
     expect(64, "name what to read", "import model.bin");
     shell_leave();
 }

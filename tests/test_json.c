@@ -116,12 +116,18 @@ START_TEST(test_faults)
     cs_json *doc = must_parse("{\n  \"zero\": {\n    \"stage\": 7\n  },\n  \"b\": 1\n}");
     ck_assert_int_eq(cs_json_verdict(doc), CS_OK);
     ck_assert_int_eq(cs_json_set(doc, "b", "2"), CS_OK);
+    ck_assert_int_eq(cs_json_set(doc, "new.key", "2"), CS_OK);
+    ck_assert_int_eq(cs_json_set(doc, "zero.key", "2"), CS_OK);
     cs_json_fault(doc, "zero.stage", "first %d", 1);
     cs_json_fault_key(doc, "zero.stage", "second");
     cs_json_fault(doc, "zero.missing", "third");
     cs_json_fault(doc, "b", "fourth");
+    cs_json_fault_key(doc, "new", "fifth");
+    cs_json_fault_key(doc, "zero", "sixth");
     ck_assert_int_eq(cs_json_verdict(doc), CS_BAD_CONFIG);
     ck_assert_str_eq(cs_error(), "command line at b: fourth\n"
+                                 "command line at new: fifth\n"
+                                 "file:2:3 at zero: sixth\n"
                                  "file:2:11 at zero.missing: third\n"
                                  "file:3:5 at zero.stage: second\n"
                                  "file:3:14 at zero.stage: first 1");

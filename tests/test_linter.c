@@ -66,7 +66,7 @@ START_TEST(test_refusals)
     must_say("a.json:1:23 at train_batch_size: train_batch_size 6 is not a multiple of", true);
     must_say("not supported: wandb.enabled", true);
     must_say("the nearest known one is \"optimizer\"", true);
-    must_say("a.json: refused at world size 4", true);
+    must_say("a.json: refused at world size 4 (--world_size N asks of another)", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --lenient"), 78);
     must_say("note: optimiser: ignored: unknown key", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --lenient --set wandb.enabled=false"), 0);

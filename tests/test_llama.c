@@ -18,7 +18,8 @@ static const char *const config_text =
     "{ \"train_batch_size\": 2, \"gradient_clipping\": 1.0, \"%s\": { \"enabled\": %s },\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3, \"betas\": [0.9, 0.95], \"eps\": 1e-8, "
     "\"weight_decay\": 0.1 } },\n"
-    "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": 9 }, \"recompute\": \"%s\", \"threads\": 1, \"model\": %s } }\n";
+    "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": 9 }, \"recompute\": \"%s\", \"threads\": 1, "
+    "\"model\": %s } }\n";
 
 static golden *file;
 

@@ -195,6 +195,62 @@ START_TEST(texts_of_every_sort_are_read)
 }
 END_TEST
 
+/* What is there is no pattern, whatever characters its name has; nor is the output that the cache is named after. */
+START_TEST(names_may_have_any_character)
+{
+    enter();
+    ck_assert_int_eq(mkdir("more [1]*", 0777), 0);
+    shell_write("a[1].txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
+    shell_write("more [1]*/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
+    expect(0, train(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "of 1 documents");
+    expect(0, train(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "of 1 documents");
+    shell_leave();
+}
+END_TEST
+
+/* Who goes on from a checkpoint with another text is told; and hosts that have other tokens do not start. */
+START_TEST(other_data_is_told)
+{
+    enter();
+    shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
+    expect(0, train(2, "plain.json --data a.txt --steps 1"), "making tokens of a.txt");
+    shell_write("a.txt", "Another text, of just as many bytes, though not a single one of them same.\n");
+    ck_assert_int_eq(shell_run("truncate -s 74 a.txt"), 0);
+    expect(0, train(2, "plain.json --data a.txt --steps 2"), "was made on other data of as many windows");
+    expect(0, train(1, "plain.json --data a.txt --steps 3 --set cspeed.data.seq_len=8"), "windows of data, here");
+    shell_write("rank.sh", "cd host$RANK && exec \"$1\" --config ../plain.json --data t.txt.bin\n");
+    ck_assert_int_eq(shell_run("for h in 0 1; do mkdir host$h && seq $h 90 > t.txt && '%s/pack' --valid 0 --output p "
+                               "t.txt && mv p/train-00000.bin host$h/t.txt.bin && rm -r p; done", CS_BIN), 0);
+    expect(65, shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe sh rank.sh '%s/train'", CS_BIN, CS_BIN),
+           "not the same on all ranks");
+    shell_leave();
+}
+END_TEST
+
+/* Nothing of tokens that could not be made stays on what may be a full disk. */
+START_TEST(failures_leave_nothing)
+{
+    enter();
+    shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
+    expect(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
+    ck_assert_int_eq(shell_run("test -d out.tokens && ! ls -d out.tokens/*.part"), 0);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(export_is_checked_first)
+{
+    enter();
+    shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
+    shell_write("file", "");
+    expect(1, train(2, "plain.json --data a.txt --export file/x"), "cspeed.export: cannot write to file: ");
+    ck_assert_int_ne(access("out/latest", F_OK), 0);
+    expect(0, train(2, "plain.json --data a.txt --export deep/er/"), "wrote deep/er/, a Hugging Face folder");
+    ck_assert_int_eq(shell_run("test -f deep/er/model.safetensors -a $(ls -a deep | wc -l) = 3"), 0);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(faults_are_named)
 {
     static const struct {
@@ -210,10 +266,14 @@ START_TEST(faults_are_named)
         { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
         { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },
         { "plain.json --data short.txt", 65, "too short" },
+        { "plain.json --model pickled", 1, "is a checkpoint of DeepSpeed" },
+        { "plain.json --model empty", 66, "there is no empty/config.json" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
     };
     enter();
     ck_assert_int_eq(mkdir("empty", 0777), 0);
+    ck_assert_int_eq(mkdir("pickled", 0777), 0);
+    shell_write("pickled/mp_rank_00_model_states.pt", "PK");
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");
@@ -224,4 +284,6 @@ START_TEST(faults_are_named)
 END_TEST
 
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
-           runs_share_a_cache, texts_of_every_sort_are_read, faults_are_named)
+           runs_share_a_cache, texts_of_every_sort_are_read, names_may_have_any_character,
+           other_data_is_told, failures_leave_nothing, export_is_checked_first,
+           faults_are_named)

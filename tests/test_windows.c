@@ -269,6 +269,33 @@ START_TEST(documents_are_kept_apart)
 }
 END_TEST
 
+static uint64_t mark_of(const char *pattern, int64_t seq_len)
+{
+    cs_windows *windows;
+    ck_assert_int_eq(open_pattern(&windows, pattern, seq_len, 0), CS_OK);
+    uint64_t mark = cs_windows_mark(windows);
+    cs_windows_close(windows);
+    return mark;
+}
+
+/* Shards of as many tokens, and of other ones; short ones are seen whole. */
+START_TEST(other_data_has_another_mark)
+{
+    write_shard("a.bin", 5000, 5, 1000);
+    write_shard("b.bin", 5000, 5, 1000);
+    write_shard("c.bin", 5000, 6, 1000);
+    write_shard("d.bin", 5000, 5, 1001);
+    write_shard("e.bin", 5000, 7, 20);
+    write_shard("f.bin", 5000, 8, 20);
+    ck_assert_uint_eq(mark_of("a.bin", 8), mark_of("b.bin", 8));
+    ck_assert_uint_ne(mark_of("a.bin", 8), mark_of("c.bin", 8));
+    ck_assert_uint_ne(mark_of("a.bin", 8), mark_of("d.bin", 8));
+    ck_assert_uint_ne(mark_of("a.bin", 8), mark_of("a.bin", 16));
+    ck_assert_uint_ne(mark_of("e.bin", 8), mark_of("f.bin", 8));
+    ck_assert_uint_ne(mark_of("[ac].bin", 8), mark_of("[bd].bin", 8));
+}
+END_TEST
+
 START_TEST(faults_are_named)
 {
     cs_windows      *windows;
@@ -340,6 +367,7 @@ int main(void)
     tcase_add_test(cases, unshuffled_is_file_order);
     tcase_add_test(cases, mixtures_and_masks_are_read);
     tcase_add_test(cases, documents_are_kept_apart);
+    tcase_add_test(cases, other_data_has_another_mark);
     tcase_add_test(cases, faults_are_named);
     tcase_add_test(cases, tokens_beyond_the_vocabulary_are_named);
     tcase_add_test(cases, tokens_beyond_the_shard_are_named);

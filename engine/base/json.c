@@ -54,6 +54,15 @@ static bool is_override(const cs_json *doc, const char *path)
     return false;
 }
 
+/* It was made on the way to a key of the command line, unless the file has it. */
+static bool holds_override(const cs_json *doc, const char *path)
+{
+    for (int i = 0; i < doc->override_count; i++)
+        if (is_under(doc->overrides[i], path))
+            return true;
+    return false;
+}
+
 /* Names come from the file: nothing in them may steer a terminal. */
 static void make_printable(char *text)
 {
@@ -91,11 +100,11 @@ static void fault_at(cs_json *doc, const char *path, bool at_key, const char *fo
         return;
     }
     vsnprintf(sentence, sizeof sentence, format, arguments);
-    if (is_override(doc, path)) {
+    int node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
+    if (is_override(doc, path) || (!exact && holds_override(doc, path))) {
         add_fault(doc, 0, 0, "command line at %s: %s", path, sentence);
         return;
     }
-    int                    node  = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
     const cs_dialect_node *found = &doc->dialect.nodes[node]; /* a root there is, or it had not been opened */
     cs_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
     add_fault(doc, line, column, "%s:%d:%d%s%s: %s", doc->name, line, column, *path ? " at " : "", path, sentence);

@@ -5,7 +5,7 @@
 #include "cspeed.h"
 
 /* Prints the sentence with this rank's number and ends the process with cs_exit_code(status). */
-__attribute__((noreturn)) void cs_fatal(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+__attribute__((noreturn, format(printf, 2, 3))) void cs_fatal(cs_status status, const char *format, ...);
 
 __attribute__((noreturn)) void cs_assert_failed(const char *condition, const char *file, int line);
 

@@ -92,7 +92,7 @@ static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs
 /* The lines of all ranks, each once. */
 static cs_status report(const char *path, const char *lines)
 {
-    enum { MOST = 12000 }; /* bytes of a sentence */
+    enum { MOST = 2000 }; /* bytes of a sentence */
     json_t *seen = json_object();
     char    list[MOST + 128];
     size_t  used = 0, left_out = 0;

@@ -236,6 +236,22 @@ static void close_folder(cs_source *source)
     free(own);
 }
 
+static bool has_file(const char *folder, const char *name)
+{
+    char *path  = cs_files_join(folder, name);
+    bool  there = cs_files_exists(path);
+    free(path);
+    return there;
+}
+
+static cs_status refuse_folder(const char *folder)
+{
+    if (has_file(folder, "latest") || has_file(folder, "manifest.json"))
+        return cs_fail(CS_NOT_FOUND, "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
+                       "one of them", folder, folder);
+    return cs_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
+}
+
 static cs_status build(cs_source *source, const char *folder)
 {
     folder_source *own = source->own;
@@ -245,11 +261,8 @@ static cs_status build(cs_source *source, const char *folder)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading weights");
     CS_TRY(cs_huggingface_look(&found, folder));
     if (!found)
-        return cs_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
-    char *single = cs_files_join(folder, SINGLE);
-    bool  whole  = cs_files_exists(single);
-    free(single);
-    CS_TRY(whole ? add_file(source, folder, SINGLE) : add_index(source, folder));
+        return refuse_folder(folder);
+    CS_TRY(has_file(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder));
     return complete_names(source);
 }
 

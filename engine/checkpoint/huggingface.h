@@ -33,4 +33,10 @@ typedef struct {
 /* Writes beside the folder's place, and renames at the end. */
 cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source);
 
+/* The weights of a checkpoint (cs_stored_open) so, with the config.json of the model they are of; of `output` come
+ * folder and max_shard; dtype if `typed`, else the type the training computed in; and beside, else the folder the
+ * training started from. The source is left open, for who tells what was written; not after a failure. */
+cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *output, bool typed, const char *dir,
+                                const char *tag);
+
 #endif

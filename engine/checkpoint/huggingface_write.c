@@ -1,6 +1,7 @@
 /* huggingface_write.c - a Hugging Face folder from a source of tensors, streamed: headers first, which follow from the
  * shapes alone, then the data, a buffer at a time. */
 #include "checkpoint/huggingface.h"
+#include "base/must.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 
@@ -217,14 +218,24 @@ static cs_status write_all(writing *w)
     return cs_files_rename(w->folder, w->given->folder);
 }
 
+/* Beside the place and not in it, though its name ends in a slash; what a killed process of this number left goes. */
+static cs_status name_folder(writing *w)
+{
+    size_t length = strlen(w->given->folder);
+    while (length > 1 && w->given->folder[length - 1] == '/')
+        length--;
+    if (asprintf(&w->folder, "%.*s.cspeed-tmp-%d", (int)length, w->given->folder, (int)getpid()) < 0)
+        cs_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
+    CS_TRY(cs_files_remove_tree(w->folder));
+    return cs_files_make_directories(w->folder);
+}
+
 cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source)
 {
     writing w = { .given = output, .source = source };
     if (cs_files_exists(output->folder))
         return cs_fail(CS_BAD_CONFIG, "%s is there already: name a new folder", output->folder);
-    if (asprintf(&w.folder, "%s.cspeed-tmp-%d", output->folder, (int)getpid()) < 0)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a folder's name");
-    cs_status status = cs_files_make_directories(w.folder);
+    cs_status status = name_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);
     if (status != CS_OK) { /* the sentence of what went wrong outlives the cleaning up */

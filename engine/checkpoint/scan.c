@@ -90,7 +90,7 @@ cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, cons
     const cs_manifest_tensor *tensor = cs_manifest_find(&reader->manifest, name);
     state                     s      = { 0 };
     if (!tensor)
-        return cs_fail(CS_NOT_FOUND, "%s holds no tensor %s", reader->path, name);
+        return cs_fail(CS_NOT_FOUND, "%s holds no tensor %s; --tensors '*' lists its names", reader->path, name);
     CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, measure));
     CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, sort));
     double n          = s.finite ? (double)s.finite : 1;

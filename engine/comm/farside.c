@@ -116,7 +116,7 @@ void *cs_farside_alloc(cs_comm *far, size_t bytes)
     cs_comm_block *block = &far->blocks[far->block_count++];
     *block               = (cs_comm_block){ cs_device_alloc(far->device, bytes + !bytes), bytes, NULL };
     far->heap_used += bytes;
-    if (far->transport->lend)
+    if (far->transport->lend && bytes)
         far->transport->lend(far, block);
     return block->memory;
 }

@@ -22,6 +22,7 @@ typedef struct {
     cs_comm        *comm; /* the far side */
     ncclComm_t      nccl; /* NULL: not begun */
     cudaStream_t    stream;
+    int             number;  /* of the GPU */
     double          seconds; /* until what does not get under way is given up */
     pthread_mutex_t lock;    /* over all calls of NCCL, and `nccl` */
     pthread_t       watch;
@@ -129,6 +130,7 @@ static void *watch(void *argument)
 {
     connection *own   = argument;
     double      since = cs_clock_seconds();
+    CS_CUDA(cudaSetDevice(own->number)); /* a thread's own setting; without it the first GPU would be opened too */
     while (!atomic_load(&own->closing)) {
         look_for_errors(own);
         look_for_ranks(own, &since);
@@ -322,6 +324,7 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
     own->stream  = cs_cuda_stream(cs_device_stream(comm->device, CS_COMM));
     own->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     pthread_mutex_init(&own->lock, NULL);
+    CS_CUDA(cudaGetDevice(&own->number));
     CS_TRY(connect(own));
     int error = pthread_create(&own->watch, NULL, watch, own);
     if (error)

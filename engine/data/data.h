@@ -32,6 +32,8 @@ typedef struct cs_windows cs_windows;
 cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings);
 void      cs_windows_close(cs_windows *windows);
 int64_t   cs_windows_count(const cs_windows *windows); /* of one epoch */
+/* A number that other tokens, or the same in another order, hardly share: of each shard's length and 256 places. */
+uint64_t cs_windows_mark(const cs_windows *windows);
 /* Window at global position g. */
 void cs_windows_read(const cs_windows *windows, int64_t position, cs_window window);
 /* In file order, not shuffled: window `index` of [0, count). For evaluation. */

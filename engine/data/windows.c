@@ -30,7 +30,7 @@ struct cs_windows {
 
 /* ---- the permutation -------------------------------------------------------------------------- */
 
-enum { ROUNDS = 8 };
+enum { ROUNDS = 8, MARKED = 256 };
 
 static uint64_t ceil_root(uint64_t number)
 {
@@ -195,6 +195,20 @@ void cs_windows_close(cs_windows *windows)
 int64_t cs_windows_count(const cs_windows *windows)
 {
     return windows->count;
+}
+
+uint64_t cs_windows_mark(const cs_windows *windows)
+{
+    uint64_t mark = cs_rng_key((uint64_t)windows->seq_len, "data.mark");
+    for (int64_t i = 0; i < windows->shard_count; i++) {
+        const cs_tokens *tokens = &windows->shards[i].tokens;
+        mark                    = cs_rng_mix(mark, (uint64_t)tokens->count);
+        for (int64_t at = 0; at < MARKED && at < tokens->count; at++) {
+            int64_t place = tokens->count / MARKED * at + tokens->count % MARKED * at / MARKED;
+            mark          = cs_rng_mix(mark, (uint64_t)cs_tokens_at(tokens, place));
+        }
+    }
+    return mark;
 }
 
 /* The last shard that begins at or before the window; ones too short for any window begin where the next does. */

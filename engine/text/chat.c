@@ -71,7 +71,8 @@ static const char known[] = "known are chatml, llama3, llama2, mistral and plain
 static cs_status recognise(const cs_chat_shape **shape, const char *template)
 {
     if (!template)
-        return cs_fail(CS_BAD_CONFIG, "the tokenizer has no chat_template to follow; name one, %s", known);
+        return cs_fail(CS_BAD_CONFIG, "the tokenizer has no chat_template to follow, in tokenizer_config.json or "
+                       "chat_template.jinja; name one, %s", known);
     for (int i = 0; i < SHAPES && !*shape; i++)
         if (shapes[i].mark && strstr(template, shapes[i].mark) &&
             (!shapes[i].other_mark || strstr(template, shapes[i].other_mark)))

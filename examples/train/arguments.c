@@ -24,7 +24,7 @@ static const override overrides[] = {
     { "--device", AS_STRING, "cspeed.device", "auto|cpu|cuda" },
     { "--steps", AS_JSON, "cspeed.steps", "N   optimizer steps in all (2000)" },
     { "--seq_len", AS_JSON, "cspeed.data.seq_len", "N   tokens of a window" },
-    { "--output", AS_STRING, "cspeed.output", "DIR   checkpoints and metrics (runs/ and the name of the configuration)" },
+    { "--output", AS_STRING, "cspeed.output", "DIR   checkpoints and metrics (runs/ and the configuration's name)" },
     { "--load", AS_STRING, "cspeed.load", "DIR   start from a checkpoint of another run" },
     { "--tag", AS_STRING, "cspeed.tag", "T   which checkpoint of --load" },
     { "--seed", AS_JSON, "cspeed.seed", "N   of first values, data order, dropout" },

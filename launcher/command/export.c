@@ -4,36 +4,16 @@
 #include "command.h"
 #include "command/weights.h"
 
-#include <string.h>
-
-/* The type the training computed in. */
-static cs_dtype trained_dtype(json_t *provenance)
-{
-    const char *name  = json_string_value(json_object_get(provenance, "train_dtype"));
-    cs_dtype    dtype = CS_F32;
-    if (name && strcmp(name, "BF16") == 0)
-        dtype = CS_BF16;
-    if (name && strcmp(name, "F16") == 0)
-        dtype = CS_F16;
-    return dtype;
-}
-
 static cs_status export(const cs_weights_request *request)
 {
     cs_source source;
-    json_t   *provenance;
-    CS_TRY(cs_stored_open(&source, &provenance, request->from, request->tag));
-    json_t                *config = json_object_get(provenance, "model");
-    cs_huggingface_output  output = { request->to, request->typed ? request->dtype : trained_dtype(provenance),
-                                      request->max_shard, config,
-                                      json_string_value(json_object_get(provenance, "model_folder")) };
-    cs_status status = config ? cs_huggingface_write(&output, &source)
-                              : cs_fail(CS_UNSUPPORTED, "not supported: exporting %s, because its model is a program's "
-                                        "own: only models that cspeed.model names have a config.json", request->from);
-    if (status == CS_OK)
-        cs_weights_report(request, &source);
+    CS_TRY(cs_huggingface_export(&source, &(cs_huggingface_output){ .folder    = request->to,
+                                                                    .dtype     = request->dtype,
+                                                                    .max_shard = request->max_shard },
+                                 request->typed, request->from, request->tag));
+    cs_weights_report(request, &source);
     cs_source_close(&source);
-    return status;
+    return CS_OK;
 }
 
 static int run(const cs_options *options, char **arguments)

@@ -60,7 +60,7 @@ static void add_onednn(cs_facts *facts)
 
 static void add_beside(cs_facts *facts)
 {
-    static const char *const names[] = { "train", "pack", "libcspeed_cuda.so", "libcspeed_mpi.so" };
+    static const char *const names[] = { "train", "pack", "generate", "eval", "libcspeed_cuda.so" };
     char                     own[PATH_MAX], path[PATH_MAX + 32], found[CS_FACTS_VALUE] = "";
     ssize_t                  length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length < 0 ? 0 : length]    = '\0';

@@ -120,7 +120,8 @@ static void print_text(cs_config *config, const request *r, cs_status status)
     cs_listing_each(config, print_value, NULL);
     for (int i = 0; i < cs_json_note_count(config->doc); i++)
         printf("note: %s\n", cs_json_note_text(config->doc, i));
-    printf("%s: %s at world size %d\n", r->file, status == CS_OK ? "accepted" : "refused", config->world.size);
+    printf("%s: %s at world size %d%s\n", r->file, status == CS_OK ? "accepted" : "refused", config->world.size,
+           status == CS_OK ? "" : " (--world_size N asks of another)");
 }
 
 static json_t *lines_of(const char *text)

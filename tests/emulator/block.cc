@@ -101,6 +101,11 @@ void emulator_trap(const char *file, int line)
     emulator_fatal("__trap at %s:%d", file, line);
 }
 
+extern "C" void __assertfail(const char *condition, const char *file, unsigned line, const char *function, size_t)
+{
+    emulator_fatal("%s:%u: %s: assertion `%s` failed", file, line, function, condition);
+}
+
 /* ---- fibers ---- */
 
 /* The sanitizer wants to know where the stack that runs the grid is. */

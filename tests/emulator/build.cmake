@@ -27,7 +27,7 @@ target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUIL
 # Sums and products may be fused, as nvcc does, and a load that is not aligned ends the program, as it does on a GPU.
 set(emulator_options -Wall -Wextra -Wno-unknown-pragmas -Wno-attributes -ffp-contract=fast -fno-math-errno)
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-  list(APPEND emulator_options -O2)
+  list(APPEND emulator_options -O3)
 endif()
 if(CSPEED_NATIVE)
   list(APPEND emulator_options -march=native)
@@ -41,13 +41,18 @@ target_link_libraries(cspeed_cuda_emulated PRIVATE Threads::Threads ${CMAKE_DL_L
 set_target_properties(cspeed_cuda_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 # Tests that run on any device, on this one. tests/near.h says how.
-foreach(name test_ops test_heads test_rope test_state test_flash)
+set(on_emulator test_ops test_heads test_rope test_state test_flash test_gpt2 test_llama test_gradients test_documents
+    test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers test_generate)
+foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
-  set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
+  set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
     "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-foreach(name test_emulator test_nccl test_cuda test_kernels) # which open it themselves
+foreach(name test_rope test_state test_flash test_documents) # quick
+  set_property(TEST cuda_${name} PROPERTY LABELS)
+endforeach()
+foreach(name test_emulator test_nccl test_cuda test_kernels test_devices) # which open it themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set_tests_properties(cuda_test_ops cuda_test_heads PROPERTIES LABELS slow)
+set_tests_properties(test_devices PROPERTIES LABELS slow)

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 256, GUARD = 256, MARK = 0xa5, EMPTY = 0xff };
+enum { ALIGNMENT = 256, GUARD = 256, MARK = 0xa5, EMPTY = 0xff, PAGE = 2 << 20 };
 
 static const size_t             reserved = (size_t)1 << 40;
 static char                    *range;
@@ -30,10 +30,10 @@ static size_t room_of(size_t bytes)
     return (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
+/* In huge pages, where there are such: else most of the time would go into opening and shutting small ones. */
 static void protect(int protection)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (used && mprotect(range, (used + page - 1) / page * page, protection) != 0)
+    if (used && mprotect(range, (used + PAGE - 1) / PAGE * PAGE, protection) != 0)
         emulator_fatal("device memory cannot be opened or shut: %s", strerror(errno));
 }
 
@@ -96,10 +96,11 @@ void emulator_show(const void *memory, size_t bytes)
 
 static void reserve()
 {
-    void *memory = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(nullptr, reserved + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         emulator_fatal("no addresses for device memory: %s", strerror(errno));
-    range = (char *)memory;
+    range = (char *)(((uintptr_t)memory + PAGE - 1) / PAGE * PAGE);
+    madvise(range, reserved, MADV_HUGEPAGE);
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)

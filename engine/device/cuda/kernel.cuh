@@ -1,4 +1,5 @@
-/* kernel.cuh - what kernels are written with: launching, wide loads, the two 16-bit types, sums over a warp and a block.
+/* kernel.cuh - what kernels are written with: launching, wide loads, the two 16-bit types, sums over a warp and a
+ * block.
  *
  * Kernels are C++17 templates over what is stored (float, bf16, half); arithmetic is fp32. They keep to what both nvcc
  * and tests/emulator compile: launched by cs_launch, static shared memory declared with CS_SHARED, dynamic shared
@@ -28,6 +29,15 @@ __device__ inline unsigned char *cs_shared_memory()
 #endif
 
 enum { CS_WARP = 32 };
+
+/* In kernels, on in release too: the driver prints the condition with file and line, and the run ends. */
+extern "C" __device__ void __assertfail(const char *condition, const char *file, unsigned line, const char *function,
+                                        size_t character);
+#define CS_KERNEL_ASSERT(condition)                                                                                    \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char));                                      \
+    } while (0)
 
 struct cs_shape {
     dim3   grid, block;

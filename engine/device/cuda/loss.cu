@@ -39,8 +39,7 @@ static __device__ float element_of(cs_view x, int64_t at)
 static __device__ int64_t place_of(const int32_t *targets, int64_t row, int64_t columns)
 {
     int32_t target = targets[row];
-    if (target >= columns)
-        __trap();
+    CS_KERNEL_ASSERT(target < columns);
     return target < 0 ? -1 : row * columns + target;
 }
 

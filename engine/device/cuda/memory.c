@@ -3,12 +3,20 @@
 
 #include <string.h>
 
+/* Errors of kernels show in whatever is called next. */
+static const char *advice(cudaError_t error)
+{
+    if (error < cudaErrorIllegalAddress || error > cudaErrorLaunchFailure)
+        return "";
+    return "; this is where it was seen, an operation before may have done it: CUDA_LAUNCH_BLOCKING=1 shows which";
+}
+
 void cs_cuda_check(cudaError_t error, const char *call, const char *file, int line)
 {
     const char *name = strrchr(file, '/');
     if (error != cudaSuccess)
-        cs_fatal(error == cudaErrorMemoryAllocation ? CS_NO_MEMORY : CS_NO_DEVICE, "%s:%d: %s: %s (%s)",
-                 name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error));
+        cs_fatal(error == cudaErrorMemoryAllocation ? CS_NO_MEMORY : CS_NO_DEVICE, "%s:%d: %s: %s (%s)%s",
+                 name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
 }
 
 /* That there is no memory is an answer; other errors are not. */

@@ -110,10 +110,13 @@ void cs_cuda_wait(cs_stream *stream, cs_event event)
         return;
     cs_cuda_lane *lane = lane_of(event.stream);
     CS_ASSERT(event.sequence <= lane->recorded);
-    if (stream)
-        CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), lane->events[event.sequence % CS_CUDA_EVENTS], 0));
-    else
-        CS_CUDA(cudaEventSynchronize(lane->events[event.sequence % CS_CUDA_EVENTS]));
+    cudaEvent_t own = lane->events[event.sequence % CS_CUDA_EVENTS];
+    if (stream) {
+        CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), own, 0));
+        return;
+    }
+    CS_CUDA(cudaSetDevice(cs_cuda_of(event.stream->device)->number)); /* the caller may be a thread that has none yet */
+    CS_CUDA(cudaEventSynchronize(own));
 }
 
 void cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes)

@@ -131,7 +131,7 @@ static void tell(const cs_cuda_problem *problem, int chosen, int count, float be
            problem->add ? ", added" : "", (int)problem->epilogue, chosen, count, (double)best, (double)first);
 }
 
-/* The index of the fastest of those that give the bits of the first that runs. */
+/* The index of the fastest of those that give the bits of the first that runs; -1: none does. */
 static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
@@ -152,7 +152,7 @@ static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_ope
         }
     }
     tell(&plan->problem, chosen + 1, count, best, first);
-    return chosen < 0 ? 0 : chosen;
+    return chosen;
 }
 
 /* The heuristic's first is taken unmeasured where there is no memory to try others, and where a result is so small that
@@ -163,12 +163,12 @@ void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
     cs_cuda_operands                trial;
     size_t                          bytes;
     int                             count = candidates(device, plan, found), chosen = 0;
-    plan->fits                            = count > 0;
     if (count > 1 && plan->problem.m * plan->problem.n >= ENOUGH &&
         open_trial(device, &plan->problem, &trial, &bytes)) {
         chosen = choose(device, plan, &trial, found, count);
         cs_cuda_free(device, trial.c, bytes);
     }
+    plan->fits = count > 0 && chosen >= 0;
     if (plan->fits)
         plan->algorithm = found[chosen].algo;
 }
