@@ -150,7 +150,8 @@ static int engine_options(void *argument)
     spec.set[4] = "cspeed.model.n_layer=2"; /* a smaller model: what is left over is an error, or is passed over */
     engine      = run_open(&spec, NULL);
     CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
-    CS_ASSERT(strstr(cs_error(), "transformer.h.2.ln_1.weight is there and not in this model"));
+    CS_ASSERT(strstr(cs_error(), "transformer.h.2."));
+    CS_ASSERT(strstr(cs_error(), " is there and not in this model"));
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, &(cs_load_options){ .loose = true }, NULL));
     CS_ASSERT(cs_last_step(engine).step == 1);
     cs_destroy(engine);
