@@ -49,7 +49,11 @@ foreach(name ${on_emulator})
     "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-foreach(name test_rope test_state test_flash test_documents) # quick
+set(quick test_rope test_state)
+if(NOT CSPEED_SANITIZE) # which makes a kernel's every access slower
+  list(APPEND quick test_flash test_documents)
+endif()
+foreach(name ${quick})
   set_property(TEST cuda_${name} PROPERTY LABELS)
 endforeach()
 foreach(name test_emulator test_nccl test_cuda test_kernels test_devices) # which open it themselves
