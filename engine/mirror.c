@@ -17,14 +17,9 @@ struct cs_mirror {
     cs_event   copied;
 };
 
-static size_t bytes_of(const cs_piece *piece)
-{
-    return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
-}
-
 static size_t room_of(const cs_piece *piece)
 {
-    return (size_t)cs_round_up((int64_t)bytes_of(piece), ALIGNMENT);
+    return (size_t)cs_round_up((int64_t)cs_piece_bytes(piece), ALIGNMENT);
 }
 
 static cs_status take_memory(cs_mirror *mirror, const cs_piece *pieces, int64_t count)
@@ -60,7 +55,7 @@ cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         mirror->far[i] = pieces[i].data;
         pieces[i].data = mirror->memory + at;
-        cs_stream_copy(stream, pieces[i].data, mirror->far[i], bytes_of(&pieces[i]));
+        cs_stream_copy(stream, pieces[i].data, mirror->far[i], cs_piece_bytes(&pieces[i]));
         at += room_of(&pieces[i]);
     }
     mirror->copied = cs_stream_record(stream);
@@ -79,7 +74,7 @@ void cs_mirror_put(cs_engine *engine, const cs_piece *pieces, int64_t count)
     if (!engine->mirror)
         return;
     for (int64_t i = 0; i < count; i++)
-        cs_stream_copy(stream, engine->mirror->far[i], pieces[i].data, bytes_of(&pieces[i]));
+        cs_stream_copy(stream, engine->mirror->far[i], pieces[i].data, cs_piece_bytes(&pieces[i]));
     cs_stream_sync(stream);
 }
 

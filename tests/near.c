@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/half.h"
 #include "base/rng.h"
@@ -182,6 +183,23 @@ void near_close(void)
 bool near_is_cpu(void)
 {
     return strcmp(near_device(), "cpu") == 0;
+}
+
+bool near_find_emulator(void)
+{
+    const char *module = CS_BIN "/libcspeed_cuda_emulated.so";
+    bool        there  = getenv("CSPEED_CUDA_MODULE") || access(module, R_OK) == 0;
+    if (there)
+        setenv("CSPEED_CUDA_MODULE", module, 0);
+    return there;
+}
+
+bool near_emulated(const char *test)
+{
+    bool there = near_find_emulator();
+    if (!there)
+        printf("%s: skipped, the emulated module is not built\n", test);
+    return there;
 }
 
 int near_most(int anywhere, int emulated)

@@ -29,8 +29,13 @@ void      near_free(cs_tensor x);    /* aborts if bytes behind the tensor were w
 /* The device that the environment's CSPEED_TEST_DEVICE names, "cpu" if it is unset. */
 const char *near_device(void);
 
-/* It, open; one at a time. Where its memory is
- * not the host's, a test's tensors are taken there and fetched when it has computed; on the CPU the two do nothing:
+/* From here on the device "cuda" is the module that CSPEED_CUDA_MODULE names, or the emulated one. False: it is not
+ * built. near_emulated says so, as what is skipped. */
+bool near_find_emulator(void);
+bool near_emulated(const char *test);
+
+/* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and
+ * fetched when it has computed; on the CPU the two do nothing:
  *
  *     cs_op_add(stream, near_at(y), near_at(a), near_at(b));
  *     near_fetch();

@@ -56,6 +56,17 @@ char *shell_read(const char *path, size_t *bytes)
     return content;
 }
 
+void shell_flip(const char *path, long offset)
+{
+    FILE *file = fopen(path, "r+b");
+    ck_assert_msg(file != NULL, "no %s", path);
+    fseek(file, offset, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, offset, SEEK_SET);
+    fputc(byte ^ 0x10, file);
+    fclose(file);
+}
+
 static pid_t start(const char *command)
 {
     pid_t child = fork();

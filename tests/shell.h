@@ -14,6 +14,9 @@ void  shell_write(const char *path, const char *content);
 char *shell_read(const char *path,
                  size_t     *bytes); /* malloc'ed, a NUL behind it; fails the test when there is no such file */
 
+/* One bit of the byte there, as a disk may do. */
+void shell_flip(const char *path, long offset);
+
 /* Runs a command by sh with its output in "out.txt", and returns its exit code, 128 + signal if it was killed. */
 int shell_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Starts it in a process group of its own. */

@@ -17,17 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool is_emulated(const char *test)
-{
-    const char *module = CS_BIN "/libcspeed_cuda_emulated.so";
-    bool        there  = getenv("CSPEED_CUDA_MODULE") || access(module, R_OK) == 0;
-    if (there)
-        setenv("CSPEED_CUDA_MODULE", module, 0);
-    else
-        printf("%s: skipped, the emulated module is not built\n", test);
-    return there;
-}
-
 static cs_device *open_cuda(void)
 {
     cs_device *device;
@@ -93,7 +82,7 @@ END_TEST
 START_TEST(all_gpus_hidden_is_told)
 {
     cs_device *device;
-    if (!is_emulated("hidden"))
+    if (!near_emulated("hidden"))
         return;
     setenv("CSPEED_EMULATOR_DEVICES", "0", 1);
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
@@ -110,7 +99,7 @@ END_TEST
 
 START_TEST(it_opens_and_describes_itself)
 {
-    if (!is_emulated("opens"))
+    if (!near_emulated("opens"))
         return;
     cs_device *device = open_cuda();
     ck_assert_str_eq(cs_device_kind(device), "cuda");
@@ -137,7 +126,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
     static const size_t sizes[] = { 0, 1, 255, 4096, 100000 };
     enum { SIZES = sizeof sizes / sizeof *sizes };
     void *memory[SIZES];
-    if (!is_emulated("memory"))
+    if (!near_emulated("memory"))
         return;
     cs_device *device = open_cuda();
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
@@ -173,7 +162,7 @@ static void ask_too_much(void)
 START_TEST(too_much_memory_ends_with_a_sentence)
 {
     char said[4096];
-    if (!is_emulated("too much"))
+    if (!near_emulated("too much"))
         return;
     ck_assert_int_eq(run_apart(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
     ck_assert_msg(strstr(said, "no memory for 1099511627776 bytes") != NULL, "it said: %s", said);
@@ -197,7 +186,7 @@ static void embed_a_wrong_token(void)
 START_TEST(a_wrong_token_is_told_with_file_and_line)
 {
     char said[4096];
-    if (!is_emulated("a wrong token"))
+    if (!near_emulated("a wrong token"))
         return;
     ck_assert_int_ne(run_apart(embed_a_wrong_token, said, sizeof said), 0);
     ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
@@ -211,7 +200,7 @@ START_TEST(an_old_event_is_still_waited_for)
 {
     enum { COUNT = 1000, LATER = 5000 };
     int32_t host[COUNT], back[COUNT];
-    if (!is_emulated("events"))
+    if (!near_emulated("events"))
         return;
     cs_device *device = open_cuda();
     cs_stream *compute = cs_device_stream(device, CS_COMPUTE), *comm = cs_device_stream(device, CS_COMM);
@@ -240,7 +229,7 @@ static void note(void *argument)
 START_TEST(calls_and_tasks_run_at_once)
 {
     int called = 0;
-    if (!is_emulated("calls"))
+    if (!near_emulated("calls"))
         return;
     cs_device *device = open_cuda();
     cs_stream_call(cs_device_stream(device, CS_COMM), note, &called);
@@ -259,7 +248,7 @@ START_TEST(sums_are_complete_after_a_sync)
     enum { SUMS = 150, COUNT = 100 };
     float    host[COUNT];
     cs_exact sums[2][SUMS] = { 0 }, want = { 0 };
-    if (!is_emulated("sums"))
+    if (!near_emulated("sums"))
         return;
     cs_device *device = open_cuda();
     float     *values = cs_device_alloc(device, sizeof host);
@@ -307,7 +296,7 @@ static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
 START_TEST(gradients_are_added_to_once_and_always_alike)
 {
     enum { N = 24, K = 80, M = 64 }; /* a result of a size that is tried on */
-    if (!is_emulated("gradients"))
+    if (!near_emulated("gradients"))
         return;
     cs_device *device = open_cuda(), *cpu;
     CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
@@ -373,7 +362,7 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
 
 START_TEST(gelu_goes_with_its_product)
 {
-    if (!is_emulated("gelu"))
+    if (!near_emulated("gelu"))
         return;
     cs_device *device = open_cuda(), *cpu;
     CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
@@ -386,7 +375,7 @@ END_TEST
 
 START_TEST(workspace_settles_after_the_first_use)
 {
-    if (!is_emulated("workspace"))
+    if (!near_emulated("workspace"))
         return;
     cs_device *device = open_cuda();
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
@@ -414,7 +403,7 @@ END_TEST
 START_TEST(tf32_is_taken_where_it_is_asked_for)
 {
     enum { N = 32 };
-    if (!is_emulated("tf32"))
+    if (!near_emulated("tf32"))
         return;
     for (int asked = 0; asked < 2; asked++) {
         cs_device *device, *cpu;
@@ -448,7 +437,7 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
         "2, \"n_head\": 2, \"n_positions\": 64 } } }";
     static const char *const wanted[] = { "optimizer states", "activations of a micro-batch", "are free",
                                           "what helps: more ranks", "cspeed.recompute", "bf16.enabled" };
-    if (!is_emulated("a run that does not fit"))
+    if (!near_emulated("a run that does not fit"))
         return;
     size_t size;
     shell_enter();

@@ -39,17 +39,6 @@ static void save_two_ranks(void)
     saved_save_ranks(2, SAVED_FLAT, "out", "t", 1);
 }
 
-static void flip(const char *path, long offset)
-{
-    FILE *file = fopen(path, "r+b");
-    ck_assert_msg(file != NULL, "no %s", path);
-    fseek(file, offset, SEEK_SET);
-    int byte = fgetc(file);
-    fseek(file, offset, SEEK_SET);
-    fputc(byte ^ 0x10, file);
-    fclose(file);
-}
-
 static long size_of(const char *path)
 {
     struct stat about;
@@ -98,11 +87,11 @@ START_TEST(blocks_are_read_where_mapping_fails)
     for (int old = 0; old < 2; old++) {
         old_kernel = old;
         ck_assert_msg(audit(fault) == 0, "%s", fault);
-        flip(path, size_of(path) - 1);
+        shell_flip(path, size_of(path) - 1);
         ck_assert_int_eq(audit(fault), 1);
         ck_assert_msg(strstr(fault, shards[1]) && strstr(fault, "block 0 of tensor ") && strstr(fault, "CRC32C"), "%s",
                       fault);
-        flip(path, size_of(path) - 1);
+        shell_flip(path, size_of(path) - 1);
         ck_assert_int_eq(refusals > 0, old);
     }
     old_kernel = false;
@@ -120,15 +109,15 @@ START_TEST(flipped_bits_are_told)
         path_of(path, shards[i]);
         long size = size_of(path);
         for (long at = 0; at < size; at += at < 16 ? 1 : 37) {
-            flip(path, at);
+            shell_flip(path, at);
             SHOULD_SAY(saved_load("out", "t", NULL), CS_BAD_FILE, shards[i]);
             ck_assert_msg(at < 4096 || (strstr(cs_error(), "block 0 of tensor ") && strstr(cs_error(), "CRC32C")), "%s",
                           cs_error());
-            flip(path, at);
+            shell_flip(path, at);
         }
     }
     SHOULD(saved_load("out", "t", NULL));
-    flip("out/t/client_state.json", 3);
+    shell_flip("out/t/client_state.json", 3);
     SHOULD_SAY(saved_load("out", "t", NULL), CS_BAD_FILE, "client_state.json");
     shell_leave();
 }
@@ -202,9 +191,9 @@ START_TEST(latest_that_names_nothing)
     expect_step(3);
     shell_write("out/latest", "b"); /* names a damaged one */
     expect_step(3);
-    flip("out/c/weights/shard-00001-of-00001.safetensors", 2000);
+    shell_flip("out/c/weights/shard-00001-of-00001.safetensors", 2000);
     expect_step(1);
-    flip("out/a/manifest.json", 100);
+    shell_flip("out/a/manifest.json", 100);
     SHOULD_SAY(saved_load("out", NULL, NULL), CS_BAD_FILE, "no other whole checkpoint");
     unlink("out/latest");
     SHOULD_SAY(saved_load("out", NULL, NULL), CS_BAD_FILE, "out/c/weights/shard-00001-of-00001.safetensors");

@@ -1,5 +1,6 @@
 /* test_devices.c - the engine on the emulated GPU: stages, runs and schedules of its streams give the same bits, its
  * losses are the CPU's within bounds, and what one device saves the other goes on from. */
+#include "near.h"
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -13,17 +14,6 @@
 #include <unistd.h>
 
 enum { STEPS = 100, HALF = 50, SHORT = 3 };
-
-static bool is_emulated(const char *test)
-{
-    const char *module = CS_BIN "/libcspeed_cuda_emulated.so";
-    bool        there  = getenv("CSPEED_CUDA_MODULE") || access(module, R_OK) == 0;
-    if (there)
-        setenv("CSPEED_CUDA_MODULE", module, 0);
-    else
-        printf("%s: skipped, the emulated module is not built\n", test);
-    return there;
-}
 
 /* ---- four ranks ---- */
 
@@ -69,14 +59,14 @@ static void alike(const char *precision)
 
 START_TEST(stages_and_runs_alike_in_fp32)
 {
-    if (is_emulated("alike in fp32"))
+    if (near_emulated("alike in fp32"))
         alike("fp32");
 }
 END_TEST
 
 START_TEST(stages_and_runs_alike_in_bf16)
 {
-    if (is_emulated("alike in bf16"))
+    if (near_emulated("alike in bf16"))
         alike("bf16");
 }
 END_TEST
@@ -84,7 +74,7 @@ END_TEST
 /* A GPU each: the ranks sum in another order. */
 START_TEST(nccl_gives_the_same_but_for_rounding)
 {
-    if (!is_emulated("nccl"))
+    if (!near_emulated("nccl"))
         return;
     run_result shared = short_run(2, "fp32", NULL, NULL), own = short_run(2, "fp32", "CSPEED_EMULATOR_DEVICES", "4");
     for (int step = 0; step < SHORT; step++)
@@ -175,7 +165,7 @@ static void check_journeys(const char *name, const char *model, const char *prec
 
 START_TEST(losses_are_the_cpus)
 {
-    if (!is_emulated("losses"))
+    if (!near_emulated("losses"))
         return;
     check_journeys("GPT-2", GPT2, "fp32", 1e-5);
     check_journeys("GPT-2", GPT2, "bf16", 2e-2);

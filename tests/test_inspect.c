@@ -32,17 +32,6 @@ static json_t *expect_json(const char *command)
     return value;
 }
 
-static void flip(const char *path, long offset)
-{
-    FILE *file = fopen(path, "r+b");
-    ck_assert_msg(file != NULL, "no %s", path);
-    fseek(file, offset, SEEK_SET);
-    int byte = fgetc(file);
-    fseek(file, offset, SEEK_SET);
-    fputc(byte ^ 0x10, file);
-    fclose(file);
-}
-
 static const char *text_of(const json_t *rows, size_t row, const char *key)
 {
     const char *text = json_string_value(json_object_get(json_array_get(rows, row), key));
@@ -170,20 +159,20 @@ START_TEST(damage_is_named)
           "optim/shard-00001-of-00001.safetensors: block 0 of tensor state.", 4300 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        flip(rows[i].file, rows[i].offset);
+        shell_flip(rows[i].file, rows[i].offset);
         expect(65, rows[i].words, "verify out");
         expect(65, "1 fault\n", "verify out");
-        flip(rows[i].file, rows[i].offset);
+        shell_flip(rows[i].file, rows[i].offset);
     }
-    flip(shard, 4500);
-    flip(rows[6].file, 4300);
-    flip(rows[1].file, 3);
+    shell_flip(shard, 4500);
+    shell_flip(rows[6].file, 4300);
+    shell_flip(rows[1].file, 3);
     expect(65, "3 faults", "verify out --tag t");
     ck_assert_int_eq(shell_run("%s/cspeed verify out --json > out.json", CS_BIN), 65);
     json_t *all = json_load_file("out.json", 0, NULL);
     ck_assert_uint_eq(json_array_size(json_object_get(all, "faults")), 3);
     json_decref(all);
-    flip(rows[1].file, 3);
+    shell_flip(rows[1].file, 3);
     expect(65, "block 0 of tensor", "inspect out --stats conv");
     ck_assert_int_eq(shell_run("rm %s", shard), 0);
     expect(65, "is missing, and the manifest lists it", "verify out");

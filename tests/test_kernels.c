@@ -21,11 +21,8 @@ static cs_stream *judge, *subject;
 /* CSPEED_TEST_DEVICE as it is set, else the emulator where it is built. */
 static void open_devices(void)
 {
-    const char *module = CS_BIN "/libcspeed_cuda_emulated.so";
-    if (!getenv("CSPEED_TEST_DEVICE") && access(module, R_OK) == 0) {
-        setenv("CSPEED_CUDA_MODULE", module, 0);
+    if (!getenv("CSPEED_TEST_DEVICE") && near_find_emulator())
         setenv("CSPEED_TEST_DEVICE", "cuda", 1);
-    }
     if (near_is_cpu())
         printf("kernels: the emulated module is not built; the CPU is compared with itself\n");
     CS_MUST(cs_device_open(&judging, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));

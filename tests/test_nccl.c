@@ -1,5 +1,6 @@
 /* test_nccl.c - collectives on the memory of CUDA devices, on the emulated module: through the host where ranks share a
  * device, by NCCL where each has its own; losing ranks, and waiting for those that never come. */
+#include "near.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/tally.h"
@@ -21,14 +22,8 @@ enum { MOST_RANKS = 5, LONGEST_SECONDS = 60 };
 /* Ranks have a device each, or share one. */
 static bool is_emulated(const char *devices)
 {
-    const char *module = CS_BIN "/libcspeed_cuda_emulated.so";
-    bool        there  = getenv("CSPEED_CUDA_MODULE") || access(module, R_OK) == 0;
     setenv("CSPEED_EMULATOR_DEVICES", devices, 1);
-    if (there)
-        setenv("CSPEED_CUDA_MODULE", module, 0);
-    else
-        printf("skipped: the emulated module is not built\n");
-    return there;
+    return near_emulated("nccl");
 }
 
 typedef struct {

@@ -13,17 +13,6 @@
 
 #define SHARD "out/t/weights/shard-00001-of-00001.safetensors"
 
-static void flip(const char *path, long offset)
-{
-    FILE *file = fopen(path, "r+b");
-    ck_assert_msg(file != NULL, "no %s", path);
-    fseek(file, offset, SEEK_SET);
-    int byte = fgetc(file);
-    fseek(file, offset, SEEK_SET);
-    fputc(byte ^ 0x10, file);
-    fclose(file);
-}
-
 /* Reads `count` pieces of "out" in this process. */
 static cs_status read_as(const cs_checkpoint_reading *reading, const char *tag, const cs_piece *pieces, int64_t count)
 {
@@ -71,7 +60,7 @@ START_TEST(verification)
     cs_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
-    flip(SHARD, 4100); /* of the first tensor, conv, which is not read */
+    shell_flip(SHARD, 4100); /* of the first tensor, conv, which is not read */
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));

@@ -37,11 +37,6 @@ struct cs_background {
 
 /* ---- the copy ---- */
 
-static size_t piece_bytes(const cs_piece *piece)
-{
-    return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
-}
-
 size_t cs_background_room(size_t elements_bytes)
 {
     return (size_t)cs_round_up((int64_t)elements_bytes, ALIGNMENT);
@@ -54,7 +49,7 @@ size_t cs_background_bytes(size_t rooms)
 
 static size_t piece_room(const cs_piece *piece)
 {
-    return cs_background_room(piece_bytes(piece));
+    return cs_background_room(cs_piece_bytes(piece));
 }
 
 static char *copy_of(const char *text)
@@ -154,8 +149,8 @@ static void *copy_and_write(void *argument)
     if (b->content.await)
         b->content.await(b->content.await_argument);
     for (int64_t i = 0; i < b->content.piece_count && !b->content.await; i++)
-        if (piece_bytes(&b->pieces[i]) > 0)
-            memcpy(b->pieces[i].data, b->sources[i], piece_bytes(&b->pieces[i]));
+        if (cs_piece_bytes(&b->pieces[i]) > 0)
+            memcpy(b->pieces[i].data, b->sources[i], cs_piece_bytes(&b->pieces[i]));
     pthread_mutex_lock(&b->mutex);
     b->copied = true;
     pthread_cond_signal(&b->changed);

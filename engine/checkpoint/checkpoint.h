@@ -31,6 +31,11 @@ typedef struct {
     void       *data;
 } cs_piece;
 
+static inline size_t cs_piece_bytes(const cs_piece *piece)
+{
+    return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
+}
+
 /* How files are written. Zeros: one thread, buffers of 16 MiB, past the page cache where the file system allows. */
 typedef struct {
     int    threads;      /* files a rank writes at the same time      */

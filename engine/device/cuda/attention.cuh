@@ -73,6 +73,19 @@ __device__ inline int64_t cs_attention_row(const cs_attention_job &job, int samp
     return ((int64_t)sample * job.queries + head) * job.length + t;
 }
 
+/* Calls body(W) with W, an integral constant, the narrowest tile that heads of this width, at most 128, fit in. */
+template <typename Body> void cs_attention_by_width(int width, Body body)
+{
+    if (width <= 64)
+        body(std::integral_constant<int, 64>{});
+    else if (width <= 80)
+        body(std::integral_constant<int, 80>{});
+    else if (width <= 96)
+        body(std::integral_constant<int, 96>{});
+    else
+        body(std::integral_constant<int, 128>{});
+}
+
 /* ---- dropout ---- */
 
 /* Bit n: whether element 8 * counter + n is kept. */

@@ -291,14 +291,7 @@ template <typename T, typename F> void launch(cudaStream_t stream, const cs_atte
 
 template <typename T> void launch_width(cudaStream_t stream, const cs_attention_job *job)
 {
-    if (job->width <= 64)
-        launch<T, form<64>>(stream, job);
-    else if (job->width <= 80)
-        launch<T, form<80>>(stream, job);
-    else if (job->width <= 96)
-        launch<T, form<96>>(stream, job);
-    else
-        launch<T, form<128>>(stream, job);
+    cs_attention_by_width(job->width, [&](auto wide) { launch<T, form<decltype(wide)::value>>(stream, job); });
 }
 
 } // namespace

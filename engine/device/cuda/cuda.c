@@ -66,8 +66,6 @@ static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
         .major        = properties->major,
         .minor        = properties->minor,
         .processors   = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
-        .shared_bytes = (size_t)attribute(cuda->number, cudaDevAttrMaxSharedMemoryPerBlockOptin),
-        .cache_bytes  = (size_t)attribute(cuda->number, cudaDevAttrL2CacheSize),
     };
     return CS_OK;
 }

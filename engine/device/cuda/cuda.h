@@ -32,10 +32,8 @@ typedef enum {
 void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes);
 
 typedef struct {
-    int    major, minor;     /* compute capability                       */
-    int    processors;       /* multiprocessors                          */
-    size_t shared_bytes;     /* of a block, after it asked for the most  */
-    size_t cache_bytes;      /* L2                                       */
+    int major, minor; /* compute capability */
+    int processors;   /* multiprocessors    */
 } cs_cuda_facts;
 
 cudaStream_t         cs_cuda_stream(const cs_stream *stream);
