@@ -4,39 +4,48 @@
  *     [CSPEED_PEER_PYTHON=PYTHON] bench_checkpoint [MEGABYTES [ROUNDS]]
  *
  * The state (256 MB by default, tensors of 16 MB) goes to a folder in TMPDIR or /tmp, and is deleted. Interleaved
- * rounds (3), the best of each. The disk is `dd oflag=direct conv=fsync` of as many bytes in steps of 16 MB. Loading
- * and verifying come from the page cache where the file system puts what was read before there. Verifying has two
- * roofs: CRC32C of the state in memory, and reading the shards from the page cache. The training is a GPT-2
- * of 10 M parameters, one rank; the stall is what cs_metrics.save_stall says, beside the median step. */
+ * rounds (5); the median of each, and of each round's shares. The disk is `dd oflag=direct conv=fsync` of the state's
+ * own bytes, from memory in /dev/shm, in steps of 16 MB: some disks take zeros faster. Loading and verifying come from
+ * the page cache where the file system puts what was read before there. The roofs of verifying are CRC32C of the state
+ * in memory, by one thread and by as many as verify has, and reading the shards from the page cache by these. The
+ * training is a GPT-2 of 10 M parameters, one rank; the stall is what cs_metrics.save_stall says, beside the median
+ * step. */
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/must.h"
+#include "base/processors.h"
 #include "checkpoint/audit.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/crew.h"
 
 #include <fcntl.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { TENSOR = 4 << 20, MOST = 1024, STEPS = 9 };
+enum { TENSOR = 4 << 20, TENSOR_BYTES = 4 * TENSOR, MOST = 1024, STEPS = 9, ROUNDS = 5, ROUNDS_MOST = 99 };
+#define SHARD(folder) "out/t/" folder "/shard-00001-of-00001.safetensors"
+
+/* What a round measures, in GB/s. */
+typedef enum { DISK, SAVE, LOAD, VERIFY, CRC_ONE, CRC_ALL, CACHE, KINDS } kind;
 
 typedef struct {
-    double disk, save, load, verify, crc, cache;
+    double speed[KINDS];
 } speeds;
+
+typedef struct {
+    const cs_checkpoint_content *content;
+    cs_comm                     *comm;
+    double                       bytes;
+    int                          threads;
+    char                         memory[64]; /* the state, as a file */
+} bench;
 
 static void shell(const char *command)
 {
     if (system(command) != 0)
         fprintf(stderr, "failed: %s\n", command);
-}
-
-static void raise_to(double *best, double bytes, double begun)
-{
-    double speed = bytes / (cs_clock_seconds() - begun) / 1e9;
-    *best        = speed > *best ? speed : *best;
 }
 
 static void fault(void *to, const char *sentence)
@@ -45,90 +54,132 @@ static void fault(void *to, const char *sentence)
     fprintf(stderr, "%s\n", sentence);
 }
 
-/* The shards, into a buffer that stays in the processor's cache. */
-static void read_shards(void)
+static cs_status sum_piece(void *argument, int64_t index)
 {
-    static char part[1 << 20];
-    char       *folder[] = { "out", NULL };
-    FTS        *walk     = fts_open(folder, FTS_PHYSICAL | FTS_NOSTAT, NULL);
-    for (FTSENT *entry; (entry = fts_read(walk)) != NULL;) {
-        int file = strstr(entry->fts_name, ".safetensors") ? open(entry->fts_accpath, O_RDONLY) : -1;
-        while (file >= 0 && read(file, part, sizeof part) > 0)
-            continue;
-        if (file >= 0)
-            close(file);
-    }
-    fts_close(walk);
+    static _Atomic uint32_t seen; /* or nobody would need the sums */
+    const cs_piece         *piece = &((const bench *)argument)->content->pieces[index];
+    seen ^= cs_crc32c(0, piece->data, TENSOR * sizeof(float));
+    return CS_OK;
 }
 
-static uint32_t measure_round(speeds *s, cs_comm *comm, const cs_checkpoint_content *content, double bytes)
+/* A tensor's worth of a shard, in a buffer that stays in the processor's cache. */
+static cs_status read_piece(void *argument, int64_t index)
+{
+    static _Thread_local char part[1 << 18];
+    bool                      optim  = index % 3;
+    int                       file   = open(optim ? SHARD("optim") : SHARD("weights"), O_RDONLY);
+    int64_t                   number = optim ? index - (index + 2) / 3 : index / 3;
+    (void)argument;
+    for (off_t at = number * TENSOR_BYTES, end = at + TENSOR_BYTES; at < end; at += (off_t)sizeof part)
+        if (pread(file, part, sizeof part, at) <= 0)
+            break;
+    close(file);
+    return CS_OK;
+}
+
+static double since(double begun, const bench *p)
+{
+    return p->bytes / (cs_clock_seconds() - begun) / 1e9;
+}
+
+static void measure_round(speeds *s, const bench *p)
 {
     char                  command[256];
     cs_checkpoint_reader *reader;
-    cs_audit              audit = { .fault = fault };
-    uint32_t              crc   = 0;
-    snprintf(command, sizeof command, "dd if=/dev/zero of=disk bs=16M count=%d oflag=direct conv=fsync 2>dd.txt",
-             (int)(bytes / (16 << 20)));
+    cs_audit              audit = { .fault = fault, .threads = p->threads };
+    snprintf(command, sizeof command, "dd if=%s of=disk bs=16M oflag=direct conv=fsync 2>dd.txt", p->memory);
     double begun = cs_clock_seconds();
     shell(command);
-    raise_to(&s->disk, bytes, begun);
+    s->speed[DISK] = since(begun, p);
     unlink("disk");
     begun = cs_clock_seconds();
-    CS_MUST(cs_checkpoint_save(comm, "out", content));
-    raise_to(&s->save, bytes, begun);
-    begun = cs_clock_seconds();
-    CS_MUST(cs_checkpoint_open(&reader, comm, "out", NULL));
-    CS_MUST(cs_checkpoint_read(reader, comm, content->pieces, content->piece_count));
-    raise_to(&s->load, bytes, begun);
+    CS_MUST(cs_checkpoint_save(p->comm, "out", p->content));
+    s->speed[SAVE] = since(begun, p);
+    begun          = cs_clock_seconds();
+    CS_MUST(cs_checkpoint_open(&reader, p->comm, "out", NULL));
+    CS_MUST(cs_checkpoint_read(reader, p->comm, p->content->pieces, p->content->piece_count));
+    s->speed[LOAD] = since(begun, p);
     cs_checkpoint_close(reader);
     begun = cs_clock_seconds();
     cs_audit_directory(&audit, "out/t");
-    raise_to(&s->verify, bytes, begun);
-    begun = cs_clock_seconds();
-    for (int64_t i = 0; i < content->piece_count; i++)
-        crc = cs_crc32c(crc, content->pieces[i].data, TENSOR * sizeof(float));
-    raise_to(&s->crc, bytes, begun);
-    begun = cs_clock_seconds();
-    read_shards();
-    raise_to(&s->cache, bytes, begun);
-    return crc;
-}
-
-static void measure_io(int megabytes, int rounds)
-{
-    static cs_piece       pieces[MOST];
-    static char           names[MOST][16];
-    speeds                best = { 0 };
-    cs_comm              *comm;
-    cs_world              world   = { .size = 1, .local_size = 1 };
-    int                   count   = megabytes / 16 < 1 ? 1 : megabytes / 16 > MOST ? MOST : megabytes / 16;
-    cs_checkpoint_content content = {
-        .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = count, .writing.threads = 2
-    };
-    CS_MUST(cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = "self", .heap_bytes = 4096 }));
-    for (int i = 0; i < count; i++) {
-        float *data = malloc(TENSOR * sizeof *data);
-        for (int k = 0; k < TENSOR; k++)
-            data[k] = (float)(k ^ i);
-        snprintf(names[i], sizeof names[i], "t%d", i);
-        pieces[i] = (cs_piece){ names[i], i % 3 ? "optim" : "weights", CS_F32, 1, { TENSOR }, { 0, TENSOR }, data };
+    s->speed[VERIFY] = since(begun, p);
+    for (kind roof = CRC_ONE; roof <= CRC_ALL; roof++) {
+        begun = cs_clock_seconds();
+        cs_crew_run(roof == CRC_ONE ? 1 : p->threads, p->content->piece_count, sum_piece, (void *)(uintptr_t)p);
+        s->speed[roof] = since(begun, p);
     }
-    double bytes = (double)count * TENSOR * sizeof(float);
-    for (int i = 0; i < rounds; i++)
-        measure_round(&best, comm, &content, bytes);
-    printf("%.0f MB: dd %.2f GB/s, save %.2f (%.0f %% of dd), load %.2f\n", 1e-6 * bytes, best.disk, best.save,
-           100 * best.save / best.disk, best.load);
-    printf("verify %.2f GB/s: %.0f %% of CRC32C in memory (%.2f), %.0f %% of reading the page cache (%.2f)\n",
-           best.verify, 100 * best.verify / best.crc, best.crc, 100 * best.verify / best.cache, best.cache);
-    for (int i = 0; i < count; i++)
-        free(pieces[i].data);
-    cs_comm_close(comm);
+    begun = cs_clock_seconds();
+    cs_crew_run(p->threads, p->content->piece_count, read_piece, (void *)(uintptr_t)p);
+    s->speed[CACHE] = since(begun, p);
 }
 
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* Of the rounds' speeds of one kind, or of their ratios to another kind's. */
+static double median(const speeds *rounds, int count, kind of, kind to)
+{
+    double value[ROUNDS_MOST];
+    for (int i = 0; i < count; i++)
+        value[i] = rounds[i].speed[of] / (to == KINDS ? 1 : rounds[i].speed[to]);
+    qsort(value, (size_t)count, sizeof *value, compare);
+    return value[count / 2];
+}
+
+static void print(const speeds *rounds, int count, const bench *p)
+{
+    printf("%.0f MB: dd %.2f GB/s, save %.2f (%.0f %% of dd), load %.2f\n", 1e-6 * p->bytes,
+           median(rounds, count, DISK, KINDS), median(rounds, count, SAVE, KINDS),
+           100 * median(rounds, count, SAVE, DISK), median(rounds, count, LOAD, KINDS));
+    printf("verify, %d threads: %.2f GB/s; CRC32C in memory by one %.2f (%.0f %%), by all %.2f (%.0f %%); reading the "
+           "page cache by all %.2f (%.0f %%)\n",
+           p->threads, median(rounds, count, VERIFY, KINDS), median(rounds, count, CRC_ONE, KINDS),
+           100 * median(rounds, count, VERIFY, CRC_ONE), median(rounds, count, CRC_ALL, KINDS),
+           100 * median(rounds, count, VERIFY, CRC_ALL), median(rounds, count, CACHE, KINDS),
+           100 * median(rounds, count, VERIFY, CACHE));
+}
+
+/* The state as a file in memory, for dd. */
+static void keep_in_memory(bench *p)
+{
+    snprintf(p->memory, sizeof p->memory, "/dev/shm/cspeed-bench-%d", (int)getpid());
+    FILE *file = fopen(p->memory, "w");
+    CS_ASSERT(file);
+    for (int64_t i = 0; i < p->content->piece_count; i++)
+        CS_ASSERT(fwrite(p->content->pieces[i].data, TENSOR_BYTES, 1, file) == 1);
+    CS_ASSERT(fclose(file) == 0);
+}
+
+static void measure_io(int megabytes, int count)
+{
+    static cs_piece       pieces[MOST];
+    static char           names[MOST][16];
+    speeds                rounds[ROUNDS_MOST];
+    cs_world              world   = { .size = 1, .local_size = 1 };
+    int                   tensors = megabytes / 16 < 1 ? 1 : megabytes / 16 > MOST ? MOST : megabytes / 16;
+    cs_checkpoint_content content = {
+        .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = tensors, .writing.threads = 2
+    };
+    bench p = { .content = &content, .bytes = (double)tensors * TENSOR_BYTES, .threads = cs_processors_allowed() };
+    CS_MUST(cs_comm_open(&p.comm, &world, &(cs_comm_settings){ .kind = "self", .heap_bytes = 4096 }));
+    for (int i = 0; i < tensors; i++) {
+        float *data = malloc(TENSOR_BYTES);
+        for (int k = 0; k < TENSOR; k++)
+            data[k] = (float)(k ^ i);
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        pieces[i] = (cs_piece){ names[i], i % 3 ? "optim" : "weights", CS_F32, 1, { TENSOR }, { 0, TENSOR }, data };
+    }
+    keep_in_memory(&p);
+    for (int i = 0; i < count; i++)
+        measure_round(&rounds[i], &p);
+    print(rounds, count, &p);
+    unlink(p.memory);
+    for (int i = 0; i < tensors; i++)
+        free(pieces[i].data);
+    cs_comm_close(p.comm);
 }
 
 static const char *const training =
@@ -155,8 +206,7 @@ static void measure_stall(void)
     static int32_t tokens[4 * 128];
     double         step[STEPS];
     cs_engine     *engine = open_training();
-    cs_batch       batch  = { .inputs  = cs_matrix(tokens, CS_I32, 4, 128),
-                              .targets = cs_matrix(tokens, CS_I32, 4, 128) };
+    cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, 4, 128), .targets = cs_matrix(tokens, CS_I32, 4, 128) };
     for (int i = 0; i < STEPS; i++) {
         cs_forward(engine, &batch);
         cs_backward(engine);
@@ -178,7 +228,8 @@ int main(int argc, char **argv)
 {
     char        folder[4096], command[8192];
     const char *place = getenv("TMPDIR"), *python = getenv("CSPEED_PEER_PYTHON");
-    int         megabytes = argc > 1 ? atoi(argv[1]) : 256, rounds = argc > 2 ? atoi(argv[2]) : 3;
+    int         megabytes = argc > 1 ? atoi(argv[1]) : 256, rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
+    rounds = rounds < 1 ? 1 : rounds > ROUNDS_MOST ? ROUNDS_MOST : rounds;
     snprintf(folder, sizeof folder, "%s/cspeed-bench-XXXXXX", place ? place : "/tmp");
     if (!mkdtemp(folder) || chdir(folder) != 0)
         return 1;

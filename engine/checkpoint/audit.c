@@ -1,7 +1,10 @@
 /* audit.c - every byte of a checkpoint held to its checksums. */
 #include "checkpoint/audit.h"
 #include "base/crc.h"
+#include "base/must.h"
+#include "checkpoint/agree.h"
 #include "checkpoint/blocks.h"
+#include "checkpoint/crew.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 
@@ -19,19 +22,59 @@ static bool good(cs_audit *audit, cs_status status)
     return false;
 }
 
+/* A file's blocks, and the sentences of those that are damaged. */
+typedef struct {
+    cs_block *blocks;
+    char    **faults;
+    int64_t   count;
+} stretch;
+
+/* A task of the crew. A damaged block is kept, so that the others are looked at too. */
+static cs_status check_block(void *argument, int64_t index)
+{
+    const stretch *s = argument;
+    if (cs_blocks_check(&s->blocks[index]) == CS_OK)
+        return CS_OK;
+    s->faults[index] = strdup(cs_error());
+    CS_ASSERT(s->faults[index]);
+    return CS_OK;
+}
+
+static void list_blocks(stretch *s, cs_block block)
+{
+    const cs_chunks *chunks = block.chunks;
+    for (int64_t i = 0; i < chunks->count; i++) {
+        block.chunk = &chunks->chunks[i];
+        s->count += cs_blocks_count(&block);
+    }
+    s->blocks  = cs_agree_memory((size_t)s->count * sizeof *s->blocks);
+    s->faults  = cs_agree_memory((size_t)s->count * sizeof *s->faults);
+    int64_t at = 0;
+    for (int64_t i = 0; i < chunks->count; i++) {
+        block.chunk = &chunks->chunks[i];
+        for (block.index = 0; block.index < cs_blocks_count(&block); block.index++)
+            s->blocks[at++] = block;
+    }
+}
+
 static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
 {
+    stretch  all   = { 0 };
     cs_block block = { .manifest = manifest, .chunks = chunks, .path = path };
-    if (good(audit, cs_files_open(&block.descriptor, path))) {
-        for (int64_t i = 0; i < chunks->count; i++) {
-            block.chunk = &chunks->chunks[i];
-            for (block.index = 0; block.index < cs_blocks_count(&block); block.index++) {
-                good(audit, cs_blocks_check(&block));
-                audit->blocks++;
-            }
+    if (!good(audit, cs_files_open(&block.descriptor, path)))
+        return;
+    list_blocks(&all, block);
+    cs_crew_run(audit->threads, all.count, check_block, &all);
+    for (int64_t i = 0; i < all.count; i++)
+        if (all.faults[i]) {
+            audit->faults++;
+            audit->fault(audit->to, all.faults[i]);
+            free(all.faults[i]);
         }
-        close(block.descriptor);
-    }
+    audit->blocks += all.count;
+    free(all.blocks);
+    free(all.faults);
+    close(block.descriptor);
 }
 
 static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t index, const char *directory)

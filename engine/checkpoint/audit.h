@@ -1,4 +1,5 @@
-/* audit.h - every byte of a checkpoint held to its checksums. One rank's work; nothing else is loaded. */
+/* audit.h - every byte of a checkpoint held to its checksums, a file's blocks by several threads. One rank's work;
+ * nothing else is loaded. */
 #ifndef CS_CHECKPOINT_AUDIT_H
 #define CS_CHECKPOINT_AUDIT_H
 
@@ -7,6 +8,7 @@
 typedef struct {
     int64_t files, blocks, bytes; /* looked at */
     int64_t faults;
+    int     threads; /* 0: one */
     void (*fault)(void *to, const char *sentence); /* called for each damage: file, and tensor and block where known */
     void *to;
 } cs_audit;

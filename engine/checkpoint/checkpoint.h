@@ -36,10 +36,10 @@ static inline size_t cs_piece_bytes(const cs_piece *piece)
     return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
 }
 
-/* How files are written. Zeros: one thread, buffers of 16 MiB, past the page cache where the file system allows. */
+/* How files are written. Zeros: one thread, buffers of 8 MiB, past the page cache where the file system allows. */
 typedef struct {
     int    threads;      /* files a rank writes at the same time      */
-    size_t buffer_bytes; /* of one write; a multiple of 4096; 0: 16 MiB */
+    size_t buffer_bytes; /* of one write; a multiple of 4096; 0: 8 MiB */
     bool   buffered;     /* through the page cache                    */
 } cs_checkpoint_writing;
 

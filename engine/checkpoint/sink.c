@@ -36,11 +36,11 @@ static cs_status take_room(cs_sink *sink, int64_t bytes)
 cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes,
                        const cs_checkpoint_writing *writing)
 {
-    *sink        = (cs_sink){ .descriptor = -1, .path = path, .at = head_bytes };
-    sink->step   = writing->buffer_bytes ? writing->buffer_bytes : CS_SINK_STEP;
-    sink->buffer = aligned_alloc(CS_SINK_ALIGN, sink->step);
-    if (!sink->buffer)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of a write buffer", path, sink->step);
+    *sink         = (cs_sink){ .descriptor = -1, .path = path, .at = head_bytes };
+    sink->step    = writing->buffer_bytes ? writing->buffer_bytes : CS_SINK_STEP;
+    sink->buffers = aligned_alloc(CS_SINK_ALIGN, 2 * sink->step);
+    if (!sink->buffers)
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * sink->step);
     CS_TRY(create(sink, writing->buffered));
     return take_room(sink, bytes);
 }
@@ -67,16 +67,45 @@ static cs_status put(cs_sink *sink, const void *bytes, size_t count, int64_t off
     return cs_files_write_at(sink->descriptor, bytes, count, offset, sink->path);
 }
 
+static uint8_t *filling(const cs_sink *sink)
+{
+    return sink->buffers + (size_t)sink->turn * sink->step;
+}
+
+static void *send(void *argument)
+{
+    cs_sink       *sink  = argument;
+    const uint8_t *bytes = sink->buffers + (size_t)!sink->turn * sink->step;
+    sink->status         = put(sink, bytes, sink->sent, sink->at - (int64_t)sink->sent);
+    if (sink->status != CS_OK)
+        sink->why = strdup(cs_error());
+    return NULL;
+}
+
+/* Nothing is under way any more. */
+static cs_status land(cs_sink *sink)
+{
+    if (sink->sending)
+        pthread_join(sink->thread, NULL);
+    sink->sending = false;
+    return sink->status == CS_OK ? CS_OK : cs_fail(sink->status, "%s", sink->why ? sink->why : sink->path);
+}
+
 static cs_status flush(cs_sink *sink)
 {
     if (sink->filled == 0)
         return CS_OK;
     size_t tail = sink->filled % CS_SINK_ALIGN;
     if (tail)
-        memset(sink->buffer + sink->filled, 0, CS_SINK_ALIGN - tail);
-    CS_TRY(put(sink, sink->buffer, sink->filled, sink->at));
+        memset(filling(sink) + sink->filled, 0, CS_SINK_ALIGN - tail);
+    CS_TRY(land(sink));
+    sink->sent = sink->filled;
     sink->at += (int64_t)sink->filled;
-    sink->filled = 0;
+    sink->filled  = 0;
+    sink->turn    = !sink->turn;
+    sink->sending = pthread_create(&sink->thread, NULL, send, sink) == 0;
+    if (!sink->sending) /* without a thread it only takes longer */
+        send(sink);
     return CS_OK;
 }
 
@@ -84,7 +113,7 @@ cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count)
 {
     for (const uint8_t *from = bytes; count > 0;) {
         size_t room = sink->step - sink->filled, now = count < room ? count : room;
-        memcpy(sink->buffer + sink->filled, from, now);
+        memcpy(filling(sink) + sink->filled, from, now);
         sink->filled += now;
         from += now;
         count -= now;
@@ -94,13 +123,13 @@ cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count)
     return CS_OK;
 }
 
-/* Headers are as long as they must be; they leave through the buffer too. */
+/* Headers are as long as they must be; they leave through a buffer too. */
 static cs_status put_head(cs_sink *sink, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
         size_t now = bytes - done < sink->step ? bytes - done : sink->step;
-        memcpy(sink->buffer, head + done, now);
-        CS_TRY(put(sink, sink->buffer, now, (int64_t)done));
+        memcpy(sink->buffers, head + done, now);
+        CS_TRY(put(sink, sink->buffers, now, (int64_t)done));
         done += now;
     }
     return CS_OK;
@@ -109,6 +138,7 @@ static cs_status put_head(cs_sink *sink, const uint8_t *head, size_t bytes)
 cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes)
 {
     CS_TRY(flush(sink));
+    CS_TRY(land(sink));
     if (ftruncate(sink->descriptor, sink->at) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", sink->path);
     CS_TRY(put_head(sink, head, head_bytes));
@@ -123,8 +153,11 @@ cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes)
 
 void cs_sink_close(cs_sink *sink)
 {
+    if (sink->sending)
+        pthread_join(sink->thread, NULL);
     if (sink->descriptor >= 0)
         close(sink->descriptor);
-    free(sink->buffer);
+    free(sink->buffers);
+    free(sink->why);
     *sink = (cs_sink){ .descriptor = -1 };
 }

@@ -1,5 +1,8 @@
 /* sink.h - a new file written in large aligned steps, past the page cache where the file system allows.
  *
+ * A step that is full goes to the disk in a thread of its own while the next one is filled: the disk does not wait for
+ * checksums and copies, nor they for it.
+ *
  * The head of the file is left for last: until cs_sink_finish has put it there, the file begins with zeros and no
  * reader takes it. */
 #ifndef CS_CHECKPOINT_SINK_H
@@ -7,14 +10,23 @@
 
 #include "checkpoint/checkpoint.h"
 
-enum { CS_SINK_ALIGN = 4096, CS_SINK_STEP = 16 << 20 };
+#include <pthread.h>
+
+enum { CS_SINK_ALIGN = 4096, CS_SINK_STEP = 8 << 20 };
 
 typedef struct {
     int         descriptor;
-    const char *path;   /* borrowed */
-    uint8_t    *buffer; /* `step` bytes, aligned */
+    const char *path;    /* borrowed */
+    uint8_t    *buffers; /* two of `step` bytes, aligned */
+    int         turn;    /* which of them is being filled */
     size_t      step, filled;
-    int64_t     at; /* where in the file the buffer goes */
+    int64_t     at; /* where in the file it goes */
+
+    bool      sending; /* the other one is under way, in this thread: */
+    pthread_t thread;
+    size_t    sent;
+    cs_status status;
+    char     *why; /* the sentence of a failure */
 } cs_sink;
 
 /* Room for `bytes` bytes is taken at once; writing begins behind `head_bytes`, a multiple of CS_SINK_ALIGN. */

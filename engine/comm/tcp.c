@@ -6,6 +6,7 @@
  * out, the next is collected. Nothing is copied but what is to be summed, and nothing allocated. */
 #include "comm/tcp.h"
 #include "base/beat.h"
+#include "base/processors.h"
 #include "base/range.h"
 #include "comm/fold.h"
 #include "comm/heap.h"
@@ -277,15 +278,14 @@ static cs_status connect_all(cs_tcp *tcp, cs_mesh_place *places, const cs_comm_s
 
 static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 {
-    cpu_set_t cores;
-    cs_tcp   *tcp = calloc(1, sizeof *tcp);
-    comm->own     = tcp;
+    cs_tcp *tcp = calloc(1, sizeof *tcp);
+    comm->own   = tcp;
     if (!tcp)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     tcp->comm   = comm;
     tcp->rank   = comm->world.rank;
     tcp->size   = comm->world.size;
-    bool roomy  = sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) >= comm->world.local_size;
+    bool roomy  = cs_processors_allowed() >= comm->world.local_size;
     tcp->yields = roomy || comm->world.bound ? YIELDS_ROOMY : YIELDS_CROWDED;
     CS_TRY(check_address(&comm->world));
     CS_TRY(make_lists(tcp));

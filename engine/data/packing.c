@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/processors.h"
 #include "data/job.h"
 #include "data/shards.h"
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,10 +186,7 @@ static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *setting
 
 static int count_threads(int wanted)
 {
-    cpu_set_t cores;
-    int       count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-    if (wanted > 0)
-        count = wanted;
+    int count = wanted > 0 ? wanted : cs_processors_allowed();
     return count < MOST_THREADS ? count : MOST_THREADS;
 }
 

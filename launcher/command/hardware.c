@@ -1,6 +1,7 @@
 /* hardware.c - what this machine is: cores and what they can, GPUs, interfaces. */
 #include "command/facts.h"
 
+#include "base/processors.h"
 #include "device/module.h"
 #include "plan/gpus.h"
 
@@ -8,7 +9,6 @@
 #include <glob.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,13 +80,10 @@ static void add_flags(cs_facts *facts)
 
 void cs_hardware_cpu(cs_facts *facts)
 {
-    char      value[CS_FACTS_VALUE];
-    cpu_set_t allowed;
-    bool      known = cs_facts_key("/proc/cpuinfo", "model name", value);
+    char value[CS_FACTS_VALUE];
+    bool known = cs_facts_key("/proc/cpuinfo", "model name", value);
     cs_facts_add(facts, "model", "%s", known ? value : "not told");
-    CPU_ZERO(&allowed);
-    sched_getaffinity(0, sizeof allowed, &allowed);
-    cs_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), CPU_COUNT(&allowed));
+    cs_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), cs_processors_allowed());
     if (cs_facts_line("/sys/devices/system/cpu/smt/active", value))
         cs_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
     bool nodes = cs_facts_line("/sys/devices/system/node/online", value);

@@ -1,6 +1,7 @@
 /* verify.c - `cspeed verify`: every byte of a checkpoint held to its checksums. */
 #include "argument.h"
 #include "base/clock.h"
+#include "base/processors.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/audit.h"
 #include "checkpoint/catalog.h"
@@ -79,7 +80,7 @@ static int run(const cs_options *options, char **arguments)
     if (status == CS_OK) {
         double begun   = cs_clock_seconds();
         r.faults       = json_array();
-        cs_audit audit = { .fault = tell, .to = &r };
+        cs_audit audit = { .threads = cs_processors_allowed(), .fault = tell, .to = &r };
         cs_audit_directory(&audit, directory);
         print(&r, &audit, directory, cs_clock_seconds() - begun);
         json_decref(r.faults);

@@ -1,0 +1,10 @@
+/* processors.c - how many processors this process may use. */
+#include "base/processors.h"
+
+#include <sched.h>
+
+int cs_processors_allowed(void)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
