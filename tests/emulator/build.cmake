@@ -23,7 +23,8 @@ set_source_files_properties(${emulated} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS 
 add_library(cspeed_cuda_emulated MODULE ${cuda_sources} ${emulator_sources})
 target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
                            ${JANSSON_INCLUDE_DIRS})
-target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator")
+target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator"
+                           CS_CUDNN_LIBRARY="libcudnn_emulated.so")
 # Sums and products may be fused, as nvcc does, and a load that is not aligned ends the program, as it does on a GPU.
 set(emulator_options -Wall -Wextra -Wno-unknown-pragmas -Wno-attributes -ffp-contract=fast -fno-math-errno)
 if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
@@ -39,6 +40,17 @@ endif()
 target_compile_options(cspeed_cuda_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
 target_link_libraries(cspeed_cuda_emulated PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 set_target_properties(cspeed_cuda_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+
+# libcudnn_emulated.so: a fake cuDNN, which the emulated module opens where CSPEED_CUDNN names it. It works in the module's
+# streams, so it is linked to it.
+file(GLOB cudnn_sources CONFIGURE_DEPENDS ${emulator}/cudnn/*.cc)
+add_library(cudnn_emulated MODULE ${cudnn_sources})
+target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine)
+target_compile_definitions(cudnn_emulated PRIVATE CS_EMULATOR)
+target_compile_options(cudnn_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
+target_link_libraries(cudnn_emulated PRIVATE $<TARGET_FILE:cspeed_cuda_emulated>)
+add_dependencies(cudnn_emulated cspeed_cuda_emulated)
+set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 # Tests that run on any device, on this one. tests/near.h says how.
 set(on_emulator test_ops test_heads test_rope test_state test_flash test_gpt2 test_llama test_gradients test_documents
@@ -56,6 +68,11 @@ endif()
 foreach(name ${quick})
   set_property(TEST cuda_${name} PROPERTY LABELS)
 endforeach()
+# The same attention with that cuDNN.
+add_test(NAME cudnn_test_flash COMMAND test_flash)
+set_tests_properties(cudnn_test_flash PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
+  "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>;CSPEED_CUDNN=$<TARGET_FILE:cudnn_emulated>")
+add_dependencies(test_flash cudnn_emulated)
 foreach(name test_emulator test_nccl test_cuda test_kernels test_devices) # which open it themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()

@@ -274,8 +274,15 @@ void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_d
         launch_width<half_t>(stream, job);
 }
 
+bool cs_attention_by_cudnn(cs_device *device, const cs_attention *given)
+{
+    return cs_cudnn_attention && cs_cudnn_attention(device, given);
+}
+
 void cs_cuda_attention(cs_device *device, const cs_attention *attention)
 {
+    if (cs_attention_by_cudnn(device, attention))
+        return;
     cs_attention_job job = cs_attention_make(attention);
     cs_attention_forward(cs_cuda_compute(device), &job, attention->y.dtype);
 }

@@ -298,6 +298,8 @@ template <typename T> void launch_width(cudaStream_t stream, const cs_attention_
 
 void cs_cuda_attention_grad(cs_device *device, const cs_attention *attention)
 {
+    if (cs_attention_by_cudnn(device, attention))
+        return;
     cs_attention_job job    = cs_attention_make(attention);
     cudaStream_t     stream = cs_cuda_compute(device);
     cs_dtype         dtype  = attention->y.dtype;

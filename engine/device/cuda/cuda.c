@@ -100,6 +100,8 @@ static void cuda_close(cs_device *device)
 {
     if (!device->own)
         return;
+    if (cs_cudnn_close)
+        cs_cudnn_close(device);
     cs_cuda_products_close(device);
     cs_cuda_streams_close(device);
     free(device->own);

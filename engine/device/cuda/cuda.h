@@ -26,7 +26,7 @@ typedef enum {
     CS_CUDA_PRODUCT,   /* cuBLASLt's                                   */
     CS_CUDA_REDUCTION, /* partial sums of weight gradients             */
     CS_CUDA_SORT,      /* of an embedding's tokens                     */
-    CS_CUDA_ATTENTION, /* backward's row sums, partial dk and dv       */
+    CS_CUDA_ATTENTION, /* backward's row sums; cuDNN's                 */
     CS_CUDA_WORKSPACES
 } cs_cuda_use;
 void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes);
@@ -74,6 +74,10 @@ void   cs_cuda_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 void   cs_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 void   cs_cuda_attention(cs_device *device, const cs_attention *attention);
 void   cs_cuda_attention_grad(cs_device *device, const cs_attention *attention);
+/* Forward, or backward where dqkv is there, by cuDNN. False, and nothing is done: it does not run that. Both are absent,
+ * so NULL, where this was built without cuDNN's header. */
+bool   cs_cudnn_attention(cs_device *device, const cs_attention *attention) __attribute__((weak));
+void   cs_cudnn_close(cs_device *device) __attribute__((weak));
 void   cs_cuda_extend(cs_device *device, const cs_extension *extension);
 void   cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                      cs_tensor starts);

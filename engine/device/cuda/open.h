@@ -25,6 +25,7 @@ typedef struct {
     cs_cuda_facts     facts;
     cs_cuda_lane      lanes[2]; /* by role */
     cs_cuda_products *products;
+    struct cs_cudnn  *cudnn; /* cudnn.c; NULL before the first attention that it may run */
     void             *memory[CS_CUDA_WORKSPACES];
     size_t            bytes[CS_CUDA_WORKSPACES];
 } cs_cuda;

@@ -1,0 +1,201 @@
+/* cudnn.c - attention by cuDNN, for shapes that one of its engines takes; the others stay with our own kernels.
+ *
+ * The library is opened at the first attention that it may run, and a plan is made at the first use of a shape. What a
+ * plan is run on is a pack of addresses, which cuDNN makes anew for each run: some hundred bytes of the host's. */
+#include "base/log.h"
+#include "base/range.h"
+#include "device/cuda/cudnn.h"
+#include "device/cuda/open.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Backward with the same bits each time keeps the scores' slopes of all heads at once, two bytes each: there is an end
+ * to the memory that this is worth. */
+static const int64_t most_workspace = (int64_t)2 << 30;
+
+typedef struct {
+    cs_cudnn_shape shape;
+    cs_cudnn_plan  plan;
+    bool           fits; /* false: cuDNN does not run it */
+} choice;
+
+struct cs_cudnn {
+    cs_cudnn_library library;
+    cs_cudnn_target  target;
+    cudaStream_t     stream; /* the handle's */
+    choice          *choices;
+    int              count, room;
+};
+
+static void must(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char *what)
+{
+    if (status != CUDNN_STATUS_SUCCESS)
+        cs_fatal(CS_NO_DEVICE, "cuDNN: %s: %s", what, cudnn->library.describe(status));
+}
+
+/* ---- opening ---- */
+
+static cs_status open_handle(struct cs_cudnn *cudnn)
+{
+    CS_TRY(cs_cudnn_library_open(&cudnn->library));
+    cudnnStatus_t status = cudnn->library.open(&cudnn->target.handle);
+    if (status == CUDNN_STATUS_SUCCESS)
+        return CS_OK;
+    cudnn->target.handle = NULL;
+    return cs_fail(CS_NO_DEVICE, "cuDNN: no handle can be had: %s", cudnn->library.describe(status));
+}
+
+/* Without a handle where there is no cuDNN. */
+static struct cs_cudnn *cudnn_of(cs_device *device)
+{
+    cs_cuda *cuda = cs_cuda_of(device);
+    if (cuda->cudnn)
+        return cuda->cudnn;
+    cuda->cudnn = calloc(1, sizeof *cuda->cudnn);
+    if (!cuda->cudnn)
+        cs_fatal(CS_NO_MEMORY, "no memory for cuDNN's plans");
+    if (open_handle(cuda->cudnn) != CS_OK)
+        cs_log(CS_LOG_DEBUG, "%s; attention runs by the engine's own kernels", cs_error());
+    return cuda->cudnn;
+}
+
+void cs_cudnn_close(cs_device *device)
+{
+    struct cs_cudnn *cudnn = cs_cuda_of(device)->cudnn;
+    if (!cudnn)
+        return;
+    for (int i = 0; i < cudnn->count; i++)
+        cs_cudnn_plan_close(&cudnn->choices[i].plan);
+    if (cudnn->target.handle)
+        cudnn->library.close(cudnn->target.handle);
+    cs_cudnn_library_close(&cudnn->library);
+    free(cudnn->choices);
+    free(cudnn);
+}
+
+/* ---- choosing ---- */
+
+static void choose(struct cs_cudnn *cudnn, choice *made)
+{
+    static const char *const types[] = { "fp32", "bf16", "fp16" };
+    const cs_cudnn_shape    *shape   = &made->shape;
+    cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, most_workspace);
+    made->fits       = status == CS_OK;
+    cs_log(made->fits ? CS_LOG_DEBUG : CS_LOG_INFO,
+           "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s%s", shape->grad ? "'s gradient" : "",
+           (long long)shape->samples, (long long)shape->length, (long long)shape->queries, (long long)shape->keys,
+           (long long)shape->width, types[shape->dtype],
+           made->fits ? "by cuDNN" : "by the engine's own kernels, not by cuDNN: ", made->fits ? "" : cs_error());
+}
+
+static choice *choice_for(struct cs_cudnn *cudnn, const cs_cudnn_shape *shape)
+{
+    for (int i = 0; i < cudnn->count; i++)
+        if (memcmp(&cudnn->choices[i].shape, shape, sizeof *shape) == 0)
+            return &cudnn->choices[i];
+    if (cudnn->count == cudnn->room) {
+        cudnn->room    = cudnn->room ? 2 * cudnn->room : 8;
+        cudnn->choices = realloc(cudnn->choices, (size_t)cudnn->room * sizeof *cudnn->choices);
+        if (!cudnn->choices)
+            cs_fatal(CS_NO_MEMORY, "no memory for %d plans of attention", cudnn->room);
+    }
+    choice *made = &cudnn->choices[cudnn->count++];
+    *made        = (choice){ .shape = *shape };
+    choose(cudnn, made);
+    return made;
+}
+
+enum { WIDEST = 256 }; /* heads, on any GPU */
+
+static bool is_aligned(const void *memory)
+{
+    return (uintptr_t)memory % 16 == 0;
+}
+
+/* Rows see all rows before them, and nothing is dropped. */
+static bool is_plain(const cs_attention *given)
+{
+    return given->y.dtype != CS_F32 && !given->heads.starts.data && !given->heads.window && given->dropout.rate == 0 &&
+           is_aligned(given->qkv.data) && is_aligned(given->y.data) && is_aligned(given->lse.data) &&
+           is_aligned(given->dy.data) && is_aligned(given->dqkv.data);
+}
+
+static cs_cudnn_shape shape_of(const cs_attention *given)
+{
+    int64_t length = cs_columns(given->lse);
+    return (cs_cudnn_shape){ .samples = cs_rows(given->y) / length,
+                             .length  = length,
+                             .queries = given->heads.queries,
+                             .keys    = given->heads.keys,
+                             .width   = cs_columns(given->y) / given->heads.queries,
+                             .dtype   = given->y.dtype,
+                             .grad    = given->dqkv.data != NULL };
+}
+
+/* ---- running ---- */
+
+/* What a plan is run on, by number. */
+typedef void *addresses[CS_CUDNN_NUMBERS];
+
+static void run(struct cs_cudnn *cudnn, const choice *made, addresses at, void *workspace)
+{
+    const cs_cudnn_library  *library = &cudnn->library;
+    int64_t                  numbers[CS_CUDNN_NUMBERS], count = made->shape.grad ? CS_CUDNN_ONE : CS_CUDNN_HIDDEN;
+    cudnnBackendDescriptor_t pack;
+    for (int64_t i = 0; i < CS_CUDNN_NUMBERS; i++)
+        numbers[i] = i;
+    must(cudnn, library->create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), "a pack");
+    must(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, &numbers[1]),
+         "a pack's numbers");
+    must(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, &at[1]),
+         "a pack's addresses");
+    must(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace),
+         "a pack's workspace");
+    must(cudnn, library->finalize(pack), "a finished pack");
+    must(cudnn, library->execute(cudnn->target.handle, made->plan.plan, pack), "attention");
+    must(cudnn, library->destroy(pack), "a pack's end");
+}
+
+/* Where q, k and v begin in rows of q | k | v. */
+static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, void **v)
+{
+    char *first = rows;
+    *q          = first;
+    *k          = first + (size_t)(shape->queries * shape->width) * sizeof(uint16_t);
+    *v          = first + (size_t)((shape->queries + shape->keys) * shape->width) * sizeof(uint16_t);
+}
+
+/* The workspace is delta's, and behind it the plan's. */
+static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made, const cs_attention *given)
+{
+    const cs_cudnn_shape *shape = &made->shape;
+    float                 scale = 1 / sqrtf((float)shape->width), hidden = -INFINITY, one = 1;
+    size_t    rows      = shape->grad ? (size_t)cs_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
+    char     *workspace = cs_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
+    addresses at = { [CS_CUDNN_Y] = given->y.data, [CS_CUDNN_LSE] = given->lse.data, [CS_CUDNN_DY] = given->dy.data,
+                     [CS_CUDNN_DELTA] = workspace, [CS_CUDNN_SCALE] = &scale, [CS_CUDNN_HIDDEN] = &hidden,
+                     [CS_CUDNN_ONE] = &one };
+    split(given->qkv.data, shape, &at[CS_CUDNN_Q], &at[CS_CUDNN_K], &at[CS_CUDNN_V]);
+    if (shape->grad)
+        split(given->dqkv.data, shape, &at[CS_CUDNN_DQ], &at[CS_CUDNN_DK], &at[CS_CUDNN_DV]);
+    if (cudnn->stream != cs_cuda_compute(device)) {
+        cudnn->stream = cs_cuda_compute(device);
+        must(cudnn, cudnn->library.set_stream(cudnn->target.handle, cudnn->stream), "its stream");
+    }
+    run(cudnn, made, at, made->plan.workspace ? workspace + rows : NULL);
+}
+
+bool cs_cudnn_attention(cs_device *device, const cs_attention *given)
+{
+    cs_cudnn_shape shape = shape_of(given);
+    if (!is_plain(given) || shape.width % 8 || shape.width > WIDEST || shape.length < 2)
+        return false;
+    struct cs_cudnn *cudnn = cudnn_of(device);
+    const choice    *made  = cudnn->target.handle ? choice_for(cudnn, &shape) : NULL;
+    if (!made || !made->fits)
+        return false;
+    attend(device, cudnn, made, given);
+    return true;
+}

@@ -1,0 +1,129 @@
+/* cudnn_attention.c - attention forward and backward as cuDNN's fused engines know it (Dao et al. 2022, 2023).
+ *
+ * The order of operations, and what of it is stored in 16 bits, is what those engines look for: scores in fp32,
+ * softmax's probabilities and the scores' slopes in 16 bits where a product takes them. dq is a product's result at
+ * once, not a sum in memory that many blocks add to: that asks for the engine with the same bits each time. */
+#include "device/cuda/cudnn.h"
+
+#include <string.h>
+
+/* Parts of rows of q | k | v and of y: B samples, heads side by side. */
+typedef struct {
+    int64_t size[4], stride[4];
+} layout;
+
+static layout heads_of(const cs_cudnn_shape *shape, int64_t heads, int64_t row)
+{
+    return (layout){ { shape->samples, heads, shape->length, shape->width },
+                     { shape->length * row, shape->width, row, 1 } };
+}
+
+static layout turned(layout given)
+{
+    return (layout){ { given.size[0], given.size[1], given.size[3], given.size[2] },
+                     { given.stride[0], given.stride[1], given.stride[3], given.stride[2] } };
+}
+
+static cs_cudnn_tensor memory(cs_cudnn_graph *graph, int64_t number, const cs_cudnn_shape *shape, layout lies)
+{
+    cudnnDataType_t type = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    return cs_cudnn_graph_memory(graph, number, type, lies.size, lies.stride);
+}
+
+/* A number a row of a head: lse and delta. */
+static cs_cudnn_tensor of_rows(cs_cudnn_graph *graph, int64_t number, const cs_cudnn_shape *shape)
+{
+    int64_t size[4]   = { shape->samples, shape->queries, shape->length, 1 };
+    int64_t stride[4] = { shape->queries * shape->length, shape->length, 1, 1 };
+    return cs_cudnn_graph_memory(graph, number, CUDNN_DATA_FLOAT, size, stride);
+}
+
+/* Of q and k turned, scaled. */
+static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor q,
+                              cs_cudnn_tensor k, cs_cudnn_tensor scale)
+{
+    int64_t         size[4] = { shape->samples, shape->queries, shape->length, shape->length };
+    cs_cudnn_tensor s       = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, size);
+    cs_cudnn_graph_product(graph, s, q, k);
+    return cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, s, scale);
+}
+
+static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
+{
+    int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width, one[4];
+    layout          many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
+    cs_cudnn_tensor q   = memory(graph, CS_CUDNN_Q, shape, many);
+    cs_cudnn_tensor k   = memory(graph, CS_CUDNN_K, shape, turned(few));
+    cs_cudnn_tensor v   = memory(graph, CS_CUDNN_V, shape, few);
+    cs_cudnn_tensor y   = memory(graph, CS_CUDNN_Y, shape, heads_of(shape, shape->queries, shape->queries * shape->width));
+    cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape);
+
+    cs_cudnn_tensor s = scores(graph, shape, q, k, cs_cudnn_graph_number(graph, CS_CUDNN_SCALE));
+    s = cs_cudnn_graph_causal(graph, s, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
+    memcpy(one, lse.size, sizeof one);
+    cs_cudnn_tensor most = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, one);
+    cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, most, s);
+    cs_cudnn_tensor power = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, s, most);
+    power                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, power);
+    cs_cudnn_tensor sum   = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, one);
+    cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, sum, power);
+    cs_cudnn_graph_map(graph, CUDNN_POINTWISE_ADD, lse, most, cs_cudnn_graph_one(graph, CUDNN_POINTWISE_LOG, sum));
+    cudnnDataType_t narrow = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    cs_cudnn_tensor p      = cs_cudnn_graph_virtual(graph, narrow, s.size);
+    cs_cudnn_graph_map(graph, CUDNN_POINTWISE_DIV, p, power, sum);
+    cs_cudnn_graph_product(graph, y, p, v);
+}
+
+/* to (a head of keys each) = the product, added over the heads of queries that share one. */
+static void gather(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor to, cs_cudnn_tensor a,
+                   cs_cudnn_tensor b)
+{
+    if (shape->queries == shape->keys) {
+        cs_cudnn_graph_product(graph, to, a, b);
+        return;
+    }
+    cudnnDataType_t narrow = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    cs_cudnn_tensor all    = cs_cudnn_graph_virtual(graph, narrow, b.size);
+    cs_cudnn_graph_product(graph, all, a, b);
+    cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, to, all);
+}
+
+static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
+{
+    int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width;
+    layout          many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
+    layout          rows   = heads_of(shape, shape->queries, shape->queries * shape->width);
+    cudnnDataType_t narrow = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+    cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
+    cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, turned(few)), y = memory(graph, CS_CUDNN_Y, shape, rows);
+    cs_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, many);
+    cs_cudnn_tensor dk = memory(graph, CS_CUDNN_DK, shape, few), dv = memory(graph, CS_CUDNN_DV, shape, few);
+    cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape), delta = of_rows(graph, CS_CUDNN_DELTA, shape);
+    cs_cudnn_tensor scale = cs_cudnn_graph_number(graph, CS_CUDNN_SCALE);
+
+    cs_cudnn_tensor sum = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, delta.size);
+    cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, sum, cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, dy, y));
+    cs_cudnn_graph_map(graph, CUDNN_POINTWISE_MUL, delta, sum, cs_cudnn_graph_number(graph, CS_CUDNN_ONE));
+
+    cs_cudnn_tensor p = scores(graph, shape, q, k, scale);
+    p                 = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, p, lse);
+    p                 = cs_cudnn_graph_causal(graph, p, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
+    p                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, p);
+    gather(graph, shape, dv, cs_cudnn_graph_turned(graph, p, narrow), dy);
+
+    cs_cudnn_tensor slope = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, p.size);
+    cs_cudnn_graph_product(graph, slope, dy, v);
+    slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, slope, delta);
+    slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, slope, p);
+    slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, slope, scale);
+    gather(graph, shape, dk, cs_cudnn_graph_turned(graph, slope, narrow), q);
+    cs_cudnn_graph_product(graph, dq, slope, cs_cudnn_graph_turned(graph, k, narrow));
+}
+
+void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
+{
+    if (shape->grad)
+        backward(graph, shape);
+    else
+        forward(graph, shape);
+}

@@ -1,0 +1,59 @@
+/* cudnn_library.c - cuDNN's one door: its library is opened at run time, and none is needed. */
+#include "base/status.h"
+#include "device/cuda/cudnn.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Below, attention was wrong in places: 9.10.0 and 9.10.1 backward, all before in what they take for minus infinity. */
+enum { OLDEST = 91002 };
+
+/* POSIX lets dlsym's result be a function. */
+static void find(void *library, const char *name, void *function, const char **missing)
+{
+    void *symbol = dlsym(library, name);
+    if (!symbol)
+        *missing = name;
+    memcpy(function, &symbol, sizeof symbol);
+}
+
+static const char *find_all(cs_cudnn_library *to)
+{
+    const char *missing = NULL;
+    find(to->library, "cudnnGetVersion", &to->version, &missing);
+    find(to->library, "cudnnGetErrorString", &to->describe, &missing);
+    find(to->library, "cudnnCreate", &to->open, &missing);
+    find(to->library, "cudnnDestroy", &to->close, &missing);
+    find(to->library, "cudnnSetStream", &to->set_stream, &missing);
+    find(to->library, "cudnnBackendCreateDescriptor", &to->create, &missing);
+    find(to->library, "cudnnBackendDestroyDescriptor", &to->destroy, &missing);
+    find(to->library, "cudnnBackendFinalize", &to->finalize, &missing);
+    find(to->library, "cudnnBackendSetAttribute", &to->set, &missing);
+    find(to->library, "cudnnBackendGetAttribute", &to->get, &missing);
+    find(to->library, "cudnnBackendExecute", &to->execute, &missing);
+    return missing;
+}
+
+cs_status cs_cudnn_library_open(cs_cudnn_library *library)
+{
+    const char *given = getenv("CSPEED_CUDNN"), *name = given ? given : CS_CUDNN_LIBRARY;
+    *library         = (cs_cudnn_library){ .library = dlopen(name, RTLD_LAZY | RTLD_LOCAL) };
+    if (!library->library)
+        return cs_fail(CS_NO_DEVICE, "cuDNN: %s", dlerror());
+    const char *missing = find_all(library);
+    if (missing)
+        return cs_fail(CS_NO_DEVICE, "cuDNN: %s has no %s", name, missing);
+    size_t version = library->version();
+    if (version < OLDEST)
+        return cs_fail(CS_NO_DEVICE, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name, version / 10000,
+                       version / 100 % 100, version % 100);
+    return CS_OK;
+}
+
+void cs_cudnn_library_close(cs_cudnn_library *library)
+{
+    if (library->library)
+        dlclose(library->library);
+    library->library = NULL;
+}

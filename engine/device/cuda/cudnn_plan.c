@@ -1,0 +1,129 @@
+/* cudnn_plan.c - which of cuDNN's engines runs an attention. */
+#include "base/status.h"
+#include "device/cuda/cudnn.h"
+
+enum { ENGINES = 16 };
+
+/* Of a graph's parts, after its operations. */
+static cudnnBackendDescriptor_t close_graph(cs_cudnn_graph *graph, const cs_cudnn_target *target)
+{
+    cudnnBackendDescriptor_t whole = cs_cudnn_graph_make(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    cs_cudnn_graph_set(graph, whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                       graph->operation_count, graph->operations);
+    if (target->handle)
+        cs_cudnn_graph_set(graph, whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle);
+    cs_cudnn_graph_finish(graph, whole, "attention's graph");
+    return whole;
+}
+
+/* The heuristic's choices, best first, in configs. */
+static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBackendDescriptor_t whole,
+                   cudnnBackendDescriptor_t configs[ENGINES])
+{
+    cudnnBackendHeurMode_t   mode  = CUDNN_HEUR_MODE_A;
+    cudnnBackendDescriptor_t asked = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    int64_t                  count = 0;
+    cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &whole);
+    cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (target->device)
+        cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                           &target->device);
+    cs_cudnn_graph_finish(graph, asked, "the heuristic");
+    for (int i = 0; i < ENGINES; i++)
+        configs[i] = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    if (graph->status == CUDNN_STATUS_SUCCESS)
+        cs_cudnn_graph_check(graph,
+                             graph->library->get(asked, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                 ENGINES, &count, configs),
+                             "the heuristic's answer");
+    return count < ENGINES ? count : ENGINES;
+}
+
+/* Whether an engine gives the same bits each time. */
+static bool is_steady(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
+{
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendDescriptor_t    engine = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    int64_t                     count  = 0;
+    if (!engine || graph->library->get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
+                                       &engine) != CUDNN_STATUS_SUCCESS)
+        return false;
+    if (graph->library->get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                            CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) != CUDNN_STATUS_SUCCESS)
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+            return false;
+    return true;
+}
+
+/* False: the engine does not run this. */
+static bool make_plan(cs_cudnn_plan *plan, const cs_cudnn_target *target, cudnnBackendDescriptor_t config)
+{
+    const cs_cudnn_library *library = plan->graph.library;
+    int64_t                 count   = 0;
+    if (library->create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->plan) != CUDNN_STATUS_SUCCESS)
+        return false;
+    if (library->set(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config))
+        return false;
+    if (target->handle &&
+        library->set(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle))
+        return false;
+    if (target->device && library->set(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                       1, &target->device))
+        return false;
+    return library->finalize(plan->plan) == CUDNN_STATUS_SUCCESS &&
+           library->get(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                        &plan->workspace) == CUDNN_STATUS_SUCCESS;
+}
+
+/* Up to 9.15, backward was wrong for keys that do not fill whole tiles. */
+static bool is_known_wrong(const cs_cudnn_library *library, const cs_cudnn_shape *shape)
+{
+    return shape->grad && shape->length % 128 != 0 && library->version() <= 91500;
+}
+
+/* The plan of the first of `count` engines that does. */
+static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
+                   int64_t count, int64_t most)
+{
+    const cs_cudnn_library *library = plan->graph.library;
+    for (int64_t i = 0; i < count; i++) {
+        if (is_steady(&plan->graph, configs[i]) && make_plan(plan, target, configs[i]) && plan->workspace <= most)
+            return true;
+        if (plan->plan)
+            library->destroy(plan->plan);
+        plan->plan = NULL;
+    }
+    return false;
+}
+
+cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
+                             const cs_cudnn_shape *shape, int64_t most)
+{
+    cudnnBackendDescriptor_t configs[ENGINES], whole;
+    cs_cudnn_graph          *graph = &plan->graph;
+    *plan                          = (cs_cudnn_plan){ 0 };
+    if (is_known_wrong(library, shape))
+        return cs_fail(CS_UNSUPPORTED, "its version %zu is wrong for lengths that 128 does not divide",
+                       library->version());
+    cs_cudnn_graph_open(graph, library);
+    cs_cudnn_attention_graph(graph, shape);
+    whole         = close_graph(graph, target);
+    int64_t count = ask(graph, target, whole, configs);
+    if (choose(plan, target, configs, count, most))
+        return CS_OK;
+    cs_cudnn_graph_close(graph);
+    if (graph->status != CUDNN_STATUS_SUCCESS)
+        return cs_fail(CS_UNSUPPORTED, "it refuses %s: %s", graph->what, library->describe(graph->status));
+    return cs_fail(CS_UNSUPPORTED, "none of its %lld engines runs it within %lld bytes of workspace", (long long)count,
+                   (long long)most);
+}
+
+void cs_cudnn_plan_close(cs_cudnn_plan *plan)
+{
+    if (plan->plan)
+        plan->graph.library->destroy(plan->plan);
+    cs_cudnn_graph_close(&plan->graph);
+    plan->plan = NULL;
+}

@@ -1,0 +1,388 @@
+/* library.cc - a fake cuDNN: descriptors, a heuristic and plans, for attention's graphs alone.
+ *
+ * Its heuristic knows three engines: the first has other bits each time, and runs nothing; the second has no plan; the
+ * third runs the graph as it stands. CSPEED_EMULATOR_CUDNN is the version that it says it is. It is opened by the
+ * emulated CUDA module, and works in its streams. */
+#include "emulator.h"
+#include "graph.h"
+
+#include <set>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENGINES = 3, UNSTEADY = 0, PLANLESS = 1 };
+
+struct cudnnContext {
+    cudaStream_t stream = nullptr;
+};
+
+struct attribute {
+    cudnnBackendAttributeType_t type;
+    int64_t                     count;
+    std::vector<unsigned char>  bytes;
+};
+
+struct descriptor {
+    cudnnBackendDescriptorType_t type;
+    bool                         finished = false;
+    std::map<int, attribute>     has;
+    std::shared_ptr<graph>       whole;      /* of a graph, and of what is made of it */
+    int                          engine = 0; /* of an engine, a configuration, a plan */
+
+    template <typename T> T get(int name, int64_t at = 0) const
+    {
+        T value;
+        memcpy(&value, has.at(name).bytes.data() + (size_t)at * sizeof value, sizeof value);
+        return value;
+    }
+    template <typename T> T get_or(int name, T otherwise) const { return has.count(name) ? get<T>(name) : otherwise; }
+    const descriptor &part(int name, int64_t at = 0) const { return *(const descriptor *)get<void *>(name, at); }
+};
+
+static int runs;
+
+/* How often a plan was run. */
+extern "C" int emulator_cudnn_runs(void)
+{
+    return runs;
+}
+
+/* ---- attributes ---- */
+
+struct rule {
+    int  of, name, type;
+    bool needed;
+};
+
+static const rule rules[] = {
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, true },
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, true },
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, true },
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, true },
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, true },
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, false },
+    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, false },
+    { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, true },
+    { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, true },
+    { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, false },
+    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, false },
+    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, false },
+    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, true },
+    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, true },
+    { CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, true },
+    { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_YDESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_DESC,
+      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
+    { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, true },
+    { CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, true },
+    { CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+      true },
+    { CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, true },
+    { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, true },
+    { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, true },
+    { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, true },
+};
+
+static size_t bytes_of(int type)
+{
+    switch (type) {
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
+    case CUDNN_TYPE_BOOLEAN:            return sizeof(bool);
+    default:                            return sizeof(int); /* an enumeration */
+    }
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *made)
+{
+    *made = new descriptor{ type, false, {}, {}, 0 };
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t given)
+{
+    delete (descriptor *)given;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* What is finished is not changed any more, and parts are finished first. */
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count, const void *values)
+{
+    descriptor *it = (descriptor *)given;
+    if (!it || it->finished || count < 1 || !values)
+        return CUDNN_STATUS_BAD_PARAM;
+    for (const rule &known : rules) {
+        if (known.of != it->type || known.name != name)
+            continue;
+        if (known.type != type)
+            return CUDNN_STATUS_BAD_PARAM;
+        if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+            for (int64_t i = 0; i < count; i++)
+                if (!((descriptor *const *)values)[i] || !((descriptor *const *)values)[i]->finished)
+                    return CUDNN_STATUS_BAD_PARAM;
+        const unsigned char *first = (const unsigned char *)values;
+        it->has[name]              = { type, count, { first, first + (size_t)count * bytes_of(type) } };
+        return CUDNN_STATUS_SUCCESS;
+    }
+    return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* ---- reading a graph ---- */
+
+static cudnnStatus_t check_tensor(const descriptor &it)
+{
+    if (it.has.at(CUDNN_ATTR_TENSOR_DIMENSIONS).count != 4 || it.has.at(CUDNN_ATTR_TENSOR_STRIDES).count != 4)
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    for (int64_t i = 0; i < 4; i++)
+        if (it.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i) < 1 || it.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i) < 1)
+            return CUDNN_STATUS_BAD_PARAM;
+    return it.get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT) % 4 == 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+
+static int read_tensor(graph *into, const descriptor &of, int name)
+{
+    if (!of.has.count(name))
+        return -1;
+    const descriptor &it   = of.part(name);
+    tensor            made = {};
+    made.number            = it.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    made.type              = it.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+    made.is_virtual        = it.get_or(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false);
+    made.by_value          = it.get_or(CUDNN_ATTR_TENSOR_IS_BY_VALUE, false);
+    for (int i = 0; i < 4; i++) {
+        made.size[i]   = it.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
+        made.stride[i] = it.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i);
+    }
+    return into->add(made);
+}
+
+static operation read_pointwise(graph *into, const descriptor &it)
+{
+    const descriptor &how  = it.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    operation         made = {};
+    made.what              = POINTWISE;
+    made.mode              = how.get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+    made.math              = how.get<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC);
+    made.axis              = how.get_or(CUDNN_ATTR_POINTWISE_AXIS, (int64_t)-1);
+    made.y                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    made.x                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    made.b                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    made.t                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+    return made;
+}
+
+static operation read_operation(graph *into, const descriptor &it)
+{
+    operation made = {};
+    made.b = made.t = -1;
+    switch (it.type) {
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return read_pointwise(into, it);
+    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+        made.what = PRODUCT;
+        made.math = it.part(CUDNN_ATTR_OPERATION_MATMUL_DESC).get<cudnnDataType_t>(CUDNN_ATTR_MATMUL_COMP_TYPE);
+        made.x    = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+        made.b    = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+        made.y    = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+        return made;
+    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
+        const descriptor &how = it.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+        made.what             = REDUCTION;
+        made.math             = how.get<cudnnDataType_t>(CUDNN_ATTR_REDUCTION_COMP_TYPE);
+        made.reducer          = how.get<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR);
+        made.x                = read_tensor(into, it, CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+        made.y                = read_tensor(into, it, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+        return made;
+    }
+    default:
+        made.what = RESHAPE;
+        made.x    = read_tensor(into, it, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+        made.y    = read_tensor(into, it, CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+        return made;
+    }
+}
+
+static cudnnStatus_t read_graph(descriptor *it)
+{
+    it->whole = std::make_shared<graph>();
+    for (int64_t i = 0; i < it->has.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).count; i++)
+        it->whole->operations.push_back(read_operation(it->whole.get(), it->part(CUDNN_ATTR_OPERATIONGRAPH_OPS, i)));
+    return it->whole->order();
+}
+
+/* ---- finishing ---- */
+
+static cudnnStatus_t finish_plan(descriptor *it)
+{
+    const descriptor &config = it->part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    it->whole                = config.whole;
+    it->engine               = config.engine;
+    return it->engine == PLANLESS ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
+{
+    descriptor *it = (descriptor *)given;
+    if (it->finished)
+        return CUDNN_STATUS_BAD_PARAM;
+    for (const rule &known : rules)
+        if (known.of == it->type && known.needed && !it->has.count(known.name))
+            return CUDNN_STATUS_BAD_PARAM;
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    if (it->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+        status = check_tensor(*it);
+    if (it->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
+        status = read_graph(it);
+    if (it->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
+        it->whole = it->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).whole;
+        status    = it->whole->recognise();
+    }
+    if (it->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+        status = finish_plan(it);
+    it->finished = status == CUDNN_STATUS_SUCCESS;
+    return status;
+}
+
+/* ---- asking ---- */
+
+/* Into descriptors that the caller has made. */
+static void fill(const descriptor &from, int64_t room, int64_t *count, void *values, int64_t most)
+{
+    for (*count = 0; *count < most && *count < room; ++*count) {
+        descriptor *to = ((descriptor **)values)[*count];
+        to->whole      = from.whole;
+        to->engine     = from.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR ? (int)*count : from.engine;
+        to->finished   = true;
+    }
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t, int64_t room, int64_t *count, void *values)
+{
+    const descriptor *it = (const descriptor *)given;
+    if (!it->finished)
+        return CUDNN_STATUS_NOT_INITIALIZED;
+    *count = 1;
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS)
+        fill(*it, room, count, values, ENGINES);
+    else if (name == CUDNN_ATTR_ENGINECFG_ENGINE)
+        fill(*it, room, count, values, 1);
+    else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
+        *(cudnnBackendNumericalNote_t *)values =
+            it->engine == UNSTEADY ? CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+    else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
+        *(int64_t *)values = it->whole->workspace;
+    else
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- running ---- */
+
+static void check(const graph &given, const bindings &on, void *workspace)
+{
+    for (const auto &it : given.tensors)
+        if (!it.is_virtual && !it.by_value)
+            emulator_check_range("cuDNN", on.at(it.number).memory, (size_t)it.span() * (it.is_narrow() ? 2 : 4));
+    emulator_check_range("cuDNN's workspace", workspace, (size_t)given.workspace);
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack)
+{
+    emulator_guard         guard(emulator_lock);
+    const descriptor      *it = (const descriptor *)plan, *on = (const descriptor *)pack;
+    std::shared_ptr<graph> whole = it->whole;
+    bindings               bound;
+    if (!it->finished || !on->finished || it->engine == UNSTEADY)
+        return CUDNN_STATUS_BAD_PARAM;
+    void *workspace = on->get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    for (int64_t i = 0; i < on->has.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count; i++)
+        bound[on->get<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i)] = {
+            on->get<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i), 0
+        };
+    for (const auto &given : whole->tensors) {
+        if (given.is_virtual)
+            continue;
+        if (!bound.count(given.number) || (!given.by_value && (uintptr_t)bound[given.number].memory % 16 != 0))
+            return CUDNN_STATUS_BAD_PARAM;
+        if (given.by_value)
+            bound[given.number].value = *(const float *)bound[given.number].memory;
+        else if (!emulator_is_device(bound[given.number].memory))
+            return CUDNN_STATUS_BAD_PARAM;
+    }
+    if (whole->workspace && !emulator_is_device(workspace))
+        return CUDNN_STATUS_BAD_PARAM;
+    runs++;
+    emulator_enqueue(handle->stream, [whole, bound, workspace] {
+        emulator_open open;
+        check(*whole, bound, workspace);
+        if (whole->workspace)
+            memset(workspace, 0xff, (size_t)whole->workspace);
+        graph_run(*whole, bound);
+    });
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- handles ---- */
+
+size_t cudnnGetVersion(void)
+{
+    const char *given = getenv("CSPEED_EMULATOR_CUDNN");
+    return given ? strtoull(given, nullptr, 10) : 91900;
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t status)
+{
+    switch (status) {
+    case CUDNN_STATUS_SUCCESS:         return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_NOT_INITIALIZED: return "CUDNN_STATUS_NOT_INITIALIZED";
+    case CUDNN_STATUS_BAD_PARAM:       return "CUDNN_STATUS_BAD_PARAM";
+    default:                           return "CUDNN_STATUS_NOT_SUPPORTED";
+    }
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+{
+    *handle = new cudnnContext;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+{
+    delete handle;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+{
+    handle->stream = stream;
+    return CUDNN_STATUS_SUCCESS;
+}
