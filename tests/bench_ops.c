@@ -1,6 +1,7 @@
 /* bench_ops.c - the rate of every operation at GPT-2 124M's shapes, 4 x 256 tokens, in fp32 and bf16, against the
  * roof this run measures: the matrix roof for products and attention, the rate of a copy for the rest. A far device is
- * given as many of an operation in a row as last some milliseconds, and is waited for once.
+ * given as many of an operation in a row as last some milliseconds, and is waited for once. With CSPEED_CUDNN=none in
+ * the environment a GPU's attention is the engine's own kernels', not cuDNN's.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "base/must.h"

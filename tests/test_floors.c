@@ -48,6 +48,7 @@ static const door_rule doors[] = {
     { "libssh/", "launcher/wire/remote" },
     { "nccl.h", "engine/comm/nccl" },
     { "cuda", "engine/device/cuda/" },
+    { "cudnn", "engine/device/cuda/cudnn" },
     { "cublas", "engine/device/cuda/product.h|engine/device/cuda/report" },
     { "nvtx3/", "engine/device/cuda/ranges" },
     { "mpi.h", "engine/comm/mpi|tests/peers/" },

@@ -47,7 +47,8 @@ static void tell_libraries(FILE *out)
     int          runtime = 0, driver = 0, nccl = 0;
     size_t       products = cublasLtGetVersion();
     char         text[64];
-    any_function found = find("libcudnn.so.9", "cudnnGetVersion");
+    const char  *given = getenv("CSPEED_CUDNN");
+    any_function found = find(given ? given : CS_CUDNN_LIBRARY, "cudnnGetVersion");
     size_t       dnn   = found ? ((size_t(*)(void))found)() : 0;
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaDriverGetVersion(&driver);
@@ -66,9 +67,10 @@ static void tell_libraries(FILE *out)
     else
         fprintf(out, "NCCL\tabsent\n");
     if (dnn)
-        fprintf(out, "cuDNN\t%zu.%zu.%zu\n", dnn / 10000, dnn / 100 % 100, dnn % 100);
+        fprintf(out, "cuDNN\t%zu.%zu.%zu%s\n", dnn / 10000, dnn / 100 % 100, dnn % 100,
+                cs_cudnn_attention ? "" : ", not used: built without its header");
     else
-        fprintf(out, "cuDNN\tabsent\n");
+        fprintf(out, "cuDNN\tabsent: attention runs by the module's own kernels\n");
 }
 
 /* ---- GPUs ---- */

@@ -1,0 +1,112 @@
+/* test_cudnn_plans.c - whether the real cuDNN takes attention's graphs for GPUs that are not here: it is given their
+ * descriptions, names engines, and compiles their kernels; a driver's library that has no GPU takes these. Nothing is
+ * run. */
+#include "suite.h"
+
+#include "base/status.h"
+#include "device/cuda/cudnn.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cs_cudnn_library library;
+
+/* False: skipped. */
+static bool enter(void)
+{
+    if (!dlopen(CS_DRIVER, RTLD_NOW | RTLD_GLOBAL))
+        ck_abort_msg("%s", dlerror());
+    if (cs_cudnn_library_open(&library) == CS_OK && library.version() >= 91100)
+        return true;
+    printf("cudnn_plans: skipped, there is no cuDNN of 9.11 or newer: %s\n", cs_error());
+    return false;
+}
+
+/* ---- GPUs ---- */
+
+typedef struct {
+    const char *name;
+    int         capability, processors, shared; /* bytes that a block may have */
+} gpu;
+
+static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H200", 900, 132, 232448 },
+                 b200 = { "NVIDIA B200", 1000, 148, 232448 };
+
+static cs_cudnn_target describe(const gpu *given)
+{
+    char            text[1024];
+    cs_cudnn_target target = { 0 };
+    int             length = snprintf(
+        text, sizeof text,
+        "{\"cudaDeviceId\":0,\"deviceName\":\"%s\",\"deviceVer\":%d,\"driverVer\":13000,\"multiProcessorCount\":%d,"
+                    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"maxThreadsPerBlock\":1024,"
+                    "\"maxThreadsPerSM\":2048,\"maxCtasPerSM\":32,\"warpSize\":32,\"regsPerBlock\":65536,"
+                    "\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":%d,"
+                    "\"reservedSharedMemoryPerBlock\":1024,\"totalGlobalMem\":80000000000,\"l2CacheSize\":52428800,"
+                    "\"smClockRateKHz\":1400000,\"memClockRateKHz\":2600000,\"pciDeviceId\":0,\"isTccDriver\":0,"
+                    "\"supportCoopLaunch\":1}",
+        given->name, given->capability, given->processors, given->shared);
+    ck_assert_int_eq(library.create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &target.device), CUDNN_STATUS_SUCCESS);
+    ck_assert_int_eq(library.set(target.device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length + 1,
+                                 text),
+                     CUDNN_STATUS_SUCCESS);
+    ck_assert_int_eq(library.finalize(target.device), CUDNN_STATUS_SUCCESS);
+    return target;
+}
+
+/* ---- plans ---- */
+
+static void check_plan(const gpu *of, cs_cudnn_shape shape)
+{
+    cs_cudnn_plan   plan;
+    cs_cudnn_target target = describe(of);
+    cs_status       status = cs_cudnn_plan_open(&plan, &library, &target, &shape, INT64_MAX);
+    ck_assert_msg(status == CS_OK, "%s, heads of %" PRId64 ", %s: %s", of->name, shape.width,
+                  shape.grad ? "backward" : "forward", cs_error());
+    printf("%s, (%" PRId64 ", %" PRId64 "), %" PRId64 " heads over %" PRId64 " of %" PRId64
+           ", %s: workspace %" PRId64 "\n",
+           of->name, shape.samples, shape.length, shape.queries, shape.keys, shape.width,
+           shape.grad ? "backward" : "forward", plan.workspace);
+    if (!shape.grad)
+        ck_assert_int_lt(plan.workspace, 1 << 20);
+    cs_cudnn_plan_close(&plan);
+    library.destroy(target.device);
+}
+
+START_TEST(attention_has_plans)
+{
+    static const struct {
+        const gpu     *of;
+        cs_cudnn_shape shape;
+    } cases[] = {
+        { &h200, { 2, 130, 4, 1, 64, CS_BF16, 0 } },     { &h200, { 2, 130, 4, 1, 64, CS_BF16, 1 } },
+        { &h200, { 1, 1024, 4, 4, 80, CS_F16, 1 } },     { &h200, { 1, 1024, 4, 4, 96, CS_BF16, 0 } },
+        { &h200, { 2, 1024, 8, 2, 128, CS_BF16, 1 } },   { &a100, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
+        { &a100, { 2, 130, 8, 2, 128, CS_F16, 1 } },     { &b200, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
+        { &b200, { 2, 1024, 12, 12, 64, CS_BF16, 1 } },
+    };
+    if (!enter())
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_plan(cases[i].of, cases[i].shape);
+}
+END_TEST
+
+/* Backward with the same bits each time keeps what grows with the square of the length. */
+START_TEST(a_workspace_has_an_end)
+{
+    cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1 };
+    cs_cudnn_plan  plan;
+    if (!enter())
+        return;
+    cs_cudnn_target target = describe(&h200);
+    ck_assert_int_eq(cs_cudnn_plan_open(&plan, &library, &target, &shape, 1 << 20), CS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "within 1048576 bytes of workspace"));
+    library.destroy(target.device);
+}
+END_TEST
+
+SUITE_MAIN("cudnn_plans", attention_has_plans, a_workspace_has_an_end)
