@@ -44,7 +44,7 @@ static cs_status open_handle(struct cs_cudnn *cudnn)
     if (status == CUDNN_STATUS_SUCCESS)
         return CS_OK;
     cudnn->target.handle = NULL;
-    return cs_fail(CS_NO_DEVICE, "cuDNN: no handle can be had: %s", cudnn->library.describe(status));
+    return cs_fail(CS_UNSUPPORTED, "cuDNN: no handle can be had: %s", cudnn->library.describe(status));
 }
 
 /* Without a handle where there is no cuDNN. */
@@ -56,8 +56,10 @@ static struct cs_cudnn *cudnn_of(cs_device *device)
     cuda->cudnn = calloc(1, sizeof *cuda->cudnn);
     if (!cuda->cudnn)
         cs_fatal(CS_NO_MEMORY, "no memory for cuDNN's plans");
-    if (open_handle(cuda->cudnn) != CS_OK)
-        cs_log(CS_LOG_DEBUG, "%s; attention runs by the engine's own kernels", cs_error());
+    cs_status status = open_handle(cuda->cudnn);
+    if (status != CS_OK)
+        cs_log(status == CS_NO_DEVICE ? CS_LOG_DEBUG : CS_LOG_INFO, "%s; attention runs by the engine's own kernels",
+               cs_error());
     return cuda->cudnn;
 }
 
@@ -70,7 +72,6 @@ void cs_cudnn_close(cs_device *device)
         cs_cudnn_plan_close(&cudnn->choices[i].plan);
     if (cudnn->target.handle)
         cudnn->library.close(cudnn->target.handle);
-    cs_cudnn_library_close(&cudnn->library);
     free(cudnn->choices);
     free(cudnn);
 }
@@ -117,7 +118,8 @@ static bool is_aligned(const void *memory)
 /* Rows see all rows before them, and nothing is dropped. */
 static bool is_plain(const cs_attention *given)
 {
-    return given->y.dtype != CS_F32 && !given->heads.starts.data && !given->heads.window && given->dropout.rate == 0 &&
+    bool near = given->heads.window && given->heads.window < cs_columns(given->lse);
+    return given->y.dtype != CS_F32 && !given->heads.starts.data && !near && given->dropout.rate == 0 &&
            is_aligned(given->qkv.data) && is_aligned(given->y.data) && is_aligned(given->lse.data) &&
            is_aligned(given->dy.data) && is_aligned(given->dqkv.data);
 }

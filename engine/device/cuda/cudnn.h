@@ -30,10 +30,9 @@ typedef struct {
     cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
 } cs_cudnn_library;
 
-/* The library that the environment's CSPEED_CUDNN names, else libcudnn.so.9. CS_NO_DEVICE with a sentence where it is
- * not there, or too old to be used. */
+/* The library that the environment's CSPEED_CUDNN names, else libcudnn.so.9; it stays, as the module does. With a
+ * sentence: CS_NO_DEVICE where it is not there, CS_UNSUPPORTED where it is too old to be used. */
 cs_status cs_cudnn_library_open(cs_cudnn_library *library);
-void      cs_cudnn_library_close(cs_cudnn_library *library); /* accepts one that was not opened */
 
 /* ---- cudnn_graph.c: operations ---- */
 

@@ -43,17 +43,10 @@ cs_status cs_cudnn_library_open(cs_cudnn_library *library)
         return cs_fail(CS_NO_DEVICE, "cuDNN: %s", dlerror());
     const char *missing = find_all(library);
     if (missing)
-        return cs_fail(CS_NO_DEVICE, "cuDNN: %s has no %s", name, missing);
+        return cs_fail(CS_UNSUPPORTED, "cuDNN: %s has no %s", name, missing);
     size_t version = library->version();
     if (version < OLDEST)
-        return cs_fail(CS_NO_DEVICE, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name, version / 10000,
-                       version / 100 % 100, version % 100);
+        return cs_fail(CS_UNSUPPORTED, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name,
+                       version / 10000, version / 100 % 100, version % 100);
     return CS_OK;
-}
-
-void cs_cudnn_library_close(cs_cudnn_library *library)
-{
-    if (library->library)
-        dlclose(library->library);
-    library->library = NULL;
 }
