@@ -35,20 +35,21 @@ typedef struct {
 static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H200", 900, 132, 232448 },
                  b200 = { "NVIDIA B200", 1000, 148, 232448 };
 
+#define FACTS                                                                                                          \
+    "{\"cudaDeviceId\":0,\"deviceName\":\"%s\",\"deviceVer\":%d,\"driverVer\":13000,\"multiProcessorCount\":%d,"       \
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"maxThreadsPerBlock\":1024,"            \
+    "\"maxThreadsPerSM\":2048,\"maxCtasPerSM\":32,\"warpSize\":32,\"regsPerBlock\":65536,"                             \
+    "\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":%d,"               \
+    "\"reservedSharedMemoryPerBlock\":1024,\"totalGlobalMem\":80000000000,\"l2CacheSize\":52428800,"                   \
+    "\"smClockRateKHz\":1400000,\"memClockRateKHz\":2600000,\"pciDeviceId\":0,\"isTccDriver\":0,"                      \
+    "\"supportCoopLaunch\":1}"
+
 static cs_cudnn_target describe(const gpu *given)
 {
     char            text[1024];
     cs_cudnn_target target = { 0 };
-    int             length = snprintf(
-        text, sizeof text,
-        "{\"cudaDeviceId\":0,\"deviceName\":\"%s\",\"deviceVer\":%d,\"driverVer\":13000,\"multiProcessorCount\":%d,"
-                    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"maxThreadsPerBlock\":1024,"
-                    "\"maxThreadsPerSM\":2048,\"maxCtasPerSM\":32,\"warpSize\":32,\"regsPerBlock\":65536,"
-                    "\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":%d,"
-                    "\"reservedSharedMemoryPerBlock\":1024,\"totalGlobalMem\":80000000000,\"l2CacheSize\":52428800,"
-                    "\"smClockRateKHz\":1400000,\"memClockRateKHz\":2600000,\"pciDeviceId\":0,\"isTccDriver\":0,"
-                    "\"supportCoopLaunch\":1}",
-        given->name, given->capability, given->processors, given->shared);
+    int             length = snprintf(text, sizeof text, FACTS,
+                                      given->name, given->capability, given->processors, given->shared);
     ck_assert_int_eq(library.create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &target.device), CUDNN_STATUS_SUCCESS);
     ck_assert_int_eq(library.set(target.device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length + 1,
                                  text),

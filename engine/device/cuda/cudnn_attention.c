@@ -5,8 +5,6 @@
  * once, not a sum in memory that many blocks add to: that asks for the engine with the same bits each time. */
 #include "device/cuda/cudnn.h"
 
-#include <string.h>
-
 /* Parts of rows of q | k | v and of y: B samples, heads side by side. */
 typedef struct {
     int64_t size[4], stride[4];
@@ -24,10 +22,14 @@ static layout turned(layout given)
                      { given.stride[0], given.stride[1], given.stride[3], given.stride[2] } };
 }
 
+static cudnnDataType_t narrow_of(const cs_cudnn_shape *shape)
+{
+    return shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
+}
+
 static cs_cudnn_tensor memory(cs_cudnn_graph *graph, int64_t number, const cs_cudnn_shape *shape, layout lies)
 {
-    cudnnDataType_t type = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-    return cs_cudnn_graph_memory(graph, number, type, lies.size, lies.stride);
+    return cs_cudnn_graph_memory(graph, number, narrow_of(shape), lies.size, lies.stride);
 }
 
 /* A number a row of a head: lse and delta. */
@@ -50,26 +52,23 @@ static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape
 
 static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
-    int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width, one[4];
+    int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width;
     layout          many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
-    cs_cudnn_tensor q   = memory(graph, CS_CUDNN_Q, shape, many);
-    cs_cudnn_tensor k   = memory(graph, CS_CUDNN_K, shape, turned(few));
-    cs_cudnn_tensor v   = memory(graph, CS_CUDNN_V, shape, few);
-    cs_cudnn_tensor y   = memory(graph, CS_CUDNN_Y, shape, heads_of(shape, shape->queries, shape->queries * shape->width));
+    layout          rows = heads_of(shape, shape->queries, shape->queries * shape->width);
+    cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
+    cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, few), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape);
 
     cs_cudnn_tensor s = scores(graph, shape, q, k, cs_cudnn_graph_number(graph, CS_CUDNN_SCALE));
     s = cs_cudnn_graph_causal(graph, s, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
-    memcpy(one, lse.size, sizeof one);
-    cs_cudnn_tensor most = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, one);
+    cs_cudnn_tensor most = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, most, s);
     cs_cudnn_tensor power = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, s, most);
     power                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, power);
-    cs_cudnn_tensor sum   = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, one);
+    cs_cudnn_tensor sum   = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, sum, power);
     cs_cudnn_graph_map(graph, CUDNN_POINTWISE_ADD, lse, most, cs_cudnn_graph_one(graph, CUDNN_POINTWISE_LOG, sum));
-    cudnnDataType_t narrow = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-    cs_cudnn_tensor p      = cs_cudnn_graph_virtual(graph, narrow, s.size);
+    cs_cudnn_tensor p      = cs_cudnn_graph_virtual(graph, narrow_of(shape), s.size);
     cs_cudnn_graph_map(graph, CUDNN_POINTWISE_DIV, p, power, sum);
     cs_cudnn_graph_product(graph, y, p, v);
 }
@@ -82,8 +81,7 @@ static void gather(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_
         cs_cudnn_graph_product(graph, to, a, b);
         return;
     }
-    cudnnDataType_t narrow = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-    cs_cudnn_tensor all    = cs_cudnn_graph_virtual(graph, narrow, b.size);
+    cs_cudnn_tensor all    = cs_cudnn_graph_virtual(graph, narrow_of(shape), b.size);
     cs_cudnn_graph_product(graph, all, a, b);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, to, all);
 }
@@ -93,7 +91,6 @@ static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
     int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width;
     layout          many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
     layout          rows   = heads_of(shape, shape->queries, shape->queries * shape->width);
-    cudnnDataType_t narrow = shape->dtype == CS_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
     cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
     cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, turned(few)), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, many);
@@ -109,15 +106,15 @@ static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
     p                 = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, p, lse);
     p                 = cs_cudnn_graph_causal(graph, p, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
     p                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, p);
-    gather(graph, shape, dv, cs_cudnn_graph_turned(graph, p, narrow), dy);
+    gather(graph, shape, dv, cs_cudnn_graph_turned(graph, p, narrow_of(shape)), dy);
 
     cs_cudnn_tensor slope = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, p.size);
     cs_cudnn_graph_product(graph, slope, dy, v);
     slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, slope, delta);
     slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, slope, p);
     slope = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, slope, scale);
-    gather(graph, shape, dk, cs_cudnn_graph_turned(graph, slope, narrow), q);
-    cs_cudnn_graph_product(graph, dq, slope, cs_cudnn_graph_turned(graph, k, narrow));
+    gather(graph, shape, dk, cs_cudnn_graph_turned(graph, slope, narrow_of(shape)), q);
+    cs_cudnn_graph_product(graph, dq, slope, cs_cudnn_graph_turned(graph, k, narrow_of(shape)));
 }
 
 void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)

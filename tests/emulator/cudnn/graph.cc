@@ -52,8 +52,8 @@ static bool fits(const graph &given, const operation &op)
     const auto &all = given.tensors;
     const auto &y = all[op.y], &x = all[op.x];
     switch (op.what) {
-    case PRODUCT:   return is_product(y, x, all[op.b]) && all[op.b].is_narrow();
-    case REDUCTION: return is_divided(x, y);
+    case PRODUCT:   return is_product(y, x, all[op.b]) && all[op.b].is_narrow() && op.math == CUDNN_DATA_FLOAT;
+    case REDUCTION: return is_divided(x, y) && op.math == CUDNN_DATA_FLOAT;
     case RESHAPE:   return x.span() == y.span() && y.is_virtual;
     default:
         return is_broadcast(x, y) && (op.b < 0 || is_broadcast(all[op.b], y)) &&

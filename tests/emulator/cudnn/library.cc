@@ -3,40 +3,15 @@
  * Its heuristic knows three engines: the first has other bits each time, and runs nothing; the second has no plan; the
  * third runs the graph as it stands. CSPEED_EMULATOR_CUDNN is the version that it says it is. It is opened by the
  * emulated CUDA module, and works in its streams. */
+#include "descriptor.h"
 #include "emulator.h"
-#include "graph.h"
 
-#include <set>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ENGINES = 3, UNSTEADY = 0, PLANLESS = 1 };
 
 struct cudnnContext {
     cudaStream_t stream = nullptr;
-};
-
-struct attribute {
-    cudnnBackendAttributeType_t type;
-    int64_t                     count;
-    std::vector<unsigned char>  bytes;
-};
-
-struct descriptor {
-    cudnnBackendDescriptorType_t type;
-    bool                         finished = false;
-    std::map<int, attribute>     has;
-    std::shared_ptr<graph>       whole;      /* of a graph, and of what is made of it */
-    int                          engine = 0; /* of an engine, a configuration, a plan */
-
-    template <typename T> T get(int name, int64_t at = 0) const
-    {
-        T value;
-        memcpy(&value, has.at(name).bytes.data() + (size_t)at * sizeof value, sizeof value);
-        return value;
-    }
-    template <typename T> T get_or(int name, T otherwise) const { return has.count(name) ? get<T>(name) : otherwise; }
-    const descriptor &part(int name, int64_t at = 0) const { return *(const descriptor *)get<void *>(name, at); }
 };
 
 static int runs;
@@ -45,115 +20,6 @@ static int runs;
 extern "C" int emulator_cudnn_runs(void)
 {
     return runs;
-}
-
-/* ---- attributes ---- */
-
-struct rule {
-    int  of, name, type;
-    bool needed;
-};
-
-static const rule rules[] = {
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, true },
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, true },
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, true },
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, true },
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, true },
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, false },
-    { CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, false },
-    { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, true },
-    { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, true },
-    { CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, false },
-    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, false },
-    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_TDESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, false },
-    { CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, true },
-    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, true },
-    { CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, true },
-    { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_YDESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_DESC,
-      CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, true },
-    { CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, true },
-    { CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, true },
-    { CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-      true },
-    { CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, true },
-    { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, true },
-    { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, true },
-    { CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, true },
-};
-
-static size_t bytes_of(int type)
-{
-    switch (type) {
-    case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_INT64:
-    case CUDNN_TYPE_VOID_PTR:
-    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
-    case CUDNN_TYPE_BOOLEAN:            return sizeof(bool);
-    default:                            return sizeof(int); /* an enumeration */
-    }
-}
-
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *made)
-{
-    *made = new descriptor{ type, false, {}, {}, 0 };
-    return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t given)
-{
-    delete (descriptor *)given;
-    return CUDNN_STATUS_SUCCESS;
-}
-
-/* What is finished is not changed any more, and parts are finished first. */
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t count, const void *values)
-{
-    descriptor *it = (descriptor *)given;
-    if (!it || it->finished || count < 1 || !values)
-        return CUDNN_STATUS_BAD_PARAM;
-    for (const rule &known : rules) {
-        if (known.of != it->type || known.name != name)
-            continue;
-        if (known.type != type)
-            return CUDNN_STATUS_BAD_PARAM;
-        if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
-            for (int64_t i = 0; i < count; i++)
-                if (!((descriptor *const *)values)[i] || !((descriptor *const *)values)[i]->finished)
-                    return CUDNN_STATUS_BAD_PARAM;
-        const unsigned char *first = (const unsigned char *)values;
-        it->has[name]              = { type, count, { first, first + (size_t)count * bytes_of(type) } };
-        return CUDNN_STATUS_SUCCESS;
-    }
-    return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 /* ---- reading a graph ---- */
@@ -251,11 +117,8 @@ static cudnnStatus_t finish_plan(descriptor *it)
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
 {
     descriptor *it = (descriptor *)given;
-    if (it->finished)
+    if (it->finished || !descriptor_is_whole(*it))
         return CUDNN_STATUS_BAD_PARAM;
-    for (const rule &known : rules)
-        if (known.of == it->type && known.needed && !it->has.count(known.name))
-            return CUDNN_STATUS_BAD_PARAM;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     if (it->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR)
         status = check_tensor(*it);

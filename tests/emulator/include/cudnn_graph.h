@@ -22,7 +22,6 @@ typedef enum {
 
 typedef enum {
     CUDNN_DATA_FLOAT    = 0,
-    CUDNN_DATA_DOUBLE   = 1,
     CUDNN_DATA_HALF     = 2,
     CUDNN_DATA_INT32    = 4,
     CUDNN_DATA_BFLOAT16 = 9,
