@@ -38,6 +38,7 @@ static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss;
     cs_tensor head_lse;
     float    *state[4];
+    cs_exact *sum;
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
@@ -106,6 +107,7 @@ static void make_all(void)
     on.head_lse = make(CS_F32, B * HEADS, T);
     for (int i = 0; i < 4; i++)
         on.state[i] = make(CS_F32, 1, STATE).data;
+    on.sum = cs_device_alloc(device, sizeof *on.sum);
 }
 
 static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
@@ -305,8 +307,7 @@ static void run_fill(void)
 }
 static void run_squares(void)
 {
-    static cs_exact sum;
-    cs_state_sum_squares(stream, &sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
+    cs_state_sum_squares(stream, on.sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
 }
 static void run_sum_into(void)
 {
