@@ -8,7 +8,6 @@
 #include "engine.h"
 #include "base/must.h"
 #include "base/range.h"
-#include "base/say.h"
 
 size_t cs_boundary_bytes(void)
 {
@@ -104,7 +103,7 @@ void cs_boundary_judge(cs_engine *engine)
     cs_stream_call(comm, add_up_and_judge, engine);
     cs_stream_wait(compute(engine), cs_stream_record(comm));
     cs_stream_copy(compute(engine), &here->verdict, &there->verdict, sizeof(cs_verdict));
-    boundary->read    = cs_stream_record(compute(engine));
+    boundary->copied  = cs_stream_record(compute(engine));
     boundary->pending = true;
 }
 
@@ -115,45 +114,12 @@ const cs_gate *cs_boundary_gate(const cs_engine *engine)
 
 /* ---- when the verdict is read ---- */
 
-/* Moves the loss scale; says what DeepSpeed says. A step without a target tells nothing of the scale. */
-static void judge_scale(cs_engine *engine, int64_t rows, bool skipped)
+const cs_verdict *cs_boundary_read(cs_engine *engine)
 {
-    const char *said = "";
-    if (rows == 0) {
-        CS_SAY_LOGGED("step %lld had no target in any sample, and moved nothing", (long long)engine->metrics.step);
-        return;
-    }
-    cs_status status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skipped, &said);
-    if (said[0])
-        CS_SAY_LOGGED("%s", said);
-    if (status != CS_OK)
-        cs_fatal(status, "%s", cs_error());
-}
-
-bool cs_boundary_settle(cs_engine *engine)
-{
-    cs_boundary      *boundary = &engine->boundary;
-    cs_metrics       *metrics  = &engine->metrics;
-    const cs_verdict *verdict  = &boundary->here->verdict;
+    cs_boundary *boundary = &engine->boundary;
     if (!boundary->pending)
-        return false;
+        return NULL;
     boundary->pending = false;
-    cs_event_wait(boundary->read);
-    bool open          = verdict->gate.open;
-    metrics->grad_norm = verdict->norm;
-    metrics->loss      = verdict->loss;
-    metrics->tokens += verdict->rows;
-    metrics->skipped += !open;
-    engine->updates += open;
-    engine->scheduled += open;
-    boundary->saved = verdict->saved;
-    judge_scale(engine, verdict->rows, !open);
-    return open;
-}
-
-int64_t cs_boundary_saved(cs_engine *engine)
-{
-    int64_t saved          = engine->boundary.saved;
-    engine->boundary.saved = 0;
-    return saved;
+    cs_event_wait(boundary->copied);
+    return &boundary->here->verdict;
 }

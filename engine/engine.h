@@ -35,9 +35,8 @@ typedef struct {
 typedef struct {
     cs_board *there, *here; /* in the device's memory, and where the host reads it: the same where it can */
     cs_terms  terms;
-    cs_event  read;    /* when `here` is as `there` */
+    cs_event  copied;  /* `here` is as `there`      */
     bool      pending; /* a verdict nobody has read */
-    int64_t   saved;   /* cs_words.saved of the last one that was read, until it is asked for */
 } cs_boundary;
 
 struct cs_engine {
@@ -73,6 +72,7 @@ struct cs_engine {
     int64_t          micro; /* micro-batches since the last boundary */
     int64_t          loss_rows_counted;
     cs_boundary      boundary;
+    int64_t          parts_saved; /* of a checkpoint in flight, as the last verdict that was read says, once */
     double           started; /* wall clock */
     double           flops_before;
     cs_phase_seconds seconds, last_seconds; /* so far; of the last whole step */
@@ -167,11 +167,13 @@ void   cs_boundary_add(cs_engine *engine, cs_tensor losses);
 void   cs_boundary_seed(cs_engine *engine, cs_tensor dy);
 void   cs_boundary_judge(cs_engine *engine);
 const cs_gate *cs_boundary_gate(const cs_engine *engine); /* in the device's memory: of the last judged step */
+const cs_verdict *cs_boundary_read(cs_engine *engine); /* waits for it; NULL: it was read */
+
+/* step.c */
 /* The verdict that nobody has read, if there is one, is read: metrics, updates, scheduled and scaler are what they are
  * after the last step, and what there is to say of it is said. Waits for it, never communicates. Whether it was read
  * now, and parameters moved. */
-bool    cs_boundary_settle(cs_engine *engine);
-int64_t cs_boundary_saved(cs_engine *engine); /* of the last one that was read, once */
+bool cs_step_settle(cs_engine *engine);
 
 /* measure.c: walks the list on the dry device, so that all memory can be taken at once */
 cs_status cs_measure_run(cs_engine *engine);

@@ -46,7 +46,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
     double started = cs_clock_seconds(), flops = cs_device_flops(engine->device);
-    cs_boundary_settle(engine); /* what is to be said of the step before comes first */
+    cs_step_settle(engine); /* what is to be said of the step before comes first */
     for (int64_t round = 0; round < rounds; round++) {
         int64_t  lane  = round * engine->world.size + engine->world.rank;
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);

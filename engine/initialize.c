@@ -196,7 +196,7 @@ void cs_destroy(cs_engine *engine)
         return;
     if (engine->device && engine->comm)
         cs_walk_settle(engine); /* a loop may end in the middle of a step */
-    cs_boundary_settle(engine);
+    cs_step_settle(engine);
     cs_saving_close(engine);
     cs_report_close(engine);
     cs_curriculum_close(engine);

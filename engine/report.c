@@ -197,7 +197,7 @@ void cs_report_step(cs_engine *engine)
     engine->started            = cs_clock_seconds();
     engine->flops_before       = flops;
     if (engine->monitor || print_is_due(engine) || engine->settings->wall_clock_breakdown)
-        cs_boundary_settle(engine);
+        cs_step_settle(engine);
     write_events(engine);
     print_lines(engine);
     cs_profile_print(engine);

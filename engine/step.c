@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
+#include "base/say.h"
 
 #include <math.h>
 
@@ -58,6 +59,51 @@ static bool reads_late(const cs_engine *engine)
     return late;
 }
 
+/* ---- the verdict, read ---- */
+
+/* Moves the loss scale; says what DeepSpeed says. A step without a target tells nothing of the scale. */
+static void judge_scale(cs_engine *engine, int64_t rows, bool skip)
+{
+    const char *said = "";
+    if (rows == 0) {
+        CS_SAY_LOGGED("step %lld had no target in any sample, and moved nothing", (long long)engine->metrics.step);
+        return;
+    }
+    cs_status status = cs_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
+    if (said[0])
+        CS_SAY_LOGGED("%s", said);
+    if (status != CS_OK)
+        cs_fatal(status, "%s", cs_error());
+}
+
+bool cs_step_settle(cs_engine *engine)
+{
+    cs_metrics       *metrics = &engine->metrics;
+    const cs_verdict *verdict = cs_boundary_read(engine);
+    if (!verdict)
+        return false;
+    bool moved         = verdict->gate.open;
+    metrics->grad_norm = verdict->norm;
+    metrics->loss      = verdict->loss;
+    metrics->tokens += verdict->rows;
+    metrics->skipped += !moved;
+    engine->updates += moved;
+    engine->scheduled += moved;
+    engine->parts_saved = verdict->saved;
+    judge_scale(engine, verdict->rows, !moved);
+    return moved;
+}
+
+/* Collective: all ranks have read the same verdict last when they come here, whoever asked for numbers before. */
+static void turn_saving(cs_engine *engine)
+{
+    int64_t ready       = engine->parts_saved;
+    engine->parts_saved = 0;
+    cs_saving_turn(engine, ready);
+}
+
+/* ---- the step ---- */
+
 /* The step before is settled by now, so that its numbers are true before this one's. */
 static void judge_and_move(cs_engine *engine)
 {
@@ -70,7 +116,7 @@ static void judge_and_move(cs_engine *engine)
     metrics->loss_scale    = engine->scaler.scale;
     metrics->samples += engine->settings->train_batch_size;
     metrics->step++;
-    if (reads_late(engine) || cs_boundary_settle(engine))
+    if (reads_late(engine) || cs_step_settle(engine))
         update(engine, &move);
 }
 
@@ -94,11 +140,11 @@ bool cs_step(cs_engine *engine)
     engine->seconds.reduce += reduced - started;
 
     cs_device_enter(engine->device, "step");
-    cs_boundary_settle(engine);
-    cs_saving_turn(engine, cs_boundary_saved(engine)); /* before the count of this step is taken */
+    cs_step_settle(engine);
+    turn_saving(engine); /* before the parts are counted that are done now */
     judge_and_move(engine);
     cs_device_leave(engine->device);
-    cs_saving_turn(engine, cs_boundary_saved(engine));
+    turn_saving(engine);
     engine->seconds.step += cs_clock_seconds() - reduced;
     engine->last_seconds = engine->seconds;
     cs_report_step(engine);
@@ -108,13 +154,13 @@ bool cs_step(cs_engine *engine)
 
 float cs_loss(cs_engine *engine)
 {
-    cs_boundary_settle(engine);
+    cs_step_settle(engine);
     return (float)engine->metrics.loss;
 }
 
 /* What is known of the engine changes by asking, the engine does not. */
 cs_metrics cs_last_step(const cs_engine *engine)
 {
-    cs_boundary_settle((cs_engine *)(uintptr_t)engine);
+    cs_step_settle((cs_engine *)(uintptr_t)engine);
     return engine->metrics;
 }
