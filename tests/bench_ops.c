@@ -317,7 +317,7 @@ static void update(cs_optim_kind kind)
 {
     cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
     cs_optimizer      found    = cs_optim_find(&settings);
-    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE };
+    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
     if (dtype != CS_F32 && !found.directs)
         span.publish = on.table.data;
     cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
