@@ -30,7 +30,7 @@ static void recompute(cs_engine *engine, int i)
 static cs_tensor seed(cs_engine *engine)
 {
     cs_tensor dy = cs_pass_like(engine->pass, engine->loss_rows);
-    cs_op_fill(cs_pass_stream(engine->pass), dy, (float)(engine->scaler.scale / (double)cs_rows(dy)));
+    cs_boundary_seed(engine, dy);
     cs_pass_hold(engine->pass, dy);
     return dy;
 }

@@ -170,7 +170,10 @@ bool cs_step(cs_engine *engine); /* true at a gradient accumulation boundary */
  * each other. Without comms_logger nothing. Collective. */
 void cs_log_summary(cs_engine *engine);
 
-/* The token-weighted mean loss of the last whole optimizer step over all ranks. Never communicates. */
+/* The token-weighted mean loss of the last whole optimizer step over all ranks. Never communicates. On a GPU it waits
+ * until that step is computed, and so does cs_last_step: asked right after cs_step, the GPU has nothing to do until the
+ * next cs_forward has begun; asked after the next cs_backward, nothing is lost. Nobody asking, the host is up to a step
+ * ahead: cs_step waits for the step before alone, so what it has to say, of an overflow too, comes that late. */
 float cs_loss(cs_engine *engine);
 
 /* What is known of the last whole optimizer step. */
@@ -184,7 +187,7 @@ typedef struct {
     double  learning_rate; /* the rate this step used                             */
     double  grad_norm;     /* global L2 norm, unscaled, before clipping; may be infinite */
     double  loss_scale;    /* the scale this step used; 1 without fp16            */
-    double  step_seconds;  /* wall time of this step on this rank                 */
+    double  step_seconds;  /* wall time of this step on this rank; of a GPU, between this boundary and the one before */
     double  tokens_per_second;
     double  peak_share; /* arithmetic done over what the matrix roof allows; 0 when unknown */
     int64_t saved_step; /* of the last checkpoint that this process saved whole; -1: none   */

@@ -27,6 +27,18 @@ typedef struct {
     char          *why; /* of a failure that no verb has returned yet; NULL: none */
 } cs_saving;
 
+/* A step's verdict, on its way from the device to the host. */
+typedef struct {
+    cs_words   words;
+    cs_verdict verdict;
+} cs_board;
+typedef struct {
+    cs_board *there, *here; /* in the device's memory, and where the host reads it: the same where it can */
+    cs_terms  terms;
+    cs_event  copied;  /* `here` is as `there`      */
+    bool      pending; /* a verdict nobody has read */
+} cs_boundary;
+
 struct cs_engine {
     cs_config         *config;
     const cs_settings *settings;
@@ -42,7 +54,7 @@ struct cs_engine {
     cs_pool   *values, *grads;
     cs_shard **shards;
     cs_update *update; /* borrows block: nothing of a pass lives while parameters move */
-    void      *block;
+    void      *block; /* the boundary's memory, then the pass's */
     cs_pass   *pass;
     cs_memory  memory;
 
@@ -58,8 +70,9 @@ struct cs_engine {
 
     /* one optimizer step */
     int64_t          micro; /* micro-batches since the last boundary */
-    cs_exact         loss_sum;
     int64_t          loss_rows_counted;
+    cs_boundary      boundary;
+    int64_t          parts_saved; /* of a checkpoint in flight, as the last verdict that was read says, once */
     double           started; /* wall clock */
     double           flops_before;
     cs_phase_seconds seconds, last_seconds; /* so far; of the last whole step */
@@ -143,6 +156,24 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_desce
 
 /* backward.c */
 void cs_backward_ascend(cs_engine *engine);
+
+/* boundary.c: the end of a step, judged on the device and read late */
+size_t cs_boundary_bytes(void); /* of the device's memory, which cs_boundary_open borrows */
+void   cs_boundary_open(cs_engine *engine, void *memory);
+void   cs_boundary_close(cs_engine *engine);
+void   cs_boundary_place(cs_engine *engine); /* engine->scaler was set: the device's follows */
+void   cs_boundary_begin(cs_engine *engine); /* the first micro-batch of a step */
+void   cs_boundary_add(cs_engine *engine, cs_tensor losses);
+void   cs_boundary_seed(cs_engine *engine, cs_tensor dy);
+void   cs_boundary_judge(cs_engine *engine);
+const cs_gate *cs_boundary_gate(const cs_engine *engine); /* in the device's memory: of the last judged step */
+const cs_verdict *cs_boundary_read(cs_engine *engine); /* waits for it; NULL: it was read */
+
+/* step.c */
+/* The verdict that nobody has read, if there is one, is read: metrics, updates, scheduled and scaler are what they are
+ * after the last step, and what there is to say of it is said. Waits for it, never communicates. Whether it was read
+ * now, and parameters moved. */
+bool cs_step_settle(cs_engine *engine);
 
 /* measure.c: walks the list on the dry device, so that all memory can be taken at once */
 cs_status cs_measure_run(cs_engine *engine);

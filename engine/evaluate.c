@@ -7,15 +7,17 @@
 
 #include <math.h>
 
-/* Over this rank's batches, then over all ranks'. */
+/* Over this rank's batches, in the device's memory, then over all ranks'. */
 typedef struct {
     cs_exact loss, hits;
     int64_t  rows;
 } sums;
 
-static void add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, sums *all)
+/* Returns how many rows have a target. */
+static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, sums *all)
 {
     const int32_t *target = batch->targets.data;
+    int64_t        rows   = 0;
     cs_stream     *stream = cs_pass_stream(engine->pass);
     if (hits.data)
         cs_op_fill(stream, hits, -1); /* which a last unit that knows of hits writes over */
@@ -30,24 +32,30 @@ static void add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, 
     cs_pass_let_go(engine->pass, loss);
     cs_pass_end(engine->pass);
     for (int64_t i = 0; i < cs_count(batch->targets); i++)
-        all->rows += target[i] >= 0;
+        rows += target[i] >= 0;
+    return rows;
 }
 
 /* hits: (rows, 1) of scratch, or absent. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
-    sums    all    = { 0 };
+    sums    all, *there = cs_device_alloc(engine->device, sizeof all);
+    int64_t rows   = 0;
     int64_t micro  = engine->settings->micro_batch;
     int64_t whole  = (cs_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
     double started = cs_clock_seconds(), flops = cs_device_flops(engine->device);
+    cs_step_settle(engine); /* what is to be said of the step before comes first */
     for (int64_t round = 0; round < rounds; round++) {
         int64_t  lane  = round * engine->world.size + engine->world.rank;
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
-        add_batch(engine, &batch, hits, &all);
+        rows += add_batch(engine, &batch, hits, there);
     }
     cs_walk_settle(engine);
+    cs_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
+    cs_device_free(engine->device, there);
+    all.rows = rows;
     cs_comm_all_reduce(engine->comm, &all, sizeof all / sizeof(int64_t), CS_I64, CS_SUM);
     engine->started += cs_clock_seconds() - started; /* not the step's time */
     engine->flops_before += cs_device_flops(engine->device) - flops;

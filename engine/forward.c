@@ -123,9 +123,8 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     cs_batch lesson  = cs_curriculum_shorten(engine, batch);
     uint64_t seed    = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
     if (engine->micro == 0) {
-        engine->loss_sum          = (cs_exact){ 0 };
-        engine->loss_rows_counted = 0;
-        engine->seconds           = (cs_phase_seconds){ 0 };
+        engine->seconds = (cs_phase_seconds){ 0 };
+        cs_boundary_begin(engine);
     }
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
         engine->keys[b] =
@@ -136,7 +135,7 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
                                                                   .inputs  = lesson.inputs,
                                                                   .targets = lesson.targets,
                                                                   .starts  = lesson.starts });
-    cs_state_sum(cs_pass_stream(engine->pass), &engine->loss_sum, engine->loss_rows.data, cs_count(engine->loss_rows));
+    cs_boundary_add(engine, engine->loss_rows);
     cs_device_leave(engine->device);
     engine->loss_rows_counted += count_targets(engine, lesson.targets);
     engine->phase = CS_EXPECT_BACKWARD;

@@ -108,16 +108,18 @@ static cs_status open_shards(cs_engine *engine)
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
-    CS_TRY(cs_pass_open(&engine->pass, &(cs_pass_shape){ engine->device, settings->precision.values,
-                                                         settings->precision.products, engine->block,
-                                                         engine->memory.activations }));
+    cs_boundary_open(engine, engine->block);
+    cs_pass_shape shape = { engine->device, settings->precision.values, settings->precision.products,
+                            (char *)engine->block + cs_boundary_bytes(),
+                            engine->memory.activations - cs_boundary_bytes() };
+    CS_TRY(cs_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
     CS_TRY(cs_feed_open(engine));
-    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, engine->block));
+    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block));
     return cs_pretrained_load(engine);
 }
 
@@ -194,6 +196,7 @@ void cs_destroy(cs_engine *engine)
         return;
     if (engine->device && engine->comm)
         cs_walk_settle(engine); /* a loop may end in the middle of a step */
+    cs_step_settle(engine);
     cs_saving_close(engine);
     cs_report_close(engine);
     cs_curriculum_close(engine);
@@ -201,6 +204,7 @@ void cs_destroy(cs_engine *engine)
         cs_shard_close(engine->shards[i]);
     cs_update_close(engine->update);
     cs_pass_close(engine->pass);
+    cs_boundary_close(engine);
     if (engine->block)
         cs_device_free(engine->device, engine->block);
     cs_feed_close(engine->feed);

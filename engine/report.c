@@ -155,11 +155,17 @@ void cs_report_micro(cs_engine *engine)
         cs_occupancy_print(engine, "Engine after step");
 }
 
+static bool print_is_due(const cs_engine *engine)
+{
+    int64_t every = engine->settings->steps_per_print;
+    return every > 0 && engine->metrics.step % every == 0;
+}
+
 static void print_lines(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     double             seconds  = engine->seconds.forward + engine->seconds.backward + engine->seconds.step;
-    bool               due = settings->steps_per_print > 0 && engine->metrics.step % settings->steps_per_print == 0;
+    bool               due      = print_is_due(engine);
     engine->timed_steps++;
     if (engine->timed_steps >= FIRST_TIMED)
         engine->timed_seconds += seconds;
@@ -176,7 +182,8 @@ static void print_lines(cs_engine *engine)
     engine->micro_before = (cs_phase_seconds){ 0 };
 }
 
-/* A step lasts from the end of the one before, so that the program's own time counts. */
+/* A step lasts from the end of the one before, so that the program's own time counts. Who shows numbers waits for them.
+ */
 void cs_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
@@ -189,6 +196,8 @@ void cs_report_step(cs_engine *engine)
     metrics->epoch             = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
     engine->started            = cs_clock_seconds();
     engine->flops_before       = flops;
+    if (engine->monitor || print_is_due(engine) || engine->settings->wall_clock_breakdown)
+        cs_step_settle(engine);
     write_events(engine);
     print_lines(engine);
     cs_profile_print(engine);

@@ -217,6 +217,7 @@ static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options
         engine->scaler.hysteresis    = hysteresis;
         engine->scaler.iteration     = iteration;
         engine->scaler.last_overflow = last_overflow;
+        cs_boundary_place(engine);
     }
 }
 

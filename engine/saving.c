@@ -55,6 +55,8 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
 cs_status cs_saving_finish(cs_engine *engine)
 {
     cs_saving *saving = &engine->saving;
+    cs_step_settle(engine);
+    engine->parts_saved = 0; /* they are of no save to come */
     if (cs_background_busy(saving->work)) {
         double begun = cs_clock_seconds();
         cs_walk_settle(engine);

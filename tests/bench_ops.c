@@ -39,6 +39,7 @@ static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss;
     cs_tensor head_lse;
     float    *state[4];
+    cs_exact *sum;
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
@@ -107,6 +108,7 @@ static void make_all(void)
     on.head_lse = make(CS_F32, B * HEADS, T);
     for (int i = 0; i < 4; i++)
         on.state[i] = make(CS_F32, 1, STATE).data;
+    on.sum = cs_device_alloc(device, sizeof *on.sum);
 }
 
 static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
@@ -306,8 +308,7 @@ static void run_fill(void)
 }
 static void run_squares(void)
 {
-    static cs_exact sum;
-    cs_state_sum_squares(stream, &sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
+    cs_state_sum_squares(stream, on.sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
 }
 static void run_sum_into(void)
 {
@@ -317,7 +318,7 @@ static void update(cs_optim_kind kind)
 {
     cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
     cs_optimizer      found    = cs_optim_find(&settings);
-    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE };
+    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
     if (dtype != CS_F32 && !found.directs)
         span.publish = on.table.data;
     cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);

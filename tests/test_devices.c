@@ -7,6 +7,7 @@
 
 #include "base/must.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,5 +175,146 @@ START_TEST(losses_are_the_cpus)
 }
 END_TEST
 
-SUITE_MAIN("devices", stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
+/* ---- the boundary, judged on the device ---- */
+
+enum { BOUNDARIES = 24 };
+
+/* Of one micro-batch. */
+typedef struct {
+    uint64_t forward, backward, step; /* waits in each */
+    bool     ahead; /* after step there is as much to do as forward and backward gave: they are not done */
+} watched;
+
+typedef struct {
+    run_spec   spec;
+    bool       late;           /* nobody asks for numbers before the end */
+    cs_metrics of[BOUNDARIES]; /* the last one alone, where nobody asks  */
+    uint32_t   masters, slots;
+    watched    seen[BOUNDARIES];
+} boundaries;
+
+typedef uint64_t count_call(void);
+
+/* Of the emulated device: how often the host has waited, and how many operations are still to be done. */
+static uint64_t   *host_waits;
+static count_call *waiting;
+
+static void find_counts(void)
+{
+    static uint64_t none;
+    void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_NOLOAD);
+    host_waits   = module ? dlsym(module, "emulator_host_waits") : &none;
+    waiting      = module ? (count_call *)(intptr_t)dlsym(module, "emulator_waiting") : NULL;
+}
+
+/* In forward and backward, and then in step. */
+static watched watch_step(cs_engine *engine, const cs_batch *batch)
+{
+    uint64_t before = *host_waits, left = waiting ? waiting() : 0;
+    cs_forward(engine, batch);
+    uint64_t forward = *host_waits;
+    cs_backward(engine);
+    uint64_t backward = *host_waits, given = waiting ? waiting() - left : 0;
+    cs_step(engine);
+    return (watched){ forward - before, backward - forward, *host_waits - backward, waiting && waiting() >= given };
+}
+
+static int walk_boundaries(void *argument)
+{
+    boundaries *job    = argument;
+    cs_engine  *engine = run_open(&job->spec, NULL);
+    cs_batch    batch  = run_batch(engine, &job->spec, 0);
+    find_counts();
+    for (int step = 0; step < BOUNDARIES; step++) {
+        job->seen[step] = watch_step(engine, &batch);
+        if (!job->late || step + 1 == BOUNDARIES)
+            job->of[step] = cs_last_step(engine);
+    }
+    job->masters = run_masters(engine);
+    job->slots   = run_slots(engine);
+    cs_destroy(engine);
+    return 0;
+}
+
+/* fp16 from a scale that overflows, and rises until it does so again. */
+static boundaries *walk_on(const char *device, bool late, const char *set)
+{
+    boundaries *job = run_share(sizeof *job);
+    job->late       = late;
+    job->spec       = (run_spec){ .world = 1, .stage = 2, .steps = BOUNDARIES, .micro = 1, .precision = "fp16",
+                                  .set = { device, "fp16.initial_scale_power=32", "fp16.loss_scale_window=3",
+                                           "steps_per_print=1000", set } };
+    run_ranks(1, walk_boundaries, job);
+    return job;
+}
+
+static void drop_walk(boundaries *job)
+{
+    run_unshare(job, sizeof *job);
+}
+
+START_TEST(scales_and_skipped_steps_are_the_cpus)
+{
+    if (!near_emulated("scales"))
+        return;
+    boundaries *here = walk_on("cspeed.device=cpu", false, NULL), *there = walk_on("cspeed.device=cuda", false, NULL);
+    for (int step = 0; step < BOUNDARIES; step++) {
+        const cs_metrics *a = &here->of[step], *b = &there->of[step];
+        ck_assert_msg(a->loss_scale == b->loss_scale && a->skipped == b->skipped,
+                      "step %d: scales %g and %g, %lld and %lld skipped", step + 1, a->loss_scale, b->loss_scale,
+                      (long long)a->skipped, (long long)b->skipped);
+        ck_assert_msg(fabs(a->loss - b->loss) <= 2e-3 * a->loss, "step %d: losses %.9g and %.9g", step + 1, a->loss,
+                      b->loss);
+        ck_assert(a->learning_rate == b->learning_rate && a->tokens == b->tokens);
+    }
+    int64_t first = there->of[BOUNDARIES / 2].skipped;
+    ck_assert_int_gt(first, 1);
+    ck_assert_int_gt(there->of[BOUNDARIES - 1].skipped, first); /* it rose, and overflowed again */
+    drop_walk(here), drop_walk(there);
+}
+END_TEST
+
+START_TEST(whether_numbers_are_asked_for_moves_no_bit)
+{
+    if (!near_emulated("asking"))
+        return;
+    boundaries *asked = walk_on("cspeed.device=cuda", false, NULL), *late = walk_on("cspeed.device=cuda", true, NULL);
+    const cs_metrics *a = &asked->of[BOUNDARIES - 1], *b = &late->of[BOUNDARIES - 1];
+    ck_assert(asked->masters == late->masters && asked->slots == late->slots);
+    ck_assert(a->loss == b->loss && a->grad_norm == b->grad_norm && a->loss_scale == b->loss_scale);
+    ck_assert(a->skipped == b->skipped && a->tokens == b->tokens && a->learning_rate == b->learning_rate);
+    drop_walk(asked), drop_walk(late);
+}
+END_TEST
+
+static void check_waits(const char *what, int number, const watched *seen, int most_in_forward, int in_step)
+{
+    ck_assert_msg((int)seen->forward <= most_in_forward && seen->backward == 0 && (int)seen->step == in_step,
+                  "%s, number %d: %d waits in forward, %d in backward, %d in step", what, number, (int)seen->forward,
+                  (int)seen->backward, (int)seen->step);
+}
+
+/* Between two boundaries the host waits once, for the verdict of the step before: not in forward or backward, and not
+ * where more of a step is to come. With several micro-batches a step forward waits besides for room in the feed, which
+ * is of the micro-batch before the last. An optimizer that directs asks for numbers in its update. */
+START_TEST(a_step_waits_for_the_one_before_alone)
+{
+    enum { WARM = 4 };
+    if (!near_emulated("waits"))
+        return;
+    boundaries *one = walk_on("cspeed.device=cuda", true, NULL);
+    boundaries *two = walk_on("cspeed.device=cuda", true, "gradient_accumulation_steps=2");
+    boundaries *lamb = walk_on("cspeed.device=cuda", true, "optimizer={\"type\": \"Lamb\", \"params\": {}}");
+    for (int step = WARM; step < BOUNDARIES; step++) {
+        check_waits("a step", step, &one->seen[step], 0, 1);
+        check_waits("a micro-batch", step, &two->seen[step], 1, step % 2);
+        ck_assert(one->seen[step].ahead);
+        ck_assert(lamb->seen[step].step >= 1 && !lamb->seen[step].ahead);
+    }
+    drop_walk(one), drop_walk(two), drop_walk(lamb);
+}
+END_TEST
+
+SUITE_MAIN("devices", scales_and_skipped_steps_are_the_cpus, whether_numbers_are_asked_for_moves_no_bit,
+           a_step_waits_for_the_one_before_alone, stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
            nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)

@@ -20,6 +20,12 @@ static void open_device(int threads)
     stream = cs_device_stream(near_open(threads), CS_COMPUTE);
 }
 
+/* A sum where the device can reach it. */
+static cs_exact *sum_at(cs_exact *sum)
+{
+    return near_at(cs_vector(sum, CS_I64, sizeof *sum / sizeof(int64_t))).data;
+}
+
 /* Values where the device can reach them. */
 static float *floats_at(float *values, int64_t count)
 {
@@ -41,10 +47,10 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
         for (int cut = 0; cut <= COUNT; cut += 64 * 750) {
             cs_exact squares = { 0 }, sum = { 0 };
             float   *there = near_at(g).data;
-            cs_state_sum_squares(stream, &squares, cs_vector(there + cut, CS_F32, COUNT - cut), 0, 0.5);
-            cs_state_sum_squares(stream, &squares, cs_vector(there, CS_F32, cut), 0, 0.5);
-            cs_state_sum(stream, &sum, there, cut);
-            cs_state_sum(stream, &sum, there + cut, COUNT - cut);
+            cs_state_sum_squares(stream, sum_at(&squares), cs_vector(there + cut, CS_F32, COUNT - cut), 0, 0.5);
+            cs_state_sum_squares(stream, sum_at(&squares), cs_vector(there, CS_F32, cut), 0, 0.5);
+            cs_state_sum(stream, sum_at(&sum), there, cut);
+            cs_state_sum(stream, sum_at(&sum), there + cut, COUNT - cut);
             near_fetch();
             double got[2] = { cs_exact_value(&squares), cs_exact_value(&sum) };
             ck_assert_double_eq_tol(got[0], want, 1e-12 * want);
@@ -72,9 +78,9 @@ START_TEST(sums_of_a_tensor_in_a_row)
         cs_exact whole = { 0 }, parts = { 0 };
         open_device(threads);
         float *there = near_at(row).data;
-        cs_state_sum_squares(stream, &whole, cs_vector(there + FROM, CS_F32, TO - FROM), FROM % 64, 1);
-        cs_state_sum_squares(stream, &parts, cs_vector(there + CUT, CS_F32, TO - CUT), 0, 1);
-        cs_state_sum_squares(stream, &parts, cs_vector(there + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
+        cs_state_sum_squares(stream, sum_at(&whole), cs_vector(there + FROM, CS_F32, TO - FROM), FROM % 64, 1);
+        cs_state_sum_squares(stream, sum_at(&parts), cs_vector(there + CUT, CS_F32, TO - CUT), 0, 1);
+        cs_state_sum_squares(stream, sum_at(&parts), cs_vector(there + FROM, CS_F32, CUT - FROM), FROM % 64, 1);
         near_fetch();
         ck_assert_double_eq_tol(cs_exact_value(&whole), want, 1e-12 * want);
         ck_assert(cs_exact_value(&whole) == cs_exact_value(&parts));
@@ -89,13 +95,13 @@ START_TEST(sums_take_every_finite_float)
     open_device(1);
     float    g[64] = { 3e38f, 1e-38f, 1e-45f };
     cs_exact sum   = { 0 };
-    cs_state_sum_squares(stream, &sum, near_at(cs_vector(g, CS_F32, 64)), 0, 1);
+    cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
     near_fetch();
     ck_assert_double_eq_tol(cs_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
     memset(g, 0, sizeof g);
     g[1] = 1e-45f;
     sum  = (cs_exact){ 0 };
-    cs_state_sum_squares(stream, &sum, near_at(cs_vector(g, CS_F32, 64)), 0, 1);
+    cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
     near_fetch();
     ck_assert(cs_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
     near_close();
@@ -108,10 +114,10 @@ START_TEST(sums_count_what_is_not_finite)
     float   *g   = calloc(64 * 1000, sizeof *g);
     cs_exact sum = { 0 };
     g[5] = INFINITY, g[6] = NAN, g[64 * 999] = -INFINITY;
-    cs_state_sum_squares(stream, &sum, near_at(cs_vector(g, CS_F32, 64 * 1000)), 0, 1);
+    cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64 * 1000)), 0, 1);
     near_fetch();
     ck_assert_int_eq(sum.nonfinite, 3);
-    cs_state_sum(stream, &sum, floats_at(g, 64 * 1000), 64 * 1000);
+    cs_state_sum(stream, sum_at(&sum), floats_at(g, 64 * 1000), 64 * 1000);
     near_fetch();
     ck_assert_int_eq(sum.nonfinite, 6);
     free(g);

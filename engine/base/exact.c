@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-enum { LOWEST = -352 };
-
 void cs_exact_add(cs_exact *sum, double value)
 {
     if (!isfinite(value)) {
@@ -14,7 +12,7 @@ void cs_exact_add(cs_exact *sum, double value)
     int      exponent;
     double   fraction = frexp(fabs(value), &exponent);
     uint64_t mantissa = (uint64_t)ldexp(fraction, 53); /* value = mantissa * 2^(exponent - 53) */
-    int      place    = exponent - 53 - LOWEST;
+    int      place    = exponent - 53 - CS_EXACT_LOWEST;
     if (mantissa == 0 || place < 0)
         return;
     int digit = place / 32, shift = place % 32;
@@ -34,32 +32,4 @@ void cs_exact_merge(cs_exact *sum, const cs_exact *other)
     for (int i = 0; i < CS_EXACT_DIGITS; i++)
         sum->digit[i] += other->digit[i];
     sum->nonfinite += other->nonfinite;
-}
-
-double cs_exact_value(const cs_exact *sum)
-{
-    if (sum->nonfinite)
-        return NAN;
-    int64_t digit[CS_EXACT_DIGITS + 1] = { 0 };
-    int64_t carry                      = 0;
-    for (int i = 0; i < CS_EXACT_DIGITS; i++) { /* canonical form: digits in [0, 2^32), the last signed */
-        int64_t total = sum->digit[i] + carry;
-        carry         = total >> 32;
-        digit[i]      = total - carry * ((int64_t)1 << 32);
-    }
-    digit[CS_EXACT_DIGITS] = carry;
-    bool negative = carry < 0;
-    if (negative) { /* negate, so that the leading digits carry the value */
-        int64_t borrow = 0;
-        for (int i = 0; i < CS_EXACT_DIGITS; i++) {
-            int64_t total = -digit[i] + borrow;
-            borrow        = total < 0 ? -1 : 0;
-            digit[i]      = total - borrow * ((int64_t)1 << 32);
-        }
-        digit[CS_EXACT_DIGITS] = -digit[CS_EXACT_DIGITS] + borrow;
-    }
-    double value = 0;
-    for (int i = 0; i <= CS_EXACT_DIGITS; i++)
-        value += ldexp((double)digit[i], 32 * i + LOWEST);
-    return negative ? -value : value;
 }

@@ -16,6 +16,19 @@ void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t
         stream->device->table->sum(stream, sum, values, count);
 }
 
+void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms)
+{
+    if (stream->device->table->judge)
+        stream->device->table->judge(stream, verdict, words, terms);
+}
+
+void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale)
+{
+    CS_ASSERT(dy.dtype <= CS_F16 && cs_rows(dy) > 0);
+    if (stream->device->table->seed)
+        stream->device->table->seed(stream, dy, scale);
+}
+
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)
 {
     CS_ASSERT(into.dtype <= CS_F16 && from.dtype <= CS_F16 && cs_count(into) == cs_count(from));

@@ -1,12 +1,13 @@
 /* state.h - operations on a shard's flat state: what sharding needs of a device, and models do not.
  *
- * A sum is in host memory, and complete when its stream was synced: a far device adds to its own until then. */
+ * Sums, verdicts and gates are in the device's memory, as all else: what judges a step need not ask the host. */
 #ifndef CS_DEVICE_STATE_H
 #define CS_DEVICE_STATE_H
 
 #include "device/device.h"
 #include "base/exact.h"
 #include "optim/optim.h"
+#include "optim/verdict.h"
 
 /* sum += the squares of g's elements (any float type), each times unscale^2, exactly in the sense of exact.h: squares
  * of 64 elements at a time are added in double in a fixed order and then added exactly. g begins `lead` elements behind
@@ -17,6 +18,12 @@ void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t
 /* sum += values[0..count), each exactly. */
 void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
 
+/* *verdict becomes what is said of a step with these words, after the one that it held. */
+void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
+
+/* Each element becomes *scale / rows of dy: the seed of backward, in the compute stream. */
+void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale);
+
 /* into[i] += from[i], in fp32 and rounded once; any float types. */
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
 
@@ -24,24 +31,26 @@ void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
  * place: a row is narrowed, or widened, where it lies. */
 void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
-/* One walk of the optimizer's rule over [0, count): master (fp32), gradient g (fp32, times hyper.grad_scale), slots
- * (fp32), and where `publish` is not NULL the new value in `dtype`. A rule that returns a direction puts it in the
- * gradient's place, and leaves the master. */
+/* One walk of the optimizer's rule over [0, count): master (fp32), gradient g (fp32, times hyper.grad_scale and the
+ * gate's factor), slots (fp32), and where `publish` is not NULL the new value in `dtype`. A rule that returns a
+ * direction puts it in the gradient's place, and leaves the master. Where the gate is shut nothing is written. */
 typedef struct {
-    float   *master;
-    float   *gradient;
-    float   *slots[CS_OPTIM_SLOTS];
-    void    *publish;
-    cs_dtype dtype;
-    int64_t  count;
+    float         *master;
+    float         *gradient;
+    float         *slots[CS_OPTIM_SLOTS];
+    void          *publish;
+    cs_dtype       dtype;
+    int64_t        count;
+    const cs_gate *gate; /* NULL: open, times 1 */
 } cs_state_span;
 void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span);
 
 /* The same walk over state kept in other types: a run of elements at a time is widened, updated by cs_state_update in
  * fp32, and rounded to nearest even. For rules that see one element. */
 typedef struct {
-    cs_tensor master, gradient, slots[CS_OPTIM_SLOTS];
-    cs_tensor publish; /* or absent */
+    cs_tensor      master, gradient, slots[CS_OPTIM_SLOTS];
+    cs_tensor      publish; /* or absent */
+    const cs_gate *gate;    /* as above  */
 } cs_state_narrow;
 void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                             const cs_state_narrow *state);

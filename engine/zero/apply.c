@@ -2,13 +2,15 @@
  * dealt back. update.c puts them together. */
 #include "zero/part.h"
 
-static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper)
+static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper,
+                          const cs_gate *gate)
 {
     const cs_zero  *zero  = shard->zero;
     cs_precision    types = zero->precision;
     int64_t         count = cs_range_length(range);
     cs_state_narrow state = { .master   = cs_vector(cs_part_master(shard, range.from), types.masters, count),
-                              .gradient = cs_vector(cs_part_sum(shard, range.from), types.sums, count) };
+                              .gradient = cs_vector(cs_part_sum(shard, range.from), types.sums, count),
+                              .gate     = gate };
     for (int i = 0; i < optimizer->slots; i++)
         state.slots[i] = cs_vector(cs_part_slot(shard, i, range.from), types.slots, count);
     if (!cs_stage_one_copy(zero))
@@ -17,12 +19,13 @@ static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *o
 }
 
 /* Elements `range` of the row, all of one parameter. */
-static void update_range(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper)
+static void update_range(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper,
+                         const cs_gate *gate)
 {
     const cs_zero *zero  = shard->zero;
     cs_precision   types = zero->precision;
     if (types.masters != CS_F32 || types.slots != CS_F32 || types.sums != CS_F32) {
-        update_narrow(shard, range, optimizer, hyper);
+        update_narrow(shard, range, optimizer, hyper, gate);
         return;
     }
     cs_state_span span = {
@@ -31,17 +34,18 @@ static void update_range(cs_shard *shard, cs_range range, const cs_optimizer *op
         .publish  = cs_stage_one_copy(zero) || optimizer->directs ? NULL : cs_part_home(shard, range.from),
         .dtype    = types.values,
         .count    = cs_range_length(range),
+        .gate     = gate,
     };
     for (int i = 0; i < optimizer->slots; i++)
         span.slots[i] = cs_part_slot(shard, i, range.from);
     cs_state_update(cs_part_stream(shard, CS_COMPUTE), optimizer, hyper, span);
 }
 
-void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper)
+void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper, const cs_gate *gate)
 {
     cs_range range = cs_part_own(shard, shard->unit->entries[entry]);
     if (cs_range_length(range) > 0)
-        update_range(shard, range, optimizer, hyper);
+        update_range(shard, range, optimizer, hyper, gate);
 }
 
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2])

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { ITERATIONS = 5 };
+enum { ITERATIONS = 5, SUM_FLOATS = 64 }; /* of scratch, for the sum of squares */
 
 static const float a = 3.4445f, b = -4.7750f, c = 2.0315f;
 
@@ -19,7 +19,7 @@ static int64_t short_side(int64_t rows, int64_t columns)
 size_t cs_muon_scratch(int64_t rows, int64_t columns)
 {
     int64_t side = short_side(rows, columns);
-    return (size_t)(rows * columns + 2 * side * side) * sizeof(float);
+    return (size_t)(SUM_FLOATS + rows * columns + 2 * side * side) * sizeof(float);
 }
 
 /* gram = X X^T or X^T X; square = gram gram; square = b gram + c square. */
@@ -52,12 +52,15 @@ static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram,
 void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
 {
     int64_t   rows = cs_rows(matrix), columns = cs_columns(matrix), side = short_side(rows, columns);
-    cs_tensor other  = cs_matrix(scratch, CS_F32, rows, columns);
-    cs_tensor gram   = cs_matrix(scratch + rows * columns, CS_F32, side, side);
-    cs_tensor square = cs_matrix(scratch + rows * columns + side * side, CS_F32, side, side);
-    cs_exact  sum    = { 0 };
-    cs_state_sum_squares(stream, &sum, matrix, 0, 1);
-    cs_stream_sync(stream);
+    float    *matrices = scratch + SUM_FLOATS;
+    cs_tensor other    = cs_matrix(matrices, CS_F32, rows, columns);
+    cs_tensor gram     = cs_matrix(matrices + rows * columns, CS_F32, side, side);
+    cs_tensor square   = cs_matrix(matrices + rows * columns + side * side, CS_F32, side, side);
+    cs_exact  sum;
+    _Static_assert(sizeof sum <= SUM_FLOATS * sizeof(float), "the sum has its place in scratch");
+    cs_op_fill(stream, cs_vector(scratch, CS_F32, SUM_FLOATS), 0); /* zero bits */
+    cs_state_sum_squares(stream, (cs_exact *)(void *)scratch, matrix, 0, 1);
+    cs_stream_fetch(stream, &sum, scratch, sizeof sum);
     cs_state_convert(stream, matrix, matrix, (float)(1 / (sqrt(cs_exact_value(&sum)) + 1e-7)));
     for (int i = 0; i < ITERATIONS; i++) {
         cs_tensor x = i % 2 ? other : matrix, y = i % 2 ? matrix : other;

@@ -15,12 +15,13 @@ struct cs_update {
     const cs_zero  *zero;
     cs_shard      **shards;
     const cs_model *model;
-    float          *scratch;
+    void           *scratch;
     int            *first;  /* of each unit's entries, among all             */
     cs_exact       *sums;   /* two an entry: of the value, of the direction  */
     double         *ratios; /* of LAMB's step, by entry                      */
     int             entries;
     int64_t         dealt; /* matrices of this step so far: they go round the ranks */
+    const cs_gate  *gate;
     cs_hyper        hyper[CS_GROUPS];
 };
 
@@ -41,7 +42,8 @@ static bool has_kind(const cs_groups *groups, const cs_unit *unit, cs_optim_kind
 
 size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
 {
-    size_t most = 0;
+    size_t most = 0, norms = 0;
+    bool   lamb = false;
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const cs_unit_entry *entry = model->units[i]->entries[at];
@@ -49,8 +51,10 @@ size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
             size_t               bytes = cs_muon_scratch(cs_rows(value), cs_columns(value));
             if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > most)
                 most = bytes;
+            norms += 2 * sizeof(cs_exact);
+            lamb |= group_of(groups, entry)->optimizer.kind == CS_OPTIM_LAMB;
         }
-    return most;
+    return lamb && norms > most ? norms : most;
 }
 
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
@@ -102,7 +106,7 @@ static void step_along(cs_update *update, cs_shard *shard, int entry, double rat
     cs_hyper step = { .rate       = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
                       .decay      = lamb ? 0 : hyper.decay,
                       .grad_scale = 1 };
-    cs_apply_rule(shard, entry, &along, step);
+    cs_apply_rule(shard, entry, &along, step, NULL);
 }
 
 static void direct(cs_update *update, cs_shard *shard, cs_optim_kind kind)
@@ -111,11 +115,30 @@ static void direct(cs_update *update, cs_shard *shard, cs_optim_kind kind)
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_optimizer *optimizer = &group_of(update->zero->groups, unit->entries[i])->optimizer;
         if (optimizer->kind == kind)
-            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]));
+            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]), update->gate);
     }
 }
 
 /* ---- LAMB ---- */
+
+enum { WORDS = sizeof(cs_exact) / sizeof(int64_t) };
+
+static void add_up(void *argument)
+{
+    cs_update *update = argument;
+    cs_comm_all_reduce(update->zero->comm, update->scratch, 2 * (int64_t)update->entries * WORDS, CS_I64, CS_SUM);
+}
+
+/* Over ranks, from the device to the host, which waits. */
+static void fetch_sums(cs_update *update)
+{
+    cs_stream *compute = cs_device_stream(update->zero->device, CS_COMPUTE);
+    cs_stream *comm    = cs_device_stream(update->zero->device, CS_COMM);
+    cs_stream_wait(comm, cs_stream_record(compute));
+    cs_stream_call(comm, add_up, update);
+    cs_stream_wait(compute, cs_stream_record(comm));
+    cs_stream_fetch(compute, update->sums, update->scratch, 2 * (size_t)update->entries * sizeof *update->sums);
+}
 
 static double ratio_of(const cs_exact sums[2], const cs_optim_settings *settings)
 {
@@ -128,19 +151,17 @@ static double ratio_of(const cs_exact sums[2], const cs_optim_settings *settings
 static void find_ratios(cs_update *update)
 {
     const cs_groups *groups = update->zero->groups;
-    for (int i = 0; i < 2 * update->entries; i++)
-        update->sums[i] = (cs_exact){ 0 };
+    cs_exact        *sums   = update->scratch;
+    cs_op_fill(cs_device_stream(update->zero->device, CS_COMPUTE),
+               cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0); /* zero bits */
     for (int i = 0; i < update->model->count; i++) {
         const cs_unit *unit = update->model->units[i];
         direct(update, update->shards[i], CS_OPTIM_LAMB);
         for (int at = 0; at < unit->entry_count; at++)
             if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
-                cs_apply_norms(update->shards[i], at, &update->sums[2 * (update->first[i] + at)]);
+                cs_apply_norms(update->shards[i], at, &sums[2 * (update->first[i] + at)]);
     }
-    cs_stream_sync(cs_device_stream(update->zero->device, CS_COMPUTE));
-    cs_stream_sync(cs_device_stream(update->zero->device, CS_COMM));
-    cs_comm_all_reduce(update->zero->comm, update->sums,
-                       2 * update->entries * (int64_t)(sizeof(cs_exact) / sizeof(int64_t)), CS_I64, CS_SUM);
+    fetch_sums(update);
     for (int i = 0; i < update->model->count; i++)
         for (int at = 0; at < update->model->units[i]->entry_count; at++) {
             int number             = update->first[i] + at;
@@ -178,13 +199,14 @@ void cs_update_begin(cs_update *update, const cs_move *move)
     const cs_groups *groups = update->zero->groups;
     bool             lamb   = false;
     update->dealt           = 0;
+    update->gate            = move->gate;
     for (int i = 0; i < groups->count; i++) {
         cs_optim_settings settings = groups->group[i].settings;
         if (move->cycles && cs_optim_has_betas(&settings)) {
             settings.betas[0] = move->betas[0];
             settings.betas[1] = move->betas[1];
         }
-        update->hyper[i] = cs_optim_hyper(&settings, move->rate * groups->group[i].ratio, move->t, move->grad_scale);
+        update->hyper[i] = cs_optim_hyper(&settings, move->rate * groups->group[i].ratio, move->t, 1);
         lamb |= settings.kind == CS_OPTIM_LAMB;
     }
     if (lamb)
@@ -200,7 +222,7 @@ void cs_update_take(cs_update *update, int number)
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_optimizer *optimizer = &group_of(groups, unit->entries[i])->optimizer;
         if (!optimizer->directs)
-            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]));
+            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]), update->gate);
     }
     if (has_kind(groups, unit, CS_OPTIM_MUON)) {
         direct(update, shard, CS_OPTIM_MUON);

@@ -126,14 +126,15 @@ void cs_gradient_open(cs_shard *shard, cs_micro micro);   /* a full row is there
 void cs_gradient_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete      */
 void cs_gradient_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                */
 
-/* Of this rank's part of the reduced gradient. */
+/* Of this rank's part of the reduced gradient; *sum is in the device's memory. */
 void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale);
 
 /* ---- apply.c: the means of an update; entry counts the unit's parameters ---- */
 
-/* The rule over this rank's elements of a parameter. A direction takes the place of the gradient. */
-void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper);
-/* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. */
+/* The rule over this rank's elements of a parameter, as the gate lets it (NULL: open). A direction takes the place of
+ * the gradient. */
+void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper, const cs_gate *gate);
+/* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. The device's memory. */
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
 /* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
  * each the sum over ranks of what they left in their rows. */
@@ -151,19 +152,20 @@ void      cs_assign_print(const cs_groups *groups, const cs_model *model); /* a 
 typedef struct cs_update cs_update;
 
 typedef struct {
-    double  rate; /* the schedule's, for optimizer.params.lr     */
-    int64_t t;    /* this update's number, from 1                */
-    double  grad_scale;
-    bool    cycles; /* betas stand in place of the optimizer's own */
-    double  betas[2];
+    double         rate;   /* the schedule's, for optimizer.params.lr            */
+    int64_t        t;      /* this update's number, from 1                       */
+    const cs_gate *gate;   /* in the device's memory                             */
+    bool           cycles; /* betas stand in place of the optimizer's own        */
+    double         betas[2];
 } cs_move;
 
-/* Bytes that matrices need while they are worked on; cs_update_open borrows as many. */
+/* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's. */
 size_t    cs_update_scratch(const cs_groups *groups, const cs_model *model);
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
                          void *scratch);
 void      cs_update_close(cs_update *update); /* accepts NULL */
-/* Of this step: hyper-parameters, and the norms that LAMB needs. */
+/* Of this step: hyper-parameters, and the norms that LAMB needs. A step along a direction asks the host for numbers: of
+ * an optimizer that directs, the gate is known to be open. */
 void cs_update_begin(cs_update *update, const cs_move *move);
 /* The step of the parameters of shard `number`; cs_shard_publish is due after it. Collective, both. */
 void cs_update_take(cs_update *update, int number);

@@ -53,15 +53,16 @@ add_dependencies(cudnn_emulated cspeed_cuda_emulated)
 set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 # Tests that run on any device, on this one. tests/near.h says how.
-set(on_emulator test_ops test_heads test_rope test_state test_flash test_gpt2 test_llama test_gradients test_documents
-    test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers test_generate)
+set(on_emulator test_ops test_heads test_rope test_state test_verdict test_flash test_gpt2 test_llama test_gradients
+    test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers
+    test_generate)
 foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
   set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
     "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_rope test_state)
+set(quick test_rope test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # which makes a kernel's every access slower
   list(APPEND quick test_flash test_documents)
 endif()

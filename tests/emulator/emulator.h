@@ -63,7 +63,10 @@ using emulator_queue = std::shared_ptr<emulator_stream>;
 emulator_queue emulator_stream_of(cudaStream_t stream); /* empty: no stream */
 cudaError_t    emulator_enqueue(cudaStream_t stream, std::function<void()> item);
 void           emulator_run_all();
-uint64_t       emulator_waiting(); /* items in all queues */
+/* For tests, who find the two by name: items in all queues, and how often the host had to wait for a stream, an event, a
+ * copy or the device, with something still to do. */
+extern "C" uint64_t emulator_waiting();
+extern "C" uint64_t emulator_host_waits;
 /* While an item waits for another process: lets others in, a moment long. */
 void emulator_pause();
 

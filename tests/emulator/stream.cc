@@ -75,8 +75,18 @@ static void run_to(const emulator_queue &queue, uint64_t until)
     }
 }
 
+uint64_t emulator_host_waits;
+
+/* The host waits. */
+static void await(const emulator_queue &queue, uint64_t until)
+{
+    emulator_host_waits += queue->done < until;
+    run_to(queue, until);
+}
+
 void emulator_run_all()
 {
+    emulator_host_waits += emulator_waiting() > 0;
     for (const emulator_queue &queue : std::set<emulator_queue>(queues))
         run_to(queue, queue->given);
 }
@@ -97,7 +107,9 @@ cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
     const char *eager = getenv("CSPEED_EMULATOR_EAGER");
     if (!stream)
         run_heeding();
-    if (!stream || (eager && strcmp(eager, "1") == 0))
+    if (!stream) /* what the program has put there and waits for */
+        await(queue, queue->given);
+    else if (eager && strcmp(eager, "1") == 0)
         run_to(queue, queue->given);
     return cudaSuccess;
 }
@@ -140,7 +152,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     emulator_queue queue = emulator_stream_of(stream);
     if (!stream)
         run_heeding();
-    run_to(queue, queue->given);
+    await(queue, queue->given);
     return cudaSuccess;
 }
 
@@ -248,7 +260,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
     if (event->queue)
-        run_to(event->queue, event->at);
+        await(event->queue, event->at);
     return cudaSuccess;
 }
 

@@ -66,7 +66,8 @@ static void update_chunk(const update_job *all, int64_t at, int64_t count)
 {
     const cs_state_narrow *state = all->state;
     float                  master[CS_CHUNK], gradient[CS_CHUNK], slots[CS_OPTIM_SLOTS][CS_CHUNK];
-    cs_state_span          span = { .master = master, .gradient = gradient, .count = count };
+    cs_state_span          span = { .master = master, .gradient = gradient, .count = count,
+                                   .gate = state->gate };
     read_chunk(master, state->master, at, count);
     read_chunk(gradient, state->gradient, at, count);
     for (int i = 0; i < all->optimizer->slots; i++) {
@@ -91,6 +92,7 @@ static void update_part(void *argument, cs_range range, int part)
 void cs_cpu_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                           const cs_state_narrow *state)
 {
-    cs_cpu_walk(stream->device, cs_count(state->master), LEAST, update_part,
-                &(update_job){ stream, optimizer, state, hyper });
+    if (!state->gate || state->gate->open)
+        cs_cpu_walk(stream->device, cs_count(state->master), LEAST, update_part,
+                    &(update_job){ stream, optimizer, state, hyper });
 }

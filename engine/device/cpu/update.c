@@ -51,5 +51,9 @@ static void update_part(void *argument, cs_range range, int part)
 void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span)
 {
     update_job all = { walks[optimizer->kind], span, hyper };
+    if (span->gate && !span->gate->open)
+        return;
+    if (span->gate)
+        all.hyper.grad_scale *= span->gate->factor;
     cs_cpu_walk(stream->device, span->count, LEAST, update_part, &all);
 }

@@ -40,11 +40,6 @@ cudaStream_t         cs_cuda_stream(const cs_stream *stream);
 cudaStream_t         cs_cuda_compute(cs_device *device); /* the compute stream, in which models' operations work */
 const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device);
 
-/* Where a sum on the device is gathered: cs_exact words in device memory, zeroed. When the stream is next synced they
- * are added to *sum on the host. At most CS_CUDA_SUMS may wait; one more syncs first. */
-enum { CS_CUDA_SUMS = 64 };
-cs_exact *cs_cuda_sum_slot(cs_stream *stream, cs_exact *sum);
-
 /* ---- the kernels: the row's signatures ---- */
 void   cs_cuda_product(cs_device *device, const cs_product *product);
 double cs_cuda_roof(cs_device *device, cs_dtype dtype);
@@ -93,6 +88,8 @@ void   cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void   cs_cuda_fill(cs_device *device, cs_tensor y, float value);
 void   cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void   cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
+void   cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
+void   cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale);
 void   cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 void   cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
 void   cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,

@@ -88,5 +88,6 @@ extern "C" void cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *opt
     walk.publish = cs_run_view(state->publish);
     walk.flat    = cs_run_flat(state->master);
     walk.hyper   = hyper;
+    walk.gate    = state->gate;
     cs_update_walk(stream, optimizer, walk);
 }

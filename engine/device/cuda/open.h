@@ -7,15 +7,11 @@
 /* More than a step of many units records: what waits for an older one waits for a later one, which is true but late. */
 enum { CS_CUDA_EVENTS = 4096 };
 
-/* A stream's own: its events in a ring, and the sums that wait for it. */
+/* A stream's own: its events in a ring. */
 typedef struct {
     cudaStream_t stream;
     cudaEvent_t  events[CS_CUDA_EVENTS]; /* number i, from 1, at i % CS_CUDA_EVENTS; later ones take its place */
     uint64_t     recorded;
-    cs_exact    *sums;                 /* CS_CUDA_SUMS on the device, all zero but those that wait */
-    cs_exact    *fetched;              /* as many, pinned                                          */
-    cs_exact    *wanted[CS_CUDA_SUMS]; /* sums[i] is added to this                                 */
-    int          sum_count;            /* that wait                                                */
 } cs_cuda_lane;
 
 typedef struct cs_cuda_products cs_cuda_products; /* matmul.c */

@@ -1,4 +1,4 @@
-/* stream.c - the two streams: events in a ring, copies, and the sums the host collects when it waits.
+/* stream.c - the two streams: events in a ring, waits, and copies.
  *
  * Neither stream waits for the legacy default stream, and nothing is put into that. */
 #include "device/cuda/open.h"
@@ -37,16 +37,10 @@ static cs_status open_lane(cs_cuda_lane *lane, cs_stream_role role)
 
 cs_status cs_cuda_streams_open(cs_device *device)
 {
-    cs_cuda *cuda  = cs_cuda_of(device);
-    size_t   bytes = CS_CUDA_SUMS * sizeof(cs_exact);
+    cs_cuda *cuda = cs_cuda_of(device);
     for (int role = 0; role < 2; role++) {
         device->streams[role].own = &cuda->lanes[role];
         CS_TRY(open_lane(&cuda->lanes[role], (cs_stream_role)role));
-    }
-    for (int role = 0; role < 2; role++) {
-        cuda->lanes[role].sums    = cs_device_alloc(device, bytes);
-        cuda->lanes[role].fetched = cs_device_alloc_pinned(device, bytes);
-        device->workspace += bytes;
     }
     return CS_OK;
 }
@@ -63,34 +57,6 @@ void cs_cuda_streams_close(cs_device *device)
         if (lane->stream)
             CS_CUDA(cudaStreamDestroy(lane->stream));
     }
-}
-
-/* ---- sums ---- */
-
-cs_exact *cs_cuda_sum_slot(cs_stream *stream, cs_exact *sum)
-{
-    cs_cuda_lane *lane = lane_of(stream);
-    for (int i = 0; i < lane->sum_count; i++)
-        if (lane->wanted[i] == sum)
-            return &lane->sums[i];
-    if (lane->sum_count == CS_CUDA_SUMS)
-        cs_stream_sync(stream);
-    lane->wanted[lane->sum_count] = sum;
-    return &lane->sums[lane->sum_count++];
-}
-
-void cs_cuda_sync(cs_stream *stream)
-{
-    cs_cuda_lane *lane  = lane_of(stream);
-    size_t        bytes = (size_t)lane->sum_count * sizeof(cs_exact);
-    if (bytes) {
-        CS_CUDA(cudaMemcpyAsync(lane->fetched, lane->sums, bytes, cudaMemcpyDeviceToHost, lane->stream));
-        CS_CUDA(cudaMemsetAsync(lane->sums, 0, bytes, lane->stream));
-    }
-    CS_CUDA(cudaStreamSynchronize(lane->stream));
-    for (int i = 0; i < lane->sum_count; i++)
-        cs_exact_merge(lane->wanted[i], &lane->fetched[i]);
-    lane->sum_count = 0;
 }
 
 /* ---- order ---- */
@@ -117,6 +83,11 @@ void cs_cuda_wait(cs_stream *stream, cs_event event)
     }
     CS_CUDA(cudaSetDevice(cs_cuda_of(event.stream->device)->number)); /* the caller may be a thread that has none yet */
     CS_CUDA(cudaEventSynchronize(own));
+}
+
+void cs_cuda_sync(cs_stream *stream)
+{
+    CS_CUDA(cudaStreamSynchronize(cs_cuda_stream(stream)));
 }
 
 void cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes)

@@ -112,10 +112,9 @@ extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor 
     cs_shape shape = { dim3((unsigned)(blocks < most ? blocks : most)), dim3(THREADS) };
     if (count == 0)
         return;
-    cs_exact *slot = cs_cuda_sum_slot(stream, sum);
     cs_by_type(g.dtype, [&](auto zero) {
         using T = decltype(zero);
-        cs_launch(cs_cuda_stream(stream), shape, add_squares<T>, slot, (const T *)g.data, lead, count, unscale);
+        cs_launch(cs_cuda_stream(stream), shape, add_squares<T>, sum, (const T *)g.data, lead, count, unscale);
     });
 }
 
@@ -135,5 +134,5 @@ extern "C" void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *value
     if (count == 0)
         return;
     cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < most ? blocks : most)), dim3(CS_WARP) },
-              add_values, cs_cuda_sum_slot(stream, sum), values, count);
+              add_values, sum, values, count);
 }

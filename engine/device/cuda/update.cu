@@ -24,7 +24,10 @@ static __device__ cs_run load_present(cs_view x, int64_t at, cs_range within)
 
 template <typename Rule> static __global__ void walk_runs(cs_walk walk)
 {
-    cs_range all = cs_run_all(walk.flat);
+    cs_range all   = cs_run_all(walk.flat);
+    float    scale = walk.hyper.grad_scale * (walk.gate ? walk.gate->factor : 1);
+    if (walk.gate && !walk.gate->open)
+        return;
     for (int64_t at = cs_run_first(walk.flat); at < walk.flat.count; at += cs_run_step()) {
         cs_run run_p = cs_run_load(walk.master, at, all), run_g = cs_run_load(walk.gradient, at, all);
         cs_run run_0 = load_present(walk.slots[0], at, all), run_1 = load_present(walk.slots[1], at, all);
@@ -35,7 +38,7 @@ template <typename Rule> static __global__ void walk_runs(cs_walk walk)
         cs_run_widen(slot1, run_1, walk.slots[1].dtype);
         float *to = Rule::directs ? g : p;
         for (int i = 0; i < CS_RUN; i++)
-            to[i] = Rule::of(p[i], g[i] * walk.hyper.grad_scale, &slot0[i], &slot1[i], walk.hyper);
+            to[i] = Rule::of(p[i], g[i] * scale, &slot0[i], &slot1[i], walk.hyper);
         cs_run_store(Rule::directs ? walk.gradient : walk.master, at, all, to);
         if (walk.slots[0].data)
             cs_run_store(walk.slots[0], at, all, slot0);
@@ -68,5 +71,6 @@ extern "C" void cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer,
     walk.publish = cs_view{ (unsigned char *)span->publish, span->dtype };
     walk.flat    = cs_run_flat(cs_vector(span->master, CS_F32, span->count));
     walk.hyper   = hyper;
+    walk.gate    = span->gate;
     cs_update_walk(stream, optimizer, walk);
 }

@@ -1,0 +1,13 @@
+/* judge.c - a step's verdict, and the seed of the next step's backward. */
+#include "device/cpu/cpu.h"
+
+void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms)
+{
+    (void)stream;
+    *verdict = cs_verdict_judge(words, terms, verdict->scaler);
+}
+
+void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale)
+{
+    cs_cpu_fill(stream->device, dy, (float)(*scale / (double)cs_rows(dy)));
+}

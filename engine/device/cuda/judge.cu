@@ -1,0 +1,28 @@
+/* judge.cu - a step's verdict by one thread, and the seed of the next step's backward. Latency bounds both: some
+ * hundred integer additions, and a float a row. */
+#include "device/cuda/run.cuh"
+
+static __global__ void judge_words(cs_verdict *verdict, const cs_words *words, cs_terms terms)
+{
+    *verdict = cs_verdict_judge(words, &terms, verdict->scaler);
+}
+
+extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms)
+{
+    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3(1), dim3(1) }, judge_words, verdict, words, *terms);
+}
+
+static __global__ void seed_runs(cs_view dy, const double *scale, double rows, cs_flat flat)
+{
+    float same[CS_RUN];
+    for (int i = 0; i < CS_RUN; i++)
+        same[i] = (float)(*scale / rows);
+    for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step())
+        cs_run_store(dy, at, cs_run_all(flat), same);
+}
+
+extern "C" void cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale)
+{
+    cs_flat flat = cs_run_flat(dy);
+    cs_launch(cs_cuda_stream(stream), cs_run_shape(flat), seed_runs, cs_run_view(dy), scale, (double)cs_rows(dy), flat);
+}
