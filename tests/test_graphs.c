@@ -8,34 +8,11 @@
 #include "base/must.h"
 #include "engine.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 6, HALF = 3 };
-
-/* ---- counting ---- */
-
-typedef struct {
-    uint64_t kernels, graphs;
-} launches;
-
-static uint64_t ask(const char *name)
-{
-    void *module       = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
-    uint64_t (*count)(void);
-    *(void **)&count   = module ? dlsym(module, name) : NULL;
-    uint64_t   counted = count ? count() : UINT64_MAX;
-    if (module)
-        dlclose(module);
-    return counted;
-}
-
-static launches count_launches(void)
-{
-    return (launches){ ask("emulator_kernels_launched"), ask("emulator_graphs_launched") };
-}
 
 /* ---- trainings ---- */
 
@@ -44,12 +21,13 @@ typedef struct {
     bool     documents; /* two in a sample          */
     bool     asked;     /* an output between steps  */
     bool     resumed;   /* saved and loaded halfway */
+    bool     saved;     /* in the background, while the second step is captured */
 } course;
 
 typedef struct {
     double   loss[STEPS], norm[STEPS], output;
     uint32_t masters[RUN_RANKS], slots[RUN_RANKS];
-    launches of_step[STEPS], of_backward; /* of rank 0; the last backward */
+    near_launches of_step[STEPS], of_backward; /* of rank 0; the last backward */
 } outcome;
 
 typedef struct {
@@ -71,20 +49,19 @@ static cs_batch batch_of(const cs_engine *engine, const course *on, int micro)
 static void take_step(cs_engine *engine, const order *job, int step)
 {
     const course *on     = job->course;
-    launches      before = count_launches();
+    near_launches before = near_launched();
     for (int micro = 0; micro < (on->spec.accumulation ? on->spec.accumulation : 1); micro++) {
         cs_batch batch = batch_of(engine, on, micro);
         cs_forward(engine, &batch);
-        launches here = count_launches();
+        near_launches here = near_launched();
         cs_backward(engine);
-        launches there            = count_launches();
-        job->outcome->of_backward = (launches){ there.kernels - here.kernels, there.graphs - here.graphs };
+        job->outcome->of_backward = near_since(here);
         cs_step(engine);
     }
-    launches after = count_launches();
+    near_launches all = near_since(before);
     if (cs_rank(engine) != 0)
         return;
-    job->outcome->of_step[step] = (launches){ after.kernels - before.kernels, after.graphs - before.graphs };
+    job->outcome->of_step[step] = all;
     job->outcome->loss[step]    = cs_last_step(engine).loss;
     job->outcome->norm[step]    = cs_last_step(engine).grad_norm;
 }
@@ -110,6 +87,8 @@ static int travel(void *argument)
             CS_MUST(cs_load_checkpoint(engine, "half", NULL, NULL, NULL));
         }
         take_step(engine, job, step);
+        if (job->course->saved && step == 0)
+            CS_MUST(cs_save_checkpoint(engine, "first", NULL, NULL));
         if (job->course->asked && step % 2 == 0)
             ask_between(engine, job);
     }
@@ -154,11 +133,12 @@ static void compare(const course *on, const char *what)
     outcome without = go(on, false), with = go(on, true);
     same(&without, &with, what);
     uint64_t micros = on->spec.accumulation ? (uint64_t)on->spec.accumulation : 1;
-    printf("%s: %llu launches a step, then %llu and %llu graphs\n", what, (unsigned long long)without.of_step[STEPS - 1].kernels,
-           (unsigned long long)with.of_step[STEPS - 1].kernels, (unsigned long long)with.of_step[STEPS - 1].graphs);
-    ck_assert_uint_eq(with.of_step[STEPS - 1].graphs, 2 * micros);
+    near_launches each = without.of_step[STEPS - 1], few = with.of_step[STEPS - 1];
+    printf("%s: %llu launches a step become %llu and %llu graphs\n", what, (unsigned long long)each.kernels,
+           (unsigned long long)few.kernels, (unsigned long long)few.graphs);
+    ck_assert_uint_eq(few.graphs, 2 * micros);
     ck_assert_uint_eq(with.of_backward.kernels, 0);
-    ck_assert_uint_lt(with.of_step[STEPS - 1].kernels, without.of_step[STEPS - 1].kernels);
+    ck_assert_uint_lt(few.kernels, each.kernels);
 }
 
 static void compare_all(const course *courses, size_t count, const char *where)
@@ -170,13 +150,22 @@ static void compare_all(const course *courses, size_t count, const char *where)
     }
 }
 
+/* Samples of 4, of 8, and from the fourth step on of 12 tokens. */
+#define LONGER                                                                                                         \
+    "\"curriculum_learning\": { \"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": 4, "           \
+    "\"max_difficulty\": 12, \"schedule_type\": \"fixed_linear\", \"schedule_config\": { "                             \
+    "\"total_curriculum_step\": 4, \"difficulty_step\": 4 } },"
+
 START_TEST(alone_the_bits_are_the_same)
 {
     static const course courses[] = {
-        { .spec = { .world = 1, .stage = 0, .precision = "fp32" }, .asked = true },
+        { .spec = { .world = 1, .stage = 0, .precision = "fp32", .set = { "cspeed.async_save=true" } }, .asked = true,
+          .saved = true },
         { .spec = { .world = 1, .stage = 0, .precision = "bf16", .accumulation = 3, .dropout = 0.1 }, .resumed = true },
-        { .spec = { .world = 1, .stage = 3, .precision = "fp32", .prefetch = 1, .recompute = "unit", .accumulation = 3 },
+        { .spec = { .world = 1, .stage = 3, .precision = "fp32", .prefetch = 1, .recompute = "unit",
+                    .accumulation = 3 },
           .documents = true },
+        { .spec = { .world = 1, .stage = 1, .precision = "fp32", .more = LONGER }, .asked = true },
         { .spec = { .world = 1, .stage = 2, .precision = "fp16", .dropout = 0.1, .recompute = "unit" }, .asked = true },
     };
     if (near_emulated("graphs of one rank"))
@@ -203,4 +192,24 @@ START_TEST(over_nccl_the_bits_are_the_same)
 }
 END_TEST
 
-SUITE_MAIN("graphs", alone_the_bits_are_the_same, over_nccl_the_bits_are_the_same)
+static uint64_t graphs_of(const char *more, int world, int step)
+{
+    course  on   = { .spec = { .world = world, .stage = 2, .precision = "fp32", .more = more } };
+    outcome with = go(&on, true);
+    return with.of_step[step].graphs;
+}
+
+/* A pass that is profiled waits for each unit, comms_logger for each collective, and ranks that share a GPU for what
+ * goes through the host. */
+START_TEST(what_waits_runs_as_ever)
+{
+    if (!near_emulated("graphs left out"))
+        return;
+    ck_assert_uint_eq(graphs_of(NULL, 1, STEPS - 1), 2);
+    ck_assert_uint_eq(graphs_of("\"flops_profiler\": { \"enabled\": true, \"profile_step\": 5 },", 1, STEPS - 1), 1);
+    ck_assert_uint_eq(graphs_of("\"comms_logger\": { \"enabled\": true },", 1, STEPS - 1), 0);
+    ck_assert_uint_eq(graphs_of(NULL, 2, STEPS - 1), 0);
+}
+END_TEST
+
+SUITE_MAIN("graphs", what_waits_runs_as_ever, alone_the_bits_are_the_same, over_nccl_the_bits_are_the_same)

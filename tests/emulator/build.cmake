@@ -56,7 +56,7 @@ endif()
 foreach(name ${quick})
   set_property(TEST cuda_${name} PROPERTY LABELS)
 endforeach()
-foreach(name test_emulator test_nccl test_cuda test_kernels test_devices) # which open it themselves
+foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_graph test_graphs) # which open it themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set_tests_properties(test_devices PROPERTIES LABELS slow)
+set_tests_properties(test_devices test_graphs PROPERTIES LABELS slow)
