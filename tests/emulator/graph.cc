@@ -1,6 +1,6 @@
 /* graph.cc - what is captured from streams, and run again as a graph: in an order that keeps to the captured edges and
- * to nothing else. CSPEED_EMULATOR_ORDER=reverse runs of what is ready the last captured first, so that between the two
- * orders an edge that is missing shows.
+ * to nothing else. By itself that is the order of capturing; CSPEED_EMULATOR_ORDER=reverse runs what was captured first
+ * as late as the edges let it, so that an edge that is missing shows.
  *
  * What the real runtime forbids while capturing is refused with its errors, and spoils the capture. */
 #include "emulator.h"
@@ -158,25 +158,36 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 
 /* ---- running ---- */
 
-static void run_nodes(const emulator_capture &capture)
+/* From the end: of what nothing waits for any more the first captured goes last. */
+static std::vector<size_t> latest_order(const emulator_capture &capture)
 {
-    const char         *order = getenv("CSPEED_EMULATOR_ORDER");
-    bool                last  = order && strcmp(order, "reverse") == 0;
-    std::vector<size_t> open;
+    std::vector<size_t> order, open;
     std::set<size_t>    ready;
     for (const node &one : capture.nodes) {
-        if (one.after.empty())
+        if (one.before.empty())
             ready.insert(open.size());
-        open.push_back(one.after.size());
+        open.push_back(one.before.size());
     }
     while (!ready.empty()) {
-        size_t at = last ? *ready.rbegin() : *ready.begin();
+        size_t at = *ready.begin();
         ready.erase(at);
-        capture.nodes[at].run();
-        for (size_t next : capture.nodes[at].before)
+        order.insert(order.begin(), at);
+        for (size_t next : capture.nodes[at].after)
             if (--open[next] == 0)
                 ready.insert(next);
     }
+    return order;
+}
+
+static void run_nodes(const emulator_capture &capture)
+{
+    const char *order = getenv("CSPEED_EMULATOR_ORDER");
+    if (order && strcmp(order, "reverse") == 0)
+        for (size_t at : latest_order(capture))
+            capture.nodes[at].run();
+    else
+        for (const node &one : capture.nodes)
+            one.run();
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
