@@ -142,20 +142,17 @@ static void *watch(void *argument)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-static connection *enter(cs_comm *comm)
-{
-    connection *own = comm->own;
-    pthread_mutex_lock(&own->lock);
-    atomic_store(&own->doing, comm->doing);
-    return own;
-}
-
-/* NULL: a graph does it. */
+/* NULL: a graph does it. `more` is what else tells a call from others: type, root or peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
-    uint64_t where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
-    uint64_t what  = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
-    return cs_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)) ? NULL : enter(comm);
+    connection *own   = comm->own;
+    uint64_t    where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
+    uint64_t    what  = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
+    atomic_store(&own->doing, comm->doing);
+    if (cs_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
+        return NULL;
+    pthread_mutex_lock(&own->lock);
+    return own;
 }
 
 /* Returns when the call is in the stream; the first of a kind connects ranks, which takes its time. */
@@ -242,7 +239,8 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
  * these GPUs cannot do that, NCCL leaves it at that, and gives no ticket. */
 static void lend(cs_comm *comm, cs_comm_block *block)
 {
-    connection *own = enter(comm);
+    connection *own = comm->own;
+    pthread_mutex_lock(&own->lock);
     end(own, ncclCommRegister(own->nccl, block->memory, block->bytes, &block->ticket));
 }
 
