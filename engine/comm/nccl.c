@@ -142,7 +142,7 @@ static void *watch(void *argument)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-/* NULL: a graph does it. `more` is what else tells a call from others: type, root or peer. */
+/* NULL: a graph does it. `more` is what else tells a call from others: type, or peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *own   = comm->own;
