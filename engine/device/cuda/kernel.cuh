@@ -50,9 +50,10 @@ struct cs_shape {
  * begins with. */
 template <typename T> uint64_t cs_launch_mark(uint64_t mark, const T &argument)
 {
-    constexpr bool   whole     = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
-    constexpr size_t bytes     = whole ? sizeof(T) : sizeof(void *);
-    uint64_t         words[(bytes + 7) / 8] = {};
+    constexpr bool   whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
+    constexpr size_t bytes = whole ? sizeof(T) : sizeof(void *);
+    static_assert(bytes <= sizeof(T), "a structure that kernels are given begins with a pointer");
+    uint64_t words[(bytes + 7) / 8] = {};
     memcpy(words, &argument, bytes);
     for (uint64_t word : words)
         mark = cs_rng_mix(mark, word);
