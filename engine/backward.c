@@ -40,6 +40,7 @@ void cs_backward_ascend(cs_engine *engine)
     int       last  = engine->model->count - 1;
     cs_tensor dy    = { 0 };
     engine->ahead   = last; /* still gathered since the turn */
+    cs_graphs_up(engine);
     for (int i = last; i >= 0; i--) {
         cs_unit *unit = cs_walk_enter(engine, i, CS_UP);
         open_grads(engine, i);
@@ -62,6 +63,7 @@ void cs_backward_ascend(cs_engine *engine)
     }
     cs_pass_let_go(engine->pass, engine->loss_rows);
     cs_pass_end(engine->pass);
+    cs_graphs_end(engine);
 }
 
 void cs_backward(cs_engine *engine)

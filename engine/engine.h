@@ -67,6 +67,8 @@ struct cs_engine {
     uint64_t  *keys; /* of the batch's samples */
     cs_feed   *feed; /* NULL: the device reads the host's memory */
     int64_t   *samples;
+    bool       graphs;    /* forward and backward are replayed where the device can */
+    uint64_t   graph_key; /* of the last forward                                    */
 
     /* one optimizer step */
     int64_t          micro; /* micro-batches since the last boundary */
@@ -142,6 +144,12 @@ void       cs_feed_close(cs_feed *feed);                                 /* acce
 cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent);   /* the same, where the device reads it */
 cs_status  cs_feed_return(cs_engine *engine, cs_tensor *output);         /* waits; the host reads it until next time  */
 
+/* graphs.c: forward and backward of a micro-batch, each a graph of the device from down or up to end */
+void cs_graphs_open(cs_engine *engine);
+void cs_graphs_down(cs_engine *engine, const cs_descent *descent);
+void cs_graphs_up(cs_engine *engine);
+void cs_graphs_end(cs_engine *engine);
+
 /* fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
 cs_status cs_fit_check(const cs_engine *engine);
 
@@ -202,6 +210,7 @@ void      cs_profile_start(cs_engine *engine);
 void      cs_profile_enter(cs_engine *engine);
 void      cs_profile_leave(cs_engine *engine, int i);
 void      cs_profile_stop(cs_engine *engine);
+bool      cs_profile_is_on(const cs_engine *engine);
 void      cs_profile_print(cs_engine *engine); /* after the step that was profiled */
 
 /* curriculum.c: shorter samples at first */

@@ -58,6 +58,7 @@ cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *given)
     bool               recompute = training && engine->settings->recompute;
     int                last      = engine->model->count - 1;
     cs_tensor          x         = descent->inputs;
+    cs_graphs_down(engine, descent);
     cs_pass_begin(engine->pass, &info);
     engine->ahead = -1;
     for (int i = 0; i <= last; i++) {
@@ -76,6 +77,7 @@ cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *given)
         cs_walk_leave(engine, i, !(training && i == last));
         x = y;
     }
+    cs_graphs_end(engine);
     return x;
 }
 

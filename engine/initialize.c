@@ -167,6 +167,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     engine->metrics.loss_scale = engine->scaler.scale;
     CS_TRY(cs_saving_open(engine));
     CS_TRY(cs_report_open(engine));
+    cs_graphs_open(engine);
     engine->started = cs_clock_seconds();
     return CS_OK;
 }

@@ -75,6 +75,11 @@ void cs_profile_stop(cs_engine *engine)
         engine->profile->active = false;
 }
 
+bool cs_profile_is_on(const cs_engine *engine)
+{
+    return engine->profile && engine->profile->active;
+}
+
 /* ---- numbers as DeepSpeed writes them ---- */
 
 typedef struct {

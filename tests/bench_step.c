@@ -1,13 +1,15 @@
 /* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time by phase, memory.
  *
  *     bench_step [--rounds N] [--steps N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0|3]
- *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N]
+ *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--batch N] [--graphs on|off|both]
  *
  * On the CPU GPT-2 124M; without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2
  * ranks x 1 thread, stages 0 and 3. On a GPU the models below in bf16 on one rank; times by phase come from a second
- * run, whose phases wait for the device. The roof is what this machine's matrix library reaches in the same run. With
- * CSPEED_PEER_PYTHON naming a Python that has torch, each round also runs tests/peers/gpt2_torch.py, or step_cuda.py,
- * on the same work, in turn, and the ratio is printed with its spread. */
+ * run, whose phases wait for the device; --batch is the micro-batch in place of the table's, and --graphs turns
+ * cspeed.cuda_graphs on, or runs each workload both ways: give it steps enough, since the second one captures. The roof
+ * is what this machine's matrix library reaches in the same run. With CSPEED_PEER_PYTHON naming a Python that has
+ * torch, each round also runs tests/peers/gpt2_torch.py, or step_cuda.py, on the same work, in turn, and the ratio is
+ * printed with its spread. */
 #include "cspeed.h"
 
 #include <math.h>
@@ -49,6 +51,7 @@ typedef struct {
     int          batch, length, ranks, threads, stage, steps;
     bool         pure;   /* bf16 moments and no fp32 masters */
     bool         phases; /* each waits for the device */
+    bool         graphs; /* cspeed.cuda_graphs */
 } workload;
 
 typedef struct {
@@ -70,7 +73,8 @@ static const char *const text =
     "} },\n"
     "  \"bf16\": { \"enabled\": %s, \"bf16_master_weights_and_grads\": %s, \"bf16_optimizer_states\": %s },\n"
     "  \"zero_optimization\": { \"stage\": %d }, \"wall_clock_breakdown\": %s, \"steps_per_print\": 1000000,\n"
-    "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"%s\", \"data\": { \"seq_len\": %d },\n"
+    "  \"cspeed\": { \"steps\": %d, \"seed\": 1, \"threads\": %d, \"device\": \"%s\", \"cuda_graphs\": %s,\n"
+    "    \"data\": { \"seq_len\": %d },\n"
     "    \"model\": { \"vocab_size\": %d, %s } } }\n";
 
 static const char *truth(bool value)
@@ -86,7 +90,7 @@ static void write_config(const workload *work, char *path)
     if (!file ||
         fprintf(file, text, work->batch / work->ranks, truth(strcmp(work->precision, "bf16") == 0), truth(work->pure),
                 truth(work->pure), work->stage, truth(work->phases), work->steps, work->threads, work->device,
-                work->length, work->model->vocabulary, work->model->json) < 0 ||
+                truth(work->graphs), work->length, work->model->vocabulary, work->model->json) < 0 ||
         fclose(file) != 0) {
         perror(path);
         exit(1);
@@ -207,6 +211,8 @@ static void report(const workload *work, const measurement *o, double *ours, dou
            100 * o->peak_share, 1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step,
            1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
            1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
+    if (work->graphs)
+        printf("  graphs");
     if (torch > 0) {
         double middle = median(ratio, rounds);
         printf("  torch %7.1f tok/s  ratio %.2f (%.2f - %.2f)", median(theirs, rounds), middle, ratio[0],
@@ -217,8 +223,8 @@ static void report(const workload *work, const measurement *o, double *ours, dou
 }
 
 typedef struct {
-    const char *device, *model, *precision, *layout;
-    int         length, stage, rounds, steps;
+    const char *device, *model, *precision, *layout, *graphs;
+    int         length, stage, rounds, steps, batch; /* batch 0: the table's */
 } selection;
 
 static bool chosen(const selection *choice, const workload *work)
@@ -253,7 +259,7 @@ static void bench(const selection *choice, const workload *work, measurement *sh
 
 static selection read_choice(int argc, char **argv)
 {
-    selection choice = { .device = "cpu", .stage = -1, .rounds = 1, .steps = 4 };
+    selection choice = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *value = argv[i + 1];
         if (strcmp(argv[i], "--rounds") == 0)
@@ -270,6 +276,10 @@ static selection read_choice(int argc, char **argv)
             choice.length = atoi(value);
         else if (strcmp(argv[i], "--layout") == 0)
             choice.layout = value;
+        else if (strcmp(argv[i], "--batch") == 0)
+            choice.batch = atoi(value);
+        else if (strcmp(argv[i], "--graphs") == 0)
+            choice.graphs = value;
         else if (strcmp(argv[i], "--stage") == 0)
             choice.stage = atoi(value);
     }
@@ -290,18 +300,22 @@ static void bench_cpu(const selection *choice, measurement *shared)
                 for (int s = 0; s < 2; s++)
                     bench(choice,
                           &(workload){ &models[0], "cpu", precisions[p], 4, lengths[l], ranks, 3 - ranks, stages[s],
-                                       choice->steps, false, false },
+                                       choice->steps, false, false, false },
                           shared);
 }
 
 static void bench_gpu(const selection *choice, measurement *shared)
 {
     static const int batches[] = { 32, 8, 8, 4, 2 }, lengths[] = { 1024, 1024, 2048, 2048, 2048 };
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        bench(choice,
-              &(workload){ &models[i], "cuda", "bf16", batches[i], lengths[i], 1, 1, 0, choice->steps,
-                           strcmp(models[i].name, "llama-8b") == 0, false },
-              shared);
+    bool             both = strcmp(choice->graphs, "both") == 0, on = strcmp(choice->graphs, "on") == 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        workload work = { &models[i], "cuda", "bf16", choice->batch ? choice->batch : batches[i], lengths[i], 1, 1, 0,
+                          choice->steps, strcmp(models[i].name, "llama-8b") == 0, false, on };
+        bench(choice, &work, shared);
+        work.graphs = true;
+        if (both)
+            bench(choice, &work, shared);
+    }
 }
 
 int main(int argc, char **argv)

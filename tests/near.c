@@ -2,6 +2,7 @@
 #include "near.h"
 
 #include <math.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +201,29 @@ bool near_emulated(const char *test)
     if (!there)
         printf("%s: skipped, the emulated module is not built\n", test);
     return there;
+}
+
+static uint64_t ask(void *module, const char *name)
+{
+    uint64_t (*count)(void);
+    *(void **)&count = module ? dlsym(module, name) : NULL;
+    if (!count)
+        abort();
+    return count();
+}
+
+near_launches near_launched(void)
+{
+    void         *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
+    near_launches now = { ask(module, "emulator_kernels_launched"), ask(module, "emulator_graphs_launched") };
+    dlclose(module);
+    return now;
+}
+
+near_launches near_since(near_launches before)
+{
+    near_launches now = near_launched();
+    return (near_launches){ now.kernels - before.kernels, now.graphs - before.graphs };
 }
 
 int near_most(int anywhere, int emulated)

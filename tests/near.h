@@ -34,6 +34,13 @@ const char *near_device(void);
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
 
+/* What this process has launched on the emulated GPU: kernels one by one, and graphs. */
+typedef struct {
+    uint64_t kernels, graphs;
+} near_launches;
+near_launches near_launched(void);
+near_launches near_since(near_launches before); /* by now less by then */
+
 /* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and
  * fetched when it has computed; on the CPU the two do nothing:
  *

@@ -64,6 +64,13 @@ START_TEST(streams_run_when_something_waits)
 }
 END_TEST
 
+START_TEST(what_is_captured_runs_as_a_graph)
+{
+    for (int i = 0; find_trials() && i < trials->graph_count; i++)
+        ck_assert_msg(trials->graphs[i].holds(), "%s", trials->graphs[i].name);
+}
+END_TEST
+
 START_TEST(what_is_wrong_ends_the_program)
 {
     for (int i = 0; find_trials() && i < trials->wrong_count; i++) {
@@ -75,4 +82,5 @@ START_TEST(what_is_wrong_ends_the_program)
 }
 END_TEST
 
-SUITE_MAIN("emulator", streams_run_when_something_waits, what_is_wrong_ends_the_program)
+SUITE_MAIN("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
+           what_is_wrong_ends_the_program)

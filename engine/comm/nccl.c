@@ -7,6 +7,7 @@
 #include "comm/call.h"
 #include "comm/transport.h"
 #include "base/clock.h"
+#include "base/rng.h"
 #include "device/cuda/cuda.h"
 
 #include <nccl.h>
@@ -118,7 +119,7 @@ static void look_for_ranks(connection *own, double *alone_since)
     bool     closed = true;
     int      peer   = host->transport->missing(host, &closed);
     double   now    = cs_clock_seconds();
-    if (peer < 0 || (closed && cudaStreamQuery(own->stream) != cudaErrorNotReady))
+    if (peer < 0 || (closed && !cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM))))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
         return;
@@ -141,11 +142,16 @@ static void *watch(void *argument)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-static connection *begin(cs_comm *comm)
+/* NULL: a graph does it. `more` is what else tells a call from others: type, or peer. */
+static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
-    connection *own = comm->own;
-    pthread_mutex_lock(&own->lock);
+    connection *own   = comm->own;
+    uint64_t    where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
+    uint64_t    what  = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
     atomic_store(&own->doing, comm->doing);
+    if (cs_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
+        return NULL;
+    pthread_mutex_lock(&own->lock);
     return own;
 }
 
@@ -188,38 +194,44 @@ static ncclRedOp_t operation_of(cs_reduce_op op)
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    connection *own = begin(comm);
-    end(own, ncclAllReduce(data, data, (size_t)count, type_of(dtype), operation_of(op), own->nccl, own->stream));
+    connection *own = begin(comm, data, data, count, (int)dtype);
+    if (own)
+        end(own, ncclAllReduce(data, data, (size_t)count, type_of(dtype), operation_of(op), own->nccl, own->stream));
 }
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    connection *own = begin(comm);
-    end(own, ncclReduceScatter(in, out, (size_t)count, type_of(dtype), operation_of(op), own->nccl, own->stream));
+    connection *own = begin(comm, out, in, count, (int)dtype);
+    if (own)
+        end(own, ncclReduceScatter(in, out, (size_t)count, type_of(dtype), operation_of(op), own->nccl, own->stream));
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    connection *own = begin(comm);
-    end(own, ncclAllGather(in, out, (size_t)count, type_of(dtype), own->nccl, own->stream));
+    connection *own = begin(comm, out, in, count, (int)dtype);
+    if (own)
+        end(own, ncclAllGather(in, out, (size_t)count, type_of(dtype), own->nccl, own->stream));
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    connection *own = begin(comm);
-    end(own, ncclBroadcast(data, data, (size_t)count, type_of(dtype), root, own->nccl, own->stream));
+    connection *own = begin(comm, data, data, count, (int)dtype);
+    if (own)
+        end(own, ncclBroadcast(data, data, (size_t)count, type_of(dtype), root, own->nccl, own->stream));
 }
 
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    connection *own = begin(comm);
-    end(own, ncclSend(data, bytes, ncclUint8, to, own->nccl, own->stream));
+    connection *own = begin(comm, data, data, (int64_t)bytes, to);
+    if (own)
+        end(own, ncclSend(data, bytes, ncclUint8, to, own->nccl, own->stream));
 }
 
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    connection *own = begin(comm);
-    end(own, ncclRecv(data, bytes, ncclUint8, from, own->nccl, own->stream));
+    connection *own = begin(comm, data, data, (int64_t)bytes, from);
+    if (own)
+        end(own, ncclRecv(data, bytes, ncclUint8, from, own->nccl, own->stream));
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
@@ -227,7 +239,8 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
  * these GPUs cannot do that, NCCL leaves it at that, and gives no ticket. */
 static void lend(cs_comm *comm, cs_comm_block *block)
 {
-    connection *own = begin(comm);
+    connection *own = comm->own;
+    pthread_mutex_lock(&own->lock);
     end(own, ncclCommRegister(own->nccl, block->memory, block->bytes, &block->ticket));
 }
 

@@ -80,6 +80,7 @@ typedef struct {
     int         device;    /* 0 auto, 1 cpu, 2 cuda       */
     int64_t     threads;   /* 0: auto                     */
     bool        tf32;
+    bool        cuda_graphs;
     const char *comm;      /* "auto", "self", "shm", "tcp", "nccl" */
     int         recompute; /* 0 none, 1 unit              */
     int64_t     prefetch;

@@ -42,6 +42,8 @@ static const cs_key cspeed[] = {
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "what computes"),
     SUPPORTED("tf32", BOOL, tf32, "false", 0, 0, NULL,
               "a GPU's fp32 products on tensor cores, factors rounded to 10 bits of mantissa; a CPU's stay fp32"),
+    SUPPORTED("cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
+              "a GPU is given forward and backward of a micro-batch as one launch each, where ranks talk by nccl"),
     SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
               "of a rank; 0 and \"auto\": the cores bound to it; OMP_NUM_THREADS wins"),
     SUPPORTED("comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl",

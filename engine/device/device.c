@@ -266,6 +266,23 @@ void cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes
     cs_stream_sync(stream);
 }
 
+void cs_device_graph_begin(cs_device *device, uint64_t key)
+{
+    if (device->table->graph_begin)
+        device->table->graph_begin(device, key);
+}
+
+void cs_device_graph_end(cs_device *device)
+{
+    if (device->table->graph_end)
+        device->table->graph_end(device);
+}
+
+bool cs_device_has_graphs(const cs_device *device)
+{
+    return device->table->graph_begin != NULL;
+}
+
 void cs_device_parallel(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument)
 {
     if (device->table->parallel && tasks > 0)

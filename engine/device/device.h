@@ -79,6 +79,13 @@ void       cs_stream_copy(cs_stream *stream, void *to, const void *from, size_t 
 /* The same to host memory, waited for. */
 void       cs_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
 
+/* Between the two the calling thread gives both streams what it always gives them under this key. A device that has
+ * graphs captures it when a key comes back, and is from then on given it as one; the caller's code runs all the same,
+ * and may neither wait for the device nor take memory of it in between. On others they do nothing. They do not nest. */
+void cs_device_graph_begin(cs_device *device, uint64_t key);
+void cs_device_graph_end(cs_device *device);
+bool cs_device_has_graphs(const cs_device *device);
+
 /* Calls task(argument, index) for index 0 .. tasks-1 on the device's pinned threads, each exactly once, and returns
  * when all are done. What index computes must not depend on which thread runs it. Used by the CPU's kernels and by
  * comm. In a thread other than the one that opened the device, the comm worker's say, the caller runs them all

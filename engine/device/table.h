@@ -61,6 +61,8 @@ typedef struct {
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, cs_event event); /* the stream goes on after the event; NULL: the caller does */
     void (*sync)(cs_stream *stream);                 /* NULL: wait() for a new event is as much */
+    void (*graph_begin)(cs_device *device, uint64_t key); /* NULL, both: it has no graphs */
+    void (*graph_end)(cs_device *device);
 
     void (*product)(cs_device *device, const cs_product *product);
     /* y = gelu(product->c), which is set too; product->c times gelu'(pre). NULL rows: composed in ops.c. */

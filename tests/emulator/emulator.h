@@ -7,6 +7,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define EMULATOR_SANITIZED
@@ -52,11 +54,20 @@ void emulator_show(const void *memory, size_t bytes);
 
 /* ---- stream.cc ---- */
 
+struct emulator_capture;
+
+/* Where in a capture a stream stands, or an event was recorded. */
+struct emulator_place {
+    std::shared_ptr<emulator_capture> capture; /* empty: in none                   */
+    std::set<size_t>                  tips;    /* nodes that the next comes after */
+};
+
 struct emulator_stream {
     bool                              waits_for_legacy = false; /* created without cudaStreamNonBlocking */
     std::deque<std::function<void()>> items;
     uint64_t                          given = 0, done = 0;
     bool                              running = false;
+    emulator_place                    place;
 };
 using emulator_queue = std::shared_ptr<emulator_stream>;
 
@@ -69,6 +80,16 @@ extern "C" uint64_t emulator_waiting();
 extern "C" uint64_t emulator_host_waits;
 /* While an item waits for another process: lets others in, a moment long. */
 void emulator_pause();
+
+/* ---- graph.cc ---- */
+
+cudaError_t emulator_capture_add(emulator_place &place, std::function<void()> item);
+cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded);
+/* An error where this thread's capture forbids what is about to be done, or the one that the stream takes part in. */
+cudaError_t emulator_capture_forbids(const emulator_queue &touched);
+
+/* For tests: kernels that were launched one by one, and graphs. */
+extern "C" uint64_t emulator_kernels_launched(), emulator_graphs_launched();
 
 /* ---- block.cc ---- */
 

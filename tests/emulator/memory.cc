@@ -106,6 +106,8 @@ static void reserve()
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     emulator_guard guard(emulator_lock);
+    if (cudaError_t refused = emulator_capture_forbids(nullptr); refused != cudaSuccess)
+        return refused;
     if (!range)
         reserve();
     *memory = nullptr;
@@ -148,6 +150,8 @@ static void give_back(char *memory, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     emulator_guard guard(emulator_lock);
+    if (cudaError_t refused = emulator_capture_forbids(nullptr); refused != cudaSuccess)
+        return refused;
     if (!memory)
         return cudaSuccess;
     auto found = blocks.find((char *)memory);
@@ -178,6 +182,8 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
 {
     emulator_guard guard(emulator_lock);
+    if (cudaError_t refused = emulator_capture_forbids(nullptr); refused != cudaSuccess)
+        return refused;
     *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     if (!*memory)
         return emulator_fail(cudaErrorMemoryAllocation);
@@ -194,6 +200,8 @@ cudaError_t cudaMallocHost(void **memory, size_t bytes)
 cudaError_t cudaFreeHost(void *memory)
 {
     emulator_guard guard(emulator_lock);
+    if (cudaError_t refused = emulator_capture_forbids(nullptr); refused != cudaSuccess)
+        return refused;
     if (!memory)
         return cudaSuccess;
     if (!pinned.erase((char *)memory))

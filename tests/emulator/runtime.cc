@@ -1,4 +1,4 @@
-/* runtime.cc - the rest of the runtime: errors, what the emulated GPU says of itself, graphs refused. */
+/* runtime.cc - the rest of the runtime: errors, what the emulated GPU says of itself. */
 #include "emulator.h"
 
 #include <stdio.h>
@@ -22,7 +22,22 @@ static const struct {
     { cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle" },
     { cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
     { cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported" },
-    { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported", "operation not permitted when capturing" },
+    { cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed in the present state" },
+    { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+      "operation not permitted when capturing" },
+    { cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+      "operation failed due to a previous error during capture" },
+    { cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge",
+      "operation would result in a merge of separate capture sequences" },
+    { cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+      "capture was not ended in the same stream as it began" },
+    { cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work" },
+    { cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+      "dependency created on uncaptured work in another stream" },
+    { cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
+      "operation not permitted on an event last recorded in a capturing stream" },
+    { cudaErrorStreamCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
+      "attempt to terminate a thread-local capture sequence from another thread" },
     { cudaErrorHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered", "memory is registered already" },
     { cudaErrorHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered", "memory is not registered" },
 };
@@ -202,36 +217,4 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 {
     *version = CUDART_VERSION;
     return cudaSuccess;
-}
-
-/* ---- graphs ---- */
-
-cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode)
-{
-    return emulator_fail(cudaErrorNotSupported);
-}
-
-cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *)
-{
-    return emulator_fail(cudaErrorNotSupported);
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t, unsigned long long)
-{
-    return emulator_fail(cudaErrorNotSupported);
-}
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t)
-{
-    return emulator_fail(cudaErrorNotSupported);
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t)
-{
-    return emulator_fail(cudaErrorNotSupported);
-}
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t)
-{
-    return emulator_fail(cudaErrorNotSupported);
 }

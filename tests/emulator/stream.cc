@@ -1,4 +1,4 @@
-/* stream.cc - lazy streams: what is given to one runs when something waits for it, not before.
+/* stream.cc - lazy streams: what is given to one runs when something waits for it, not before; graph.cc has captures.
  *
  * So that a wait that is missing shows: the result is not there. CSPEED_EMULATOR_EAGER=1 runs everything at once. A
  * wait for another stream's event runs that stream up to the event first. */
@@ -18,6 +18,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     bool                       timed = true;
+    emulator_place             place; /* in a capture, where the last record was made in one */
     emulator_queue             queue; /* empty: never recorded */
     uint64_t                   at = 0;
     std::shared_ptr<long long> when; /* nanoseconds */
@@ -28,6 +29,7 @@ std::recursive_mutex emulator_lock;
 static std::set<emulator_queue>     queues;
 static std::map<const void *, int> granted; /* dynamic shared memory that a kernel may have */
 static CUstream_st                *legacy;
+static uint64_t                    launched; /* kernels, by themselves */
 
 static emulator_queue legacy_queue()
 {
@@ -102,6 +104,8 @@ static void run_heeding()
 cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
 {
     emulator_queue queue = emulator_stream_of(stream);
+    if (queue->place.capture)
+        return emulator_capture_add(queue->place, std::move(item));
     queue->items.push_back(std::move(item));
     queue->given++;
     const char *eager = getenv("CSPEED_EMULATOR_EAGER");
@@ -149,7 +153,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
-    emulator_queue queue = emulator_stream_of(stream);
+    emulator_queue queue   = emulator_stream_of(stream);
+    cudaError_t    refused = emulator_capture_forbids(queue);
+    if (refused != cudaSuccess)
+        return refused;
     if (!stream)
         run_heeding();
     await(queue, queue->given);
@@ -159,8 +166,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaDeviceSynchronize(void)
 {
     emulator_guard guard(emulator_lock);
-    emulator_run_all();
-    return cudaSuccess;
+    cudaError_t    refused = emulator_capture_forbids(nullptr);
+    if (refused == cudaSuccess)
+        emulator_run_all();
+    return refused;
 }
 
 /* Who asks again and again sees one operation done a time. */
@@ -177,8 +186,9 @@ static cudaError_t one_on(const emulator_queue &queue, uint64_t until)
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
-    emulator_queue queue = emulator_stream_of(stream);
-    return one_on(queue, queue->given);
+    emulator_queue queue   = emulator_stream_of(stream);
+    cudaError_t    refused = emulator_capture_forbids(queue);
+    return refused == cudaSuccess ? one_on(queue, queue->given) : refused;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
@@ -188,7 +198,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     bool far_from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (kind != cudaMemcpyDefault && (emulator_is_device(to) != far_to || emulator_is_device(from) != far_from))
         return emulator_fail(cudaErrorInvalidValue);
-    emulator_hide(to, bytes);
+    if (!emulator_stream_of(stream)->place.capture)
+        emulator_hide(to, bytes);
     return emulator_enqueue(stream, [=] {
         emulator_check_range("a copy's target", to, bytes);
         emulator_check_range("a copy's source", from, bytes);
@@ -210,6 +221,10 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
+    emulator_guard guard(emulator_lock);
+    cudaError_t    refused = emulator_capture_forbids(nullptr);
+    if (refused != cudaSuccess)
+        return refused;
     return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
 }
 
@@ -251,23 +266,34 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     emulator_guard guard(emulator_lock);
     std::shared_ptr<long long> when = std::make_shared<long long>(0);
     event->queue = emulator_stream_of(stream);
+    event->place = event->queue->place;
+    if (event->place.capture)
+        return cudaSuccess;
     event->at    = event->queue->given + 1;
     event->when  = when;
     return emulator_enqueue(stream, [when] { *when = clock64(); });
 }
 
+/* A captured event stands for nothing that is going to happen. */
+static cudaError_t event_refuses(cudaEvent_t event)
+{
+    return event->place.capture ? emulator_fail(cudaErrorCapturedEvent) : emulator_capture_forbids(nullptr);
+}
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
-    if (event->queue)
+    cudaError_t    refused = event_refuses(event);
+    if (refused == cudaSuccess && event->queue)
         await(event->queue, event->at);
-    return cudaSuccess;
+    return refused;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
-    return event->queue ? one_on(event->queue, event->at) : cudaSuccess;
+    cudaError_t    refused = event_refuses(event);
+    return refused == cudaSuccess && event->queue ? one_on(event->queue, event->at) : refused;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
@@ -286,6 +312,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     emulator_guard guard(emulator_lock);
     emulator_queue queue = event->queue;
     uint64_t       at    = event->at;
+    if (event->place.capture || emulator_stream_of(stream)->place.capture)
+        return emulator_capture_wait(emulator_stream_of(stream), event->place, queue != nullptr);
     if (!queue || queue == emulator_stream_of(stream))
         return cudaSuccess;
     return emulator_enqueue(stream, [queue, at] { run_to(queue, at); });
@@ -324,9 +352,15 @@ cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel
         return emulator_fail(cudaErrorInvalidConfiguration);
     if (config->dynamicSmemBytes > most)
         return emulator_fail(cudaErrorInvalidValue);
+    launched += !emulator_stream_of(config->stream)->place.capture;
     return emulator_enqueue(config->stream, [=, copy = *config] {
         emulator_run_grid(name_of(kernel).c_str(), copy.gridDim, copy.blockDim, copy.dynamicSmemBytes, thread);
     });
+}
+
+uint64_t emulator_kernels_launched()
+{
+    return launched;
 }
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)

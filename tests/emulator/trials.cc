@@ -1,5 +1,5 @@
 /* trials.cc - small programs for the emulator's own test. */
-#include "trials.h"
+#include "trials_graph.h"
 
 #include "device/cuda/kernel.cuh"
 #include "device/cuda/tensor.cuh"
@@ -247,5 +247,7 @@ static const emulator_wrong wrong[] = {
 };
 
 extern "C" const emulator_trials emulator_trials_of_module;
-const emulator_trials            emulator_trials_of_module = { right, sizeof right / sizeof *right, wrong,
-                                                               sizeof wrong / sizeof *wrong };
+const emulator_trials            emulator_trials_of_module = {
+    right, sizeof right / sizeof *right, emulator_graph_trials, emulator_graph_trial_count,
+    wrong, sizeof wrong / sizeof *wrong,
+};

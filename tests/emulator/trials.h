@@ -18,6 +18,8 @@ typedef struct {
 typedef struct {
     const emulator_right *right;
     int                   right_count;
+    const emulator_right *graphs; /* likewise */
+    int                   graph_count;
     const emulator_wrong *wrong;
     int                   wrong_count;
 } emulator_trials;

@@ -90,6 +90,7 @@ static cs_status cuda_open(cs_device *device, const cs_device_settings *settings
     CS_TRY(cs_cuda_count(&count));
     cuda->number = settings->local_rank % count;
     CS_TRY(take(cuda, &properties));
+    CS_TRY(cs_cuda_graphs_open(device));
     CS_TRY(cs_cuda_streams_open(device));
     CS_TRY(cs_cuda_products_open(device, settings));
     describe(device, &properties);
@@ -103,6 +104,7 @@ static void cuda_close(cs_device *device)
     if (cs_cudnn_close)
         cs_cudnn_close(device);
     cs_cuda_products_close(device);
+    cs_cuda_graphs_close(device);
     cs_cuda_streams_close(device);
     free(device->own);
     device->own = NULL;
@@ -139,6 +141,8 @@ static const cs_device_table cs_device_cuda = {
     .record             = cs_cuda_record,
     .wait               = cs_cuda_wait,
     .sync               = cs_cuda_sync,
+    .graph_begin        = cs_cuda_graph_begin,
+    .graph_end          = cs_cuda_graph_end,
     .product            = cs_cuda_product,
     .product_gelu       = cs_cuda_product_gelu,
     .product_gelu_grad  = cs_cuda_product_gelu_grad,

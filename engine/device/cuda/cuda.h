@@ -40,6 +40,14 @@ cudaStream_t         cs_cuda_stream(const cs_stream *stream);
 cudaStream_t         cs_cuda_compute(cs_device *device); /* the compute stream, in which models' operations work */
 const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device);
 
+/* Asked before anything is put into a stream; cs_launch and cs_stream_copy ask themselves. True: it is left out, as a
+ * graph does it that is being replayed. `what` tells it from other things that may be put in. */
+bool cs_cuda_replays(uint64_t what);
+/* Sets bytes to zero in the compute stream. */
+void cs_cuda_clear(cs_device *device, void *memory, size_t bytes);
+/* Whether the stream has something left to do, for other threads than the device's own. */
+bool cs_cuda_is_busy(const cs_stream *stream);
+
 /* ---- the kernels: the row's signatures ---- */
 void   cs_cuda_product(cs_device *device, const cs_product *product);
 double cs_cuda_roof(cs_device *device, cs_dtype dtype);

@@ -8,10 +8,12 @@
 #ifndef CS_DEVICE_KERNEL_CUH
 #define CS_DEVICE_KERNEL_CUH
 
+#include "base/rng.h"
 #include "device/cuda/cuda.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <string.h>
 #include <type_traits>
 
 using bf16 = __nv_bfloat16;
@@ -44,12 +46,30 @@ struct cs_shape {
     size_t shared = 0; /* bytes of dynamic shared memory; above 48 KiB the kernel is given leave */
 };
 
+/* What of an argument tells a launch from others: all of it, but of a structure that may have gaps the pointer that it
+ * begins with. */
+template <typename T> uint64_t cs_launch_mark(uint64_t mark, const T &argument)
+{
+    constexpr bool   whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
+    constexpr size_t bytes = whole ? sizeof(T) : sizeof(void *);
+    static_assert(bytes <= sizeof(T), "a structure that kernels are given begins with a pointer");
+    uint64_t words[(bytes + 7) / 8] = {};
+    memcpy(words, &argument, bytes);
+    for (uint64_t word : words)
+        mark = cs_rng_mix(mark, word);
+    return mark;
+}
+
 /* Nothing is launched for an empty grid. */
 template <typename... Wanted, typename... Given>
 void cs_launch_at(const char *file, int line, cudaStream_t stream, cs_shape shape, void (*kernel)(Wanted...),
                   Given... given)
 {
     if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0)
+        return;
+    uint64_t mark = cs_launch_mark(cs_launch_mark((uint64_t)(uintptr_t)stream, kernel), shape);
+    ((mark = cs_launch_mark(mark, static_cast<Wanted>(given))), ...);
+    if (cs_cuda_replays(mark))
         return;
     if (shape.shared > 48 * 1024)
         cs_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),

@@ -4,6 +4,7 @@
  * it adds along the rows of c', is added to every row of c. Products are summed in fp32; fp32 factors are taken as they
  * are, or rounded to TF32 where the settings say so. What one problem runs by is chosen at its first use (tune.c) and kept. */
 #include "device/cuda/product.h"
+#include "base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -167,13 +168,24 @@ cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, con
                           cs_cuda_compute(device));
 }
 
+/* The plan by its number, as the list may move. */
+static uint64_t mark_of(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
+{
+    const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre };
+    uint64_t    mark       = (uint64_t)(plan - products->plans);
+    for (int i = 0; i < 5; i++)
+        mark = cs_rng_mix(mark, (uint64_t)(uintptr_t)operands[i]);
+    return mark;
+}
+
 /* False: cuBLASLt cannot. */
 static bool run(cs_device *device, const cs_product *product, cublasLtEpilogue_t epilogue, const cs_cuda_operands *on)
 {
     const cs_cuda_plan *plan = plan_for(device, product, epilogue, on);
     if (!plan->fits)
         return false;
-    must(cs_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
+    if (!cs_cuda_replays(mark_of(cs_cuda_of(device)->products, plan, on)))
+        must(cs_cuda_plan_run(device, plan, on, &plan->algorithm), "a product");
     return true;
 }
 

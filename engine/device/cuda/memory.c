@@ -6,6 +6,8 @@
 /* Errors of kernels show in whatever is called next. */
 static const char *advice(cudaError_t error)
 {
+    if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)
+        return "; it cannot be captured: cspeed.cuda_graphs set to false does without";
     if (error < cudaErrorIllegalAddress || error > cudaErrorLaunchFailure)
         return "";
     return "; this is where it was seen, an operation before may have done it: CUDA_LAUNCH_BLOCKING=1 shows which";
@@ -81,6 +83,7 @@ void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes)
 {
     cs_cuda *cuda = cs_cuda_of(device);
     if (cuda->bytes[use] < bytes) {
+        cs_cuda_graphs_drop(device);
         for (int role = 0; role < 2; role++)
             CS_CUDA(cudaStreamSynchronize(cuda->lanes[role].stream));
         cs_device_free(device, cuda->memory[use]);

@@ -163,7 +163,7 @@ template <bool centered> void cs_normal_backward(cs_device *device, cs_normal jo
     job.biased   = dbias != NULL;
     size_t bytes = (size_t)((job.biased ? 2 : 1) * job.parts * job.width) * sizeof(float);
     job.partial  = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, bytes);
-    CS_CUDA(cudaMemsetAsync(job.partial, 0, bytes, cs_cuda_compute(device)));
+    cs_cuda_clear(device, job.partial, bytes);
     cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3((unsigned)threads) },
               cs_normal_grad_rows<centered>, job);
     cs_columns_join(device, dweight, job.partial, job.parts, job.width);

@@ -10,11 +10,13 @@ enum { CS_CUDA_EVENTS = 4096 };
 /* A stream's own: its events in a ring. */
 typedef struct {
     cudaStream_t stream;
-    cudaEvent_t  events[CS_CUDA_EVENTS]; /* number i, from 1, at i % CS_CUDA_EVENTS; later ones take its place */
+    cudaEvent_t  events[CS_CUDA_EVENTS];
+    uint32_t     places[CS_CUDA_EVENTS]; /* of number i, from 1, at i % CS_CUDA_EVENTS; later ones take its place */
     uint64_t     recorded;
 } cs_cuda_lane;
 
 typedef struct cs_cuda_products cs_cuda_products; /* matmul.c */
+typedef struct cs_cuda_graphs   cs_cuda_graphs;   /* graph.c  */
 
 typedef struct {
     int               number; /* of the GPU, among those this process may use */
@@ -22,6 +24,7 @@ typedef struct {
     cs_cuda_lane      lanes[2]; /* by role */
     cs_cuda_products *products;
     struct cs_cudnn  *cudnn; /* cudnn.c; NULL before the first attention that it may run */
+    cs_cuda_graphs   *graphs;
     void             *memory[CS_CUDA_WORKSPACES];
     size_t            bytes[CS_CUDA_WORKSPACES];
 } cs_cuda;
@@ -39,6 +42,17 @@ void      cs_cuda_wait(cs_stream *stream, cs_event event);
 void      cs_cuda_sync(cs_stream *stream);
 void      cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
 void      cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument);
+
+/* ---- graph.c ---- */
+cs_status cs_cuda_graphs_open(cs_device *device);
+void      cs_cuda_graphs_close(cs_device *device); /* accepts the half-open */
+void      cs_cuda_graphs_drop(cs_device *device);  /* memory that they use is about to go */
+void      cs_cuda_graph_begin(cs_device *device, uint64_t key);
+void      cs_cuda_graph_end(cs_device *device);
+void      cs_cuda_graph_forbid(void); /* due before the caller waits */
+/* False: no graph is open, and it is the stream's own to do. */
+bool      cs_cuda_graph_records(const cs_stream *stream);
+bool      cs_cuda_graph_waits(const cs_stream *stream, cs_event event);
 
 /* ---- memory.c ---- */
 void  *cs_cuda_alloc(cs_device *device, size_t bytes);

@@ -2,6 +2,7 @@
  *
  * Neither stream waits for the legacy default stream, and nothing is put into that. */
 #include "device/cuda/open.h"
+#include "base/rng.h"
 
 static cs_cuda_lane *lane_of(const cs_stream *stream)
 {
@@ -64,19 +65,22 @@ void cs_cuda_streams_close(cs_device *device)
 uint64_t cs_cuda_record(cs_stream *stream)
 {
     cs_cuda_lane *lane = lane_of(stream);
-    lane->recorded++;
-    CS_CUDA(cudaEventRecord(lane->events[lane->recorded % CS_CUDA_EVENTS], lane->stream));
+    uint32_t      place = (uint32_t)(++lane->recorded % CS_CUDA_EVENTS);
+    if (cs_cuda_graph_records(stream))
+        return lane->recorded;
+    lane->places[place] = place;
+    CS_CUDA(cudaEventRecord(lane->events[place], lane->stream));
     return lane->recorded;
 }
 
 /* Where the ring has come around, the place holds a later event of the same stream: that is done no sooner. */
 void cs_cuda_wait(cs_stream *stream, cs_event event)
 {
-    if (event.sequence == 0)
+    if (event.sequence == 0 || cs_cuda_graph_waits(stream, event))
         return;
     cs_cuda_lane *lane = lane_of(event.stream);
     CS_ASSERT(event.sequence <= lane->recorded);
-    cudaEvent_t own = lane->events[event.sequence % CS_CUDA_EVENTS];
+    cudaEvent_t own = lane->events[lane->places[event.sequence % CS_CUDA_EVENTS]];
     if (stream) {
         CS_CUDA(cudaStreamWaitEvent(cs_cuda_stream(stream), own, 0));
         return;
@@ -87,12 +91,21 @@ void cs_cuda_wait(cs_stream *stream, cs_event event)
 
 void cs_cuda_sync(cs_stream *stream)
 {
+    cs_cuda_graph_forbid();
     CS_CUDA(cudaStreamSynchronize(cs_cuda_stream(stream)));
 }
 
 void cs_cuda_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
-    CS_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cs_cuda_stream(stream)));
+    uint64_t what = cs_rng_mix(cs_rng_mix((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from), bytes);
+    if (!cs_cuda_replays(what))
+        CS_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cs_cuda_stream(stream)));
+}
+
+void cs_cuda_clear(cs_device *device, void *memory, size_t bytes)
+{
+    if (!cs_cuda_replays(cs_rng_mix((uint64_t)(uintptr_t)memory, bytes)))
+        CS_CUDA(cudaMemsetAsync(memory, 0, bytes, cs_cuda_compute(device)));
 }
 
 void cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argument)

@@ -36,8 +36,8 @@ extern "C" void cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x)
 {
     cs_flat flat = cs_run_flat(y);
     if (y.dtype == x.dtype)
-        CS_CUDA(cudaMemcpyAsync(y.data, x.data, (size_t)flat.count * cs_dtype_bytes(y.dtype), cudaMemcpyDeviceToDevice,
-                                cs_cuda_compute(device)));
+        cs_stream_copy(cs_device_stream(device, CS_COMPUTE), y.data, x.data,
+                       (size_t)flat.count * cs_dtype_bytes(y.dtype));
     else
         cs_launch(cs_cuda_compute(device), cs_run_shape(flat), cast_runs, cs_run_view(y), cs_run_view(x), flat);
 }

@@ -27,6 +27,7 @@ typedef enum cudaError {
     cudaErrorNoDevice                 = 100,
     cudaErrorInvalidDevice            = 101,
     cudaErrorInvalidResourceHandle    = 400,
+    cudaErrorIllegalState             = 401,
     cudaErrorNotReady                 = 600,
     cudaErrorIllegalAddress           = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704,
@@ -35,6 +36,13 @@ typedef enum cudaError {
     cudaErrorLaunchFailure               = 719,
     cudaErrorNotSupported                = 801,
     cudaErrorStreamCaptureUnsupported    = 900,
+    cudaErrorStreamCaptureInvalidated    = 901,
+    cudaErrorStreamCaptureMerge          = 902,
+    cudaErrorStreamCaptureUnmatched      = 903,
+    cudaErrorStreamCaptureUnjoined       = 904,
+    cudaErrorStreamCaptureIsolation      = 905,
+    cudaErrorCapturedEvent               = 907,
+    cudaErrorStreamCaptureWrongThread    = 908,
     cudaErrorUnknown                     = 999
 } cudaError_t;
 
@@ -153,6 +161,7 @@ typedef struct CUstream_st    *cudaStream_t;
 typedef struct CUevent_st     *cudaEvent_t;
 typedef struct CUgraph_st     *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
+typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef void (*cudaHostFn_t)(void *argument);
 
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
@@ -182,9 +191,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to);
 
-/* Graphs are refused: cudaErrorNotSupported. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count); /* nodes: NULL */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsigned long long flags);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
