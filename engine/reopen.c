@@ -45,7 +45,7 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
     cs_catalog catalog;
     if (!cs_files_exists(dir))
         return cs_fail(CS_NOT_FOUND, "there is no folder %s", dir);
-    cs_status status = tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir);
+    cs_status status = tag ? cs_catalog_find(name, dir, tag) : cs_catalog_latest(name, dir);
     if (tag || status == CS_OK) {
         CS_TRY(status);
         *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };

@@ -176,8 +176,8 @@ START_TEST(damage_is_named)
     expect(65, "block 0 of tensor", "inspect out --stats conv");
     ck_assert_int_eq(shell_run("rm %s", shard), 0);
     expect(65, "is missing, and the manifest lists it", "verify out");
-    expect(66, "lists what is", "verify out --tag gone");
-    expect(66, "latest", "verify .");
+    expect(66, "out has no checkpoint \"gone\"", "verify out --tag gone");
+    expect(66, "out does", "verify .");
     shell_leave();
 }
 END_TEST
