@@ -65,7 +65,7 @@ START_TEST(tags_are_listed)
     ck_assert_int_eq(mkdir("empty", 0777), 0);
     expect(66, "holds no checkpoint", "inspect empty");
     expect(64, "name a folder", "inspect");
-    expect(64, "unknown argument --bogus", "inspect out --bogus");
+    expect(64, "unknown flag --bogus; see", "inspect out --bogus");
     expect(64, "unknown argument more", "inspect out more");
     expect(64, "--tag needs a value", "verify out --tag");
     expect(64, "--tensors= needs a value", "diff out --tensors= out");

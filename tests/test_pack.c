@@ -351,7 +351,7 @@ START_TEST(faults_are_one_sentence)
         { "--valid nan text", 64, "'nan'" },
         { "--seq_len 0 text", 64, "'0'" },
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
-        { "--colour text", 64, "usage" },
+        { "--colour text", 64, "unknown flag --colour" },
         { "--valid 0 --field text text", 65, "text, line 1: " },
         { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
         { "--template plain bad.jsonl", 65, "no list \"messages\"" },
