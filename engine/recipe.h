@@ -13,6 +13,7 @@ typedef struct {
     const char        *tokenizer; /* NULL: a token a byte */
     glob_t             paths;
     char              *record; /* what decides whether shards are the same */
+    size_t             head;   /* bytes of it that name the source; what it holds, and when, comes behind */
     char              *folder; /* where they are or will be               */
 } cs_recipe;
 
@@ -23,6 +24,9 @@ void      cs_recipe_close(cs_recipe *recipe);
 
 /* Whole shards of just this are in its folder: what else may lie under the name is no cache of ours. */
 bool cs_recipe_is_done(const cs_recipe *recipe);
+
+/* Whole shards of the same source, but of another state of it, are in the folder. */
+bool cs_recipe_is_older(const cs_recipe *recipe, const char *folder);
 
 /* Says in the folder, where its shards are now, that they are this recipe's, if it is still what it was. */
 cs_status cs_recipe_sign(const cs_recipe *recipe, const char *folder);
