@@ -177,7 +177,8 @@ START_TEST(tokens_of_older_texts_are_removed)
     find_folder(newer, sizeof newer, "out.tokens", 4);
     close(reader);
     write_chats("chats.jsonl", 62);
-    expect(0, train(2, "recipe.json --steps 5 --set cspeed.export=null"), "tokens of an earlier chats.jsonl are removed");
+    expect(0, train(2, "recipe.json --steps 5 --set cspeed.export=null"),
+           "tokens of an earlier chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
     ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each with its lock */
