@@ -147,11 +147,31 @@ static void name_folder(cs_recipe *self)
     self->folder = cs_files_join(self->settings->cache, digits);
 }
 
-cs_status cs_recipe_open(cs_recipe *self, const cs_settings *settings, const char *name)
+static bool holds(const char *folder, const char *name)
 {
-    *self = (cs_recipe){ .settings  = settings,
+    char *path  = cs_files_join(folder, name);
+    bool  found = cs_files_exists(path);
+    free(path);
+    return found;
+}
+
+/* The model's folder, unless its 256 tokens can be nothing but bytes: an export of a model that was trained on them. */
+static const char *find_tokenizer(const cs_engine *engine)
+{
+    const char *folder = engine->settings->model_path;
+    if (engine->settings->tokenizer)
+        return engine->settings->tokenizer;
+    bool bytes = folder && engine->facts.vocabulary == 256 && !holds(folder, "tokenizer.json") &&
+                 !holds(folder, "vocab.json");
+    return bytes ? NULL : folder;
+}
+
+cs_status cs_recipe_open(cs_recipe *self, const cs_engine *engine, const char *name)
+{
+    *self = (cs_recipe){ .engine    = engine,
+                        .settings  = engine->settings,
                         .name      = name,
-                        .tokenizer = settings->tokenizer ? settings->tokenizer : settings->model_path };
+                        .tokenizer = find_tokenizer(engine) };
     CS_TRY(list_paths(self));
     CS_TRY(make_record(self));
     name_folder(self);
@@ -196,7 +216,7 @@ bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
 cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
 {
     cs_recipe now;
-    cs_status status = cs_recipe_open(&now, self->settings, self->name);
+    cs_status status = cs_recipe_open(&now, self->engine, self->name);
     if (status == CS_OK && strcmp(now.record, self->record) != 0)
         status = cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete",
                          self->name);

@@ -8,6 +8,7 @@
 
 /* Of one name of cspeed.data. */
 typedef struct {
+    const cs_engine   *engine;
     const cs_settings *settings;
     const char        *name;      /* as given */
     const char        *tokenizer; /* NULL: a token a byte */
@@ -19,7 +20,7 @@ typedef struct {
 
 bool cs_recipe_is_text(const char *name);
 
-cs_status cs_recipe_open(cs_recipe *recipe, const cs_settings *settings, const char *name); /* to be closed anyway */
+cs_status cs_recipe_open(cs_recipe *recipe, const cs_engine *engine, const char *name); /* to be closed anyway */
 void      cs_recipe_close(cs_recipe *recipe);
 
 /* Whole shards of just this are in its folder: what else may lie under the name is no cache of ours. */

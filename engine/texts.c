@@ -157,10 +157,10 @@ static cs_status make(const cs_recipe *self)
 
 /* ---- all names ---- */
 
-static cs_status make_one(const cs_settings *settings, const char *name)
+static cs_status make_one(const cs_engine *engine, const char *name)
 {
     cs_recipe self;
-    cs_status status = cs_recipe_open(&self, settings, name);
+    cs_status status = cs_recipe_open(&self, engine, name);
     if (status == CS_OK && cs_recipe_is_done(&self))
         cs_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
     else if (status == CS_OK)
@@ -169,10 +169,10 @@ static cs_status make_one(const cs_settings *settings, const char *name)
     return status;
 }
 
-static cs_status find_one(const char **found, int *held, const cs_settings *settings, const char *name)
+static cs_status find_one(const char **found, int *held, const cs_engine *engine, const char *name)
 {
     cs_recipe self;
-    cs_status status = cs_recipe_open(&self, settings, name);
+    cs_status status = cs_recipe_open(&self, engine, name);
     if (status == CS_OK)
         *held = hold(self.folder, LOCK_SH);
     if (status == CS_OK && !cs_recipe_is_done(&self))
@@ -189,7 +189,7 @@ static cs_status find_one(const char **found, int *held, const cs_settings *sett
     return status;
 }
 
-static cs_status find_all(cs_texts *texts, const cs_settings *settings, const char *const *given, int count)
+static cs_status find_all(cs_texts *texts, const cs_engine *engine, const char *const *given, int count)
 {
     texts->names = calloc((size_t)count, sizeof *texts->names);
     texts->held  = calloc((size_t)count, sizeof *texts->held);
@@ -199,7 +199,7 @@ static cs_status find_all(cs_texts *texts, const cs_settings *settings, const ch
         const char *name           = given[texts->count];
         texts->held[texts->count] = -1;
         if (cs_recipe_is_text(name))
-            CS_TRY(find_one(&texts->names[texts->count], &texts->held[texts->count], settings, name));
+            CS_TRY(find_one(&texts->names[texts->count], &texts->held[texts->count], engine, name));
         else
             texts->names[texts->count] = strdup(name);
     }
@@ -212,9 +212,9 @@ cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *g
     *texts           = (cs_texts){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
         if (cs_recipe_is_text(given[i]))
-            status = make_one(engine->settings, given[i]);
+            status = make_one(engine, given[i]);
     CS_TRY(cs_agree_status(engine->comm, status));
-    status = cs_agree_status(engine->comm, find_all(texts, engine->settings, given, count));
+    status = cs_agree_status(engine->comm, find_all(texts, engine, given, count));
     if (status != CS_OK)
         cs_texts_close(texts);
     return status;

@@ -99,9 +99,11 @@ END_TEST
 static const char *const config =
     "{ \"train_batch_size\": 8, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-2 } },\n"
     "  \"cspeed\": { \"steps\": 60, \"seed\": 5, \"output\": \"out\",\n"
-    "    \"data\": { \"train\": \"chats.jsonl\", \"template\": \"plain\", \"packing\": \"documents\", \"seq_len\": 32 },\n"
+    "    \"data\": { \"train\": \"chats.jsonl\", \"template\": \"plain\", \"packing\": \"documents\",\n"
+    "      \"seq_len\": 32 },\n"
     "    \"model\": { \"model_type\": \"llama\", \"num_hidden_layers\": 2, \"num_attention_heads\": 2,\n"
-    "      \"hidden_size\": 32, \"intermediate_size\": 64, \"max_position_embeddings\": 96, \"vocab_size\": 256 } } }\n";
+    "      \"hidden_size\": 32, \"intermediate_size\": 64, \"max_position_embeddings\": 96,\n"
+    "      \"vocab_size\": 256 } } }\n";
 
 /* A model of bytes that has learnt two answers. */
 static void prepare(void)

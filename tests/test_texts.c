@@ -158,7 +158,19 @@ START_TEST(tokens_are_made_once)
 }
 END_TEST
 
-/* Of an earlier state of the same texts: they go, but not under the eyes of somebody, and not those of anything else. */
+/* A model of bytes goes out and comes back without a tokenizer. */
+START_TEST(an_exported_model_of_bytes_reads_texts)
+{
+    enter();
+    shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n");
+    expect(0, train(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
+    expect(0, train(2, "plain.json --data a.txt --model bytes --output next"), "a token a byte");
+    shell_leave();
+}
+END_TEST
+
+/* Of an earlier state of the same texts: they go, but not under the eyes of somebody, and not those of anything else.
+ */
 START_TEST(tokens_of_older_texts_are_removed)
 {
     char folder[256], newer[256];
@@ -313,6 +325,7 @@ START_TEST(faults_are_named)
 END_TEST
 
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
-           tokens_of_older_texts_are_removed, runs_share_a_cache, texts_of_every_sort_are_read,
+           an_exported_model_of_bytes_reads_texts, tokens_of_older_texts_are_removed, runs_share_a_cache,
+           texts_of_every_sort_are_read,
            names_may_have_any_character, other_data_is_told, failures_leave_nothing, export_is_checked_first,
            faults_are_named)
