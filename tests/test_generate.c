@@ -137,7 +137,7 @@ START_TEST(a_prompt_is_continued)
     refuse("out --bottom_k 2", 64, "unknown flag --bottom_k");
     refuse("out --prompt", 64, "--prompt needs a value");
     refuse("out --prompt a --seed 99999999999999999999", 64, "is not a whole number");
-    refuse("nowhere --prompt a", 66, "there is no folder nowhere");
+    refuse("nowhere --prompt a", 66, "nowhere: no such folder; name the output folder of a training");
     refuse("data --prompt a", 66, "neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder");
     refuse("out --tag other --prompt a", 66, "other");
     refuse("out --prompts missing.jsonl", 66, "cannot read missing.jsonl");
