@@ -357,6 +357,9 @@ int         cs_exit_code(cs_status status);              /* 0, 78, 65, 66, 69, 7
 void        cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
 #define CS_MUST(call) cs_must((call), #call)
 
+/* The name that was probably meant, of a list that ends with NULL. NULL: none is near. */
+const char *cs_nearest(const char *wanted, const char *const *names);
+
 #ifdef __cplusplus
 }
 #endif

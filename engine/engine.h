@@ -24,7 +24,9 @@ typedef struct {
     int64_t        step;
     double         stall; /* seconds that training has stood still for it */
     cs_status      status;
-    char          *why; /* of a failure that no verb has returned yet; NULL: none */
+    char          *why;     /* of a failure that no verb has returned yet; NULL: none */
+    char          *sought;  /* the folder whose newest checkpoint the program asks for when it starts; NULL: none */
+    bool           resumes; /* what is in flight goes there */
 } cs_saving;
 
 /* A step's verdict, on its way from the device to the host. */

@@ -1,7 +1,6 @@
 /* loader.c - cs_data: which window is mine, a function of the samples trained on so far. */
 #include "loader.h"
 #include "checkpoint/agree.h"
-#include "texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +38,12 @@ static cs_status check(const cs_engine *engine, const char *split)
     return CS_OK;
 }
 
-static cs_status build(cs_data *data, const cs_texts *texts, bool train)
+static cs_status build(cs_data *data, bool train)
 {
     const cs_settings *settings = data->engine->settings;
     cs_data_settings   wanted   = {
-        .patterns      = texts->names,
-        .pattern_count = texts->count,
+        .patterns      = data->texts.names,
+        .pattern_count = data->texts.count,
         .seq_len       = data->engine->length,
         .shuffle       = train && settings->shuffle,
         .seed          = (uint64_t)settings->seed,
@@ -90,8 +89,8 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
                          train ? settings->train_count : settings->valid_count));
     *data            = cs_agree_memory(sizeof **data);
     (*data)->engine  = engine;
-    cs_status status = cs_agree_status(engine->comm, build(*data, &texts, train)); /* one rank may lack a file */
-    cs_texts_close(&texts);
+    (*data)->texts   = texts;
+    cs_status status = cs_agree_status(engine->comm, build(*data, train)); /* one rank may lack a file */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status != CS_OK) {
@@ -106,6 +105,7 @@ void cs_data_close(cs_data *data)
     if (!data)
         return;
     cs_windows_close(data->windows);
+    cs_texts_close(&data->texts);
     free(data->inputs);
     free(data->targets);
     free(data->starts);

@@ -2,7 +2,7 @@
 #ifndef CS_LOADER_H
 #define CS_LOADER_H
 
-#include "engine.h"
+#include "texts.h"
 #include "data/data.h"
 
 struct cs_data {
@@ -10,6 +10,7 @@ struct cs_data {
     cs_windows *windows;
     int32_t    *inputs, *targets, *starts; /* (B, T); starts NULL: documents are not kept apart */
     int64_t    *samples;
+    cs_texts    texts; /* whose shards the windows map */
 };
 
 /* Micro-batch `lane` of the windows in file order; lanes and rows past the end are masked out. */

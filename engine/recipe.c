@@ -105,13 +105,21 @@ static cs_status record_tokenizer(FILE *out, const char *path)
 
 static cs_status write_record(FILE *out, const cs_recipe *self)
 {
-    const cs_settings *settings = self->settings;
-    fprintf(out, "cspeed tokens, version 1\nfield %s\ntemplate %s\n", settings->field,
-            settings->template ? settings->template : "none");
     CS_TRY(record_tokenizer(out, self->tokenizer));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
         CS_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
     return CS_OK;
+}
+
+/* What is tokenized, by which name and how: of a relative name where it leads. */
+static void write_head(FILE *out, const cs_recipe *self)
+{
+    const cs_settings *settings = self->settings;
+    char              *above    = *self->name == '/' ? NULL : getcwd(NULL, 0);
+    fprintf(out, "cspeed tokens, version 2\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
+            above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
+            self->tokenizer ? self->tokenizer : "bytes");
+    free(above);
 }
 
 static cs_status make_record(cs_recipe *self)
@@ -120,6 +128,9 @@ static cs_status make_record(cs_recipe *self)
     FILE  *out = open_memstream(&self->record, &length);
     if (!out)
         return cs_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
+    write_head(out, self);
+    fflush(out); /* sets length */
+    self->head       = length;
     cs_status status = write_record(out, self);
     fclose(out);
     return status == CS_NOT_FOUND ? cs_fail(status, "%s: went away while it was read", self->name) : status;
@@ -136,11 +147,31 @@ static void name_folder(cs_recipe *self)
     self->folder = cs_files_join(self->settings->cache, digits);
 }
 
-cs_status cs_recipe_open(cs_recipe *self, const cs_settings *settings, const char *name)
+static bool holds(const char *folder, const char *name)
 {
-    *self = (cs_recipe){ .settings  = settings,
+    char *path  = cs_files_join(folder, name);
+    bool  found = cs_files_exists(path);
+    free(path);
+    return found;
+}
+
+/* The model's folder, unless its 256 tokens can be nothing but bytes: an export of a model that was trained on them. */
+static const char *find_tokenizer(const cs_engine *engine)
+{
+    const char *folder = engine->settings->model_path;
+    if (engine->settings->tokenizer)
+        return engine->settings->tokenizer;
+    bool bytes = folder && engine->facts.vocabulary == 256 && !holds(folder, "tokenizer.json") &&
+                 !holds(folder, "vocab.json");
+    return bytes ? NULL : folder;
+}
+
+cs_status cs_recipe_open(cs_recipe *self, const cs_engine *engine, const char *name)
+{
+    *self = (cs_recipe){ .engine    = engine,
+                        .settings  = engine->settings,
                         .name      = name,
-                        .tokenizer = settings->tokenizer ? settings->tokenizer : settings->model_path };
+                        .tokenizer = find_tokenizer(engine) };
     CS_TRY(list_paths(self));
     CS_TRY(make_record(self));
     name_folder(self);
@@ -154,23 +185,38 @@ void cs_recipe_close(cs_recipe *self)
     free(self->folder);
 }
 
+/* What made the shards in the folder, malloc'ed; NULL: there are none, or not whole. */
+static char *record_in(const char *folder)
+{
+    char  *path = cs_files_join(folder, RECORD), *found;
+    size_t length;
+    cs_files_read(&found, &length, path, RECORD_LIMIT);
+    free(path);
+    return found;
+}
+
 /* Whole shards of just this: what else may lie under the name is no cache of ours. */
 bool cs_recipe_is_done(const cs_recipe *self)
 {
-    char     *path = cs_files_join(self->folder, RECORD), *found = NULL;
-    size_t    length;
-    cs_status status = cs_files_read(&found, &length, path, RECORD_LIMIT);
-    bool      there  = status == CS_OK && strcmp(found, self->record) == 0;
+    char *found = record_in(self->folder);
+    bool  there = found && strcmp(found, self->record) == 0;
     free(found);
-    free(path);
     return there;
+}
+
+bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
+{
+    char *found = record_in(folder);
+    bool  older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
+    free(found);
+    return older;
 }
 
 /* Against a text that was written to meanwhile. */
 cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
 {
     cs_recipe now;
-    cs_status status = cs_recipe_open(&now, self->settings, self->name);
+    cs_status status = cs_recipe_open(&now, self->engine, self->name);
     if (status == CS_OK && strcmp(now.record, self->record) != 0)
         status = cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete",
                          self->name);

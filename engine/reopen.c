@@ -44,8 +44,9 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
     char       name[CS_TAG_BYTES];
     cs_catalog catalog;
     if (!cs_files_exists(dir))
-        return cs_fail(CS_NOT_FOUND, "there is no folder %s", dir);
-    cs_status status = tag ? cs_tag_escape(name, tag) : cs_catalog_latest(name, dir);
+        return cs_fail(CS_NOT_FOUND, "%s: no such folder; name the output folder of a training, one checkpoint in it, "
+                       "or a Hugging Face folder", dir);
+    cs_status status = tag ? cs_catalog_find(name, dir, tag) : cs_catalog_latest(name, dir);
     if (tag || status == CS_OK) {
         CS_TRY(status);
         *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };

@@ -1,5 +1,6 @@
 /* resume.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named pieces and a few numbers. */
 #include "engine.h"
+#include "base/beat.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "checkpoint/checkpoint.h"
@@ -292,6 +293,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     cs_walk_settle(engine);
     CS_TRY(cs_saving_finish(engine));
     options                       = options ? options : &everything;
+    if (!tag && !options->module_only && !engine->saving.sought)
+        engine->saving.sought = strdup(dir);
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
                                       .verify      = (unsigned)engine->settings->verify_on_load,
                                       .names       = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
@@ -301,6 +304,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         const char *text = cs_checkpoint_client_state(reader);
         *client_state    = text ? strdup(text) : NULL;
     }
+    if (status == CS_OK && !options->module_only)
+        cs_beat_keep(engine->metrics.step);
     drop(&list);
     cs_checkpoint_close(reader);
     engine->started = cs_clock_seconds();

@@ -1,8 +1,10 @@
 /* saving.c - checkpoints go out, at once or in the background, and training is told what became of them. */
 #include "engine.h"
+#include "base/beat.h"
 #include "base/log.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <string.h>
 
 cs_status cs_saving_open(cs_engine *engine)
@@ -20,6 +22,7 @@ void cs_saving_close(cs_engine *engine)
         cs_saving_finish(engine); /* says why it failed */
     cs_background_close(engine->saving.work);
     free(engine->saving.why);
+    free(engine->saving.sought);
 }
 
 /* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
@@ -29,6 +32,8 @@ static void end(cs_engine *engine, cs_status status)
     if (status == CS_OK) {
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
+        if (saving->resumes)
+            cs_beat_keep(saving->step);
         return;
     }
     saving->status = status;
@@ -41,6 +46,7 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
 {
     cs_saving *saving = &engine->saving;
     saving->step      = content->step;
+    saving->resumes   = saving->sought && strcmp(saving->sought, dir) == 0;
     if (content->await && !engine->settings->async_save)
         content->await(content->await_argument);
     cs_status status  = engine->settings->async_save

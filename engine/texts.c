@@ -10,6 +10,7 @@
 #include "data/packing.h"
 #include "recipe.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHARD_TOKENS = 100000000 };
+enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
 
 /* ---- making ---- */
 
@@ -32,6 +33,44 @@ static void tell(const cs_recipe *self, const cs_packing_counts *counts)
     if (counts->repaired > 0)
         cs_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
                counts->repaired);
+}
+
+/* A lock on a folder of shards, shared with all who read it. -1: another has it, or there is no such folder. */
+static int hold(const char *folder, int lock)
+{
+    int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (held >= 0 && flock(held, lock | LOCK_NB) != 0) {
+        close(held);
+        held = -1;
+    }
+    return held;
+}
+
+static void drop(const cs_recipe *self, const char *folder)
+{
+    char lock[4096];
+    int  held = hold(folder, LOCK_EX);
+    if (held < 0) /* some run reads it; the next one to make tokens comes by here again */
+        return;
+    snprintf(lock, sizeof lock, "%s.lock", folder);
+    if (cs_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
+        cs_log(CS_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
+    close(held);
+}
+
+/* Shards that nobody can ask for again: of the same texts, as they were before. */
+static void drop_older(const cs_recipe *self)
+{
+    DIR *listing = opendir(self->settings->cache);
+    for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        char *folder = cs_files_join(self->settings->cache, entry->d_name);
+        bool  digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
+        if (digits && cs_recipe_is_older(self, folder))
+            drop(self, folder);
+        free(folder);
+    }
+    if (listing)
+        closedir(listing);
 }
 
 static cs_status fill(const cs_recipe *self, const char *part)
@@ -54,6 +93,7 @@ static cs_status fill(const cs_recipe *self, const char *part)
     CS_TRY(cs_files_remove_tree(self->folder)); /* of another program, or damaged */
     CS_TRY(cs_files_rename(part, self->folder));
     tell(self, &counts);
+    drop_older(self);
     return cs_files_sync_directory(settings->cache);
 }
 
@@ -117,10 +157,10 @@ static cs_status make(const cs_recipe *self)
 
 /* ---- all names ---- */
 
-static cs_status make_one(const cs_settings *settings, const char *name)
+static cs_status make_one(const cs_engine *engine, const char *name)
 {
     cs_recipe self;
-    cs_status status = cs_recipe_open(&self, settings, name);
+    cs_status status = cs_recipe_open(&self, engine, name);
     if (status == CS_OK && cs_recipe_is_done(&self))
         cs_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
     else if (status == CS_OK)
@@ -129,10 +169,12 @@ static cs_status make_one(const cs_settings *settings, const char *name)
     return status;
 }
 
-static cs_status find_one(const char **found, const cs_settings *settings, const char *name)
+static cs_status find_one(const char **found, int *held, const cs_engine *engine, const char *name)
 {
     cs_recipe self;
-    cs_status status = cs_recipe_open(&self, settings, name);
+    cs_status status = cs_recipe_open(&self, engine, name);
+    if (status == CS_OK)
+        *held = hold(self.folder, LOCK_SH);
     if (status == CS_OK && !cs_recipe_is_done(&self))
         status = cs_fail(CS_NOT_FOUND, "%s: the tokens that another rank of this host made are not there; "
                          "cspeed.data.cache is to name a folder that both see", self.folder);
@@ -140,20 +182,24 @@ static cs_status find_one(const char **found, const cs_settings *settings, const
         char quoted[8192];
         cs_recipe_quote(quoted, sizeof quoted, self.folder);
         *found = cs_files_join(quoted, "train-*.bin");
+    } else if (*held >= 0) {
+        close(*held);
     }
     cs_recipe_close(&self);
     return status;
 }
 
-static cs_status find_all(cs_texts *texts, const cs_settings *settings, const char *const *given, int count)
+static cs_status find_all(cs_texts *texts, const cs_engine *engine, const char *const *given, int count)
 {
     texts->names = calloc((size_t)count, sizeof *texts->names);
-    if (!texts->names)
+    texts->held  = calloc((size_t)count, sizeof *texts->held);
+    if (!texts->names || !texts->held)
         return cs_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
     for (; texts->count < count; texts->count++) {
-        const char *name = given[texts->count];
+        const char *name           = given[texts->count];
+        texts->held[texts->count] = -1;
         if (cs_recipe_is_text(name))
-            CS_TRY(find_one(&texts->names[texts->count], settings, name));
+            CS_TRY(find_one(&texts->names[texts->count], &texts->held[texts->count], engine, name));
         else
             texts->names[texts->count] = strdup(name);
     }
@@ -166,9 +212,9 @@ cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *g
     *texts           = (cs_texts){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
         if (cs_recipe_is_text(given[i]))
-            status = make_one(engine->settings, given[i]);
+            status = make_one(engine, given[i]);
     CS_TRY(cs_agree_status(engine->comm, status));
-    status = cs_agree_status(engine->comm, find_all(texts, engine->settings, given, count));
+    status = cs_agree_status(engine->comm, find_all(texts, engine, given, count));
     if (status != CS_OK)
         cs_texts_close(texts);
     return status;
@@ -176,8 +222,12 @@ cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *g
 
 void cs_texts_close(cs_texts *texts)
 {
-    for (int i = 0; i < texts->count; i++)
+    for (int i = 0; i < texts->count; i++) {
         free((void *)(uintptr_t)texts->names[i]);
+        if (texts->held[i] >= 0)
+            close(texts->held[i]);
+    }
     free(texts->names);
+    free(texts->held);
     *texts = (cs_texts){ 0 };
 }

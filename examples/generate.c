@@ -2,6 +2,7 @@
  * order. */
 #include "use.h"
 #include "base/json.h"
+#include "text/chat.h"
 #include "text/encoder.h"
 #include "text/unicode.h"
 
@@ -13,6 +14,7 @@
 typedef struct {
     const char *source, *tag, *prompt, *prompts, *output, *tokenizer;
     flag_list   set, stop;
+    bool        chat;
     int64_t     max_tokens;
     cs_sampling sampling;
 } options;
@@ -22,6 +24,9 @@ static const char help[] =
     "  SOURCE   a folder of checkpoints, one of them, or a Hugging Face folder\n"
     "  --tag T   which checkpoint; the latest otherwise\n"
     "  --prompt TEXT   what is to be continued; standard input otherwise\n"
+    "  --chat   the prompt is what the user says, written as the model's chat template has it, and what the model\n"
+    "           answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is\n"
+    "           the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told\n"
     "  --prompts FILE   JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with\n"
     "                   \"text\", \"tokens\" and \"finish\" (end, stop or length) added; -: standard input\n"
     "  --output FILE   where the answers to --prompts go; standard output otherwise\n"
@@ -59,6 +64,7 @@ static void read_options(options *given, char **argument)
     const flag_row rows[] = {
         { "tag", take_text, &given->tag },
         { "prompt", take_text, &given->prompt },
+        { "chat", NULL, &given->chat },
         { "prompts", take_text, &given->prompts },
         { "output", take_text, &given->output },
         { "max_tokens", take_whole, &given->max_tokens },
@@ -75,6 +81,9 @@ static void read_options(options *given, char **argument)
     given->source = read_command_line(rows, help, argument);
     if (given->prompt && given->prompts)
         leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
+    if (given->chat && given->prompts)
+        leave(WRONG_USAGE, "--chat and --prompts: one of the two; a line of --prompts may hold a text as a chat "
+              "template writes it");
     if (given->output && !given->prompts)
         leave(WRONG_USAGE, "--output is for --prompts; the text of one prompt goes to standard output");
 }
@@ -82,11 +91,15 @@ static void read_options(options *given, char **argument)
 /* ---- the model ---- */
 
 typedef struct {
-    const options *given;
-    cs_engine     *engine;
-    cs_tokenizer  *tokenizer;
-    cs_encoder    *encoder;
-    bool           together; /* stage 3: each rank has a part of the parameters, and all read every text */
+    options      *given;
+    cs_engine    *engine;
+    cs_tokenizer *tokenizer;
+    cs_encoder   *encoder;
+    bool          together; /* stage 3: each rank has a part of the parameters, and all read every text */
+
+    const cs_chat_shape *shape;    /* of --chat; NULL: a text is continued */
+    cs_text              turn_end; /* what the shape writes behind an answer */
+    int32_t              end;      /* the token that is; -1: it is none */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -114,6 +127,18 @@ static void open_tokenizer(model *m, const char *folder)
     m->encoder = cs_encoder_open(m->tokenizer);
 }
 
+/* Where an answer ends in a text and not in one token, the text is a stop. */
+static void open_chat(model *m, const char *template)
+{
+    cs_status status = cs_chat_find(&m->shape, template ? template : "auto", m->tokenizer);
+    if (status != CS_OK)
+        leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
+    cs_chat_stop(m->shape, m->tokenizer, &m->turn_end);
+    m->end = cs_tokenizer_find(m->tokenizer, m->turn_end.bytes);
+    if (m->end < 0)
+        take_item(&m->given->stop, "stop", m->turn_end.bytes);
+}
+
 static void open_model(model *m)
 {
     cs_config *config;
@@ -123,10 +148,14 @@ static void open_model(model *m)
     m->engine   = open_trained(config);
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
+    m->end = -1;
+    if (m->given->chat)
+        open_chat(m, cs_config_get_string(config, "cspeed.data.template"));
 }
 
 static void close_model(model *m)
 {
+    cs_unicode_free(&m->turn_end);
     cs_encoder_close(m->encoder);
     cs_tokenizer_close(m->tokenizer);
     cs_destroy(m->engine);
@@ -169,13 +198,17 @@ static void take_token(const model *m, answer *a, int32_t token)
 {
     size_t      size, before = a->text.size;
     const char *piece = cs_tokenizer_piece(m->tokenizer, token, &size);
-    if (token == cs_tokenizer_end(m->tokenizer)) {
+    if (token == cs_tokenizer_end(m->tokenizer) || token == m->end) {
         a->finish = "end";
         return;
     }
     a->tokens++;
     if (size == 0 || cs_tokenizer_is_special(m->tokenizer, token))
         return;
+    while (m->shape && a->text.size == 0 && size > 0 && *piece == ' ') { /* between the template and the answer */
+        piece++;
+        size--;
+    }
     cs_unicode_append(&a->text, piece, size);
     size_t stop = find_stop(m->given, &a->text, before);
     if (stop < a->text.size) {
@@ -201,10 +234,17 @@ static int32_t first_token(const model *m)
     return end >= 0 ? end : '\n';
 }
 
+/* A template writes by itself what begins a text. */
+static const cs_encoded *encode(const model *m, const char *prompt)
+{
+    return m->shape ? cs_encoder_text(m->encoder, prompt, strlen(prompt))
+                    : cs_encoder_document(m->encoder, prompt, strlen(prompt));
+}
+
 /* Every rank sees to it that all can be read before any is. */
 static void check_prompt(const model *m, const char *prompt, int64_t which)
 {
-    int64_t count = cs_encoder_document(m->encoder, prompt, strlen(prompt))->count, most = cs_positions(m->engine);
+    int64_t count = encode(m, prompt)->count, most = cs_positions(m->engine);
     if (most && count > most)
         leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
               which + 1, count, most);
@@ -212,7 +252,7 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
 
 static void complete(const model *m, const char *prompt, int64_t which, bool streams, answer *a)
 {
-    const cs_encoded *encoded   = cs_encoder_document(m->encoder, prompt, strlen(prompt));
+    const cs_encoded *encoded   = encode(m, prompt);
     int32_t           first     = first_token(m);
     const int32_t    *tokens    = encoded->count ? encoded->ids : &first;
     int64_t           count     = encoded->count ? encoded->count : 1, most = m->given->max_tokens;
@@ -252,6 +292,27 @@ static char *read_all(FILE *file)
     return text.bytes;
 }
 
+/* The conversation that `said` is, or begins, up to its next answer, malloc'ed. */
+static char *write_chat(const model *m, const char *said, bool typed)
+{
+    cs_chat_lines lines        = { 0 };
+    bool          conversation = typed && *said == '{';
+    json_t       *document     = conversation ? cs_json_words(said, strlen(said))
+                                              : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content",
+                                                          said);
+    if (!document)
+        leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
+    cs_status status = cs_chat_prompt(m->shape, m->tokenizer, document, &lines);
+    if (status != CS_OK)
+        leave(cs_exit_code(status), "--chat: %s", cs_error());
+    char *text = strndup(lines.text.bytes, lines.text.size);
+    if (!text)
+        leave(1, "out of memory");
+    cs_chat_free(&lines);
+    json_decref(document);
+    return text;
+}
+
 static void answer_one(const model *m)
 {
     answer      a       = { 0 };
@@ -261,6 +322,8 @@ static void answer_one(const model *m)
     if (typed && !*typed)
         leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompt TEXT says what "
               "is to be continued, and --prompt \"\" begins a text");
+    char *chat = m->shape ? write_chat(m, prompt, typed != NULL) : NULL;
+    prompt     = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
     if (m->together || is_rank_zero())
         complete(m, prompt, 0, is_rank_zero(), &a);
@@ -270,6 +333,7 @@ static void answer_one(const model *m)
         fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
     }
     cs_unicode_free(&a.text);
+    free(chat);
     free(typed);
 }
 

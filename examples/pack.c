@@ -47,6 +47,43 @@ static cs_status read_whole(int64_t *number, const char *name, const char *word,
     return CS_OK;
 }
 
+static const struct option known[] = {
+    { "output", required_argument, NULL, 'o' },
+    { "valid", required_argument, NULL, 'v' },
+    { "separator", required_argument, NULL, 'p' },
+    { "seq_len", required_argument, NULL, 'n' },
+    { "shard_tokens", required_argument, NULL, 's' },
+    { "vocab", required_argument, NULL, 'b' },
+    { "tokenizer", required_argument, NULL, 'k' },
+    { "field", required_argument, NULL, 'f' },
+    { "template", required_argument, NULL, 'c' },
+    { "end", required_argument, NULL, 'e' },
+    { "threads", required_argument, NULL, 't' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+/* What getopt_long stopped at: the argument before the next, or one letter. */
+static cs_status refuse(int letter, char **next)
+{
+    enum { KNOWN = sizeof known / sizeof *known };
+    const char *names[KNOWN] = { NULL };
+    char       *flag;
+    for (int i = 0; known[i].name; i++)
+        names[i] = known[i].name;
+    if (letter == ':')
+        return cs_fail(CS_BAD_CONFIG, "%s needs a value", next[-1]);
+    if (strncmp(next[-1], "--", 2) != 0)
+        return cs_fail(CS_BAD_CONFIG, "unknown flag -%c; --help lists those of pack", optopt);
+    if (!(flag = strndup(next[-1], strcspn(next[-1], "="))))
+        return cs_fail(CS_NO_MEMORY, "out of memory for %s", next[-1]);
+    const char *meant  = cs_nearest(flag + 2, names);
+    cs_status   status = meant ? cs_fail(CS_BAD_CONFIG, "unknown flag %s; did you mean --%s?", flag, meant)
+                               : cs_fail(CS_BAD_CONFIG, "unknown flag %s; --help lists those of pack", flag);
+    free(flag);
+    return status;
+}
+
 static cs_status read_option(cs_packing_settings *settings, int letter, const char *word)
 {
     const char **const words[] = {
@@ -69,8 +106,6 @@ static cs_status read_option(cs_packing_settings *settings, int letter, const ch
         if (strcmp(word, "byte") != 0)
             return cs_fail(CS_BAD_CONFIG, "--vocab: byte is the only vocabulary without a --tokenizer, not '%s'", word);
         return CS_OK;
-    case '?':
-        return cs_fail(CS_BAD_CONFIG, "wrong options\n%s", usage);
     default:
         *words[letter] = word;
         return CS_OK;
@@ -79,23 +114,11 @@ static cs_status read_option(cs_packing_settings *settings, int letter, const ch
 
 static cs_status read_options(cs_packing_settings *settings, int argc, char **argv)
 {
-    static const struct option known[] = {
-        { "output", required_argument, NULL, 'o' },
-        { "valid", required_argument, NULL, 'v' },
-        { "separator", required_argument, NULL, 'p' },
-        { "seq_len", required_argument, NULL, 'n' },
-        { "shard_tokens", required_argument, NULL, 's' },
-        { "vocab", required_argument, NULL, 'b' },
-        { "tokenizer", required_argument, NULL, 'k' },
-        { "field", required_argument, NULL, 'f' },
-        { "template", required_argument, NULL, 'c' },
-        { "end", required_argument, NULL, 'e' },
-        { "threads", required_argument, NULL, 't' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
     *settings = (cs_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
-    for (int letter; (letter = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
+    opterr    = 0; /* the sentences are ours */
+    for (int letter; (letter = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
+        if (letter == '?' || letter == ':')
+            return refuse(letter, argv + optind);
         if (letter == 'h') {
             fputs(usage, stdout);
             exit(0);

@@ -99,7 +99,21 @@ static const flag_row *find_flag(const flag_row *row, const char *name, size_t l
         if (at == length && !row->flag[at])
             return row;
     }
-    leave(WRONG_USAGE, "unknown argument --%.*s; try --help", (int)length, name);
+    return NULL;
+}
+
+_Noreturn static void refuse_flag(const flag_row *row, const char *name, size_t length)
+{
+    enum { ROWS = 32 };
+    const char *names[ROWS + 1] = { NULL };
+    for (int i = 0; i < ROWS && row[i].flag; i++)
+        names[i] = row[i].flag;
+    char       *wanted = strndup(name, length);
+    const char *meant  = wanted ? cs_nearest(wanted, names) : NULL;
+    if (meant)
+        leave(WRONG_USAGE, "unknown flag --%.*s; did you mean --%s?", (int)length, name, meant);
+    leave(WRONG_USAGE, "unknown flag --%.*s; --help lists those of %s, and launch flags stand before it", (int)length,
+          name, program_invocation_short_name);
 }
 
 /* "--flag value" or "--flag=value". */
@@ -107,6 +121,8 @@ static void read_flag(const flag_row *rows, char **argument, int *i)
 {
     const char     *name  = argument[*i] + 2, *end = strchrnul(name, '=');
     const flag_row *row   = find_flag(rows, name, (size_t)(end - name));
+    if (!row)
+        refuse_flag(rows, name, (size_t)(end - name));
     const char     *value = !row->take ? NULL : *end ? end + 1 : argument[++*i];
     if (!row->take && *end)
         leave(WRONG_USAGE, "--%s takes no value", row->flag);

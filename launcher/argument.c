@@ -1,6 +1,7 @@
 /* argument.c - one argument of a command at a time: "--flag value" or "--flag=value"; a dash inside is an underscore.
  */
 #include "argument.h"
+#include "base/status.h"
 #include "codes.h"
 
 #include <errno.h>
@@ -50,6 +51,19 @@ static bool take_flag(const cs_argument_row *row, const char **value, char ***at
     return false;
 }
 
+static int refuse(const cs_argument_form *form, const char *flag)
+{
+    enum { ROWS = 16 };
+    const char *names[ROWS + 1] = { NULL };
+    for (int i = 0; i < ROWS && form->rows[i].flag; i++)
+        names[i] = form->rows[i].flag;
+    const char *meant = cs_nearest(flag, names);
+    if (meant)
+        return cs_codes_fail(CS_CODE_USAGE, "%s: unknown flag %s; did you mean %s?", form->command, flag, meant);
+    return cs_codes_fail(CS_CODE_USAGE, "%s: unknown flag %s; see cspeed %s --help", form->command, flag,
+                         form->command);
+}
+
 int cs_argument_read(const cs_argument_form *form, char **at)
 {
     int taken = 0;
@@ -57,17 +71,19 @@ int cs_argument_read(const cs_argument_form *form, char **at)
         const char *flag = *at, *value;
         if (take_flag(form->rows, &value, &at)) {
             if (value && !*value)
-                return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: %s needs a value", form->command, flag);
+                return cs_codes_fail(CS_CODE_USAGE, "%s: %s needs a value", form->command, flag);
             continue;
         }
-        if (*flag == '-' || taken == form->count)
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: unknown argument %s; see cspeed %s --help", form->command,
+        if (*flag == '-')
+            return refuse(form, flag);
+        if (taken == form->count)
+            return cs_codes_fail(CS_CODE_USAGE, "%s: unknown argument %s; see cspeed %s --help", form->command,
                                  flag, form->command);
         form->places[taken++] = *at++;
     }
     if (taken == form->count)
         return 0;
-    return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: name %s", form->command, form->needs);
+    return cs_codes_fail(CS_CODE_USAGE, "%s: name %s", form->command, form->needs);
 }
 
 int cs_argument_number(int64_t *number, const char *flag, const char *value, int64_t least, int64_t most)

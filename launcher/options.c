@@ -1,6 +1,7 @@
 /* options.c - the one reader of launch flags: PET_ variables, CSPEED_ variables, command line; later wins. */
 #include "options.h"
 
+#include "base/status.h"
 #include "codes.h"
 #include "flags.h"
 #include "spellings.h"
@@ -48,47 +49,6 @@ void cs_options_given(void (*each)(const char *name, const char *value, const ch
     }
 }
 
-/* ---- the nearest name ---- */
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Edits (insert, delete, change) that make one word the other. */
-static int distance(const char *a, const char *b)
-{
-    int row[CS_FLAGS_NAME], columns = least((int)strlen(b), CS_FLAGS_NAME - 1);
-    for (int j = 0; j <= columns; j++)
-        row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0]       = i;
-        for (int j = 1; j <= columns; j++) {
-            int above = row[j];
-            row[j]    = least(least(row[j - 1], above) + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal  = above;
-        }
-    }
-    return row[columns];
-}
-
-const char *cs_options_nearest(const char *wanted, const char *const *names)
-{
-    const char *nearest = NULL;
-    size_t      length  = strlen(wanted);
-    int         best    = 2 + (int)length / 3;
-    for (; *names; names++) {
-        bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* an abbreviation */
-        int  far    = begins ? 1 : distance(wanted, *names);
-        if (far < best) {
-            best    = far;
-            nearest = *names;
-        }
-    }
-    return nearest;
-}
-
 static int refuse_unknown(const char *word, const char *wanted)
 {
     static char names[2 * MOST_FLAGS][CS_FLAGS_NAME];
@@ -102,7 +62,7 @@ static int refuse_unknown(const char *word, const char *wanted)
                 count++;
             }
     list[count]         = NULL;
-    const char *nearest = cs_options_nearest(wanted, list);
+    const char *nearest = cs_nearest(wanted, list);
     if (!nearest)
         return cs_codes_fail(CS_CODE_USAGE, "unknown launch flag %s; `cspeed help flags` lists them all", word);
     return cs_codes_fail(CS_CODE_USAGE, "unknown launch flag %s; the nearest is --%s", word, nearest);

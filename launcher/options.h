@@ -106,7 +106,4 @@ void cs_options_given(void (*each)(const char *name, const char *value, const ch
 void cs_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
                      void *argument);
 
-/* The nearest name to `wanted` among those `next` yields, or NULL: for "the nearest is ...". Also for commands. */
-const char *cs_options_nearest(const char *wanted, const char *const *names);
-
 #endif

@@ -169,6 +169,40 @@ START_TEST(no_rank_is_to_blame)
 }
 END_TEST
 
+/* What ranks have told of a checkpoint is said, in this attempt or an earlier one, unless it would not help. */
+START_TEST(the_way_on)
+{
+    static const struct {
+        int64_t     beat, end, before;
+        int         status;
+        const char *words; /* NULL: nothing is said */
+    } cases[] = {
+        { 0, 0, 0, SEGV, NULL },
+        { 21, 0, 0, SEGV, "step 20\n" },
+        { 21, 41, 11, KILL, "step 40\n" },
+        { 0, 0, 11, EXIT, "step 10\n" },
+        { 1, 0, 0, EXIT, "step 0\n" },
+        { 21, 21, 0, 78 * EXIT, NULL },
+        { 21, 21, 0, 75 * EXIT, "step 20\n" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cs_front *front                 = broken(1, cases[i].status);
+        front->workers[2].beat.kept     = cases[i].beat;
+        front->workers[0].end.beat.kept = cases[i].end;
+        front->kept_before              = cases[i].before;
+        text                            = cs_failure_text(front);
+        check_has("cspeed: job ab12cd34 failed: ");
+        if (cases[i].words)
+            ck_assert_msg(strncmp(last_line(), "cspeed: the same command goes on from the checkpoint of ", 56) == 0 &&
+                              strstr(last_line(), cases[i].words),
+                          "case %zu: %s", i, text);
+        else
+            check_lacks("the same command");
+        free(text);
+    }
+}
+END_TEST
+
 START_TEST(a_lost_node_is_blamed_before_a_rank_that_lost_it)
 {
     cs_front *front   = broken(0, 75 * EXIT);
@@ -319,5 +353,5 @@ START_TEST(states)
 END_TEST
 
 SUITE_MAIN("failure", a_rank_that_died, causes_and_hints, others_that_failed, what_needed_force_and_what_is_left,
-           no_rank_is_to_blame, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
+           no_rank_is_to_blame, the_way_on, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
            a_remote_tail_is_kept_here, results, states)

@@ -291,13 +291,13 @@ END_TEST
 START_TEST(nearest)
 {
     static const char *const names[] = { "plan", "status", "stop", NULL };
-    ck_assert_str_eq(cs_options_nearest("plam", names), "plan");
-    ck_assert_str_eq(cs_options_nearest("statu", names), "status");
-    ck_assert_ptr_null(cs_options_nearest("xyzxyzxyz", names));
+    ck_assert_str_eq(cs_nearest("plam", names), "plan");
+    ck_assert_str_eq(cs_nearest("statu", names), "status");
+    ck_assert_ptr_null(cs_nearest("xyzxyzxyz", names));
     char longest[4096];
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
-    ck_assert_ptr_null(cs_options_nearest(longest, names));
+    ck_assert_ptr_null(cs_nearest(longest, names));
 }
 END_TEST
 
@@ -392,5 +392,38 @@ START_TEST(help_fits_a_screen)
 }
 END_TEST
 
+START_TEST(programs_name_the_flag_that_was_meant)
+{
+    static const char *const rows[][2] = {
+        { "generate x --tempurature 3", "generate: unknown flag --tempurature; did you mean --temperature?" },
+        { "generate x --top-kk=3", "unknown flag --top-kk; did you mean --top_k?" },
+        { "eval x --jsn", "eval: unknown flag --jsn; did you mean --json?" },
+        { "eval x --zzzzzzz", "unknown flag --zzzzzzz; --help lists those of eval" },
+        { "train --config c.json --stepps=3", "train: unknown flag --stepps; did you mean --steps?" },
+        { "train --config c.json --lenint", "did you mean --lenient?" },
+        { "train --config c.json --num_gpus 2", "--help lists those of train, and launch flags stand before it" },
+        { "train --config c.json more", "unknown argument more" },
+        { "pack --seq-len 3 x", "pack: unknown flag --seq-len; did you mean --seq_len?" },
+        { "pack --zzzzzzz x", "unknown flag --zzzzzzz; --help lists" },
+        { "pack -x", "unknown flag -x" },
+        { "pack --output", "--output needs a value" },
+        { "cspeed verify x --jsn", "cspeed: verify: unknown flag --jsn; did you mean --json?" },
+        { "cspeed export a b --dtyp bf16", "did you mean --dtype?" },
+        { "cspeed import a b --tag t", "unknown flag --tag" },
+    };
+    shell_enter();
+    shell_write("c.json", "{\"train_batch_size\": 1}");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int   code = shell_run("%s/%s", CS_BIN, rows[i][0]);
+        char *said = shell_read("out.txt", NULL);
+        ck_assert_msg(code == 64 && strstr(said, rows[i][1]), "%s: exit code %d, and it says\n%s", rows[i][0], code,
+                      said);
+        free(said);
+    }
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("flags", defaults, deepspeed, torchrun, values, environment, refusals, what_is_harmless, what_was_given,
-           nearest, the_manual_is_whole, completions_are_scripts, help_fits_a_screen)
+           nearest, the_manual_is_whole, completions_are_scripts, help_fits_a_screen,
+           programs_name_the_flag_that_was_meant)

@@ -259,9 +259,9 @@ START_TEST(conversations_learn_answers)
     shell_write("chat.jsonl", chat);
     ck_assert_int_eq(shell_run("%s --valid 0 --template plain --output out chat.jsonl", PACK), 0);
     check_text("out", "train-00000.bin",
-               "System: Be brief.\n\nUser: Hi?\n\nAssistant: {Yes.\n\n}User: A\n\nAssistant: {B\n\n");
+               "System: Be brief.\n\nUser: Hi?\n\nAssistant:{ Yes.\n\n}User: A\n\nAssistant:{ B\n\n");
     char *said = shell_read("out.txt", NULL);
-    ck_assert_msg(strstr(said, "9 of these 70 tokens are answers") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "11 of these 70 tokens are answers") != NULL, "%s", said);
     free(said);
     shell_leave();
 }
@@ -278,7 +278,7 @@ START_TEST(templates_are_written)
         { "llama3", "{{'<|start_header_id|>'}}",
           "<s><|start_header_id|>user<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n["
           "B<|eot_id|>]" },
-        { "llama2", "{{'<<SYS>>'}} [INST]", "<s>[INST] A [/INST] [B </s>]" },
+        { "llama2", "{{'<<SYS>>'}} [INST]", "<s>[INST] A [/INST][ B </s>]" },
         { "mistral", "{{'[INST]'}}", "<s>[INST]A[/INST][B</s>]" },
     };
     static const char *const words[] = {
@@ -351,7 +351,7 @@ START_TEST(faults_are_one_sentence)
         { "--valid nan text", 64, "'nan'" },
         { "--seq_len 0 text", 64, "'0'" },
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
-        { "--colour text", 64, "usage" },
+        { "--colour text", 64, "unknown flag --colour" },
         { "--valid 0 --field text text", 65, "text, line 1: " },
         { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
         { "--template plain bad.jsonl", 65, "no list \"messages\"" },

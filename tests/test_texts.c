@@ -4,11 +4,13 @@
 #include "suite.h"
 #include "tokenizers.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -152,9 +154,48 @@ START_TEST(tokens_are_made_once)
     expect(0, train(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
            "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 2);
+    shell_leave();
+}
+END_TEST
+
+/* A model of bytes goes out and comes back without a tokenizer. */
+START_TEST(an_exported_model_of_bytes_reads_texts)
+{
+    enter();
+    shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n");
+    expect(0, train(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
+    expect(0, train(2, "plain.json --data a.txt --model bytes --output next"), "a token a byte");
+    shell_leave();
+}
+END_TEST
+
+/* Of an earlier state of the same texts: they go, but not under the eyes of somebody, and not those of anything else.
+ */
+START_TEST(tokens_of_older_texts_are_removed)
+{
+    char folder[256], newer[256];
+    enter();
+    write_chats("other.jsonl", 60);
+    expect(0, train(1, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    find_folder(folder, sizeof folder, "out.tokens", 1);
+    expect(0, train(1, "recipe.json --steps 2 --set cspeed.export=null --set cspeed.data.template=chatml"), "making");
+    expect(0, train(1, "recipe.json --steps 3 --set cspeed.export=null --data other.jsonl"), "making");
+    find_folder(newer, sizeof newer, "out.tokens", 3);
+
+    int reader = open(folder, O_RDONLY | O_DIRECTORY);
+    ck_assert_int_eq(flock(reader, LOCK_SH | LOCK_NB), 0);
     write_chats("chats.jsonl", 61);
-    expect(0, train(1, "recipe.json --steps 6 --set cspeed.export=null"), "making tokens of chats.jsonl");
-    find_folder(folder, sizeof folder, "out.tokens", 3);
+    expect(0, train(1, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    find_folder(newer, sizeof newer, "out.tokens", 4);
+    close(reader);
+    write_chats("chats.jsonl", 62);
+    expect(0, train(2, "recipe.json --steps 5 --set cspeed.export=null"),
+           "tokens of an earlier chats.jsonl are removed");
+    find_folder(newer, sizeof newer, "out.tokens", 3);
+    ck_assert_int_ne(access(folder, F_OK), 0);
+    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each with its lock */
+    expect(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"), "making");
+    find_folder(newer, sizeof newer, "out.tokens", 3);
     shell_leave();
 }
 END_TEST
@@ -284,6 +325,7 @@ START_TEST(faults_are_named)
 END_TEST
 
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
-           runs_share_a_cache, texts_of_every_sort_are_read, names_may_have_any_character,
-           other_data_is_told, failures_leave_nothing, export_is_checked_first,
+           an_exported_model_of_bytes_reads_texts, tokens_of_older_texts_are_removed, runs_share_a_cache,
+           texts_of_every_sort_are_read,
+           names_may_have_any_character, other_data_is_told, failures_leave_nothing, export_is_checked_first,
            faults_are_named)

@@ -4,6 +4,7 @@
 #include "shell.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +198,34 @@ START_TEST(finished_fresh_and_alone)
 }
 END_TEST
 
+/* Ended from outside behind its first checkpoint: the launcher's last line. */
+static void end_behind_a_save(const char *options)
+{
+    enum { TURNS = 6000 };
+    int   waited = 0;
+    pid_t run    = shell_start("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 %s",
+                               CS_BIN, options);
+    while (waited++ < TURNS && (access("out.txt", F_OK) != 0 || is_silent_on("saved out/global_step6\n")))
+        usleep(10000);
+    ck_assert_int_lt(waited, TURNS);
+    kill(run, SIGTERM);
+    expect(128 + SIGTERM, shell_wait(run));
+}
+
+START_TEST(a_failure_says_how_to_go_on)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    end_behind_a_save("");
+    ck_assert(says("\ncspeed: the same command goes on from the checkpoint of step "));
+    train(2, "--steps 12 --fresh");
+    ck_assert_int_eq(shell_run("rm out.txt"), 0);
+    end_behind_a_save("--fresh"); /* would start over */
+    ck_assert(is_silent_on("the same command"));
+    shell_leave();
+}
+END_TEST
+
 START_TEST(names_stay_names)
 {
     prepare();
@@ -329,6 +358,6 @@ START_TEST(own_model_trains_sharded)
 END_TEST
 
 SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3, finished_fresh_and_alone,
-           names_stay_names, metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
-           progress_fits_the_terminal, wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table,
-           own_model_trains_sharded)
+           a_failure_says_how_to_go_on, names_stay_names, metrics_go_where_they_are_told,
+           steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal,
+           wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table, own_model_trains_sharded)

@@ -1,13 +1,13 @@
 /* keys.c - key tables against JSON objects: fill, refuse, settle. */
 #include "base/keys.h"
+#include "base/must.h"
 #include "base/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-enum { PATH = 320, SHOWN = 48, LONGEST = 64 };
+enum { PATH = 320, SHOWN = 48 };
 
 static void join(char *to, const char *path, const char *name)
 {
@@ -19,44 +19,14 @@ bool cs_keys_is_auto(const json_t *object, const char *name)
     return cs_value_is_auto(json_object_get(object, name));
 }
 
-static int least_of(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-/* Optimal string alignment: insertions, deletions, substitutions and swapped neighbours, caseless. */
-static int distance(const char *a, const char *b)
-{
-    int    row[3][LONGEST + 1];
-    size_t a_length = strlen(a), b_length = strlen(b);
-    if (a_length > LONGEST || b_length > LONGEST)
-        return LONGEST;
-    for (size_t j = 0; j <= b_length; j++)
-        row[0][j] = (int)j;
-    for (size_t i = 1; i <= a_length; i++) {
-        int *here = row[i % 3], *above = row[(i + 2) % 3], *before = row[(i + 1) % 3];
-        here[0] = (int)i;
-        for (size_t j = 1; j <= b_length; j++) {
-            int differ = strncasecmp(a + i - 1, b + j - 1, 1) != 0;
-            here[j]    = least_of(least_of(above[j], here[j - 1]) + 1, above[j - 1] + differ);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                here[j] = least_of(here[j], before[j - 2] + 1);
-        }
-    }
-    return row[a_length % 3][b_length];
-}
-
 const char *cs_keys_nearest(const cs_key *table, int count, const char *name)
 {
-    const char *nearest = NULL;
-    int         best    = 2 + (int)strlen(name) / 4;
-    for (int i = 0; i < count; i++) {
-        int here = distance(name, table[i].name);
-        if (here < best) {
-            best    = here;
-            nearest = table[i].name;
-        }
-    }
+    const char **names = calloc((size_t)count + 1, sizeof *names);
+    CS_ASSERT(names);
+    for (int i = 0; i < count; i++)
+        names[i] = table[i].name;
+    const char *nearest = cs_nearest(name, names);
+    free(names);
     return nearest;
 }
 

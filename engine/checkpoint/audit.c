@@ -18,6 +18,7 @@ static bool good(cs_audit *audit, cs_status status)
     if (status == CS_OK)
         return true;
     audit->faults++;
+    audit->refused += status == CS_IO_ERROR;
     audit->fault(audit->to, cs_error());
     return false;
 }

@@ -1,11 +1,11 @@
 /* catalog.c - the whole checkpoints of a directory, newest first. */
 #include "checkpoint/catalog.h"
+#include "checkpoint/absent.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
     *catalog     = (cs_catalog){ 0 };
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", dir);
+        return cs_absent_folder(dir);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
         if (entry->d_name[0] != '.')
             add(catalog, dir, entry->d_name);
@@ -71,6 +71,22 @@ void cs_catalog_close(cs_catalog *catalog)
     free(catalog->items);
     free(catalog->broken);
     *catalog = (cs_catalog){ 0 };
+}
+
+cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag)
+{
+    cs_catalog catalog;
+    CS_TRY(cs_tag_escape(name, tag));
+    char     *path   = cs_files_join(dir, name);
+    cs_status status = CS_OK;
+    if (!cs_files_exists(path)) {
+        status = cs_catalog_open(&catalog, dir);
+        if (status == CS_OK)
+            status = cs_absent_tag(&catalog, dir, tag);
+        cs_catalog_close(&catalog);
+    }
+    free(path);
+    return status;
 }
 
 cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir)

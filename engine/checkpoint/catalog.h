@@ -20,6 +20,9 @@ typedef struct {
 cs_status cs_catalog_open(cs_catalog *catalog, const char *dir);
 void      cs_catalog_close(cs_catalog *catalog);
 
+/* The directory of the tag. CS_NOT_FOUND names the tags that are there. */
+cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag);
+
 /* The directory that dir/latest names. CS_NOT_FOUND: there is no dir/latest; CS_BAD_FILE: it names nothing. */
 cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir);
 

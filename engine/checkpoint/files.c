@@ -19,6 +19,14 @@ char *cs_files_join(const char *dir, const char *name)
     return path;
 }
 
+cs_status cs_files_refuse(const char *path)
+{
+    if (errno == EACCES)
+        return cs_fail(CS_IO_ERROR, "%s: Permission denied: this user may not read it; its owner can allow that with "
+                       "chmod -R a+rX", path);
+    return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
+}
+
 cs_status cs_files_open(int *descriptor, const char *path)
 {
     do
@@ -26,7 +34,7 @@ cs_status cs_files_open(int *descriptor, const char *path)
     while (*descriptor < 0 && errno == EINTR);
     if (*descriptor >= 0)
         return CS_OK;
-    return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
+    return cs_files_refuse(path);
 }
 
 cs_status cs_files_size(int64_t *bytes, const char *path)
@@ -34,7 +42,7 @@ cs_status cs_files_size(int64_t *bytes, const char *path)
     struct stat about;
     *bytes = 0;
     if (stat(path, &about) != 0)
-        return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
+        return cs_files_refuse(path);
     if (!S_ISREG(about.st_mode))
         return cs_fail(CS_BAD_FILE, "%s: not a regular file", path);
     *bytes = about.st_size;

@@ -15,6 +15,9 @@ bool      cs_files_exists(const char *path);
 /* A new file with these bytes, on the disk when this returns. */
 cs_status cs_files_write(const char *path, const void *bytes, size_t count);
 
+/* Why it could not be opened or looked at, of errno. CS_NOT_FOUND or CS_IO_ERROR. */
+cs_status cs_files_refuse(const char *path);
+
 cs_status cs_files_open(int *descriptor, const char *path);
 /* CS_BAD_FILE when the file ends before. */
 cs_status cs_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);

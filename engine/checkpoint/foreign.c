@@ -213,9 +213,10 @@ static void describe(char *sentence, const char *path, const char *inside, const
     base                     = base_of(own);
     bool       itself        = strcmp(base, found->name) == 0;
     char      *folder        = itself ? folder_of(own, base) : joined(own, *inside ? "/" : "", inside);
+    bool       dots          = strcmp(base, ".") == 0 || strcmp(base, "..") == 0;
     word_value values[WORDS] = {
         { "{folder}", folder },
-        { "{top}", joined(own, *inside ? "" : "/..", "") },
+        { "{top}", *inside || dots ? joined(own, *inside ? "" : "/..", "") : folder_of(own, base) },
         { "{tag}", joined(*inside ? inside : base, "", "") },
         { "{file}", itself ? joined(own, "", "") : joined(folder, "/", found->name) },
         { "{name}", joined(found->name, "", "") },

@@ -1,10 +1,8 @@
 /* load.c - which checkpoint of a directory is opened: the one asked for, what latest names, or the newest whole one. */
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
+#include "checkpoint/absent.h"
 #include "checkpoint/agree.h"
-#include "checkpoint/catalog.h"
-#include "checkpoint/files.h"
-#include "checkpoint/foreign.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
 
@@ -32,42 +30,15 @@ static void keep_reason(search *s, cs_status status)
         s->status = status;
 }
 
-/* The tags of the catalog in one line. */
-static void list_tags(char *text, size_t bytes, const cs_catalog *catalog)
-{
-    size_t used = (size_t)snprintf(text, bytes, "%s", catalog->count ? "it holds" : "it holds no whole checkpoint");
-    for (int64_t i = 0; i < catalog->count && used + 300 < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
-}
-
-/* A given tag is the only one tried. */
-static cs_status find_tag(search *s, const char *tag)
-{
-    CS_TRY(cs_tag_escape(s->first, tag));
-    char *path  = cs_files_join(s->dir, s->first);
-    bool  found = cs_files_exists(path);
-    free(path);
-    if (found)
-        return CS_OK;
-    char tags[4096];
-    CS_TRY(cs_catalog_open(&s->catalog, s->dir));
-    list_tags(tags, sizeof tags, &s->catalog);
-    return cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", s->dir, tag, tags);
-}
-
 static cs_status find_newest(search *s)
 {
-    char foreign[CS_FOREIGN_BYTES];
     CS_TRY(cs_catalog_open(&s->catalog, s->dir));
     cs_status status = cs_catalog_latest(s->first, s->dir);
     if (status == CS_OK)
         return CS_OK;
     s->first[0] = 0;
-    if (status == CS_NOT_FOUND && s->catalog.count == 0 && cs_foreign_recognise(foreign, s->dir))
-        return cs_fail(CS_UNSUPPORTED, "%s", foreign);
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
-        return s->catalog.broken ? cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", s->dir, s->catalog.broken)
-                                 : cs_fail(CS_NOT_FOUND, "%s holds no checkpoint", s->dir);
+        return cs_absent_all(&s->catalog, s->dir);
     if (status == CS_NOT_FOUND)
         cs_fail(CS_NOT_FOUND, "%s/latest is missing", s->dir);
     keep_reason(s, status);
@@ -126,7 +97,7 @@ static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm, sear
 {
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
-        status = tag ? find_tag(s, tag) : find_newest(s);
+        status = tag ? cs_catalog_find(s->first, s->dir, tag) : find_newest(s);
     CS_TRY(cs_agree_status(comm, status));
     return try_all(reader, comm, s, tag);
 }

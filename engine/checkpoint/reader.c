@@ -4,10 +4,10 @@
  */
 #include "checkpoint/reader.h"
 #include "base/crc.h"
+#include "checkpoint/absent.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/audit.h"
 #include "checkpoint/files.h"
-#include "checkpoint/foreign.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdlib.h>
@@ -17,16 +17,10 @@
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     cs_manifest manifest = { 0 };
-    char        foreign[CS_FOREIGN_BYTES];
     char       *path     = cs_files_join(directory, CS_MANIFEST_FILE);
     cs_status   status   = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
-    if (status == CS_NOT_FOUND && !cs_files_exists(directory))
-        status = cs_fail(CS_NOT_FOUND, "%s is not there", directory);
-    else if (status == CS_NOT_FOUND && cs_foreign_recognise(foreign, directory))
-        status = cs_fail(CS_UNSUPPORTED, "%s", foreign);
-    else if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
-                         CS_MANIFEST_FILE);
+    if (status == CS_NOT_FOUND)
+        status = cs_absent_manifest(directory);
     if (status == CS_OK)
         status = cs_manifest_parse(&manifest, *text, *length, path);
     if (status == CS_OK)

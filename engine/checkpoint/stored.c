@@ -2,7 +2,7 @@
 #include "checkpoint/source.h"
 #include "base/crc.h"
 #include "base/log.h"
-#include "checkpoint/catalog.h"
+#include "checkpoint/absent.h"
 #include "checkpoint/chunks.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -30,7 +30,8 @@ typedef struct {
 
 static cs_status read_headers(stored *own)
 {
-    CS_TRY(cs_manifest_load(&own->manifest, own->path));
+    cs_status found = cs_manifest_load(&own->manifest, own->path);
+    CS_TRY(found == CS_NOT_FOUND ? cs_absent_manifest(own->path) : found);
     CS_TRY(cs_manifest_check_files(&own->manifest, own->path));
     for (int64_t i = 0; i < own->manifest.file_count; i++) {
         char     *path  = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
@@ -46,10 +47,10 @@ static cs_status read_headers(stored *own)
     return cs_chunks_check(&own->chunks, &own->manifest, own->path);
 }
 
-/* A folder whose manifest and headers are whole; nothing is kept of one that is not. */
+/* dir/name, or dir itself, if its manifest and headers are whole; nothing is kept of one that is not. */
 static cs_status try_folder(stored *own, const char *dir, const char *name)
 {
-    own->path        = cs_files_join(dir, name);
+    own->path        = name ? cs_files_join(dir, name) : strdup(dir);
     cs_status status = read_headers(own);
     if (status == CS_OK)
         return CS_OK;
@@ -60,23 +61,17 @@ static cs_status try_folder(stored *own, const char *dir, const char *name)
     return status;
 }
 
-/* Another program's checkpoint is refused by name. */
-static cs_status refuse(cs_status status, const char *path, const char *why)
-{
-    char foreign[CS_FOREIGN_BYTES];
-    return cs_foreign_recognise(foreign, path) ? cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign)
-                                               : cs_fail(status, "%s", why);
-}
-
 /* What latest names, or, aloud, the newest whole one. */
 static cs_status open_newest(stored *own, const char *dir)
 {
-    char       latest[CS_TAG_BYTES] = "", why[4096];
+    char       latest[CS_TAG_BYTES] = "", why[CS_FOREIGN_BYTES];
     cs_catalog catalog;
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_catalog_latest(latest, dir);
     if (status == CS_OK)
         status = try_folder(own, dir, latest);
+    else if (status == CS_NOT_FOUND && catalog.count == 0)
+        status = cs_absent_all(&catalog, dir);
     snprintf(why, sizeof why, "%s", cs_error());
     for (int64_t i = 0; i < catalog.count && status != CS_OK; i++) {
         const cs_catalog_item *item = &catalog.items[i];
@@ -86,35 +81,21 @@ static cs_status open_newest(stored *own, const char *dir)
         cs_log(CS_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, own->path,
                (long long)item->step);
     }
-    if (status != CS_OK && catalog.broken && !latest[0])
-        snprintf(why, sizeof why, "%s holds no whole checkpoint: %s", dir, catalog.broken);
     cs_catalog_close(&catalog);
-    return status == CS_OK ? CS_OK : refuse(status, dir, why);
-}
-
-static cs_status open_tag(stored *own, const char *dir, const char *tag)
-{
-    char name[CS_TAG_BYTES], why[4096];
-    CS_TRY(cs_tag_escape(name, tag));
-    char     *path   = cs_files_join(dir, name);
-    bool      found  = cs_files_exists(path);
-    cs_status status = found ? try_folder(own, dir, name)
-                             : cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"", dir, tag);
-    snprintf(why, sizeof why, "%s", cs_error());
-    if (status != CS_OK)
-        status = refuse(status, path, why);
-    free(path);
-    return status;
+    return status == CS_OK ? CS_OK : cs_fail(status, "%s", why);
 }
 
 static cs_status open_one(stored *own, const char *dir, const char *tag)
 {
+    char  name[CS_TAG_BYTES];
     char *manifest = cs_files_join(dir, CS_MANIFEST_FILE);
     bool  itself   = cs_files_exists(manifest);
     free(manifest);
-    if (tag)
-        return open_tag(own, dir, tag);
-    return itself ? try_folder(own, dir, ".") : open_newest(own, dir);
+    if (tag) {
+        CS_TRY(cs_catalog_find(name, dir, tag));
+        return try_folder(own, dir, name);
+    }
+    return itself ? try_folder(own, dir, NULL) : open_newest(own, dir);
 }
 
 /* The weights alone: optimizer state has names of its own. */

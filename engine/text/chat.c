@@ -159,6 +159,12 @@ static role find_role(const char *name)
     return ROLES;
 }
 
+static const json_t *role_of(const json_t *message)
+{
+    const json_t *name = json_object_get(message, "role");
+    return name ? name : json_object_get(message, "from");
+}
+
 static void add_answer(cs_chat_lines *lines, int64_t from)
 {
     if (lines->count == lines->room) {
@@ -169,21 +175,31 @@ static void add_answer(cs_chat_lines *lines, int64_t from)
     lines->answers[lines->count++] = (cs_chat_span){ from, (int64_t)lines->text.size };
 }
 
+/* A space that a shape writes before an answer is the answer's: its first word is one token with it. */
+static size_t before_space(const cs_text *text, size_t began)
+{
+    size_t size = text->size;
+    while (size > began && text->bytes[size - 1] == ' ')
+        size--;
+    return size;
+}
+
 static void put_message(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, role who, const char *content,
                         const char *system, cs_chat_lines *lines)
 {
     const frame *f = &shape->frames[who], *outer = &shape->frames[SYSTEM];
+    size_t       began = lines->text.size, from;
     put_frame(&lines->text, f->open, tokenizer);
     if (system) {
         put_frame(&lines->text, outer->open, tokenizer);
         put_content(&lines->text, system, shape->trims);
         put_frame(&lines->text, outer->close, tokenizer);
     }
-    int64_t from = (int64_t)lines->text.size;
+    from = before_space(&lines->text, began);
     put_content(&lines->text, content, shape->trims);
     put_frame(&lines->text, f->close, tokenizer);
     if (who == ASSISTANT)
-        add_answer(lines, from);
+        add_answer(lines, (int64_t)from);
     put_frame(&lines->text, f->after, tokenizer);
 }
 
@@ -191,9 +207,7 @@ static void put_message(const cs_chat_shape *shape, const cs_tokenizer *tokenize
 static cs_status add_message(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *message,
                              const char **system, cs_chat_lines *lines)
 {
-    const json_t *name = json_object_get(message, "role"), *content = json_object_get(message, "content");
-    if (!name)
-        name = json_object_get(message, "from");
+    const json_t *name = role_of(message), *content = json_object_get(message, "content");
     if (!content)
         content = json_object_get(message, "value");
     role who = find_role(json_string_value(name));
@@ -214,15 +228,19 @@ static cs_status add_message(const cs_chat_shape *shape, const cs_tokenizer *tok
     return CS_OK;
 }
 
-cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
-                        cs_chat_lines *lines)
+static const json_t *messages_of(const json_t *document)
+{
+    const json_t *messages = json_object_get(document, "messages");
+    return messages ? messages : json_object_get(document, "conversations");
+}
+
+static cs_status write_all(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
+                           cs_chat_lines *lines)
 {
     size_t        index;
     json_t       *message;
     const char   *system   = NULL;
-    const json_t *messages = json_object_get(document, "messages");
-    if (!messages)
-        messages = json_object_get(document, "conversations");
+    const json_t *messages = messages_of(document);
     if (json_array_size(messages) == 0)
         return cs_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
     lines->text.size = 0;
@@ -231,9 +249,37 @@ cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenize
     json_array_foreach(messages, index, message) CS_TRY(add_message(shape, tokenizer, message, &system, lines));
     if (system)
         return cs_fail(CS_BAD_FILE, "a system message and no user's behind it, into which this template writes it");
+    return CS_OK;
+}
+
+cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
+                        cs_chat_lines *lines)
+{
+    CS_TRY(write_all(shape, tokenizer, document, lines));
     if (lines->count == 0)
         return cs_fail(CS_BAD_FILE, "a conversation without an answer: there is nothing to learn from it");
     return CS_OK;
+}
+
+cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
+                         cs_chat_lines *lines)
+{
+    CS_TRY(write_all(shape, tokenizer, document, lines));
+    const json_t *messages = messages_of(document), *last = json_array_get(messages, json_array_size(messages) - 1);
+    cs_text      *text     = &lines->text;
+    size_t        size     = text->size;
+    if (find_role(json_string_value(role_of(last))) == ASSISTANT)
+        return cs_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
+    put_frame(text, shape->frames[ASSISTANT].open, tokenizer);
+    text->size = before_space(text, size);
+    return CS_OK;
+}
+
+void cs_chat_stop(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, cs_text *text)
+{
+    const char *close = shape->frames[ASSISTANT].close;
+    put_frame(text, close + strspn(close, " "), tokenizer);
+    cs_unicode_append(text, "", 1);
 }
 
 void cs_chat_free(cs_chat_lines *lines)

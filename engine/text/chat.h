@@ -29,6 +29,11 @@ typedef struct {
  * Replaces what `lines` held. */
 cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
                         cs_chat_lines *lines);
+/* The same up to where the next answer begins, which is no message of it yet. */
+cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
+                         cs_chat_lines *lines);
+/* What stands behind an answer, with a NUL: the text of one token, or of several. */
+void      cs_chat_stop(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, cs_text *text);
 void      cs_chat_free(cs_chat_lines *lines);
 
 #endif

@@ -183,6 +183,27 @@ static void set_world(cs_config *config, command_line *options, const char *give
     cs_config_for_world(config, (int)options->world_size);
 }
 
+_Noreturn static void refuse(const char *given)
+{
+    static const char *const others[] = { "config", "deepspeed_config", "deepspeed", "fresh",      "plan",
+                                          "lenient", "world_size",      "help",      "config_help" };
+    enum { OTHERS = sizeof others / sizeof *others };
+    const char *names[OVERRIDES + OTHERS + 1] = { NULL };
+    for (int i = 0; i < OVERRIDES; i++)
+        names[i] = overrides[i].flag + 2;
+    memcpy(names + OVERRIDES, others, sizeof others);
+    bool        flag  = strncmp(given, "--", 2) == 0;
+    char       *name  = text("%.*s", (int)strcspn(given, "="), given);
+    const char *meant = flag ? cs_nearest(name + 2, names) : NULL;
+    if (meant)
+        complain("unknown flag %s; did you mean --%s?", name, meant);
+    else if (flag)
+        complain("unknown flag %s; --help lists those of train, and launch flags stand before it", name);
+    else
+        complain("unknown argument %s; try --help", given);
+    exit(WRONG_USAGE);
+}
+
 cs_config *arguments_read(int count, char **argument, command_line *options)
 {
     cs_config  *config;
@@ -202,8 +223,7 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
         } else if (is_flag("--fresh", argument[i])) {
             options->fresh = true;
         } else if (!take_override(config, options, count, argument, &i)) {
-            complain("unknown argument %s; try --help", argument[i]);
-            exit(WRONG_USAGE);
+            refuse(argument[i]);
         }
     }
     if (options->plan)

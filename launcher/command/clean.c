@@ -186,7 +186,7 @@ static int run(const cs_options *options, char **arguments)
     (void)options;
     while (*arguments)
         if (!cs_argument_is(&arguments, "--yes"))
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed clean: \"%s\" is unexpected", *arguments);
+            return cs_codes_fail(CS_CODE_USAGE, "clean: \"%s\" is unexpected", *arguments);
         else
             yes = true;
     code = cs_roster_list(&all.jobs, &all.job_count, &swept);

@@ -28,7 +28,7 @@ static bool is_svg(const char *name)
 static int check(const request *r)
 {
     if (!r->file || r->steps == 0)
-        return cs_codes_fail(CS_CODE_USAGE, "cspeed lr: name a configuration, and --steps N");
+        return cs_codes_fail(CS_CODE_USAGE, "lr: name a configuration, and --steps N");
     if (r->plot && !is_svg(r->plot))
         return cs_codes_fail(CS_CODE_USAGE,
                              "not supported: --plot %s, because only SVG is written here: give the file a name that "
@@ -52,7 +52,7 @@ static int read_arguments(request *r, char **at)
         else if ((value = cs_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
             r->sets[r->set_count++] = value;
         else if (value || **at == '-' || r->file)
-            code = cs_codes_fail(CS_CODE_USAGE, "cspeed lr: unknown argument %s; see cspeed lr --help",
+            code = cs_codes_fail(CS_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help",
                                  value ? value : *at);
         else
             r->file = *at++;

@@ -82,7 +82,7 @@ static int run(const cs_options *options, char **at)
         else if (cs_argument_is(&at, "--all_hosts"))
             all = true;
         else
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed report: \"%s\" is unexpected", *at);
+            return cs_codes_fail(CS_CODE_USAGE, "report: \"%s\" is unexpected", *at);
     if (all && json)
         return cs_codes_fail(CS_CODE_USAGE,
                              "not supported: --json with --all_hosts, because the hosts' lines are mixed; "

@@ -20,10 +20,10 @@ static int read_arguments(const char **file, int64_t *world, char **at)
         else if ((value = cs_argument_value(&at, "-w")) || (value = cs_argument_value(&at, "--world_size")))
             code = cs_argument_number(world, "--world_size", value, 0, CS_ELASTICITY_RANKS);
         else
-            code = cs_codes_fail(CS_CODE_USAGE, "cspeed elastic: unknown argument %s; see cspeed elastic --help", *at);
+            code = cs_codes_fail(CS_CODE_USAGE, "elastic: unknown argument %s; see cspeed elastic --help", *at);
     }
     if (code == 0 && !*file)
-        code = cs_codes_fail(CS_CODE_USAGE, "cspeed elastic: -c FILE is missing");
+        code = cs_codes_fail(CS_CODE_USAGE, "elastic: -c FILE is missing");
     return code;
 }
 

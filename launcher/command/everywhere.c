@@ -116,7 +116,7 @@ static int run(const cs_options *options, char **arguments)
     if (*arguments && strcmp(*arguments, "--") == 0)
         arguments++;
     if (!*arguments)
-        return cs_codes_fail(CS_CODE_USAGE, "cspeed ssh: no command is given; see cspeed ssh --help");
+        return cs_codes_fail(CS_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
     mine.program = arguments;
     int code     = cs_hostplan_make(&plan, &mine);
     if (code == 0)

@@ -91,7 +91,7 @@ static int help(const cs_options *options, char **arguments)
         }
     }
     names[count]        = NULL;
-    const char *nearest = cs_options_nearest(arguments[0], names);
+    const char *nearest = cs_nearest(arguments[0], names);
     return cs_codes_fail(CS_CODE_USAGE, "there is no command %s%s%s", arguments[0], nearest ? "; the nearest is " : "",
                          nearest ? nearest : "; `cspeed help` lists them");
 }

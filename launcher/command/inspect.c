@@ -1,6 +1,6 @@
 /* inspect.c - `cspeed inspect`: what a folder of checkpoints holds, and what is in one of them. */
 #include "argument.h"
-#include "checkpoint/catalog.h"
+#include "checkpoint/absent.h"
 #include "checkpoint/files.h"
 #include "checkpoint/foreign.h"
 #include "codes.h"
@@ -8,7 +8,6 @@
 #include "command/contents.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,17 +61,17 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
     if (status == CS_OK) {
         describe_manifest(row, &manifest);
         status = cs_manifest_check_files(&manifest, path);
-        add_text(row, "status", status == CS_OK ? "whole" : "DAMAGED");
+        add_text(row, "status", status == CS_OK ? "whole" : status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", status == CS_OK ? NULL : cs_error());
     } else if (status != CS_NOT_FOUND) {
-        add_text(row, "status", "DAMAGED");
+        add_text(row, "status", status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", cs_error());
     } else if (cs_foreign_recognise(foreign, path)) {
         add_text(row, "status", "foreign");
         add_text(row, "why", foreign);
     } else if (cs_files_exists(weights)) {
         add_text(row, "status", "INCOMPLETE");
-        add_text(row, "why", "no manifest: a save that never ended; safe to delete");
+        json_object_set_new(row, "why", json_sprintf("%s: no manifest: a save that never ended; safe to delete", path));
     } else {
         json_decref(row);
         row = NULL;
@@ -104,12 +103,13 @@ static cs_status list(json_t **rows, const char *dir)
     *rows        = json_array();
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", dir);
+        return cs_absent_folder(dir);
     if (cs_catalog_latest(latest, dir) != CS_OK)
         latest[0] = 0;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         bool    dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        json_t *row  = dots ? NULL : describe(dir, entry->d_name, latest);
+        bool    file = entry->d_type == DT_REG;
+        json_t *row  = dots || file ? NULL : describe(dir, entry->d_name, latest);
         if (row)
             insert(*rows, row);
     }
@@ -126,8 +126,7 @@ static void print_rows(const json_t *rows)
     {
         const char *tag       = json_string_value(json_object_get(row, "tag")),
                    *name      = json_string_value(json_object_get(row, "name"));
-        const char *why       = json_string_value(json_object_get(row, "why")),
-                   *status    = json_string_value(json_object_get(row, "status"));
+        const char *status    = json_string_value(json_object_get(row, "status"));
         const char *date      = json_string_value(json_object_get(row, "created"));
         char        saver[64] = "-", step[32] = "-";
         if (step_of(row) >= 0)
@@ -136,13 +135,14 @@ static void print_rows(const json_t *rows)
             snprintf(saver, sizeof saver, "%lld ranks, ZeRO-%lld",
                      (long long)json_integer_value(json_object_get(row, "world_size")),
                      (long long)json_integer_value(json_object_get(row, "zero_stage")));
-        printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s%s%s\n", tag ? tag : name,
+        printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s\n", tag ? tag : name,
                json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, date ? date : "-",
                1e-6 * (double)json_integer_value(json_object_get(row, "bytes")),
-               (long long)json_integer_value(json_object_get(row, "files")), saver, status, why ? ": " : "",
-               why ? why : "");
+               (long long)json_integer_value(json_object_get(row, "files")), saver, status);
     }
     puts("* = latest");
+    json_array_foreach(rows, i, row) if (json_is_string(json_object_get(row, "why")))
+        printf("\n%s\n", json_string_value(json_object_get(row, "why")));
 }
 
 static void print_json(json_t *value)
@@ -156,7 +156,7 @@ static int show_tags(const request *r, const char *dir)
     json_t   *rows;
     cs_status status = list(&rows, dir);
     if (status == CS_OK && json_array_size(rows) == 0)
-        status = cs_fail(CS_NOT_FOUND, "%s holds no checkpoint", dir);
+        status = cs_absent_all(&(cs_catalog){ 0 }, dir);
     if (status == CS_OK)
         (r->json ? print_json(rows) : print_rows(rows));
     json_decref(rows);

@@ -25,12 +25,12 @@ static int read_arguments(char **at, const char *command, const char *flag, cons
         if (flag && cs_argument_is(&at, flag))
             *flagged = true;
         else if (**at == '-' || *job)
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed %s: \"%s\" is unexpected; `cspeed %s --help` tells more",
+            return cs_codes_fail(CS_CODE_USAGE, "%s: \"%s\" is unexpected; `cspeed %s --help` tells more",
                                  command, *at, command);
         else
             *job = *at++;
     }
-    return *job ? 0 : cs_codes_fail(CS_CODE_USAGE, "cspeed %s: which JOB? `cspeed ps` lists those that run", command);
+    return *job ? 0 : cs_codes_fail(CS_CODE_USAGE, "%s: which JOB? `cspeed ps` lists those that run", command);
 }
 
 /* What a front says of its job, parsed; NULL and a sentence when it says nothing. */
@@ -73,7 +73,7 @@ static int run_ps(const cs_options *options, char **arguments)
     int            count, code;
     (void)options;
     if (*arguments)
-        return cs_codes_fail(CS_CODE_USAGE, "cspeed ps: \"%s\" is unexpected", *arguments);
+        return cs_codes_fail(CS_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
     code = cs_roster_list(&jobs, &count, NULL);
     if (code)
         return code;

@@ -49,12 +49,12 @@ static int read_arguments(request *r, char **at)
         else if ((value = cs_argument_value(&at, "--set")))
             code = take_set(r, value);
         else if (**at == '-' || r->file)
-            code = cs_codes_fail(CS_CODE_USAGE, "cspeed config: unknown argument %s; see cspeed config --help", *at);
+            code = cs_codes_fail(CS_CODE_USAGE, "config: unknown argument %s; see cspeed config --help", *at);
         else
             r->file = *at++;
     }
     if (code == 0 && !r->file && !r->explain)
-        code = cs_codes_fail(CS_CODE_USAGE, "cspeed config: name a file, or --explain KEY");
+        code = cs_codes_fail(CS_CODE_USAGE, "config: name a file, or --explain KEY");
     return code;
 }
 

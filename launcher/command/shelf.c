@@ -10,17 +10,30 @@
 
 enum { HEAP_BYTES = 4096 };
 
+/* The path without slashes at its end; with a last part that is a name, not dots. */
+static char *named(const char *path)
+{
+    char *dir = cs_files_join(path, "");
+    for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
+        dir[length - 1] = 0;
+    const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
+    char       *whole = strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ? realpath(dir, NULL) : NULL;
+    if (!whole)
+        return dir;
+    free(dir);
+    return whole;
+}
+
 char *cs_shelf_place(const char *path, char **tag)
 {
     cs_manifest manifest = { 0 };
-    char       *dir = cs_files_join(path, "");
-    for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
-        dir[length - 1] = 0;
+    char       *dir = named(path), *file = cs_files_join(dir, CS_MANIFEST_FILE);
     *tag = NULL;
-    char *file = cs_files_join(dir, CS_MANIFEST_FILE);
-    if (cs_files_exists(file) && cs_manifest_load(&manifest, dir) == CS_OK) {
-        char *slash = strrchr(dir, '/');
-        *tag        = strdup(manifest.tag);
+    if (cs_files_exists(file)) {
+        bool        good  = cs_manifest_load(&manifest, dir) == CS_OK;
+        char       *slash = strrchr(dir, '/');
+        const char *last  = slash ? slash + 1 : dir;
+        *tag              = strdup(good ? manifest.tag : last); /* of a damaged one the folder's own name */
         char *above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
         free(dir);
         dir = above;

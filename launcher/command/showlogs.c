@@ -236,14 +236,14 @@ static int run(const cs_options *options, char **at)
         else if ((rank = cs_argument_value(&at, "--rank")))
             code = cs_argument_number(&number, "--rank", rank, 0, INT32_MAX);
         else if (**at == '-' || id)
-            return cs_codes_fail(CS_CODE_USAGE, "cspeed logs: \"%s\" is unexpected", *at);
+            return cs_codes_fail(CS_CODE_USAGE, "logs: \"%s\" is unexpected", *at);
         else
             id = *at++;
     }
     all.rank = (int)number;
     if (code == 0)
         code = id ? cs_logdir_find(id, &job, &runs, all.folder)
-                  : cs_codes_fail(CS_CODE_USAGE, "cspeed logs: which JOB? An id, a folder, or \"latest\"");
+                  : cs_codes_fail(CS_CODE_USAGE, "logs: which JOB? An id, a folder, or \"latest\"");
     all.job = runs ? &job : NULL;
     if (code == 0)
         code = show(&all, follows);

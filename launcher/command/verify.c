@@ -2,17 +2,17 @@
 #include "argument.h"
 #include "base/clock.h"
 #include "base/processors.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/absent.h"
 #include "checkpoint/audit.h"
-#include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
 #include "codes.h"
 #include "command.h"
 #include "command/shelf.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 typedef struct {
     const char *path, *tag;
@@ -26,16 +26,36 @@ static int read_arguments(request *r, char **at)
     return cs_argument_read(&(cs_argument_form){ "verify", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
-/* The directory to look at. Without a tag it is latest's, and latest must be right: another would not be what was
- * meant. */
+/* What latest names, which must be there: another would not be what was meant. */
+static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
+{
+    cs_catalog catalog;
+    CS_TRY(cs_catalog_open(&catalog, dir));
+    cs_status status = cs_catalog_latest(name, dir);
+    if (status == CS_NOT_FOUND && catalog.count == 0)
+        status = cs_absent_all(&catalog, dir);
+    else if (status == CS_NOT_FOUND)
+        status = cs_fail(CS_NOT_FOUND, "%s/latest is missing, so --tag has to say which checkpoint; cspeed inspect %s "
+                         "lists them", dir, dir);
+    cs_catalog_close(&catalog);
+    return status;
+}
+
+/* The directory to look at, malloc'ed. */
 static cs_status find(char **directory, const request *r)
 {
-    char      name[CS_TAG_BYTES];
-    char     *own, *dir = cs_shelf_place(r->path, &own);
-    cs_status status = r->tag || own ? cs_tag_escape(name, r->tag ? r->tag : own) : cs_catalog_latest(name, dir);
-    *directory       = status == CS_OK ? cs_files_join(dir, name) : NULL;
-    if (*directory && !cs_files_exists(*directory))
-        status = cs_fail(CS_NOT_FOUND, "%s is not there; cspeed inspect %s lists what is", *directory, dir);
+    char        name[CS_TAG_BYTES];
+    char       *own, *dir = cs_shelf_place(r->path, &own);
+    const char *tag    = r->tag ? r->tag : own;
+    cs_status   status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
+    *directory         = status == CS_OK ? cs_files_join(dir, name) : NULL;
+    char *manifest     = *directory ? cs_files_join(*directory, CS_MANIFEST_FILE) : NULL;
+    if (manifest && !cs_files_exists(*directory))
+        status = cs_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
+                         name, dir);
+    else if (manifest && access(manifest, F_OK) != 0 && errno == ENOENT)
+        status = cs_absent_manifest(*directory);
+    free(manifest);
     free(own);
     free(dir);
     return status;
@@ -47,6 +67,11 @@ static void tell(void *to, const char *sentence)
     json_array_append_new(r->faults, json_string(sentence));
     if (!r->json)
         puts(sentence);
+}
+
+static bool is_damaged(const cs_audit *audit)
+{
+    return audit->faults > audit->refused;
 }
 
 static void print(const request *r, const cs_audit *audit, const char *directory, double seconds)
@@ -63,9 +88,19 @@ static void print(const request *r, const cs_audit *audit, const char *directory
     printf("%s: %lld files, %lld blocks, %.1f MB in %.2f s: ", directory, (long long)audit->files,
            (long long)audit->blocks, 1e-6 * (double)audit->bytes, seconds);
     if (audit->faults)
-        printf("DAMAGED, %lld fault%s\n", (long long)audit->faults, audit->faults > 1 ? "s" : "");
+        printf("%s, %lld fault%s\n", is_damaged(audit) ? "DAMAGED" : "UNREADABLE", (long long)audit->faults,
+               audit->faults > 1 ? "s" : "");
     else
         printf("whole\n");
+}
+
+static int verdict(const cs_audit *audit, const char *directory)
+{
+    if (is_damaged(audit))
+        return cs_codes_fail(CS_CODE_FILE, "%s is damaged", directory);
+    if (audit->faults)
+        return cs_codes_fail(1, "%s could not be read whole, so nothing is known of the rest", directory);
+    return cs_codes_fail(0, "%s", "");
 }
 
 static int run(const cs_options *options, char **arguments)
@@ -84,7 +119,7 @@ static int run(const cs_options *options, char **arguments)
         cs_audit_directory(&audit, directory);
         print(&r, &audit, directory, cs_clock_seconds() - begun);
         json_decref(r.faults);
-        code = audit.faults ? cs_codes_fail(CS_CODE_FILE, "%s is damaged", directory) : cs_codes_fail(0, "%s", "");
+        code = verdict(&audit, directory);
     }
     free(directory);
     return status == CS_OK ? code : cs_exit_code(status);
@@ -97,8 +132,8 @@ const cs_command cs_command_verify = {
     .usage   = "cspeed verify DIR [--tag TAG] [--json]",
     .text =
         "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
-        "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when one is\n"
-        "damaged, 66 when it is not there.\n",
+        "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when it is\n"
+        "damaged, 66 when it is not there, 1 when it may not be read.\n",
     .example = "cspeed verify runs/quickstart",
     .run     = run,
 };

@@ -45,26 +45,20 @@ static int read_bytes(int64_t *bytes, const char *value)
 
 int cs_weights_read(cs_weights_request *r, char **at)
 {
-    int         code = 0;
-    const char *value;
+    const char           *dtype = NULL, *shard = NULL, *places[2] = { NULL, NULL };
+    const cs_argument_row rows[] = { { "--dtype", &dtype, NULL },
+                                     { "--max_shard", &shard, NULL },
+                                     { r->takes_tag ? "--tag" : NULL, &r->tag, NULL },
+                                     { NULL, NULL, NULL } };
     r->max_shard = USUAL_SHARD;
-    while (*at && code == 0) {
-        if ((value = cs_argument_value(&at, "--dtype")))
-            code = read_dtype(r, value);
-        else if ((value = cs_argument_value(&at, "--max_shard")))
-            code = read_bytes(&r->max_shard, value);
-        else if (r->takes_tag && (value = cs_argument_value(&at, "--tag")))
-            r->tag = value;
-        else if (**at == '-' || r->to)
-            code = cs_codes_fail(CS_CODE_USAGE, "cspeed %s: unknown argument %s; see cspeed %s --help", r->command, *at,
-                                 r->command);
-        else if (r->from)
-            r->to = *at++;
-        else
-            r->from = *at++;
-    }
-    if (code == 0 && !r->to)
-        code = cs_codes_fail(CS_CODE_USAGE, "cspeed %s: name what to read and the folder to write", r->command);
+    int code     = cs_argument_read(
+        &(cs_argument_form){ r->command, "what to read and the folder to write", rows, places, 2 }, at);
+    r->from = places[0];
+    r->to   = places[1];
+    if (code == 0 && dtype)
+        code = read_dtype(r, dtype);
+    if (code == 0 && shard)
+        code = read_bytes(&r->max_shard, shard);
     return code;
 }
 

@@ -222,6 +222,14 @@ static void print_verdict(const cs_front *front, FILE *out)
     fputc('\n', out);
 }
 
+/* Only where it is so: not where the same command would end the same way. */
+static void print_way_on(const cs_front *front, FILE *out)
+{
+    int64_t kept = cs_workers_kept(front);
+    if (kept > 0 && !cs_codes_explained(cs_front_code(front)))
+        fprintf(out, "cspeed: the same command goes on from the checkpoint of step %ld\n", kept - 1);
+}
+
 static bool left_any(const cs_front *front)
 {
     bool any = false;
@@ -263,6 +271,7 @@ static void print_all(const cs_front *front, FILE *out)
         print_block(front, out);
     fprintf(out, "cspeed: job %s failed: ", front->plan->id);
     print_verdict(front, out);
+    print_way_on(front, out);
 }
 
 bool cs_failure_is_rank(const cs_front *front)

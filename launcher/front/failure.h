@@ -5,8 +5,9 @@
 #include "front/front.h"
 
 /* Writes to a malloc'ed text: nothing ("") when the job ended well; one line when it was stopped from outside, or when
- * the program has explained itself; a block when a rank died or a node was lost; and always a last line "cspeed: job ID
- * failed: ..." when the exit code is not 0. The front prints it, and sends it to no_ssh nodes. */
+ * the program has explained itself; a block when a rank died or a node was lost; and always a line "cspeed: job ID
+ * failed: ..." when the exit code is not 0; behind it, where that is so, that the same command goes on from a
+ * checkpoint. The front prints it, and sends it to no_ssh nodes. */
 char *cs_failure_text(const cs_front *front);
 
 /* Whether the failure to be named is that of rank front->first, and not that of a node or of the job. */

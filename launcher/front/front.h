@@ -83,6 +83,7 @@ typedef struct {
     int        attempt;
     int64_t    heartbeat_at;
     int64_t    steps_before;   /* the furthest step of earlier attempts */
+    int64_t    kept_before;    /* as cs_beat's kept, of earlier attempts */
     int        short_failures; /* attempts in a row that ended soon without a step */
     bool       over;           /* no further attempt: the result stands            */
     char       master_addr[256];
@@ -126,6 +127,7 @@ void cs_workers_free(cs_front *front);
 void cs_workers_take(cs_front *front, int rank, const cs_message *message, int64_t now);
 void cs_workers_take_beats(cs_front *front, const cs_message *message, int64_t now);
 void cs_workers_write_off(cs_front *front, int node, int64_t now); /* it does not answer: they are as good as ended */
+int64_t cs_workers_kept(const cs_front *front); /* as cs_beat's kept: the newest that any of them has told */
 bool cs_workers_failed(const cs_front *front, int rank); /* whether it ended badly by itself, not by our signals */
 
 /* ---- muster.c: agents come, and the plan is cut to those that are there ---- */

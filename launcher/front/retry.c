@@ -49,6 +49,7 @@ bool cs_retry_wanted(cs_front *front, int64_t now)
     bool soon             = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
     front->short_failures = soon ? front->short_failures + 1 : 0;
     front->steps_before   = last_step(front);
+    front->kept_before    = cs_workers_kept(front);
     if (front->short_failures < 2)
         return true;
     cs_output_say(&front->output,

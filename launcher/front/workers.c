@@ -165,6 +165,17 @@ void cs_workers_take_beats(cs_front *front, const cs_message *message, int64_t n
     }
 }
 
+int64_t cs_workers_kept(const cs_front *front)
+{
+    int64_t kept = 0;
+    for (int rank = 0; rank < front->worker_count; rank++) {
+        const cs_worker *worker = &front->workers[rank];
+        kept                    = worker->beat.kept > kept ? worker->beat.kept : kept;
+        kept                    = worker->end.beat.kept > kept ? worker->end.beat.kept : kept;
+    }
+    return kept ? kept : front->kept_before;
+}
+
 void cs_workers_write_off(cs_front *front, int index, int64_t now)
 {
     for (int rank = 0; rank < front->plan->rank_count; rank++) {

@@ -64,7 +64,8 @@ static cs_link_beat beat_of(const cs_agent *agent, int local, int64_t now)
     return (cs_link_beat){ .rank       = agent->order.first_rank + local,
                            .collective = atomic_load(&beat->collective),
                            .step       = since ? atomic_load(&beat->step) : -1,
-                           .age        = since ? now - since : -1 };
+                           .age        = since ? now - since : -1,
+                           .kept       = atomic_load(&beat->kept) };
 }
 
 void cs_tell_beats(cs_agent *agent, int64_t now)

@@ -4,6 +4,7 @@
 #include "codes.h"
 
 #include "base/must.h"
+#include "base/status.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -201,7 +202,7 @@ static void read_key(line_reader *reader, const char *key, const char *value)
         if (is_new(reader, key, host->slot_count))
             read_gpus(reader, value);
     } else {
-        const char *nearest = cs_options_nearest(key, known);
+        const char *nearest = cs_nearest(key, known);
         FAULT(reader, "%s= is not known here; %s%s", key,
               nearest ? "the nearest is "
                       : "known are slots, max_slots, "

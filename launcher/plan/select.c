@@ -7,6 +7,7 @@
 #include "plan/hosts.h"
 
 #include "base/must.h"
+#include "base/status.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
@@ -91,7 +92,7 @@ static void unknown(slot_filter *filter, const char *name)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
     for (int i = 0; i < filter->hosts->count; i++)
         names[i] = filter->hosts->list[i].name;
-    const char *nearest = cs_options_nearest(name, names);
+    const char *nearest = cs_nearest(name, names);
     FAULT(filter, "%s is not among the hosts of %s%s%s", *name ? name : "\"\"", filter->hosts->origin,
           nearest ? "; the nearest is " : "", nearest ? nearest : "");
     free(names);

@@ -1,0 +1,50 @@
+/* nearest.c - the name that was meant by one that is not known. */
+#include "cspeed.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { LONGEST = 64 };
+
+static int least_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment: insertions, deletions, substitutions and swapped neighbours, caseless. */
+static int distance(const char *a, const char *b)
+{
+    int    row[3][LONGEST + 1];
+    size_t a_length = strlen(a), b_length = strlen(b);
+    if (a_length > LONGEST || b_length > LONGEST)
+        return LONGEST;
+    for (size_t j = 0; j <= b_length; j++)
+        row[0][j] = (int)j;
+    for (size_t i = 1; i <= a_length; i++) {
+        int *here = row[i % 3], *above = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+        here[0] = (int)i;
+        for (size_t j = 1; j <= b_length; j++) {
+            int differ = strncasecmp(a + i - 1, b + j - 1, 1) != 0;
+            here[j]    = least_of(least_of(above[j], here[j - 1]) + 1, above[j - 1] + differ);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                here[j] = least_of(here[j], before[j - 2] + 1);
+        }
+    }
+    return row[a_length % 3][b_length];
+}
+
+const char *cs_nearest(const char *wanted, const char *const *names)
+{
+    const char *nearest = NULL;
+    size_t      length  = strlen(wanted);
+    int         best    = 2 + least_of((int)length, LONGEST - 3) / 3;
+    for (; *names; names++) {
+        bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* an abbreviation */
+        int  far    = begins ? 1 : distance(wanted, *names);
+        if (far < best) {
+            best    = far;
+            nearest = *names;
+        }
+    }
+    return nearest;
+}
