@@ -171,9 +171,9 @@ bool cs_step(cs_engine *engine); /* true at a gradient accumulation boundary */
 void cs_log_summary(cs_engine *engine);
 
 /* The token-weighted mean loss of the last whole optimizer step over all ranks. Never communicates. On a GPU it waits
- * until that step is computed, and so does cs_last_step: asked right after cs_step, the GPU has nothing to do until the
- * next cs_forward has begun; asked after the next cs_backward, nothing is lost. Nobody asking, the host is up to a step
- * ahead: cs_step waits for the step before alone, so what it has to say, of an overflow too, comes that late. */
+ * until that step's gradients are judged, and so does cs_last_step: asked right after cs_step, the GPU still has the
+ * update to do, while the host begins the next forward. Nobody asking, the host is up to a step ahead: cs_step waits for
+ * the step before alone, so what it has to say, of an overflow too, comes that late. */
 float cs_loss(cs_engine *engine);
 
 /* What is known of the last whole optimizer step. */
