@@ -348,13 +348,15 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 
 /* ---- closing ---------------------------------------------------------------------------------- */
 
-/* All that was given is done, while the thread still watches. */
+/* All that was given is done, while the thread still watches. NCCL does not end before the graphs do that have captured
+ * its calls. */
 static void finish(connection *own)
 {
     double end = cs_clock_seconds() + FAREWELL_SECONDS;
     cs_stream_sync(cs_device_stream(own->comm->device, CS_COMM));
     atomic_store(&own->closing, true);
     pthread_join(own->watch, NULL);
+    cs_cuda_graphs_drop(own->comm->device);
     take_back(own);
     ncclResult_t state = ncclCommFinalize(own->nccl);
     while (state == ncclInProgress && cs_clock_seconds() < end) {

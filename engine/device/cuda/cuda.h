@@ -43,6 +43,8 @@ const cs_cuda_facts *cs_cuda_facts_of(const cs_device *device);
 /* Asked before anything is put into a stream; cs_launch and cs_stream_copy ask themselves. True: it is left out, as a
  * graph does it that is being replayed. `what` tells it from other things that may be put in. */
 bool cs_cuda_replays(uint64_t what);
+/* What graphs there are go: memory that they use, or a communicator that they were captured in, is about to. */
+void cs_cuda_graphs_drop(cs_device *device);
 /* Sets bytes to zero in the compute stream. */
 void cs_cuda_clear(cs_device *device, void *memory, size_t bytes);
 /* Whether the stream has something left to do, for other threads than the device's own. */

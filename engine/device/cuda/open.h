@@ -46,7 +46,6 @@ void      cs_cuda_call(cs_stream *stream, void (*call)(void *argument), void *ar
 /* ---- graph.c ---- */
 cs_status cs_cuda_graphs_open(cs_device *device);
 void      cs_cuda_graphs_close(cs_device *device); /* accepts the half-open */
-void      cs_cuda_graphs_drop(cs_device *device);  /* memory that they use is about to go */
 void      cs_cuda_graph_begin(cs_device *device, uint64_t key);
 void      cs_cuda_graph_end(cs_device *device);
 void      cs_cuda_graph_forbid(void); /* due before the caller waits */
