@@ -212,7 +212,7 @@ void      cs_profile_start(cs_engine *engine);
 void      cs_profile_enter(cs_engine *engine);
 void      cs_profile_leave(cs_engine *engine, int i);
 void      cs_profile_stop(cs_engine *engine);
-bool      cs_profile_is_on(const cs_engine *engine);
+bool      cs_profile_is_due(const cs_engine *engine); /* in this step; all ranks say the same */
 void      cs_profile_print(cs_engine *engine); /* after the step that was profiled */
 
 /* curriculum.c: shorter samples at first */

@@ -30,14 +30,15 @@ void cs_graphs_open(cs_engine *engine)
         cs_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
-/* The pass that is profiled waits for each unit. */
+/* The pass that is profiled waits for each unit, on the rank that profiles: on no rank it is a graph, as ranks must give
+ * NCCL their calls alike. */
 void cs_graphs_down(cs_engine *engine, const cs_descent *descent)
 {
     uint64_t shape = cs_rng_mix((uint64_t)descent->inputs.shape[0], (uint64_t)cs_columns(descent->inputs));
     if (!engine->graphs || descent->mode != CS_PASS_TRAINING)
         return;
     engine->graph_key = cs_rng_mix(shape, descent->starts.data != NULL);
-    if (!cs_profile_is_on(engine))
+    if (!cs_profile_is_due(engine))
         cs_device_graph_begin(engine->device, engine->graph_key);
 }
 

@@ -41,11 +41,16 @@ void cs_profile_close(cs_engine *engine)
 
 /* ---- measuring ---- */
 
+bool cs_profile_is_due(const cs_engine *engine)
+{
+    const cs_settings *settings = engine->settings;
+    return settings->profiler.enabled && engine->metrics.step == settings->profiler.profile_step;
+}
+
 void cs_profile_start(cs_engine *engine)
 {
-    cs_profile *profile = engine->profile;
-    if (profile && engine->metrics.step == engine->settings->profiler.profile_step)
-        profile->active = true;
+    if (engine->profile)
+        engine->profile->active = cs_profile_is_due(engine);
 }
 
 void cs_profile_enter(cs_engine *engine)
@@ -73,11 +78,6 @@ void cs_profile_stop(cs_engine *engine)
 {
     if (engine->profile)
         engine->profile->active = false;
-}
-
-bool cs_profile_is_on(const cs_engine *engine)
-{
-    return engine->profile && engine->profile->active;
 }
 
 /* ---- numbers as DeepSpeed writes them ---- */

@@ -86,6 +86,9 @@ static bool agree(ring *ring, const ring_call &call)
             emulator_fatal("rank %d calls NCCL's %s of %zu elements of type %d while rank %d calls its %s of %zu of "
                            "type %d", ring->rank, names[call.kind], call.count, (int)call.type, rank, names[other.kind],
                            other.count, (int)other.type);
+        if (other.captured != call.captured)
+            emulator_fatal("NCCL's %s is captured by rank %d and not by rank %d", names[call.kind],
+                           call.captured ? ring->rank : rank, call.captured ? rank : ring->rank);
     }
     return meet(ring);
 }

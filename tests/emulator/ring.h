@@ -19,6 +19,7 @@ struct ring_call {
     ncclDataType_t type;
     ncclRedOp_t    op;
     int            rank;
+    bool           captured = false; /* on each rank, or on none */
 };
 
 struct ring_letter {
