@@ -101,10 +101,10 @@ static void cuda_close(cs_device *device)
 {
     if (!device->own)
         return;
+    cs_cuda_graphs_close(device); /* before what their kernels belong to */
     if (cs_cudnn_close)
         cs_cudnn_close(device);
     cs_cuda_products_close(device);
-    cs_cuda_graphs_close(device);
     cs_cuda_streams_close(device);
     free(device->own);
     device->own = NULL;

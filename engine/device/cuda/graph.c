@@ -6,7 +6,8 @@
  * by a number made of all that was put in, in order: where it differs, nothing is launched and the run ends.
  *
  * The streams are joined before a graph and after it: what was recorded before is done when it begins, so that nothing
- * inside waits for it, and what was recorded inside stands for its end afterwards. */
+ * inside waits for it, and what was recorded inside stands for its end afterwards. Kernels keep their stream's priority.
+ */
 #include "device/cuda/open.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -208,7 +209,7 @@ static void finish_capture(cs_device *device)
     pthread_mutex_unlock(&graphs->lock);
     size_t room = cs_cuda_room(device);
     CS_CUDA(cudaGraphGetNodes(captured, NULL, &count));
-    CS_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, 0));
+    CS_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, cudaGraphInstantiateFlagUseNodePriority));
     CS_CUDA(cudaGraphDestroy(captured));
     for (int role = 0; role < 2; role++)
         for (int i = 0; i < graphs->count[role]; i++)

@@ -173,6 +173,8 @@ typedef enum cudaStreamCaptureMode {
     cudaStreamCaptureModeRelaxed
 } cudaStreamCaptureMode;
 
+enum { cudaGraphInstantiateFlagUseNodePriority = 8 };
+
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
