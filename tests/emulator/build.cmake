@@ -75,7 +75,8 @@ set_tests_properties(cudnn_test_flash PROPERTIES TIMEOUT 1800 LABELS slow ENVIRO
   "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>;CSPEED_CUDNN=$<TARGET_FILE:cudnn_emulated>")
 add_dependencies(test_flash cudnn_emulated)
 add_dependencies(test_cudnn cudnn_emulated)
-foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_graph test_graphs) # which open it themselves
+add_dependencies(test_together cudnn_emulated)
+foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_graph test_graphs test_together) # which open it themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set_tests_properties(test_devices test_graphs PROPERTIES LABELS slow)
+set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)

@@ -1,0 +1,200 @@
+/* test_together.c - on the emulated GPU, all at once: fp16 whose scale overflows, rises and overflows again, micro-batches
+ * that are added up, attention by the fake cuDNN, and graphs. Whether there are graphs, and whether anybody asks for a
+ * step's numbers before the last, moves no bit. */
+#include "near.h"
+#include "runs.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/must.h"
+#include "engine.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FAKE CS_BIN "/libcudnn_emulated.so"
+
+enum { STEPS = 12, MICROS = 2, OPENED = 4 };
+
+typedef struct {
+    run_spec spec;
+    bool     resumed; /* saved and loaded after each of the first steps, which overflow */
+    bool     saved;   /* in the background, at every third step   */
+    bool     asked;   /* an output at every third step            */
+} course;
+
+typedef struct {
+    uint32_t      masters, slots;
+    int           attentions; /* that cuDNN ran */
+    double        output;
+    cs_metrics    last;
+    near_launches of_last;
+} outcome;
+
+typedef struct {
+    const course *course;
+    bool          graphs;
+    outcome      *of; /* each rank */
+} order;
+
+static int attentions(void)
+{
+    int (*count)(void);
+    void *library = dlopen(FAKE, RTLD_LAZY | RTLD_LOCAL);
+    *(void **)&count = library ? dlsym(library, "emulator_cudnn_runs") : NULL;
+    ck_assert_ptr_nonnull(library);
+    int runs = count();
+    dlclose(library);
+    return runs;
+}
+
+static cs_engine *reopen(cs_engine *engine, const course *on)
+{
+    CS_MUST(cs_save_checkpoint(engine, "kept", NULL, NULL));
+    cs_destroy(engine);
+    engine = run_open(&on->spec, NULL);
+    CS_MUST(cs_load_checkpoint(engine, "kept", NULL, NULL, NULL));
+    return engine;
+}
+
+static void between(cs_engine *engine, const course *on, outcome *own)
+{
+    cs_batch  batch = run_batch(engine, &on->spec, 0);
+    cs_tensor output;
+    if (on->saved)
+        CS_MUST(cs_save_checkpoint(engine, "beside", NULL, NULL));
+    if (!on->asked)
+        return;
+    CS_MUST(cs_predict(engine, &batch, &output));
+    own->output += (double)cs_element(output, 7);
+}
+
+static int travel(void *argument)
+{
+    const order  *job    = argument;
+    const course *on     = job->course;
+    cs_engine    *engine = run_open(&on->spec, NULL);
+    outcome      *own    = &job->of[cs_rank(engine)];
+    int           before = attentions();
+    for (int step = 0; step < STEPS; step++) {
+        near_launches then = near_launched();
+        run_step(engine, &on->spec);
+        own->of_last = near_since(then);
+        if (!job->graphs)
+            own->last = cs_last_step(engine);
+        if (on->resumed && step < OPENED)
+            engine = reopen(engine, on);
+        if (step % 3 == 0)
+            between(engine, on, own);
+    }
+    own->last       = cs_last_step(engine);
+    own->attentions = attentions() - before;
+    own->masters    = run_masters(engine);
+    own->slots      = run_slots(engine);
+    cs_destroy(engine);
+    return 0;
+}
+
+static void go(const course *on, bool graphs, outcome *of)
+{
+    const char *sets[] = { "cspeed.device=cuda", "fp16.initial_scale_power=21", "fp16.loss_scale_window=2",
+                           "steps_per_print=1000", "cspeed.model.n_head=3", "cspeed.model.attn_pdrop=0",
+                           on->saved ? "cspeed.async_save=true" : "cspeed.async_save=false",
+                           graphs ? "cspeed.cuda_graphs=true" : NULL };
+    course   own    = *on;
+    outcome *shared = run_share(RUN_RANKS * sizeof *shared);
+    memcpy(own.spec.set, sets, sizeof sets);
+    own.spec.steps = STEPS, own.spec.accumulation = MICROS, own.spec.precision = "fp16", own.spec.dropout = 0.1;
+    shell_enter();
+    run_ranks(own.spec.world, travel, &(order){ &own, graphs, shared });
+    shell_leave();
+    memcpy(of, shared, RUN_RANKS * sizeof *shared);
+    run_unshare(shared, RUN_RANKS * sizeof *shared);
+}
+
+static void same(const outcome *a, const outcome *b, const char *what)
+{
+    const cs_metrics *m = &a->last, *n = &b->last;
+    ck_assert_msg(a->masters == b->masters && a->slots == b->slots, "%s: other parameters", what);
+    ck_assert_msg(m->loss == n->loss && m->grad_norm == n->grad_norm && a->output == b->output, "%s: other numbers", what);
+    ck_assert_msg(m->skipped == n->skipped && m->loss_scale == n->loss_scale && m->tokens == n->tokens &&
+                      m->step == n->step && m->learning_rate == n->learning_rate,
+                  "%s: %lld and %lld skipped, scales %g and %g", what, (long long)m->skipped, (long long)n->skipped,
+                  m->loss_scale, n->loss_scale);
+}
+
+/* There was something to tell apart. */
+static void check_course(const outcome *of, const char *what)
+{
+    ck_assert_msg(of->last.skipped > OPENED && of->last.skipped < STEPS - 2, "%s: %lld of %d steps are skipped", what,
+                  (long long)of->last.skipped, STEPS);
+    ck_assert_msg(isfinite(of->last.loss) && of->last.step == STEPS, "%s: loss %g", what, of->last.loss);
+    ck_assert_msg(of->attentions >= STEPS * MICROS * 3 * 2, "%s: cuDNN ran %d attentions", what, of->attentions);
+}
+
+static void compare(const course *on, const char *what)
+{
+    outcome plain[RUN_RANKS], graphs[RUN_RANKS];
+    go(on, false, plain);
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* in which an edge that is missing shows */
+    go(on, true, graphs);
+    unsetenv("CSPEED_EMULATOR_ORDER");
+    for (int rank = 0; rank < on->spec.world; rank++) {
+        check_course(&plain[rank], what);
+        same(&plain[rank], &graphs[rank], what);
+        ck_assert_int_gt(graphs[rank].attentions, 0);
+        ck_assert_int_lt(graphs[rank].attentions, plain[rank].attentions);
+        ck_assert_uint_eq(plain[rank].of_last.graphs, 0);
+        ck_assert_uint_eq(graphs[rank].of_last.graphs, 2 * MICROS);
+    }
+}
+
+static void compare_all(const char *where, int world, const course *courses, size_t count)
+{
+    if (!near_emulated(where))
+        return;
+    if (access(FAKE, R_OK) != 0 || !strstr(getenv("CSPEED_CUDA_MODULE"), "emulated")) {
+        printf("%s: skipped, the fake cuDNN is not built, or the module is not the emulated one\n", where);
+        return;
+    }
+    setenv("CSPEED_CUDNN", FAKE, 1);
+    setenv("CSPEED_EMULATOR_DEVICES", world == 1 ? "1" : "2", 1);
+    for (size_t i = 0; i < count; i++) {
+        course on     = courses[i];
+        char   what[64];
+        on.spec.world = world;
+        snprintf(what, sizeof what, "%s, course %zu", where, i);
+        compare(&on, what);
+    }
+    unsetenv("CSPEED_EMULATOR_DEVICES");
+    unsetenv("CSPEED_CUDNN");
+}
+
+#define PROFILED "\"flops_profiler\": { \"enabled\": true, \"profile_step\": 7, \"output_file\": \"profile.txt\" },"
+#define TIMED "\"wall_clock_breakdown\": true,"
+
+static const course courses[] = {
+    { .spec = { .stage = 0 }, .resumed = true },
+    { .spec = { .stage = 1, .recompute = "unit", .more = TIMED }, .asked = true },
+    { .spec = { .stage = 2, .masked = true }, .saved = true },
+    { .spec = { .stage = 3, .prefetch = 1, .recompute = "unit" }, .resumed = true, .asked = true },
+    { .spec = { .stage = 3, .prefetch = 2, .more = PROFILED }, .saved = true },
+};
+
+START_TEST(alone_nothing_moves_a_bit)
+{
+    compare_all("together alone", 1, courses, sizeof courses / sizeof *courses);
+}
+END_TEST
+
+START_TEST(over_nccl_nothing_moves_a_bit)
+{
+    compare_all("together over NCCL", 2, courses, sizeof courses / sizeof *courses);
+}
+END_TEST
+
+SUITE_MAIN("together", alone_nothing_moves_a_bit, over_nccl_nothing_moves_a_bit)
