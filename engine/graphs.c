@@ -30,8 +30,8 @@ void cs_graphs_open(cs_engine *engine)
         cs_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
-/* The pass that is profiled waits for each unit, on the rank that profiles: on no rank it is a graph, as ranks must give
- * NCCL their calls alike. */
+/* The pass that is profiled waits for each unit, on the rank that profiles: it is a graph on none, as NCCL wants a call
+ * captured on all ranks or on none. */
 void cs_graphs_down(cs_engine *engine, const cs_descent *descent)
 {
     uint64_t shape = cs_rng_mix((uint64_t)descent->inputs.shape[0], (uint64_t)cs_columns(descent->inputs));

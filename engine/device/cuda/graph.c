@@ -6,8 +6,8 @@
  * by a number made of all that was put in, in order: where it differs, nothing is launched and the run ends.
  *
  * The streams are joined before a graph and after it: what was recorded before is done when it begins, so that nothing
- * inside waits for it, and what was recorded inside stands for its end afterwards. Kernels keep their stream's priority.
- */
+ * inside waits for it, and what was recorded inside stands for its end afterwards. Kernels keep the priority of their
+ * stream. */
 #include "device/cuda/open.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Forward and backward, the first micro-batch of a step and later ones, at some lengths of a curriculum. The one that was
- * not wanted for longest gives way; where more take turns none comes back, and all run as ever. */
+/* Forward and backward, the first micro-batch of a step and later ones, at some lengths of a curriculum. The one that
+ * was not wanted for longest gives way; where more take turns none comes back, and all run as ever. */
 enum { GRAPHS = 32 };
 
 typedef struct {
