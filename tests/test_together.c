@@ -22,9 +22,9 @@ enum { STEPS = 12, MICROS = 2, OPENED = 4 };
 
 typedef struct {
     run_spec spec;
-    bool     resumed; /* saved and loaded after each of the first steps, which overflow */
-    bool     saved;   /* in the background, at every third step   */
-    bool     asked;   /* an output at every third step            */
+    bool     resumed; /* with graphs: saved and loaded after each of the first steps, which overflow */
+    bool     saved;   /* with graphs: in the background, at every third step */
+    bool     asked;   /* an output at every third step */
 } course;
 
 typedef struct {
@@ -109,6 +109,7 @@ static void go(const course *on, bool graphs, outcome *of)
     course   own    = *on;
     outcome *shared = run_share(RUN_RANKS * sizeof *shared);
     memcpy(own.spec.set, sets, sizeof sets);
+    own.resumed &= graphs, own.saved &= graphs;
     own.spec.steps = STEPS, own.spec.accumulation = MICROS, own.spec.precision = "fp16", own.spec.dropout = 0.1;
     shell_enter();
     run_ranks(own.spec.world, travel, &(order){ &own, graphs, shared });

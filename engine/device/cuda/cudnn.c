@@ -33,7 +33,8 @@ struct cs_cudnn {
 static void must(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char *what)
 {
     if (status != CUDNN_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE, "cuDNN: %s: %s", what, cudnn->library.describe(status));
+        cs_fatal(CS_NO_DEVICE, "cuDNN: %s: %s; the environment's CSPEED_CUDNN=none leaves attention to the engine's own "
+                               "kernels", what, cudnn->library.describe(status));
 }
 
 /* ---- opening ---- */
