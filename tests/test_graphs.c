@@ -5,14 +5,18 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "base/clock.h"
 #include "base/must.h"
 #include "engine.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { STEPS = 6, HALF = 3 };
+enum { STEPS = 6, HALF = 3, SOON = 60 /* seconds */ };
 
 /* ---- trainings ---- */
 
@@ -215,4 +219,38 @@ START_TEST(what_waits_runs_as_ever)
 }
 END_TEST
 
-SUITE_MAIN("graphs", what_waits_runs_as_ever, alone_the_bits_are_the_same, over_nccl_the_bits_are_the_same)
+/* Rank 1 is a process of rank 1's, which lives on: who ends first is the other, of whom the test hears how. */
+static int lose_rank_1(void *argument)
+{
+    const run_spec *spec = argument;
+    pid_t           own  = strcmp(getenv("RANK"), "1") == 0 ? fork() : 0;
+    if (own) {
+        waitpid(own, NULL, 0);
+        sleep(2 * SOON);
+        return 0;
+    }
+    cs_engine *engine = run_open(spec, NULL);
+    for (int step = 0; step < STEPS || cs_rank(engine) == 0; step++)
+        run_step(engine, spec);
+    raise(SIGKILL);
+    return 0;
+}
+
+/* Though NCCL's abort waits for graphs, which nobody destroys. */
+START_TEST(a_lost_rank_ends_the_other)
+{
+    run_spec spec  = { .world = 2, .stage = 3, .steps = STEPS, .precision = "bf16",
+                       .set = { "cspeed.device=cuda", "cspeed.cuda_graphs=true" } };
+    double   begun = cs_clock_seconds();
+    setenv("CSPEED_EMULATOR_DEVICES", "2", 1);
+    if (near_emulated("a lost rank of graphs")) {
+        ck_assert_int_eq(cs_spawn(2, lose_rank_1, &spec), CS_NO_PEER);
+        ck_assert_msg(strstr(cs_error(), "rank 0 ended with code 75"), "%s", cs_error());
+        ck_assert_msg(cs_clock_seconds() - begun < SOON, "it took %g s", cs_clock_seconds() - begun);
+    }
+    unsetenv("CSPEED_EMULATOR_DEVICES");
+}
+END_TEST
+
+SUITE_MAIN("graphs", what_waits_runs_as_ever, a_lost_rank_ends_the_other, alone_the_bits_are_the_same,
+           over_nccl_the_bits_are_the_same)

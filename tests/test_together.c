@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     uint32_t      masters, slots;
     int           attentions; /* that cuDNN ran */
+    int64_t       updates, scheduled;
     double        output;
     cs_metrics    last;
     near_launches of_last;
@@ -94,6 +95,8 @@ static int travel(void *argument)
     }
     own->last       = cs_last_step(engine);
     own->attentions = attentions() - before;
+    own->updates    = engine->updates;
+    own->scheduled  = engine->scheduled;
     own->masters    = run_masters(engine);
     own->slots      = run_slots(engine);
     cs_destroy(engine);
@@ -135,6 +138,8 @@ static void check_course(const outcome *of, const char *what)
 {
     ck_assert_msg(of->last.skipped > OPENED && of->last.skipped < STEPS - 2, "%s: %lld of %d steps are skipped", what,
                   (long long)of->last.skipped, STEPS);
+    ck_assert_int_eq(of->updates, STEPS - of->last.skipped);
+    ck_assert_int_eq(of->scheduled, STEPS - of->last.skipped);
     ck_assert_msg(isfinite(of->last.loss) && of->last.step == STEPS, "%s: loss %g", what, of->last.loss);
     ck_assert_msg(of->attentions >= STEPS * MICROS * 3 * 2, "%s: cuDNN ran %d attentions", what, of->attentions);
 }

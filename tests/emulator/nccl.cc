@@ -20,7 +20,7 @@ struct ncclComm {
     std::deque<ring_call> calls;         /* not in the stream yet */
     cudaStream_t          stream   = nullptr;
     int                   registered = 0;
-    bool                  ending     = false;
+    std::shared_ptr<int>  captured   = std::make_shared<int>(0); /* which graphs hold too that captured calls */
 };
 
 static thread_local int                       depth;
@@ -32,23 +32,20 @@ static void put_into_stream(ncclComm_t comm)
 {
     if (comm->calls.empty())
         return;
+    std::shared_ptr<int> held;
+    if (emulator_stream_of(comm->stream)->place.capture)
+        held = comm->captured;
     for (ring_call &call : comm->calls)
-        call.captured = emulator_stream_of(comm->stream)->place.capture != nullptr;
-    emulator_enqueue(comm->stream, [members = comm->members, calls = std::move(comm->calls)] {
+        call.captured = held != nullptr;
+    emulator_enqueue(comm->stream, [members = comm->members, held, calls = std::move(comm->calls)] {
         ring_run(members.get(), calls);
     });
     comm->calls.clear();
 }
 
-/* A comm does not end while something that it was given is to be run, or a graph has it. */
-static bool is_held(ncclComm_t comm)
-{
-    return comm->ending && comm->members.use_count() > 1;
-}
-
 static void look(ncclComm_t comm)
 {
-    if (comm->state != ncclInProgress || comm->polls++ < POLLS || !ring_is_whole(comm->members.get()) || is_held(comm))
+    if (comm->state != ncclInProgress || comm->polls++ < POLLS || !ring_is_whole(comm->members.get()))
         return;
     comm->state = ncclSuccess;
     put_into_stream(comm);
@@ -107,11 +104,13 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
     return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
 }
 
+/* The real one waits without end for graphs that captured its calls. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);
-    comm->ending = comm->state == ncclSuccess;
-    return comm->ending ? begin(comm, true) : ncclInvalidUsage;
+    if (comm->captured.use_count() > 1)
+        emulator_fatal("NCCL is ended while there are graphs that have captured its calls");
+    return comm->state == ncclSuccess ? begin(comm, true) : ncclInvalidUsage;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
@@ -123,13 +122,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* What waits in the stream returns; it holds the members itself. For graphs the real one waits without end. */
+/* What waits in the stream returns; it holds the members itself. Graphs are waited for. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);
-    if (is_held(comm))
-        emulator_fatal("NCCL is ended while there are graphs that have captured its calls");
     comm->members->aborted = true;
+    while (comm->captured.use_count() > 1)
+        emulator_pause();
     delete comm;
     return ncclSuccess;
 }
