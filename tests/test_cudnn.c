@@ -277,6 +277,17 @@ START_TEST(own_kernels_serve_where_cudnn_does_not)
 }
 END_TEST
 
+/* Of 512 rows a head's slopes are 512 KiB, and the tensors of both 0.8 MB. */
+START_TEST(what_does_not_fit_stays)
+{
+    setenv("CSPEED_EMULATOR_MEMORY", "1600000", 1);
+    check_without(FAKE, 1, 0, 512);
+    setenv("CSPEED_EMULATOR_MEMORY", "2600000", 1);
+    check_without(FAKE, 1, 1, 512);
+    unsetenv("CSPEED_EMULATOR_MEMORY");
+}
+END_TEST
+
 /* What is said of a shape that an old cuDNN does not run: one line, once. */
 START_TEST(a_plan_that_fails_is_told_once)
 {
@@ -305,4 +316,5 @@ START_TEST(a_plan_that_fails_is_told_once)
 END_TEST
 
 SUITE_MAIN("cudnn", graphs_compute_attention, either_way_goes_on_from_the_other, the_rest_stays,
-           what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not, a_plan_that_fails_is_told_once)
+           what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not,
+           what_does_not_fit_stays, a_plan_that_fails_is_told_once)

@@ -12,10 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Backward with the same bits each time keeps the scores' slopes of all heads at once, two bytes each: there is an end
- * to the memory that this is worth. */
-static const int64_t most_workspace = (int64_t)2 << 30;
-
 typedef struct {
     cs_cudnn_shape shape;
     cs_cudnn_plan  plan;
@@ -80,11 +76,19 @@ void cs_cudnn_close(cs_device *device)
 
 /* ---- choosing ---- */
 
-static void choose(struct cs_cudnn *cudnn, choice *made)
+/* Backward with the same bits each time keeps the scores' slopes of all heads at once, two bytes each: there is an end
+ * to the memory that this is worth, and a run that fits without it goes on without it. */
+static int64_t most_workspace(cs_device *device)
+{
+    const int64_t worth = (int64_t)2 << 30, room = (int64_t)cs_cuda_room(device) / 8 * 7;
+    return room < worth ? room : worth;
+}
+
+static void choose(struct cs_cudnn *cudnn, choice *made, int64_t most)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     const cs_cudnn_shape    *shape   = &made->shape;
-    cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, most_workspace);
+    cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, most);
     made->fits       = status == CS_OK;
     cs_log(made->fits ? CS_LOG_DEBUG : CS_LOG_INFO,
            "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s%s", shape->grad ? "'s gradient" : "",
@@ -93,7 +97,7 @@ static void choose(struct cs_cudnn *cudnn, choice *made)
            made->fits ? "by cuDNN" : "by the engine's own kernels, not by cuDNN: ", made->fits ? "" : cs_error());
 }
 
-static choice *choice_for(struct cs_cudnn *cudnn, const cs_cudnn_shape *shape)
+static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cudnn_shape *shape)
 {
     for (int i = 0; i < cudnn->count; i++)
         if (memcmp(&cudnn->choices[i].shape, shape, sizeof *shape) == 0)
@@ -106,7 +110,7 @@ static choice *choice_for(struct cs_cudnn *cudnn, const cs_cudnn_shape *shape)
     }
     choice *made = &cudnn->choices[cudnn->count++];
     *made        = (choice){ .shape = *shape };
-    choose(cudnn, made);
+    choose(cudnn, made, most_workspace(device));
     return made;
 }
 
@@ -208,7 +212,7 @@ bool cs_cudnn_attention(cs_device *device, const cs_attention *given)
     if (!is_plain(given) || shape.width % 8 || shape.width > WIDEST || shape.length < 2)
         return false;
     struct cs_cudnn *cudnn = cudnn_of(device);
-    const choice    *made  = cudnn->target.handle ? choice_for(cudnn, &shape) : NULL;
+    const choice    *made  = cudnn->target.handle ? choice_for(device, cudnn, &shape) : NULL;
     if (!made || !made->fits)
         return false;
     attend(device, cudnn, made, given);
