@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 
 cs_status cs_saving_open(cs_engine *engine)
 {
