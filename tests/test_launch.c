@@ -431,7 +431,7 @@ START_TEST(cause_is_not_the_consequence)
     jobs_end(&peer);
     jobs_begin(); /* what all ranks know, rank 0 says, though it may be the last */
     RUN(known, TWO, SHELL,
-        "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; "
+        "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; sleep 0.5; "
         "echo 'stage: 0 to 3, not 9' >&2; exit 78");
     jobs_check_code(&known, 78);
     jobs_check_has(known.err, "stage: 0 to 3, not 9");
