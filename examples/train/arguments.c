@@ -46,7 +46,7 @@ _Noreturn static void help(void)
          "  --deepspeed   accepted");
     for (int i = 0; i < OVERRIDES; i++)
         printf("  %s %s\n", overrides[i].flag, overrides[i].help);
-    puts("  --fresh   start over; what the output folder holds is moved aside\n"
+    puts("  --fresh   start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)\n"
          "  --plan [--world_size N]   the memory of each rank, and nothing else; N: that of the environment, or 1;\n"
          "                            --plan=json: as one object\n"
          "  --lenient   unknown keys of the configuration only warn\n"
