@@ -235,7 +235,8 @@ const cs_command cs_command_inspect = {
     .text =
         "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is "
         "there\n"
-        "as long as it must be (cspeed verify reads them all). With --tag alone: the numbers of one. --tensors lists\n"
+        "as long as it must be (cspeed verify reads them all); below them, why one is not whole, or the command that\n"
+        "brings another program's here. With --tag alone: the numbers of one. --tensors lists\n"
         "shape, type, and which rows are in which file; --stats reads a tensor block by block: min, max, mean, "
         "standard\n"
         "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",
