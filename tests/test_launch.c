@@ -246,7 +246,10 @@ START_TEST(programs_are_found)
     } cases[] = {
         { "cs-test-tool", 0, "from path" },
         { "./bin/cs-test-tool", 0, "from path" },
-        { "nosuchtool", 127, "nosuchtool" },
+        { "nosuchtool", 127, "for a file, write ./nosuchtool" },
+        { "trian", 127, "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
+                        "you mean train?" },
+        { "inspct", 127, "did you mean inspect?" },
         { "./nosuch", 127, "./nosuch" },
         { "./plain", 126, "./plain" },
         { "./bin", 126, "directory" },

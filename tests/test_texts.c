@@ -310,6 +310,7 @@ START_TEST(faults_are_named)
         { "plain.json --data short.txt", 65, "too short" },
         { "plain.json --model pickled", 1, "is a checkpoint of DeepSpeed" },
         { "plain.json --model empty", 66, "there is no empty/config.json" },
+        { "plain.json --model nowhere", 66, "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
         { "recipe.json --model tight", 65, "is not below 400, the model's vocab_size" },
     };
