@@ -92,6 +92,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     int64_t rows = engine->settings->micro_batch * engine->length;
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_score");
     cs_forward_settle(engine);
+    cs_log_open(CS_LOG_INFO, engine->world.rank); /* how far it is, also of a model that is only read */
     float *hits = cs_device_alloc(engine->device, (size_t)rows * sizeof *hits);
     *scores     = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
     cs_device_free(engine->device, hits);
