@@ -192,8 +192,9 @@ _Noreturn static void refuse(const char *given)
     for (int i = 0; i < OVERRIDES; i++)
         names[i] = overrides[i].flag + 2;
     memcpy(names + OVERRIDES, others, sizeof others);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     bool        flag  = strncmp(given, "--", 2) == 0;
-    char       *name  = text("%.*s", (int)strcspn(given, "="), given);
     const char *meant = flag ? cs_nearest(name + 2, names) : NULL;
     if (meant)
         complain("unknown flag %s; did you mean --%s?", name, meant);
