@@ -1,6 +1,8 @@
 /* evaluate.c - cs_evaluate, cs_score: down the list, keeping nothing; sums and counts, then one division. cs_predict
  * beside them. */
 #include "engine.h"
+#include "base/beat.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "data/data.h"
 #include "loader.h"
@@ -36,6 +38,18 @@ static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hit
     return rows;
 }
 
+/* To whoever watches; and to the launcher, which else may take a long evaluation for a standstill. */
+static void tell(double *told, int64_t done, int64_t rounds)
+{
+    enum { SECONDS = 10 };
+    double now = cs_clock_seconds();
+    if (now - *told < SECONDS)
+        return;
+    *told = now;
+    cs_beat_step(atomic_load(&cs_beat_own()->step));
+    cs_log(CS_LOG_INFO, "evaluated %lld %%", (long long)(100 * done / rounds));
+}
+
 /* hits: (rows, 1) of scratch, or absent. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
@@ -45,12 +59,13 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_
     int64_t whole  = (cs_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
-    double started = cs_clock_seconds(), flops = cs_device_flops(engine->device);
+    double started = cs_clock_seconds(), told = started, flops = cs_device_flops(engine->device);
     cs_step_settle(engine); /* what is to be said of the step before comes first */
     for (int64_t round = 0; round < rounds; round++) {
         int64_t  lane  = round * engine->world.size + engine->world.rank;
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
         rows += add_batch(engine, &batch, hits, there);
+        tell(&told, round + 1, rounds);
     }
     cs_walk_settle(engine);
     cs_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
@@ -77,6 +92,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     int64_t rows = engine->settings->micro_batch * engine->length;
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_score");
     cs_forward_settle(engine);
+    cs_log_open(CS_LOG_INFO, engine->world.rank); /* how far it is, also of a model that is only read */
     float *hits = cs_device_alloc(engine->device, (size_t)rows * sizeof *hits);
     *scores     = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
     cs_device_free(engine->device, hits);

@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/agree.h"
+#include "checkpoint/files.h"
 #include "checkpoint/huggingface.h"
 
 #include <stdlib.h>
@@ -101,6 +102,9 @@ cs_status cs_pretrained_refuse(const char *folder)
     cs_source source     = { 0 };
     json_t   *provenance = NULL;
     bool      found;
+    if (!cs_files_exists(folder))
+        return cs_fail(CS_NOT_FOUND, "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
+                       "model in place of its name", folder);
     CS_TRY(cs_huggingface_look(&found, folder));
     if (cs_stored_open(&source, &provenance, folder, NULL) != CS_OK)
         return cs_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);

@@ -147,22 +147,14 @@ static void name_folder(cs_recipe *self)
     self->folder = cs_files_join(self->settings->cache, digits);
 }
 
-static bool holds(const char *folder, const char *name)
-{
-    char *path  = cs_files_join(folder, name);
-    bool  found = cs_files_exists(path);
-    free(path);
-    return found;
-}
-
 /* The model's folder, unless its 256 tokens can be nothing but bytes: an export of a model that was trained on them. */
 static const char *find_tokenizer(const cs_engine *engine)
 {
     const char *folder = engine->settings->model_path;
     if (engine->settings->tokenizer)
         return engine->settings->tokenizer;
-    bool bytes = folder && engine->facts.vocabulary == 256 && !holds(folder, "tokenizer.json") &&
-                 !holds(folder, "vocab.json");
+    bool bytes = folder && engine->facts.vocabulary == 256 && !cs_files_holds(folder, "tokenizer.json") &&
+                 !cs_files_holds(folder, "vocab.json");
     return bytes ? NULL : folder;
 }
 

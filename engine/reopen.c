@@ -61,14 +61,6 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
                                  "Face folder: there is no latest, manifest.json or config.json in it", dir);
 }
 
-static bool holds(const char *folder, const char *name)
-{
-    char *path  = cs_files_join(folder, name);
-    bool  found = cs_files_exists(path);
-    free(path);
-    return found;
-}
-
 /* ---- its configuration, less what is about training ---- */
 
 static void copy(json_t *to, json_t *from, const char *key)
@@ -175,14 +167,15 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
     choice  chosen = { 0 };
     json_t *root   = NULL;
     *config        = NULL;
-    bool      folder = !holds(source, "latest") && !holds(source, CS_MANIFEST_FILE) && holds(source, "config.json");
+    bool      folder = !cs_files_holds(source, "latest") && !cs_files_holds(source, CS_MANIFEST_FILE) &&
+                       cs_files_holds(source, "config.json");
     cs_status status = CS_OK;
     if (folder && tag)
         return cs_fail(CS_BAD_CONFIG, "%s is a Hugging Face folder, which has no tag \"%s\"", source, tag);
     if (folder) {
         root = of_folder(source);
     } else {
-        status = !tag && holds(source, CS_MANIFEST_FILE) ? choose_itself(&chosen, source)
+        status = !tag && cs_files_holds(source, CS_MANIFEST_FILE) ? choose_itself(&chosen, source)
                                                          : choose_inside(&chosen, source, tag);
         if (status == CS_OK)
             status = read_checkpoint(&root, &chosen);

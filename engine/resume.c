@@ -293,7 +293,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     cs_walk_settle(engine);
     CS_TRY(cs_saving_finish(engine));
     options                       = options ? options : &everything;
-    if (!tag && !options->module_only && !engine->saving.sought)
+    bool begins                   = engine->metrics.step == 0 && !options->module_only; /* else no beginning asks so */
+    if (begins && !tag && !engine->saving.sought)
         engine->saving.sought = strdup(dir);
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
                                       .verify      = (unsigned)engine->settings->verify_on_load,
@@ -304,7 +305,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         const char *text = cs_checkpoint_client_state(reader);
         *client_state    = text ? strdup(text) : NULL;
     }
-    if (status == CS_OK && !options->module_only)
+    if (status == CS_OK && begins)
         cs_beat_keep(engine->metrics.step);
     drop(&list);
     cs_checkpoint_close(reader);

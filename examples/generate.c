@@ -203,12 +203,12 @@ static void take_token(const model *m, answer *a, int32_t token)
         return;
     }
     a->tokens++;
-    if (size == 0 || cs_tokenizer_is_special(m->tokenizer, token))
-        return;
     while (m->shape && a->text.size == 0 && size > 0 && *piece == ' ') { /* between the template and the answer */
         piece++;
         size--;
     }
+    if (size == 0 || cs_tokenizer_is_special(m->tokenizer, token))
+        return;
     cs_unicode_append(&a->text, piece, size);
     size_t stop = find_stop(m->given, &a->text, before);
     if (stop < a->text.size) {

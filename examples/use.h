@@ -108,8 +108,9 @@ _Noreturn static void refuse_flag(const flag_row *row, const char *name, size_t 
     const char *names[ROWS + 1] = { NULL };
     for (int i = 0; i < ROWS && row[i].flag; i++)
         names[i] = row[i].flag;
-    char       *wanted = strndup(name, length);
-    const char *meant  = wanted ? cs_nearest(wanted, names) : NULL;
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "%.*s", (int)length, name);
+    const char *meant = cs_nearest(wanted, names);
     if (meant)
         leave(WRONG_USAGE, "unknown flag --%.*s; did you mean --%s?", (int)length, name, meant);
     leave(WRONG_USAGE, "unknown flag --%.*s; --help lists those of %s, and launch flags stand before it", (int)length,

@@ -185,11 +185,13 @@ START_TEST(the_way_on)
         { 21, 21, 0, 78 * EXIT, NULL },
         { 21, 21, 0, 75 * EXIT, "step 20\n" },
     };
+    char *again[] = { "train", "--config", "c.json", NULL }, *over[] = { "train", "--fresh", NULL };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cs_front *front                 = broken(1, cases[i].status);
         front->workers[2].beat.kept     = cases[i].beat;
         front->workers[0].end.beat.kept = cases[i].end;
         front->kept_before              = cases[i].before;
+        job.options.program             = again;
         text                            = cs_failure_text(front);
         check_has("cspeed: job ab12cd34 failed: ");
         if (cases[i].words)
@@ -198,6 +200,10 @@ START_TEST(the_way_on)
                           "case %zu: %s", i, text);
         else
             check_lacks("the same command");
+        free(text);
+        job.options.program = over;
+        text                = cs_failure_text(front);
+        check_lacks("the same command");
         free(text);
     }
 }

@@ -246,7 +246,10 @@ START_TEST(programs_are_found)
     } cases[] = {
         { "cs-test-tool", 0, "from path" },
         { "./bin/cs-test-tool", 0, "from path" },
-        { "nosuchtool", 127, "nosuchtool" },
+        { "nosuchtool", 127, "for a file, write ./nosuchtool" },
+        { "trian", 127, "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
+                        "you mean train?" },
+        { "inspct", 127, "did you mean inspect?" },
         { "./nosuch", 127, "./nosuch" },
         { "./plain", 126, "./plain" },
         { "./bin", 126, "directory" },
@@ -431,7 +434,7 @@ START_TEST(cause_is_not_the_consequence)
     jobs_end(&peer);
     jobs_begin(); /* what all ranks know, rank 0 says, though it may be the last */
     RUN(known, TWO, SHELL,
-        "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; "
+        "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; sleep 0.5; "
         "echo 'stage: 0 to 3, not 9' >&2; exit 78");
     jobs_check_code(&known, 78);
     jobs_check_has(known.err, "stage: 0 to 3, not 9");

@@ -170,6 +170,30 @@ START_TEST(resumes_bf16_stage_3)
 }
 END_TEST
 
+/* Each step reads the windows that it would have read, whoever reads which: else its loss would be quite another. */
+START_TEST(another_world_reads_on_where_the_first_stopped)
+{
+    double whole = 0, parts = 0;
+    prepare();
+    write_config("bf16", "", 1);
+    train(2, "--set bf16.enabled=false --output whole");
+    train(2, "--set bf16.enabled=false --output parts --steps 6");
+    train(4, "--set bf16.enabled=false --output parts --steps 13 --set gradient_accumulation_steps=1");
+    train(1, "--set bf16.enabled=false --output parts --set gradient_accumulation_steps=4");
+    char *one = shell_read("whole/metrics.jsonl", NULL), *other = shell_read("parts/metrics.jsonl", NULL);
+    char *a = one, *b = other;
+    for (int step = 1; step <= 24; step++) {
+        a = strstr(a + 1, "\"loss\": ");
+        b = strstr(b + 1, "\"loss\": ");
+        ck_assert(a && b && sscanf(a, "\"loss\": %lf", &whole) == 1 && sscanf(b, "\"loss\": %lf", &parts) == 1);
+        ck_assert_msg(fabs(whole - parts) <= 1e-5 * whole, "step %d: %.9g and %.9g", step, whole, parts);
+    }
+    free(one);
+    free(other);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(finished_fresh_and_alone)
 {
     prepare();
@@ -194,6 +218,28 @@ START_TEST(finished_fresh_and_alone)
     ck_assert(says("the earlier run is in next.1"));
     ck_assert(says("continuing at step 3 of 4, from alone"));
     ck_assert_int_eq(access("next.1/global_step6/manifest.json", F_OK), 0);
+    shell_leave();
+}
+END_TEST
+
+/* One attempt of a job. */
+static void attempt(int number, const char *arguments)
+{
+    expect(0, shell_run("CSPEED_JOB_ID=j CSPEED_ATTEMPT=%d %s/train --config config.json --fresh %s", number, CS_BIN,
+                        arguments));
+}
+
+START_TEST(a_restart_does_not_start_over_again)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(1, "--steps 1");
+    attempt(1, "--steps 2"); /* the first has died before it did */
+    ck_assert(says("the earlier run is in out.1"));
+    attempt(2, "--steps 3");
+    ck_assert(says("continuing at step 2 of 3, from out"));
+    attempt(0, "--steps 1"); /* the same command by hand */
+    ck_assert(says("the earlier run is in out.2"));
     shell_leave();
 }
 END_TEST
@@ -357,7 +403,8 @@ START_TEST(own_model_trains_sharded)
 }
 END_TEST
 
-SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3, finished_fresh_and_alone,
+SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3,
+           another_world_reads_on_where_the_first_stopped, finished_fresh_and_alone, a_restart_does_not_start_over_again,
            a_failure_says_how_to_go_on, names_stay_names, metrics_go_where_they_are_told,
            steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal,
            wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table, own_model_trains_sharded)

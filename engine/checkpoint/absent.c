@@ -14,14 +14,6 @@ enum { LIST = 4096, ITEM = 300 };
 
 #define NAME_ANOTHER "name the output folder of a training, or one checkpoint in it"
 
-static bool holds(const char *folder, const char *name)
-{
-    char *path  = cs_files_join(folder, name);
-    bool  found = cs_files_exists(path);
-    free(path);
-    return found;
-}
-
 /* The tags of the catalog in one line. */
 static void list_tags(char text[LIST], const cs_catalog *catalog)
 {
@@ -70,7 +62,7 @@ static char *find_inside(const char *dir)
         return NULL;
     for (const struct dirent *entry; !found && (entry = readdir(listing)) != NULL;) {
         char *path = entry->d_name[0] == '.' ? NULL : cs_files_join(dir, entry->d_name);
-        if (path && holds(path, "latest"))
+        if (path && cs_files_holds(path, "latest"))
             found = path;
         else
             free(path);
@@ -91,7 +83,7 @@ cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
         return refuse_foreign(foreign);
     if (catalog->broken)
         return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
-    if (holds(dir, "config.json"))
+    if (cs_files_holds(dir, "config.json"))
         return cs_fail(CS_NOT_FOUND, "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
                        "cspeed import read", dir);
     char     *inside = find_inside(dir);

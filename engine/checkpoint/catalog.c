@@ -77,15 +77,11 @@ cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
 {
     cs_catalog catalog;
     CS_TRY(cs_tag_escape(name, tag));
-    char     *path   = cs_files_join(dir, name);
-    cs_status status = CS_OK;
-    if (!cs_files_exists(path)) {
-        status = cs_catalog_open(&catalog, dir);
-        if (status == CS_OK)
-            status = cs_absent_tag(&catalog, dir, tag);
-        cs_catalog_close(&catalog);
-    }
-    free(path);
+    if (cs_files_holds(dir, name))
+        return CS_OK;
+    CS_TRY(cs_catalog_open(&catalog, dir));
+    cs_status status = cs_absent_tag(&catalog, dir, tag);
+    cs_catalog_close(&catalog);
     return status;
 }
 

@@ -78,6 +78,14 @@ bool cs_files_exists(const char *path)
     return lstat(path, &about) == 0;
 }
 
+bool cs_files_holds(const char *dir, const char *name)
+{
+    char *path  = cs_files_join(dir, name);
+    bool  found = cs_files_exists(path);
+    free(path);
+    return found;
+}
+
 cs_status cs_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path)
 {
     for (size_t done = 0; done < count;) {

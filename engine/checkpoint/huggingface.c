@@ -36,14 +36,8 @@ typedef struct {
 
 cs_status cs_huggingface_look(bool *found, const char *folder)
 {
-    static const char *const good[] = { SINGLE, INDEX };
-    char                     foreign[CS_FOREIGN_BYTES];
-    *found                          = false;
-    for (int i = 0; i < 2 && !*found; i++) {
-        char *path = cs_files_join(folder, good[i]);
-        *found     = cs_files_exists(path);
-        free(path);
-    }
+    char foreign[CS_FOREIGN_BYTES];
+    *found = cs_files_holds(folder, SINGLE) || cs_files_holds(folder, INDEX);
     if (!*found && cs_foreign_recognise(foreign, folder))
         return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     return CS_OK;
@@ -236,17 +230,9 @@ static void close_folder(cs_source *source)
     free(own);
 }
 
-static bool has_file(const char *folder, const char *name)
-{
-    char *path  = cs_files_join(folder, name);
-    bool  there = cs_files_exists(path);
-    free(path);
-    return there;
-}
-
 static cs_status refuse_folder(const char *folder)
 {
-    if (has_file(folder, "latest") || has_file(folder, "manifest.json"))
+    if (cs_files_holds(folder, "latest") || cs_files_holds(folder, "manifest.json"))
         return cs_fail(CS_NOT_FOUND, "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
                        "one of them", folder, folder);
     return cs_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
@@ -262,7 +248,7 @@ static cs_status build(cs_source *source, const char *folder)
     CS_TRY(cs_huggingface_look(&found, folder));
     if (!found)
         return refuse_folder(folder);
-    CS_TRY(has_file(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder));
+    CS_TRY(cs_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder));
     return complete_names(source);
 }
 

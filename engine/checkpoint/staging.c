@@ -52,13 +52,12 @@ static void sweep(const char *dir)
 /* What is there under the tag's name may be replaced only if it is a checkpoint, or an empty directory. */
 static cs_status check_place(const char *dir, const char *name)
 {
-    char *path = cs_files_join(dir, name), *manifest = cs_files_join(path, CS_MANIFEST_FILE);
-    bool  taken = cs_files_exists(path) && !cs_files_exists(manifest) && rmdir(path) != 0;
+    char *path  = cs_files_join(dir, name);
+    bool  taken = cs_files_exists(path) && !cs_files_holds(path, CS_MANIFEST_FILE) && rmdir(path) != 0;
     if (taken)
         cs_fail(CS_IO_ERROR,
                 "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
                 path);
-    free(manifest);
     free(path);
     return taken ? CS_IO_ERROR : CS_OK;
 }

@@ -87,15 +87,12 @@ static cs_status open_newest(stored *own, const char *dir)
 
 static cs_status open_one(stored *own, const char *dir, const char *tag)
 {
-    char  name[CS_TAG_BYTES];
-    char *manifest = cs_files_join(dir, CS_MANIFEST_FILE);
-    bool  itself   = cs_files_exists(manifest);
-    free(manifest);
+    char name[CS_TAG_BYTES];
     if (tag) {
         CS_TRY(cs_catalog_find(name, dir, tag));
         return try_folder(own, dir, name);
     }
-    return itself ? try_folder(own, dir, NULL) : open_newest(own, dir);
+    return cs_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(own, dir, NULL) : open_newest(own, dir);
 }
 
 /* The weights alone: optimizer state has names of its own. */

@@ -46,7 +46,7 @@ _Noreturn static void help(void)
          "  --deepspeed   accepted");
     for (int i = 0; i < OVERRIDES; i++)
         printf("  %s %s\n", overrides[i].flag, overrides[i].help);
-    puts("  --fresh   start over; what the output folder holds is moved aside\n"
+    puts("  --fresh   start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)\n"
          "  --plan [--world_size N]   the memory of each rank, and nothing else; N: that of the environment, or 1;\n"
          "                            --plan=json: as one object\n"
          "  --lenient   unknown keys of the configuration only warn\n"
@@ -192,8 +192,9 @@ _Noreturn static void refuse(const char *given)
     for (int i = 0; i < OVERRIDES; i++)
         names[i] = overrides[i].flag + 2;
     memcpy(names + OVERRIDES, others, sizeof others);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
     bool        flag  = strncmp(given, "--", 2) == 0;
-    char       *name  = text("%.*s", (int)strcspn(given, "="), given);
     const char *meant = flag ? cs_nearest(name + 2, names) : NULL;
     if (meant)
         complain("unknown flag %s; did you mean --%s?", name, meant);

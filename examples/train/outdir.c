@@ -58,12 +58,26 @@ static bool make_output(const char *output)
     return false;
 }
 
+/* An attempt of the same job (--max_restarts) goes on with what one before it has begun. */
+static bool start_over(const char *output)
+{
+    const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
+    char       *mark  = text("%s/.fresh-%s", output, job ? job : "");
+    bool        begun = attempt && atoi(attempt) > 0 && access(mark, F_OK) == 0;
+    bool        ready = begun || (move_aside(output) && make_output(output));
+    FILE       *file  = ready && job ? fopen(mark, "w") : NULL;
+    if (file)
+        fclose(file);
+    free(mark);
+    return ready;
+}
+
 /* Now, as the first checkpoint would be hours too late to learn that there is no place for it. */
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
 {
     bool ready = true;
     if (is_rank_zero())
-        ready = (!fresh || move_aside(output)) && make_output(output);
+        ready = fresh ? start_over(output) : make_output(output);
     if (!cs_agree(engine, ready))
         exit(1);
 }

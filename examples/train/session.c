@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIT_STEPS = 6 };
+enum { FIT_STEPS = 6, WRONG_CONFIG = 78 };
 
 /* ---- what a step brings ---- */
 
@@ -117,10 +117,8 @@ static void resume(session *run)
     const char *load   = cs_config_get_string(run->config, "cspeed.load");
     const char *tag    = cs_config_get_string(run->config, "cspeed.tag");
     char       *client = NULL;
-    cs_status   status = CS_NOT_FOUND;
-    if (!run->options.fresh)
-        status = cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
-    run->source = run->output;
+    cs_status   status = cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
+    run->source        = run->output;
     if (status == CS_OK && load)
         say("--load %s is passed over: %s holds a checkpoint; --fresh starts from %s", load, run->output, load);
     if (status == CS_NOT_FOUND) {
@@ -163,7 +161,7 @@ static void check_export(session *run)
     bool        there  = asked && access(folder, F_OK) == 0;
     run->exported      = folder;
     if (cs_agree(run->engine, asked && !there && !outdir_is_free(folder)))
-        exit(1);
+        exit(WRONG_CONFIG);
     if (!cs_agree(run->engine, there))
         return;
     run->exported = NULL;
@@ -173,7 +171,7 @@ static void check_export(session *run)
     }
     complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
              "away, or name another folder", folder);
-    exit(1);
+    exit(WRONG_CONFIG);
 }
 
 session session_open(int count, char **argument)

@@ -26,5 +26,5 @@ void taste_print(cs_engine *engine, const cs_config *config)
             fflush(stdout);
         }
     }
-    say("\n");
+    say("\n\n`generate %s --prompt TEXT` goes on with a text of yours", cs_config_get_string(config, "cspeed.output"));
 }

@@ -75,7 +75,8 @@ static int run(const cs_options *options, char **arguments)
     if (code)
         return code;
     if (stat(request.from, &what) != 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "there is no %s", request.from);
+        return cs_codes_fail(CS_CODE_NO_FILE, "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
+                             "folder", request.from);
     return cs_exit_code(S_ISDIR(what.st_mode) ? import_folder(&request) : import_file(&request));
 }
 

@@ -55,7 +55,7 @@ static void describe_manifest(json_t *row, const cs_manifest *manifest)
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     cs_manifest manifest;
-    char       *path = cs_files_join(dir, name), *weights = cs_files_join(path, "weights"), foreign[CS_FOREIGN_BYTES];
+    char       *path = cs_files_join(dir, name), foreign[CS_FOREIGN_BYTES];
     json_t     *row    = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
     cs_status   status = cs_manifest_load(&manifest, path);
     if (status == CS_OK) {
@@ -69,7 +69,7 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
     } else if (cs_foreign_recognise(foreign, path)) {
         add_text(row, "status", "foreign");
         add_text(row, "why", foreign);
-    } else if (cs_files_exists(weights)) {
+    } else if (cs_files_holds(path, "weights")) {
         add_text(row, "status", "INCOMPLETE");
         json_object_set_new(row, "why", json_sprintf("%s: no manifest: a save that never ended; safe to delete", path));
     } else {
@@ -77,7 +77,6 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
         row = NULL;
     }
     cs_manifest_close(&manifest);
-    free(weights);
     free(path);
     return row;
 }
@@ -88,11 +87,18 @@ static json_int_t step_of(const json_t *row)
     return step ? json_integer_value(step) : -1;
 }
 
+static bool stands_before(const json_t *one, const json_t *other)
+{
+    const char *a = json_string_value(json_object_get(one, "name")),
+               *b = json_string_value(json_object_get(other, "name"));
+    return step_of(one) != step_of(other) ? step_of(one) > step_of(other) : strcmp(a, b) < 0;
+}
+
 /* The highest step first. */
 static void insert(json_t *rows, json_t *row)
 {
     size_t at = 0;
-    while (at < json_array_size(rows) && step_of(json_array_get(rows, at)) >= step_of(row))
+    while (at < json_array_size(rows) && stands_before(json_array_get(rows, at), row))
         at++;
     json_array_insert_new(rows, at, row);
 }
@@ -229,7 +235,8 @@ const cs_command cs_command_inspect = {
     .text =
         "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is "
         "there\n"
-        "as long as it must be (cspeed verify reads them all). With --tag alone: the numbers of one. --tensors lists\n"
+        "as long as it must be (cspeed verify reads them all); below them, why one is not whole, or the command that\n"
+        "brings another program's here. With --tag alone: the numbers of one. --tensors lists\n"
         "shape, type, and which rows are in which file; --stats reads a tensor block by block: min, max, mean, "
         "standard\n"
         "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",

@@ -27,9 +27,9 @@ static char *named(const char *path)
 char *cs_shelf_place(const char *path, char **tag)
 {
     cs_manifest manifest = { 0 };
-    char       *dir = named(path), *file = cs_files_join(dir, CS_MANIFEST_FILE);
-    *tag = NULL;
-    if (cs_files_exists(file)) {
+    char       *dir      = named(path);
+    *tag                 = NULL;
+    if (cs_files_holds(dir, CS_MANIFEST_FILE)) {
         bool        good  = cs_manifest_load(&manifest, dir) == CS_OK;
         char       *slash = strrchr(dir, '/');
         const char *last  = slash ? slash + 1 : dir;
@@ -39,7 +39,6 @@ char *cs_shelf_place(const char *path, char **tag)
         dir = above;
     }
     cs_manifest_close(&manifest);
-    free(file);
     return dir;
 }
 

@@ -222,11 +222,20 @@ static void print_verdict(const cs_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Only where it is so: not where the same command would end the same way. */
+/* Of train, whose restarts go on all the same. */
+static bool starts_over(const cs_front *front)
+{
+    bool fresh = false;
+    for (char **argument = front->options->program; argument && *argument; argument++)
+        fresh |= strcmp(*argument, "--fresh") == 0;
+    return fresh;
+}
+
+/* Only where it is so: not where the same command would end the same way, or start over. */
 static void print_way_on(const cs_front *front, FILE *out)
 {
     int64_t kept = cs_workers_kept(front);
-    if (kept > 0 && !cs_codes_explained(cs_front_code(front)))
+    if (kept > 0 && !cs_codes_explained(cs_front_code(front)) && !starts_over(front))
         fprintf(out, "cspeed: the same command goes on from the checkpoint of step %ld\n", kept - 1);
 }
 

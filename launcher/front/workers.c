@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define SECOND INT64_C(1000000000)
-#define SETTLE (SECOND / 5)
+#define SECOND  INT64_C(1000000000)
+#define SETTLE  (SECOND / 5)
+#define EXPLAIN (2 * SECOND) /* all ranks find the same wrong and end by themselves; the lowest is to say it */
 
 int cs_workers_make(cs_front *front)
 {
@@ -76,10 +77,11 @@ static void judge(cs_front *front, int64_t now)
         front->failed = now;
         cs_nodes_tell(front, CS_LINK_PING, 0);
     }
-    if (WIFSIGNALED(front->workers[front->first].end.status))
+    int status = front->workers[front->first].end.status;
+    if (WIFSIGNALED(status))
         cs_front_stop(front, now);
     else if (front->phase != CS_SETTLING)
-        cs_front_enter(front, CS_SETTLING, now + SETTLE);
+        cs_front_enter(front, CS_SETTLING, now + (cs_codes_explained(WEXITSTATUS(status)) ? EXPLAIN : SETTLE));
 }
 
 /* ---- what is told of them ---- */

@@ -1,7 +1,9 @@
 /* program.c - which file the program's name means. */
 #include "node/program.h"
 
+#include "base/status.h"
 #include "codes.h"
+#include "command.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -50,6 +52,19 @@ static bool is_beside(const char *name, char path[PATH_MAX])
     return join(path, self, (size_t)(strrchr(self, '/') - self), name) && access(path, F_OK) == 0;
 }
 
+static int refuse(const char *name)
+{
+    enum { OWN = 4, MOST = 64 };
+    const char *names[MOST + 1] = { "train", "generate", "eval", "pack" };
+    for (int i = 0; cs_commands[i] && OWN + i < MOST; i++)
+        names[OWN + i] = cs_commands[i]->name;
+    const char *meant = cs_nearest(name, names);
+    return cs_codes_fail(CS_CODE_NOT_FOUND,
+                         "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
+                         "%s%s%s", name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
+                         meant ? "?" : "");
+}
+
 static int search(const char *name, char path[PATH_MAX])
 {
     const char *folders = getenv("PATH");
@@ -67,10 +82,7 @@ static int search(const char *name, char path[PATH_MAX])
     }
     if (*refused)
         return check_path(refused);
-    return cs_codes_fail(CS_CODE_NOT_FOUND,
-                         "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
-                         "for a file, write ./%s",
-                         name, name);
+    return refuse(name);
 }
 
 int cs_program_find(const char *name, char path[PATH_MAX])

@@ -1,4 +1,5 @@
-"""dcp_reader.py - PyTorch's HuggingFaceStorageReader loads what cspeed saved at several world sizes: the same bits as the export.
+"""dcp_reader.py - PyTorch's HuggingFaceStorageReader loads what cspeed saved at several world sizes: the same bits as the export;
+and safetensors opens each of its shards.
 
     python tests/peers/dcp_reader.py BUILD/bin [WORLD ...]
 
@@ -16,6 +17,7 @@ import warnings
 import numpy as np
 import torch
 import torch.distributed.checkpoint as dcp
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
@@ -52,10 +54,19 @@ def read_folder(folder, like):
     return state
 
 
+def open_shards(folder):
+    """How many safetensors itself opens, each tensor of each read."""
+    names = sorted(os.listdir(folder))
+    for name in names:
+        with safe_open(f"{folder}/{name}", framework="pt") as file:
+            assert file.metadata()["format"] == "pt" and all(file.get_tensor(key) is not None for key in file.keys())
+    return len(names)
+
+
 def compare(programs, model, stage, world):
     checkpoint = train(programs, model, stage, world)
     wanted = load_file("exported/model.safetensors")
-    shards = len(os.listdir(checkpoint + "/weights"))
+    shards = open_shards(checkpoint + "/weights") + open_shards(checkpoint + "/optim")
     got = read_folder(checkpoint + "/weights", {name: value.shape for name, value in wanted.items()})
     same = all(torch.equal(got[name], wanted[name]) for name in wanted)
     moments = {f"state.{name}.{slot}": value.shape for name, value in wanted.items() for slot in ("exp_avg", "exp_avg_sq")}

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,8 +25,26 @@ static atomic_int  calls;
 static int         fail_at;
 static shim_how    fail_how;
 
+/* Files that were written to and not flushed since. */
+static pthread_mutex_t access_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    int   file; /* of our own; 0: a free place */
+    dev_t device;
+    ino_t number;
+} unflushed[256];
+enum { UNFLUSHED = sizeof unflushed / sizeof *unflushed };
+
+/* Names that were changed, in folders that were not flushed since. */
+static struct {
+    char     from[512], to[512], folder[512]; /* of `to`; "": it was flushed */
+    unsigned flags;
+} renamed[64];
+static int rename_count;
+enum { RENAMED = sizeof renamed / sizeof *renamed };
+
 EXPORT void shim_arm(int at, shim_how how);
 EXPORT int  shim_calls(void);
+EXPORT void shim_lose(void);
 
 void shim_arm(int at, shim_how how)
 {
@@ -45,6 +65,76 @@ static bool is_due(void)
     return atomic_load(&armed) && atomic_fetch_add(&calls, 1) == fail_at && fail_how != SHIM_COUNT;
 }
 
+/* The file's place, or a free one. */
+static int place_of(const struct stat *about)
+{
+    int free_place = 0;
+    for (int i = UNFLUSHED - 1; i >= 0; i--) {
+        if (unflushed[i].file && unflushed[i].number == about->st_ino && unflushed[i].device == about->st_dev)
+            return i;
+        free_place = unflushed[i].file ? free_place : i;
+    }
+    return free_place;
+}
+
+static void note(int file, bool flushed)
+{
+    struct stat about;
+    if (!atomic_load(&armed) || fail_how != SHIM_LOSE || fstat(file, &about) != 0)
+        return;
+    pthread_mutex_lock(&access_lock);
+    int place = place_of(&about);
+    if (flushed && unflushed[place].file) {
+        close(unflushed[place].file);
+        unflushed[place].file = 0;
+    } else if (!flushed && !unflushed[place].file) {
+        unflushed[place].file   = dup(file);
+        unflushed[place].device = about.st_dev;
+        unflushed[place].number = about.st_ino;
+    }
+    pthread_mutex_unlock(&access_lock);
+}
+
+static void note_names(const char *from, const char *to, unsigned flags)
+{
+    if (!atomic_load(&armed) || fail_how != SHIM_LOSE || rename_count == RENAMED)
+        return;
+    pthread_mutex_lock(&access_lock);
+    int at             = rename_count++;
+    renamed[at].flags  = flags;
+    snprintf(renamed[at].from, sizeof renamed[at].from, "%s", from);
+    snprintf(renamed[at].to, sizeof renamed[at].to, "%s", to);
+    snprintf(renamed[at].folder, sizeof renamed[at].folder, "%s/..", to);
+    char *slash = strrchr(to, '/') ? renamed[at].folder + (strrchr(to, '/') - to) : NULL;
+    if (slash)
+        *slash = 0;
+    pthread_mutex_unlock(&access_lock);
+}
+
+static void note_folder(int file)
+{
+    struct stat about, folder;
+    pthread_mutex_lock(&access_lock);
+    for (int i = 0; i < rename_count; i++)
+        if (fstat(file, &about) == 0 && stat(renamed[i].folder, &folder) == 0 && about.st_ino == folder.st_ino)
+            renamed[i].folder[0] = 0;
+    pthread_mutex_unlock(&access_lock);
+}
+
+static int (*cut(void))(int, off_t);
+static int (*give_name(void))(int, const char *, int, const char *, unsigned);
+
+void shim_lose(void)
+{
+    for (int i = 0; i < UNFLUSHED; i++)
+        if (unflushed[i].file)
+            cut()(unflushed[i].file, 0);
+    for (int i = rename_count - 1; i >= 0; i--)
+        if (renamed[i].folder[0])
+            give_name()(AT_FDCWD, renamed[i].to, AT_FDCWD, renamed[i].from, renamed[i].flags);
+    kill(getpid(), SIGKILL);
+}
+
 /* -1 with errno when the call that is due fails; 0 when it goes on. */
 static int fail(void)
 {
@@ -52,6 +142,8 @@ static int fail(void)
         return 0;
     if (fail_how == SHIM_KILL)
         kill(getpid(), SIGKILL);
+    if (fail_how == SHIM_LOSE)
+        shim_lose();
     errno = fail_how == SHIM_EIO ? EIO : ENOSPC;
     return -1;
 }
@@ -80,6 +172,7 @@ EXPORT int open(const char *path, int flags, ...)
 static ssize_t put(int file, const void *bytes, size_t count, off_t offset)
 {
     ssize_t (*write_at)(int, const void *, size_t, off_t) = NEXT(pwrite);
+    note(file, false);
     if (!is_due())
         return write_at(file, bytes, count, offset);
     if (fail_how == SHIM_EIO || fail_how == SHIM_ENOSPC) {
@@ -92,6 +185,8 @@ static ssize_t put(int file, const void *bytes, size_t count, off_t offset)
     ssize_t done = write_at(file, bytes, half, offset);
     if (fail_how == SHIM_KILL)
         kill(getpid(), SIGKILL);
+    if (fail_how == SHIM_LOSE)
+        shim_lose();
     return done;
 }
 
@@ -106,16 +201,28 @@ EXPORT ssize_t pwrite64(int file, const void *bytes, size_t count, off_t offset)
 }
 
 /* A killed process loses nothing that the kernel has, so nothing waits for the disk here. */
+static int flush(int file)
+{
+    if (fail())
+        return -1;
+    note(file, true);
+    note_folder(file);
+    return 0;
+}
+
 EXPORT int fsync(int file)
 {
-    (void)file;
-    return fail();
+    return flush(file);
 }
 
 EXPORT int fdatasync(int file)
 {
-    (void)file;
-    return fail();
+    return flush(file);
+}
+
+static int (*cut(void))(int, off_t)
+{
+    return NEXT(ftruncate);
 }
 
 EXPORT int ftruncate(int file, off_t length)
@@ -130,12 +237,23 @@ EXPORT int fallocate(int file, int mode, off_t offset, off_t length)
 
 EXPORT int rename(const char *from, const char *to)
 {
-    return fail() ? -1 : NEXT(rename)(from, to);
+    int done = fail() ? -1 : NEXT(rename)(from, to);
+    if (done == 0)
+        note_names(from, to, 0);
+    return done;
 }
 
 EXPORT int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
-    return fail() ? -1 : NEXT(renameat2)(from_dir, from, to_dir, to, flags);
+    int done = fail() ? -1 : NEXT(renameat2)(from_dir, from, to_dir, to, flags);
+    if (done == 0)
+        note_names(from, to, flags & RENAME_EXCHANGE);
+    return done;
+}
+
+static int (*give_name(void))(int, const char *, int, const char *, unsigned)
+{
+    return NEXT(renameat2);
 }
 
 EXPORT int mkdir(const char *path, mode_t mode)
