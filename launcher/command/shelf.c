@@ -27,8 +27,8 @@ static char *named(const char *path)
 char *cs_shelf_place(const char *path, char **tag)
 {
     cs_manifest manifest = { 0 };
-    char       *dir      = named(path);
-    *tag                 = NULL;
+    char       *dir = named(path);
+    *tag = NULL;
     if (cs_files_holds(dir, CS_MANIFEST_FILE)) {
         bool        good  = cs_manifest_load(&manifest, dir) == CS_OK;
         char       *slash = strrchr(dir, '/');
