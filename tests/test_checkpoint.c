@@ -157,11 +157,13 @@ START_TEST(tags)
         { "a\nb", "a%0Ab" },
         { "/etc", "%2Fetc" },
     };
-    char name[CS_TAG_BYTES], path[300], longest[300];
+    char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], path[300], longest[300];
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         SHOULD(cs_tag_escape(name, rows[i].tag));
         ck_assert_str_eq(name, rows[i].name);
+        cs_tag_unescape(tag, name);
+        ck_assert_str_eq(tag, rows[i].tag);
         SHOULD(saved_save("out", rows[i].tag, (int64_t)i));
         expect_latest(rows[i].tag);
         snprintf(path, sizeof path, "out/%s/manifest.json", rows[i].name);

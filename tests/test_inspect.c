@@ -178,6 +178,12 @@ START_TEST(damage_is_named)
     expect(65, "is missing, and the manifest lists it", "verify out");
     expect(66, "out has no checkpoint \"gone\"", "verify out --tag gone");
     expect(66, "out does", "verify .");
+    SHOULD(saved_save("out", "best 1/2", 2));
+    expect(0, "whole", "verify out/best%201%2F2/");
+    ck_assert_int_eq(shell_run("cp -r out/best%%201%%2F2 out/copied"), 0);
+    expect(0, "whole", "verify out/copied");
+    shell_flip("out/best%201%2F2/manifest.json", 100);
+    expect(65, "manifest.json: its text has CRC32C", "verify out/best%201%2F2");
     shell_leave();
 }
 END_TEST

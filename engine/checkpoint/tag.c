@@ -1,6 +1,7 @@
 /* tag.c - a tag's directory name: any string on any file system. */
 #include "checkpoint/tag.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,4 +33,21 @@ cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag)
     }
     name[used] = 0;
     return CS_OK;
+}
+
+static bool is_escape(const char *at)
+{
+    return at[0] == '%' && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
+}
+
+void cs_tag_unescape(char tag[CS_TAG_BYTES], const char *name)
+{
+    size_t used = 0;
+    for (; *name && used + 1 < CS_TAG_BYTES; used++) {
+        unsigned byte = (unsigned char)*name;
+        bool     more = is_escape(name) && sscanf(name + 1, "%2X", &byte) == 1;
+        tag[used]     = (char)byte;
+        name += more ? 3 : 1;
+    }
+    tag[used] = 0;
 }

@@ -10,4 +10,7 @@ enum { CS_TAG_BYTES = 256 };
  * pointer's name. */
 cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
+/* The tag whose directory has this name. */
+void cs_tag_unescape(char tag[CS_TAG_BYTES], const char *name);
+
 #endif

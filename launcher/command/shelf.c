@@ -3,6 +3,7 @@
 #include "base/must.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/files.h"
+#include "checkpoint/tag.h"
 #include "codes.h"
 
 #include <stdlib.h>
@@ -26,20 +27,17 @@ static char *named(const char *path)
 
 char *cs_shelf_place(const char *path, char **tag)
 {
-    cs_manifest manifest = { 0 };
-    char       *dir = named(path);
-    *tag = NULL;
-    if (cs_files_holds(dir, CS_MANIFEST_FILE)) {
-        bool        good  = cs_manifest_load(&manifest, dir) == CS_OK;
-        char       *slash = strrchr(dir, '/');
-        const char *last  = slash ? slash + 1 : dir;
-        *tag              = strdup(good ? manifest.tag : last); /* of a damaged one the folder's own name */
-        char *above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
-        free(dir);
-        dir = above;
-    }
-    cs_manifest_close(&manifest);
-    return dir;
+    char *dir = named(path);
+    *tag      = NULL;
+    if (!cs_files_holds(dir, CS_MANIFEST_FILE))
+        return dir;
+    char *slash = strrchr(dir, '/'), *above;
+    above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
+    *tag  = malloc(CS_TAG_BYTES);
+    CS_ASSERT(*tag);
+    cs_tag_unescape(*tag, slash ? slash + 1 : dir); /* not the manifest's, which may be damaged, or a copy's */
+    free(dir);
+    return above;
 }
 
 int cs_shelf_open(cs_shelf *shelf, const char *path, const char *tag)
