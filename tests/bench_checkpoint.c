@@ -5,8 +5,9 @@
  *
  * The state (256 MB by default, tensors of 16 MB) goes to a folder in TMPDIR or /tmp, and is deleted. Interleaved
  * rounds (5); the median of each, and of each round's shares. The disk is `dd oflag=direct conv=fsync` of the state's
- * own bytes, from memory in /dev/shm, in steps of 16 MB: some disks take zeros faster. Loading and verifying come from
- * the page cache where the file system puts what was read before there. The roofs of verifying are CRC32C of the state
+ * own bytes, from memory in /dev/shm, in steps of 16 MB: some disks take zeros faster; and `dd iflag=direct` of what
+ * that wrote. A checkpoint just saved is loaded from the disk, then again, and verified, from the page cache, where the
+ * file system puts there what was read. The roofs of verifying are CRC32C of the state
  * in memory, by one thread and by as many as verify has, and reading the shards from the page cache by these. The
  * training is a GPT-2 of 10 M parameters, one rank; the stall is what cs_metrics.save_stall says, beside the median
  * step. */
@@ -28,7 +29,7 @@ enum { TENSOR = 4 << 20, TENSOR_BYTES = 4 * TENSOR, MOST = 1024, STEPS = 9, ROUN
 #define SHARD(folder) "out/t/" folder "/shard-00001-of-00001.safetensors"
 
 /* What a round measures, in GB/s. */
-typedef enum { DISK, SAVE, LOAD, VERIFY, CRC_ONE, CRC_ALL, CACHE, KINDS } kind;
+typedef enum { DISK, SAVE, READ, LOAD, AGAIN, VERIFY, CRC_ONE, CRC_ALL, CACHE, KINDS } kind;
 
 typedef struct {
     double speed[KINDS];
@@ -82,25 +83,35 @@ static double since(double begun, const bench *p)
     return p->bytes / (cs_clock_seconds() - begun) / 1e9;
 }
 
+static double load(const bench *p)
+{
+    cs_checkpoint_reader *reader;
+    double                begun = cs_clock_seconds();
+    CS_MUST(cs_checkpoint_open(&reader, p->comm, "out", NULL));
+    CS_MUST(cs_checkpoint_read(reader, p->comm, p->content->pieces, p->content->piece_count));
+    double speed = since(begun, p);
+    cs_checkpoint_close(reader);
+    return speed;
+}
+
 static void measure_round(speeds *s, const bench *p)
 {
-    char                  command[256];
-    cs_checkpoint_reader *reader;
-    cs_audit              audit = { .fault = fault, .threads = p->threads };
+    char     command[256];
+    cs_audit audit = { .fault = fault, .threads = p->threads };
     snprintf(command, sizeof command, "dd if=%s of=disk bs=16M oflag=direct conv=fsync 2>dd.txt", p->memory);
     double begun = cs_clock_seconds();
     shell(command);
     s->speed[DISK] = since(begun, p);
-    unlink("disk");
-    begun = cs_clock_seconds();
+    begun          = cs_clock_seconds();
     CS_MUST(cs_checkpoint_save(p->comm, "out", p->content));
     s->speed[SAVE] = since(begun, p);
     begun          = cs_clock_seconds();
-    CS_MUST(cs_checkpoint_open(&reader, p->comm, "out", NULL));
-    CS_MUST(cs_checkpoint_read(reader, p->comm, p->content->pieces, p->content->piece_count));
-    s->speed[LOAD] = since(begun, p);
-    cs_checkpoint_close(reader);
-    begun = cs_clock_seconds();
+    shell("dd if=disk of=/dev/null bs=16M iflag=direct 2>dd.txt");
+    s->speed[READ] = since(begun, p);
+    unlink("disk");
+    s->speed[LOAD]  = load(p);
+    s->speed[AGAIN] = load(p);
+    begun           = cs_clock_seconds();
     cs_audit_directory(&audit, "out/t");
     s->speed[VERIFY] = since(begun, p);
     for (kind roof = CRC_ONE; roof <= CRC_ALL; roof++) {
@@ -131,9 +142,11 @@ static double median(const speeds *rounds, int count, kind of, kind to)
 
 static void print(const speeds *rounds, int count, const bench *p)
 {
-    printf("%.0f MB: dd %.2f GB/s, save %.2f (%.0f %% of dd), load %.2f\n", 1e-6 * p->bytes,
-           median(rounds, count, DISK, KINDS), median(rounds, count, SAVE, KINDS),
-           100 * median(rounds, count, SAVE, DISK), median(rounds, count, LOAD, KINDS));
+    printf("%.0f MB: dd writes %.2f GB/s, save %.2f (%.0f %%); dd reads %.2f, load %.2f (%.0f %%), again %.2f\n",
+           1e-6 * p->bytes, median(rounds, count, DISK, KINDS), median(rounds, count, SAVE, KINDS),
+           100 * median(rounds, count, SAVE, DISK), median(rounds, count, READ, KINDS),
+           median(rounds, count, LOAD, KINDS), 100 * median(rounds, count, LOAD, READ),
+           median(rounds, count, AGAIN, KINDS));
     printf("verify, %d threads: %.2f GB/s; CRC32C in memory by one %.2f (%.0f %%), by all %.2f (%.0f %%); reading the "
            "page cache by all %.2f (%.0f %%)\n",
            p->threads, median(rounds, count, VERIFY, KINDS), median(rounds, count, CRC_ONE, KINDS),

@@ -328,6 +328,11 @@ START_TEST(large_tensors)
     SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE,
                "shard-00001-of-00001.safetensors: block 2 of tensor w");
     cs_checkpoint_close(reader);
+    SHOULD(cs_checkpoint_open_as(&reader, comm, "out", NULL, &(cs_checkpoint_reading){ .verify = CS_VERIFY_OFF }));
+    piece.range = (cs_range){ (8 << 20) + 200001, 9 << 20 };
+    SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
+    ck_assert(memcmp(back, data + piece.range.from, (size_t)cs_range_length(piece.range) * sizeof *data) == 0);
+    cs_checkpoint_close(reader);
     shell_leave();
     cs_comm_close(comm);
     free(data);

@@ -29,7 +29,7 @@ static int64_t first_byte(const cs_block *block)
     return block->chunk->offset + block->index * CS_SHARDFILE_BLOCK;
 }
 
-static cs_status judge(const cs_block *block, uint32_t crc)
+cs_status cs_blocks_judge(const cs_block *block, uint32_t crc)
 {
     uint32_t wanted = block->chunks->crcs[block->chunk->crc + block->index];
     int64_t  from   = first_byte(block);
@@ -43,11 +43,16 @@ static cs_status judge(const cs_block *block, uint32_t crc)
                    (unsigned)wanted);
 }
 
-cs_status cs_blocks_read(void *buffer, const cs_block *block, bool verify)
+cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, size_t bytes)
+{
+    return cs_files_read_at(block->descriptor, buffer, bytes, first_byte(block) + (int64_t)offset, block->path);
+}
+
+cs_status cs_blocks_read(void *buffer, const cs_block *block)
 {
     size_t bytes = cs_blocks_bytes(block);
-    CS_TRY(cs_files_read_at(block->descriptor, buffer, bytes, first_byte(block), block->path));
-    return verify ? judge(block, cs_crc32c(0, buffer, bytes)) : CS_OK;
+    CS_TRY(cs_blocks_part(buffer, block, 0, bytes));
+    return cs_blocks_judge(block, cs_crc32c(0, buffer, bytes));
 }
 
 /* A page that cannot be read would end the process by a signal; MADV_POPULATE_READ says so instead. */
@@ -70,11 +75,11 @@ cs_status cs_blocks_check(const cs_block *block)
 {
     uint32_t crc;
     if (map_and_sum(&crc, block))
-        return judge(block, crc);
+        return cs_blocks_judge(block, crc);
     void *buffer = malloc(cs_blocks_bytes(block));
     if (!buffer)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for a block of it", block->path);
-    cs_status status = cs_blocks_read(buffer, block, true);
+    cs_status status = cs_blocks_read(buffer, block);
     free(buffer);
     return status;
 }

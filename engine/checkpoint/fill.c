@@ -1,8 +1,9 @@
 /* fill.c - state in: pieces of any range filled from the chunks they meet.
  *
- * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place; each
- * touches whole blocks of CS_SHARDFILE_BLOCK bytes, which are read and verified one at a time into the one buffer there
- * is. */
+ * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place. A block of
+ * which something is taken is read from its first byte to its last, for its checksum, through a window that the
+ * processor's cache holds from reading to taking: state crosses the memory once. */
+#include "base/crc.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/convert.h"
@@ -23,13 +24,17 @@ typedef struct {
     cs_range        cut; /* elements of the chunk */
 } taking;
 
+enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* bytes; of a block */
+
 typedef struct {
     const cs_checkpoint_reader *reader;
     taking                     *takings;
     int64_t                     count;
+    bool                        verify;
+    cs_block                    block;  /* that is being read; without a chunk: none */
+    int64_t                     window; /* of it, that is in the buffer; -1: none */
+    uint32_t                    crc;    /* up to that one's end */
     char                       *buffer;
-    const cs_chunk             *held_chunk; /* whose block is in the buffer; NULL: none */
-    int64_t                     held_block;
     int64_t                     file; /* that is open; -1: none */
     int                         descriptor;
     char                       *path;
@@ -182,57 +187,79 @@ static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
 
 /* ---- the bytes ---- */
 
+static cs_status read_window(fill *f)
+{
+    size_t from = (size_t)++f->window * WINDOW, left = cs_blocks_bytes(&f->block) - from;
+    size_t bytes = left < WINDOW ? left : WINDOW;
+    CS_TRY(cs_blocks_part(f->buffer, &f->block, from, bytes));
+    f->crc = f->verify ? cs_crc32c(f->crc, f->buffer, bytes) : 0;
+    return CS_OK;
+}
+
+static cs_status end_block(fill *f)
+{
+    if (f->block.chunk && f->verify) {
+        while ((size_t)(f->window + 1) * WINDOW < cs_blocks_bytes(&f->block))
+            CS_TRY(read_window(f));
+        CS_TRY(cs_blocks_judge(&f->block, f->crc));
+    }
+    f->block.chunk = NULL;
+    return CS_OK;
+}
+
 static cs_status open_file(fill *f, int64_t file)
 {
     if (f->file == file)
         return CS_OK;
+    CS_TRY(end_block(f));
     if (f->descriptor >= 0)
         close(f->descriptor);
     free(f->path);
-    f->file       = file;
-    f->held_chunk = NULL;
-    f->path       = cs_files_join(f->reader->path, f->reader->manifest.files[file].name);
+    f->file = file;
+    f->path = cs_files_join(f->reader->path, f->reader->manifest.files[file].name);
     return cs_files_open(&f->descriptor, f->path);
 }
 
-/* Puts the chunk's block into the buffer, verified. */
-static cs_status hold_block(fill *f, const cs_chunk *chunk, int64_t index)
+/* Puts a window of the chunk's block into the buffer. */
+static cs_status hold(fill *f, const cs_chunk *chunk, int64_t index, int64_t window)
 {
     const cs_checkpoint_reader *reader = f->reader;
-    cs_block                    block  = { &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
-    if (f->held_chunk == chunk && f->held_block == index)
-        return CS_OK;
-    f->held_chunk = NULL;
-    CS_TRY(cs_blocks_read(f->buffer, &block, reader->reading.verify != CS_VERIFY_OFF));
-    f->held_chunk = chunk;
-    f->held_block = index;
+    if (f->block.chunk != chunk || f->block.index != index || window < f->window) {
+        CS_TRY(end_block(f));
+        f->block  = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
+        f->window = -1;
+        f->crc    = 0;
+    }
+    if (!f->verify && f->window < window)
+        f->window = window - 1;
+    while (f->window < window)
+        CS_TRY(read_window(f));
     return CS_OK;
 }
 
-/* Copies the chunk's elements [from, to), which all lie in the block held, run by run. */
-static void copy_out(const fill *f, const taking *t, cs_range elements, cs_dtype stored)
+/* Copies the chunk's elements [from, to), run by run; the buffer begins with the element `first`. */
+static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t first, cs_dtype stored)
 {
-    const cs_piece *piece      = t->piece;
-    int64_t         run        = cs_boxes_run(&t->chunk->box, piece->shape);
-    size_t          size       = cs_dtype_bytes(stored);
-    int64_t         block_from = f->held_block * CS_SHARDFILE_BLOCK / (int64_t)size;
+    const cs_piece *piece = t->piece;
+    int64_t         run   = cs_boxes_run(&t->chunk->box, piece->shape);
+    size_t          size  = cs_dtype_bytes(stored);
     for (int64_t at = elements.from, next; at < elements.to; at = next) {
         next          = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
         int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
         cs_convert_elements((char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
-                            f->buffer + (size_t)(at - block_from) * size, stored, next - at);
+                            f->buffer + (size_t)(at - first) * size, stored, next - at);
     }
 }
 
 static cs_status take(fill *f, const taking *t)
 {
-    cs_dtype stored    = f->reader->manifest.tensors[t->chunk->tensor].dtype;
-    int64_t  per_block = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(stored);
+    cs_dtype stored = f->reader->manifest.tensors[t->chunk->tensor].dtype;
+    int64_t  length = WINDOW / (int64_t)cs_dtype_bytes(stored);
     CS_TRY(open_file(f, t->chunk->file));
-    for (int64_t block = t->cut.from / per_block; block * per_block < t->cut.to; block++) {
-        cs_range inside = { block * per_block, (block + 1) * per_block };
-        CS_TRY(hold_block(f, t->chunk, block));
-        copy_out(f, t, cs_range_overlap(t->cut, inside), stored);
+    for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
+        cs_range inside = { window * length, (window + 1) * length };
+        CS_TRY(hold(f, t->chunk, window / WINDOWS, window % WINDOWS));
+        copy_out(f, t, cs_range_overlap(t->cut, inside), inside.from, stored);
     }
     return CS_OK;
 }
@@ -241,15 +268,18 @@ static cs_status take_all(fill *f)
 {
     for (int64_t i = 0; i < f->count; i++)
         CS_TRY(take(f, &f->takings[i]));
-    return CS_OK;
+    return end_block(f);
 }
 
 cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count)
 {
-    fill f = { .reader = reader, .file = -1, .descriptor = -1 };
+    fill f = { .reader     = reader,
+               .verify     = reader->reading.verify != CS_VERIFY_OFF,
+               .file       = -1,
+               .descriptor = -1 };
     CS_TRY(cs_agree_status(comm, cs_outline_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
-    f.buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    f.buffer = cs_agree_memory(WINDOW);
     list_takings(&f, pieces, piece_count);
     cs_status status = take_all(&f);
     if (f.descriptor >= 0)

@@ -56,7 +56,7 @@ static cs_status each_block(state *s, cs_block *block, char *buffer, void (*take
 {
     cs_dtype dtype = block->manifest->tensors[block->chunk->tensor].dtype;
     for (block->index = 0; block->index < cs_blocks_count(block); block->index++) {
-        CS_TRY(cs_blocks_read(buffer, block, true));
+        CS_TRY(cs_blocks_read(buffer, block));
         int64_t count = (int64_t)(cs_blocks_bytes(block) / cs_dtype_bytes(dtype));
         for (int64_t i = 0; i < count; i++)
             take(s, value_at(buffer, dtype, i));

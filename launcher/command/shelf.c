@@ -32,8 +32,8 @@ char *cs_shelf_place(const char *path, char **tag)
     if (!cs_files_holds(dir, CS_MANIFEST_FILE))
         return dir;
     char *slash = strrchr(dir, '/'), *above;
-    above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
-    *tag  = malloc(CS_TAG_BYTES);
+    above       = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
+    *tag        = malloc(CS_TAG_BYTES);
     CS_ASSERT(*tag);
     cs_tag_unescape(*tag, slash ? slash + 1 : dir); /* not the manifest's, which may be damaged, or a copy's */
     free(dir);
