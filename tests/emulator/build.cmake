@@ -27,7 +27,9 @@ target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUIL
                            CS_CUDNN_LIBRARY="libcudnn_emulated.so")
 # Sums and products may be fused, as nvcc does, and a load that is not aligned ends the program, as it does on a GPU.
 set(emulator_options -Wall -Wextra -Wno-unknown-pragmas -Wno-attributes -ffp-contract=fast -fno-math-errno)
-if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+if(CSPEED_SANITIZE) # what it adds makes -O3 compile for minutes, and run hardly faster
+  list(APPEND emulator_options -O1)
+elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
   list(APPEND emulator_options -O3)
 endif()
 if(CSPEED_NATIVE)
