@@ -1,7 +1,7 @@
 /* fill.c - state in: pieces of any range filled from the chunks they meet.
  *
- * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place. A block of
- * which something is taken is read from its first byte to its last, for its checksum, through a window that the
+ * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place. A block
+ * of which something is taken is read from its first byte to its last, for its checksum, through a window that the
  * processor's cache holds from reading to taking: state crosses the memory once. */
 #include "base/crc.h"
 #include "checkpoint/agree.h"

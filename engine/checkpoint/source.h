@@ -33,8 +33,8 @@ struct cs_source {
 int64_t cs_source_find(const cs_source *source, const char *name); /* -1: not there */
 void    cs_source_close(cs_source *source);                        /* accepts a zeroed one */
 
-/* The weights of a checkpoint: dir is one, or holds it under `tag`, NULL being what latest names or, with a warning, the
- * newest whole one. `provenance`, of who saved it, is borrowed. */
+/* The weights of a checkpoint: dir is one, or holds it under `tag`, NULL being what latest names or, with a warning,
+ * the newest whole one. `provenance`, of who saved it, is borrowed. */
 cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir, const char *tag);
 cs_status cs_huggingface_open(cs_source *source, const char *folder);
 /* llm.c's GPT-2 checkpoint, with a config.json that describes it. */
