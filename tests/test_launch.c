@@ -107,6 +107,38 @@ START_TEST(exit_codes)
 }
 END_TEST
 
+/* What stands behind the program's own arguments, by the way it is started. */
+START_TEST(the_local_rank_argument)
+{
+    static const struct {
+        const char *flags[5], *wanted;
+    } cases[] = {
+        { { "launch" }, "a --local-rank=0\n" },
+        { { "launch", "--use_env" }, "a\n" },
+        { { "launch", "--use-env" }, "a\n" },
+        { { "--use_env", "launch" }, "a\n" },
+        { { "launch", "--num_gpus", "1", "--use_env" }, "a\n" },
+        { { "--local_rank_arg", "launch" }, "a --local_rank=0\n" },
+        { { "--local_rank_arg" }, "a --local_rank=0\n" },
+        { { "--no_local_rank" }, "a\n" },
+        { { "run" }, "a\n" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *line[12] = { "--no_prefix" };
+        int         count    = 1;
+        for (int word = 0; word < 5 && cases[i].flags[word]; word++)
+            line[count++] = cases[i].flags[word];
+        memcpy(line + count, (const char *[]){ "/bin/sh", "-c", "echo \"$@\"", "sh", "a" }, 5 * sizeof *line);
+        jobs_begin();
+        job here = jobs_start(-1, line);
+        jobs_finish(&here);
+        jobs_check_code(&here, 0);
+        ck_assert_str_eq(here.out, cases[i].wanted);
+        jobs_end(&here);
+    }
+}
+END_TEST
+
 START_TEST(environment_of_ranks)
 {
     jobs_begin();
@@ -247,8 +279,9 @@ START_TEST(programs_are_found)
         { "cs-test-tool", 0, "from path" },
         { "./bin/cs-test-tool", 0, "from path" },
         { "nosuchtool", 127, "for a file, write ./nosuchtool" },
-        { "trian", 127, "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
-                        "you mean train?" },
+        { "trian", 127,
+          "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
+          "you mean train?" },
         { "inspct", 127, "did you mean inspect?" },
         { "./nosuch", 127, "./nosuch" },
         { "./plain", 126, "./plain" },
@@ -644,6 +677,7 @@ int main(int count, char **arguments)
     self[length > 0 ? length : 0] = '\0';
     const TTest *const tests[]    = {
            exit_codes,
+           the_local_rank_argument,
            environment_of_ranks,
            environment_is_documented,
            arguments_are_bytes,

@@ -51,14 +51,14 @@ static bool inherit(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* argv, with --local_rank=N behind it when that was asked for. */
+/* The program's arguments, and behind them "--local_rank=N" where the order has a flag for it. */
 static char **arguments_of(const cs_order *order, int local)
 {
     int count = 0;
     while (order->arguments[count])
         count++;
     char **list = calloc((size_t)count + 2, sizeof *list), *last = NULL;
-    if (!list || (order->local_rank_arg && asprintf(&last, "--local_rank=%d", local) < 0))
+    if (!list || (*order->local_rank_flag && asprintf(&last, "%s=%d", order->local_rank_flag, local) < 0))
         return NULL;
     memcpy(list, order->arguments, (size_t)count * sizeof *list);
     list[count] = last;

@@ -44,7 +44,7 @@ static const struct {
     ORDER_TEXT(core_list),
     ORDER(oversubscribe, FLAG),
     ORDER(has_devices, FLAG),
-    ORDER(local_rank_arg, FLAG),
+    ORDER_TEXT(local_rank_flag),
     ORDER(grace_seconds, FRACTION),
     ORDER(dead_after, FRACTION),
     ORDER(stop_signal, WHOLE),

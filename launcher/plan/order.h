@@ -25,7 +25,7 @@ typedef struct {
     int       bind;                                 /* a cs_bind  */
     char      core_list[1024];                      /* --bind_core_list; "": all */
     bool      oversubscribe, has_devices;           /* has_devices: slots are GPUs, CUDA_VISIBLE_DEVICES is theirs  */
-    bool      local_rank_arg;                       /* append --local_rank=N                                       */
+    char      local_rank_flag[16];                  /* FLAG=N is appended to the arguments, N: LOCAL_RANK; "": not */
     double    grace_seconds,
         dead_after; /* dead_after: seconds of silence after which the front is taken for lost; 0: never */
     int  stop_signal;
