@@ -528,19 +528,25 @@ START_TEST(for_people)
                                          "  IF=ens5    # a alone (hf)\n",
                                          "  --hostfile hf    # -H\n",
                                          "  --master_port 7    # CSPEED_MASTER_PORT\n",
-                                         "command   train 'c d'\n" };
+                                         "  --env 'API_TOKEN=(secret)'    # --env\n",
+                                         "command   train 'c d' 'X_KEY=(secret)' --api_key '(secret)' 'e f'\n" };
     size_t                   size;
     shell_enter();
     shell_write("hf", "a slots=2 addr=10.0.0.1 env.IF=ens5\nb gpus=4\n");
     shell_write("job.env", "Y=\"a\\tb\"\n");
     int code =
         shell_run("HOME=. HF_TOKEN=hidden CSPEED_MASTER_PORT=7 %s/cspeed -H hf --env HF_TOKEN --env_file job.env "
-                  "--env \"Z=it's\" plan train 'c d' 2>&1",
+                  "--env \"Z=it's\" --env API_TOKEN=hidden plan train 'c d' X_KEY=hidden --api_key hidden 'e f' 2>&1",
                   CS_BIN);
     char *text = shell_read("out.txt", &size);
     ck_assert_msg(code == 0, "%s", text);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ck_assert_msg(strstr(text, parts[i]) != NULL, "\"%s\" is not in\n%s", parts[i], text);
+    ck_assert_ptr_null(strstr(text, "hidden"));
+    free(text);
+    ck_assert_int_eq(shell_run("%s/cspeed --env API_TOKEN=hidden plan --json train --api_key=hidden", CS_BIN), 0);
+    text = shell_read("out.txt", &size);
+    ck_assert_ptr_nonnull(strstr(text, "[\"train\", \"--api_key=(secret)\"]"));
     ck_assert_ptr_null(strstr(text, "hidden"));
     free(text);
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 1 --dry_run ./x a | grep -q 'WORLD_SIZE=1 '", CS_BIN), 0);

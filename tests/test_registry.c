@@ -63,7 +63,7 @@ START_TEST(an_entry_has_what_commands_show)
     ck_assert_int_eq(job.ranks, 2);
     ck_assert_str_eq(job.hosts, "w0");
     ck_assert_str_eq(job.run_dir, here);
-    ck_assert_str_eq(job.command, "train --data a b --api_key *** HF_TOKEN=*** --secret=*** --lr 1");
+    ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) --lr 1");
     ck_assert(cs_roster_runs(&job));
     plan.arguments = NULL;
     cs_registry_close(&alpha);

@@ -42,32 +42,17 @@ static int listen_in(const char *folder)
     return open ? fd : -1;
 }
 
-/* The value of a secret is not shown: "--env HF_TOKEN=x" is "--env HF_TOKEN=***", "--api_key x" is "--api_key ***". */
-static void print_argument(const char *argument, bool *hide, FILE *out)
-{
-    const char *sign = strchr(argument, '=');
-    char        name[256];
-    snprintf(name, sizeof name, "%.*s", sign ? (int)(sign - argument) : (int)strlen(argument), argument);
-    for (char *at = name; *at; at++)
-        *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
-    bool secret = cs_env_is_secret(name);
-    if (*hide || (secret && sign))
-        fprintf(out, "%.*s***", *hide ? 0 : (int)(sign + 1 - argument), argument);
-    else
-        fputs(argument, out);
-    *hide = secret && !sign && argument[0] == '-' && !*hide;
-}
-
 static char *command_of(const cs_plan *plan)
 {
     char  *text = NULL;
     size_t length;
+    char   room[512];
     bool   hide = false;
     FILE  *out  = open_memstream(&text, &length);
     for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
         if (i)
             putc(' ', out);
-        print_argument(plan->arguments[i], &hide, out);
+        fputs(cs_env_masked(plan->arguments[i], &hide, room, sizeof room), out);
     }
     if (out)
         fclose(out);

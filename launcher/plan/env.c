@@ -82,6 +82,22 @@ bool cs_env_is_secret(const char *name)
     return false;
 }
 
+const char *cs_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
+{
+    const char *sign       = strchr(word, '=');
+    size_t      name_bytes = sign ? (size_t)(sign - word) : strlen(word);
+    char        name[256];
+    snprintf(name, sizeof name, "%.*s", (int)name_bytes, word);
+    bool secret = cs_env_is_secret(name), hidden = *hide;
+    *hide = secret && !sign && word[0] == '-' && !hidden;
+    if (hidden)
+        return CS_ENV_MASKED;
+    if (!secret || !sign)
+        return word;
+    snprintf(room, room_bytes, "%s=%s", name, CS_ENV_MASKED);
+    return room;
+}
+
 /* ---- forwarded by prefix ---- */
 
 /* Those that are one host's or one rank's own, or that the launcher sets itself. */
