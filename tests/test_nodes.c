@@ -48,6 +48,23 @@ START_TEST(a_node_that_is_slow_to_make_ready)
 }
 END_TEST
 
+/* The node is well, but the process that carries its bytes on this machine falls: that is not a lost node (75). */
+START_TEST(a_carrier_that_crashes_is_named)
+{
+    if (!begin())
+        return;
+    job here = START(hosts, port, "/bin/sh", "-c", "touch ready.$RANK; exec sleep 60");
+    jobs_await("ready.0");
+    jobs_await("ready.1");
+    kill(jobs_child_of(here.pid), SIGSEGV);
+    jobs_finish(&here);
+    jobs_check_code(&here, 128 + SIGSEGV);
+    jobs_check_has(here.err, "the process on this machine that carried the connection to 127.0.0.");
+    jobs_check_has(here.err, "was killed by SIGSEGV");
+    leave(&here);
+}
+END_TEST
+
 START_TEST(files_are_sent_first)
 {
     struct stat facts;
@@ -152,5 +169,6 @@ START_TEST(what_cannot_be_is_said)
 }
 END_TEST
 
-SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, files_are_sent_first, an_agent_that_talks_nonsense,
-           interrupted_while_nodes_are_missing, a_missing_working_directory_is_not_made, what_cannot_be_is_said)
+SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, a_carrier_that_crashes_is_named, files_are_sent_first,
+           an_agent_that_talks_nonsense, interrupted_while_nodes_are_missing, a_missing_working_directory_is_not_made,
+           what_cannot_be_is_said)

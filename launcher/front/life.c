@@ -157,11 +157,13 @@ static void sleep_on(cs_front *front, int signal_fd, struct pollfd *polled)
             front->nodes[i].link.heard = cs_clock_now();
 }
 
-/* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name. */
+/* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name, and so are carriers
+ * whose node is not written off yet: how they ended is a part of why it was lost. */
 static void reap(cs_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
-        if (front->nodes[i].pid > 0 && !front->nodes[i].here && waitpid(front->nodes[i].pid, NULL, WNOHANG) > 0)
+        if (front->nodes[i].pid > 0 && front->nodes[i].state == CS_NODE_LOST &&
+            waitpid(front->nodes[i].pid, NULL, WNOHANG) > 0)
             front->nodes[i].pid = 0;
     int status;
     if (front->starter > 0 && waitpid(front->starter, &status, WNOHANG) > 0) {

@@ -67,11 +67,27 @@ static int clean_here(cs_front *front, cs_node *node, char why[512])
     return code;
 }
 
+/* The connection was carried by a process of ours. Returns the exit code to blame it with; when that process was
+ * killed, or fell by a fault of its own, `why` says so, since the node itself may be well. */
+static int end_carrier(const cs_node *node, char why[512])
+{
+    int status = 0;
+    if (!has_ended(node, &status)) {
+        kill(node->pid, SIGTERM);
+        return CS_CODE_PEER;
+    }
+    if (!WIFSIGNALED(status))
+        return CS_CODE_PEER;
+    snprintf(why, 512, "the process on this machine that carried the connection to %s (pid %d) was killed by %s",
+             node->host, node->pid, cs_codes_signal_name(WTERMSIG(status)));
+    return CS_CODE_SIGNAL + WTERMSIG(status);
+}
+
 void cs_nodes_lose(cs_front *front, int index, const char *reason)
 {
     cs_node *node = &front->nodes[index];
     char     why[512];
-    int      code = CS_CODE_PEER;
+    int      code      = CS_CODE_PEER;
     bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
     if (node->state == CS_NODE_LOST)
         return;
@@ -79,7 +95,7 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
     if (node->here && node->pid > 0)
         code = clean_here(front, node, why);
     else if (node->pid > 0)
-        kill(node->pid, SIGTERM);
+        code = end_carrier(node, why);
     node->pid   = 0;
     node->state = CS_NODE_LOST;
     cs_link_close(&node->link);
@@ -150,7 +166,7 @@ static void take_failure(cs_front *front, int index, const cs_message *message)
     if (joining && (elastic || front->code))
         cs_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
-        return; /* it does without this one */
+        return;                                   /* it does without this one */
     if (joining && front->plan->node_count > 1) { /* others may have something to say too */
         if (!front->code) {
             front->first_node = index;
