@@ -22,6 +22,7 @@ static cs_config *make(const char *text, size_t length)
     cs_config *config = calloc(1, sizeof *config);
     CS_ASSERT(config);
     config->doc = doc;
+    cs_json_advise(doc, cs_listing_advise);
     return config;
 }
 
@@ -56,9 +57,8 @@ static void finish(cs_config *config)
         check_again(config);
     else
         CS_ASSERT(*cs_error());
-    if (config->world.size)
-        cs_listing_each(config, look, &listed);
-    CS_ASSERT(listed > 0 || !config->world.size);
+    cs_listing_each(config, look, &listed);
+    CS_ASSERT(listed > 0 || !config->filled);
 }
 
 static uint32_t draw(uint32_t *state, uint32_t below)
