@@ -64,6 +64,8 @@ START_TEST(test_refused)
         { "\"zero_optimization\": {\"offload_param\": {\"nvme_path\": 5}}", "a string in double quotes is needed" },
         { "\"wandb\": {\"project\": {}}", "a string in double quotes is needed" },
         { "\"bf16\": {\"loss_scale\": []}", "a number is needed" },
+        { "\"aio\": {\"queue_depht\": 8}", "the nearest known one is \"queue_depth\"" },
+        { "\"aio\": {\"block_size\": 0.5}", "a whole number is needed" },
         { "\"vocabulary_size\": \"5\"", "a number is needed" },
         /* strings that stand for a boolean or a number, where DeepSpeed does not take them */
         { "\"flops_profiler\": {\"enabled\": \"true\"}", "true or false is needed, not \"true\"" },

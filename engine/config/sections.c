@@ -47,7 +47,7 @@ static const cs_key top[] = {
     INERT("graph_harvesting", "false", "it captures CUDA graphs of PyTorch"),
     SECTION("zero_optimization", "who holds what; true and false are the old spelling of stages 1 and 0"),
     SIZE("allgather_size", "5e8", "an older spelling of allgather_bucket_size"),
-    INERT("aio", "{}", "nothing is swapped to disk"),
+    SECTION("aio", "reading and writing of what is swapped to disk"),
     SUPPORTED("steps_per_print", INT, steps_per_print, "0", 0, INFINITY, "auto",
               "updates between step=... lines; 0, null, \"auto\" and Infinity: none"),
     SUPPORTED("wall_clock_breakdown", BOOL, wall_clock_breakdown, "false", 0, 0, NULL, "print the time of each phase"),
@@ -106,6 +106,15 @@ static const cs_key top[] = {
     INERT("memory_optimization", "null", UNREAD),
 };
 
+#define NO_SWAP "nothing is swapped to disk"
+
+static const cs_key aio[] = {
+    SIZE("block_size", "1048576", NO_SWAP),     SIZE("queue_depth", "8", NO_SWAP),
+    SIZE("intra_op_parallelism", "1", NO_SWAP), INERT("single_submit", "false", NO_SWAP),
+    INERT("overlap_events", "true", NO_SWAP),   INERT("use_gds", "false", NO_SWAP),
+    INERT_LIKE("thread_count", "1", UNREAD),
+};
+
 static const cs_key pipeline[] = {
     REFUSED_UNLESS("stages", "\"auto\"", "1", "every rank runs every layer: there are no pipeline stages"),
     REFUSED_UNLESS("pipeline_parallel_size", "null", "1", "every rank runs every layer: there are no pipeline stages"),
@@ -140,6 +149,7 @@ static const cs_key checkpoint[] = {
 static const cs_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks write in parallel, always") };
 
 static const cs_section sections[] = {
+    { "aio", CS_KEYS(aio) },
     { "pipeline", CS_KEYS(pipeline) },
     { "activation_checkpointing", CS_KEYS(activation_checkpointing) },
     { "checkpoint", CS_KEYS(checkpoint) },
