@@ -20,7 +20,7 @@ static const char file[] =
 static void must_say(const char *sentence, bool whether)
 {
     char *said = shell_read("out.txt", NULL);
-    ck_assert_msg((strstr(said, sentence) != NULL) == whether, "%s: %s", whether ? sentence : "not to be said", said);
+    ck_assert_msg((strstr(said, sentence) != NULL) == whether, "%s: %.2000s", whether ? sentence : "not to be said", said);
     free(said);
 }
 
@@ -32,7 +32,7 @@ static void must_list(const char *path, const char *value, const char *origin)
     char *line = strstr(said, wanted);
     if (!line && strncmp(said, wanted + 1, strlen(wanted) - 1) == 0)
         line = said;
-    ck_assert_msg(line != NULL, "no line of %s: %s", path, said);
+    ck_assert_msg(line != NULL, "no line of %s: %.2000s", path, said);
     line[1 + strcspn(line + 1, "\n")] = 0;
     ck_assert_msg(strstr(line, value) && strstr(line, origin), "%s: not %s, %s", line, value, origin);
     free(said);
@@ -57,7 +57,7 @@ START_TEST(test_values)
     shell_write("b.json", "{ \"train_batch_size\": 8, \"bf16\": { \"enabled\": \"auto\" } }");
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config b.json"), 0);
     char *said = shell_read("out.txt", NULL);
-    ck_assert_msg(strncmp(said, "note: optimizer: not in the file, whose \"auto\" says", 50) == 0, "%s", said);
+    ck_assert_msg(strncmp(said, "note: optimizer: not in the file, whose \"auto\" says", 50) == 0, "%.2000s", said);
     free(said);
     must_list("bf16.enabled", "false", "auto");
     must_list("optimizer.params.lr", "5e-5", "Hugging Face's default");
@@ -78,7 +78,7 @@ START_TEST(test_refusals)
     must_say("the nearest known one is \"optimizer\"", true);
     must_say("a.json: refused at world size 4 (--world_size N asks of another)", true);
     char *said = shell_read("out.txt", NULL), *verdict = strstr(said, "a.json: refused at world size 4");
-    ck_assert_msg(verdict && strstr(said, "cspeed: a.json:1:23") > verdict, "an error stands before the output: %s",
+    ck_assert_msg(verdict && strstr(said, "cspeed: a.json:1:23") > verdict, "an error stands before the output: %.2000s",
                   said);
     free(said);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --lenient"), 78);

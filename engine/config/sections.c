@@ -19,12 +19,14 @@ static const cs_key top[] = {
     INERT("dataloader_drop_last", "false", "windows follow one another across epochs, so no batch is incomplete"),
     REFUSED("data_parallel_size", "null", "all ranks form one data-parallel group, as large as the launch"),
     REFUSED("sequence_parallel_size", "1", "sequences are not split over ranks"),
-    SECTION("optimizer", "what moves the parameters; absent: AdamW with its defaults"),
+    SECTION("optimizer", "what moves the parameters; absent: AdamW with its defaults, or, where some value of the file "
+                         "is \"auto\", with those of Hugging Face's Trainer"),
     INERT("zero_allow_untested_optimizer", "false", "every optimizer here works at every stage"),
     INERT("zero_force_ds_cpu_optimizer", "true", "there is one implementation of each optimizer"),
     SUPPORTED("gradient_clipping", NUMBER, gradient_clipping, "1.0", 0, INFINITY, "auto",
               "largest global L2 norm of the gradients; 0: no clipping; \"auto\": 1.0"),
-    SECTION("scheduler", "learning rate over steps; absent: constant"),
+    SECTION("scheduler", "learning rate over steps; absent: constant, or, where some value of the file is \"auto\", "
+                         "linear to 0; null: constant"),
     SECTION("fp16", "fp16 parameters, fp32 masters, loss scaling"),
     SECTION("bf16", "bf16 parameters, fp32 masters"),
     SECTION("bfloat16", "older spelling of \"bf16\", which wins when both are there"),

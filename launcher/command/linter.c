@@ -186,9 +186,8 @@ const cs_command cs_command_linter = {
     .text =
         "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
         "every effective value and where it comes from: a line of the file, the command line, \"auto\", a default,\n"
-        "or derived from others; then every refusal. Exits with 78\n"
-        "when training would be refused. --explain says what a key does, its type, default and limits, and\n"
-        "where DeepSpeed means something else.\n",
+        "or derived from others; then every refusal. Exits with 78 when training would be refused. --explain says\n"
+        "what a key does, its type, default and limits, and where DeepSpeed means something else.\n",
     .example = "cspeed config ds_config.json --world_size 8",
     .run     = run,
 };
