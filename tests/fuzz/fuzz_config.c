@@ -73,7 +73,7 @@ static void set_known(cs_config *config, uint32_t *state)
     static const char *const values[] = {
         "true",   "false", "null",   "0",   "1",       "-1",       "2",     "0.5",  "1e12", "\"auto\"",
         "[]",     "{}",    "[1, 2]", "[3]", "\"cpu\"", "Infinity", "1e300", "\"\"", "64",   "{\"enabled\": true}",
-        "[null]", "-1e300"};
+        "[null]", "-1e300", "\"true\"", "\"3\"", "\"0.5\"", "\"${X}\""};
     char assignment[512];
     int  sections = 0;
     while (cs_sections_at(sections))
