@@ -79,6 +79,7 @@ int main(int argument_count, char **argv)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CS_CODE_SYSTEM;
     int code = obey(argv);
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (code && *cs_error())
         fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;

@@ -377,6 +377,32 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
 }
 END_TEST
 
+/* What Hugging Face's Trainer would supply is said first, and is what trains: 5e-5, linearly to 0. */
+START_TEST(a_trainers_file_says_what_it_trains_with)
+{
+    prepare();
+    shell_write(
+        "config.json",
+        "{ \"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": { \"enabled\": "
+        "\"auto\" }, \"cspeed\": { \"output\": \"out\", \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 32 "
+        "}, "
+        "\"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 16, \"n_positions\": 32, "
+        "\"vocab_size\": 256 } } }\n");
+    expect(0, shell_run("%s/train --config config.json --steps 4", CS_BIN));
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(strncmp(out, "note: optimizer: not in the file, whose \"auto\" says", 50) == 0, "%s", out);
+    free(out);
+    ck_assert(says("\nnote: scheduler: not in the file, whose \"auto\" says"));
+    ck_assert_double_eq_tol(last_number("out/metrics.jsonl", "\"lr\""), 5e-5 / 4, 1e-15);
+    expect(0, shell_run("%s/train --config config.json --steps 4 --fresh --set bf16.enabled=false "
+                        "--set train_batch_size=8 --set train_micro_batch_size_per_gpu=8",
+                        CS_BIN));
+    ck_assert(says("note: optimizer: not in the file, as where a program supplies one of its own"));
+    ck_assert_double_eq_tol(last_number("out/metrics.jsonl", "\"lr\""), 1e-3, 1e-15);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(config_help_prints_the_table)
 {
     shell_enter();
@@ -404,7 +430,8 @@ START_TEST(own_model_trains_sharded)
 END_TEST
 
 SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3,
-           another_world_reads_on_where_the_first_stopped, finished_fresh_and_alone, a_restart_does_not_start_over_again,
-           a_failure_says_how_to_go_on, names_stay_names, metrics_go_where_they_are_told,
-           steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal,
-           wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table, own_model_trains_sharded)
+           another_world_reads_on_where_the_first_stopped, finished_fresh_and_alone,
+           a_restart_does_not_start_over_again, a_failure_says_how_to_go_on, names_stay_names,
+           metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal,
+           wrong_things_get_one_sentence_and_a_code, a_trainers_file_says_what_it_trains_with,
+           config_help_prints_the_table, own_model_trains_sharded)

@@ -56,6 +56,7 @@ void cs_must(cs_status status, const char *what)
 {
     if (status == CS_OK)
         return;
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (cs_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
     exit(cs_exit_code(status));
@@ -68,6 +69,7 @@ void cs_fatal(cs_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    fflush(stdout);
     fprintf(stderr, "cspeed: rank %d: %s\n", cs_log_rank(), sentence);
     fflush(NULL);
     _Exit(cs_exit_code(status));

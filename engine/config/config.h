@@ -125,6 +125,7 @@ typedef struct {
 struct cs_config {
     cs_json    *doc;
     cs_world    world;
+    bool        filled; /* settings hold values, though some may have been refused */
     bool        finished;
     bool        reads; /* of cs_reopen: the model is used, not trained */
     cs_settings settings;
