@@ -234,7 +234,8 @@ typedef struct {
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
- * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. */
+ * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. One run at a time may save in a
+ * folder, which is the program's to see to: examples/train/owner.c is how `train` does it. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
 /* With cspeed.async_save cs_save_checkpoint returns when the save has begun, and training goes on with the same bits:

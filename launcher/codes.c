@@ -19,7 +19,7 @@ static const struct {
     { 64, 1, "the command line is wrong" },
     { 65, 1, "a file's content is wrong" },
     { 66, 1, "a named file is missing" },
-    { 69, 1, "no such device" },
+    { 69, 1, "what it needs is not available" },
     { 70, 0, "an internal error" },
     { 71, 0, "the system refused something" },
     { 73, 0, "a file could not be created" },
