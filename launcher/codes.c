@@ -25,6 +25,7 @@ static const struct {
     { 73, 0, "a file could not be created" },
     { 74, 0, "input or output failed" },
     { 75, 0, "another rank was lost or never came" },
+    { 76, 1, "ranks were given different settings or data" },
     { 78, 1, "the configuration is wrong" },
     { 126, 0, "a program is not executable" },
     { 127, 0, "a program was not found" },
