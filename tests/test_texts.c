@@ -280,6 +280,21 @@ START_TEST(failures_leave_nothing)
 }
 END_TEST
 
+/* What is left out for one run is not left out silently for the next. */
+START_TEST(bad_lines_are_left_out_if_asked)
+{
+    enter();
+    shell_write("bad.jsonl",
+                "{\"text\": \"long enough for a window of sixteen tokens\"}\n{\"text\": \"a\\u0000\"}\n");
+    for (int again = 0; again < 2; again++) {
+        expect(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
+        expect(0, train(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
+               again ? "as they were made before" : "1 bad lines were left out (cspeed.data.skip_bad 1)");
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(export_is_checked_first)
 {
     enter();
@@ -331,5 +346,5 @@ END_TEST
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
            an_exported_model_of_bytes_reads_texts, tokens_of_older_texts_are_removed, runs_share_a_cache,
            texts_of_every_sort_are_read,
-           names_may_have_any_character, other_data_is_told, failures_leave_nothing, export_is_checked_first,
-           faults_are_named)
+           names_may_have_any_character, other_data_is_told, failures_leave_nothing, bad_lines_are_left_out_if_asked,
+           export_is_checked_first, faults_are_named)
