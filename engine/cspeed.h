@@ -111,9 +111,9 @@ void        cs_config_help(void); /* every key: type, default, what it does, or 
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
 /* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new, or NULL for the
- * one the configuration names. The engine takes both over, also when it fails. CS_DISAGREE when ranks were given different
- * settings, but for the seed, which is rank 0's on all, and what a rank may have of its own: device, threads, names of
- * files and folders. Collective. */
+ * one the configuration names. The engine takes both over, also when it fails. CS_DISAGREE when ranks were given
+ * different settings, but for the seed, which is rank 0's on all, and what a rank may have of its own: device, threads,
+ * names of files and folders. Collective. */
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
 void      cs_destroy(cs_engine *engine); /* accepts NULL */
 

@@ -186,8 +186,8 @@ static void set_world(cs_config *config, command_line *options, const char *give
 
 _Noreturn static void refuse(const char *given)
 {
-    static const char *const others[] = { "config",  "deepspeed_config", "deepspeed", "fresh",      "force_output", "plan",
-                                          "lenient", "world_size",       "help",      "config_help" };
+    static const char *const others[] = { "config", "deepspeed_config", "deepspeed",  "fresh", "force_output",
+                                          "plan",   "lenient",          "world_size", "help",  "config_help" };
     enum { OTHERS = sizeof others / sizeof *others };
     const char *names[OVERRIDES + OTHERS + 1] = { NULL };
     for (int i = 0; i < OVERRIDES; i++)
