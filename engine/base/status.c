@@ -48,6 +48,7 @@ int cs_exit_code(cs_status status)
     case CS_NOT_FOUND:  return 66;
     case CS_NO_DEVICE:  return 69;
     case CS_NO_PEER:    return 75;
+    case CS_DISAGREE:   return 76;
     default:            return 1;
     }
 }

@@ -70,6 +70,7 @@ typedef struct {
     bool        shuffle;
     int         packing; /* 0 windows, 1 documents */
     const char *tokenizer, *field, *template, *cache; /* of texts; tokenizer NULL: model_path's, or bytes */
+    int64_t     skip_bad; /* lines of JSON that may be left out */
     int64_t     steps, epochs; /* one of the two is 0 */
     double      fit_seconds;   /* take fewer steps than `steps` where they would last longer than this; 0: never */
     int64_t     seed;

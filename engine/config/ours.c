@@ -15,7 +15,8 @@ static const cs_key cspeed[] = {
     SUPPORTED("fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
               "take fewer steps where they would last longer than this; 0: never"),
     SUPPORTED("epochs", INT, epochs, "0", 0, MOST, NULL, "instead of steps: passes over the data"),
-    SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL, "of first values, window order and dropout"),
+    SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
+              "of first values, window order and dropout; rank 0's, where ranks have different ones"),
     SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
               "folder of checkpoints and metrics; null: runs/ and the name of the file, less .json"),
     SUPPORTED("load", STRING, load, "null", 0, 0, NULL,
@@ -74,6 +75,9 @@ static const cs_key cspeed_data[] = {
     SUPPORTED("template", STRING, template, "null", 0, 0, NULL,
               "lines of JSON are conversations, written as this template has them, and only answers are learnt: auto "
               "(the tokenizer's), chatml, llama3, llama2, mistral or plain; null: documents"),
+    SUPPORTED("skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
+              "lines of JSON that may be left out of a name's texts because something is wrong with them, each named in "
+              "a warning; one more ends the run"),
     SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
               "folder that keeps the tokens of texts for later runs; null: output's name and .tokens"),
 };
