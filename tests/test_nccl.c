@@ -424,7 +424,7 @@ START_TEST(recorded_times_are_those_of_the_collective)
 }
 END_TEST
 
-SUITE_MAIN("nccl", ranks_that_share_a_device_go_through_the_host, ranks_of_their_own_devices_go_by_nccl,
+SUITE_MAIN_APART("nccl", ranks_that_share_a_device_go_through_the_host, ranks_of_their_own_devices_go_by_nccl,
            auto_takes_nccl_where_it_can, nccl_refuses_a_shared_device, events_order_computing_and_collectives,
            messages_arrive, a_lost_rank_ends_the_others, a_lost_rank_is_missed_without_a_call,
            a_rank_that_never_comes_is_named, a_call_is_not_slept_for, traffic_is_counted,
