@@ -1,7 +1,8 @@
 /* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time by phase, memory.
  *
- *     bench_step [--rounds N] [--steps N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0|3]
- *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--batch N] [--graphs on|off|both]
+ *     bench_step [--rounds N] [--steps N] [--vocabulary N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1]
+ *                [--stage 0|3]
+ *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N] [--graphs on|off|both]
  *
  * On the CPU GPT-2 124M; without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2
  * ranks x 1 thread, stages 0 and 3. On a GPU the models below in bf16 on one rank; times by phase come from a second
@@ -35,8 +36,8 @@ typedef struct {
     ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
     "\"max_position_embeddings\": 8192"
 
-/* On the CPU the first alone. */
-static const shape models[] = {
+/* On the CPU the first alone. --vocabulary replaces the vocabulary of all. */
+static shape models[] = {
     { "gpt2", 50304, "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
     { "gpt2-xl", 50304,
       "\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, \"resid_pdrop\": 0, "
@@ -172,8 +173,11 @@ static double train_peer_with(const workload *work, const char *script, const ch
     double      rate = 0;
     if (!python)
         return 0;
-    snprintf(command, sizeof command, "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d %s", python,
-             CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps, more);
+    snprintf(command, sizeof command,
+             "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d --vocabulary %d "
+             "%s",
+             python, CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps,
+             work->model->vocabulary, more);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         const char *at = strstr(line, "tokens_per_s=");
@@ -261,7 +265,8 @@ static void bench(const selection *choice, const workload *work, measurement *sh
 
 static selection read_choice(int argc, char **argv)
 {
-    selection choice = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
+    selection choice     = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
+    int       vocabulary = 0;
     bench_arguments(argc, argv,
                     (const bench_option[]){
                         { "--device", .word = &choice.device, .choices = "cpu|cuda" },
@@ -269,12 +274,15 @@ static selection read_choice(int argc, char **argv)
                         { "--precision", .word = &choice.precision, .choices = "fp32|bf16" },
                         { "--layout", .word = &choice.layout, .choices = "1x2|2x1" },
                         { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
+                        { "--vocabulary", .number = &vocabulary, .min = 2, .max = 1 << 24 },
                         { "--seq", .number = &choice.length, .min = 1, .max = 1 << 20 },
                         { "--batch", .number = &choice.batch, .min = 1, .max = 1 << 16 },
                         { "--stage", .number = &choice.stage, .min = 0, .max = 3 },
                         { "--steps", .number = &choice.steps, .min = 2, .max = MOST_STEPS },
                         { "--rounds", .number = &choice.rounds, .min = 1, .max = MOST_ROUNDS },
                         { NULL } });
+    for (size_t i = 0; vocabulary && i < sizeof models / sizeof *models; i++)
+        models[i].vocabulary = vocabulary;
     return choice;
 }
 
