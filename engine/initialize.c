@@ -161,6 +161,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     say_precision(engine->settings);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
+    CS_TRY(cs_products_agree(engine));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss       = (double)NAN;
