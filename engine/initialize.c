@@ -163,6 +163,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
     CS_TRY(cs_accord_check(engine));
+    CS_TRY(cs_products_agree(engine));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss       = (double)NAN;

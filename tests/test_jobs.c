@@ -230,7 +230,7 @@ END_TEST
 START_TEST(the_report)
 {
     static const char *const wanted[][2] = { { "build", "jansson" },   { "build", "oneDNN" },
-                                             { "cpu", "AMX" },         { "cpu", "NUMA nodes" },
+                                             { "cpu", "AMX" },         { "cpu", "NUMA nodes" },  { "cpu", "bf16 products" },
                                              { "limits", "/dev/shm" }, { "limits", "open files" },
                                              { "gpus", "NVIDIA" },     { "network", "lo" },
                                              { "machine", "kernel" } };

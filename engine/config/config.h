@@ -80,6 +80,7 @@ typedef struct {
     int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches;
     int         device;    /* 0 auto, 1 cpu, 2 cuda       */
     int64_t     threads;   /* 0: auto                     */
+    int         bf16_products; /* 0 auto, 1 native, 2 fp32 */
     bool        tf32;
     bool        cuda_graphs;
     const char *comm;      /* "auto", "self", "shm", "tcp", "nccl" */

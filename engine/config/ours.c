@@ -41,6 +41,8 @@ static const cs_key cspeed[] = {
     SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
               "file of one object an update, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "what computes"),
+    SUPPORTED("bf16_products", CHOICE, bf16_products, "\"auto\"", 0, 0, "auto|native|fp32",
+              "a CPU multiplies bf16 matrices as bf16 (native) or as fp32 copies; auto: as rank 0 measures it faster"),
     SUPPORTED("tf32", BOOL, tf32, "false", 0, 0, NULL,
               "a GPU's fp32 products on tensor cores, factors rounded to 10 bits of mantissa; a CPU's stay fp32"),
     SUPPORTED("cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
