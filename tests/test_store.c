@@ -301,7 +301,7 @@ START_TEST(only_who_knows_the_key_gets_in)
     actor    host = begin(world_of(0, 2, port), come_with_key), wrong = begin(other, come_with_wrong_key);
     actor    keyless = begin(other, tell_all);
     ending   is      = end(wrong);
-    expect(&is, 1, "does not know the secret");
+    expect(&is, 1, "secrets differ");
     is = end(keyless);
     expect(&is, 1, "one side has a secret");
     snprintf(other.job, sizeof other.job, "another");
@@ -314,7 +314,7 @@ START_TEST(only_who_knows_the_key_gets_in)
     is = end(begin(world_of(1, 2, port), come_with_key));
     expect(&is, 0, NULL);
     is = end(host);
-    expect(&is, 0, "secrets differ");
+    expect(&is, 0, "does not know the secret");
     expect(&is, 0, "it is of job \"another\"");
 }
 END_TEST
