@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -301,6 +302,49 @@ START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
 }
 END_TEST
 
+/* This process may open no more files than it has open now, and `more`. Returns the limits of before. */
+static struct rlimit limit_files(int more)
+{
+    struct rlimit before;
+    int           lowest = dup(STDERR_FILENO); /* nothing above it is open in these tests */
+    close(lowest);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)(lowest + more), before.rlim_max }), 0);
+    return before;
+}
+
+/* A stranger's descriptor is taken for the next caller; where there is none, it is said, and nobody spins meanwhile. */
+START_TEST(running_out_of_descriptors_is_said)
+{
+    site          front;
+    cs_lobby     *lobby;
+    cs_guest_node guest;
+    struct pollfd polled[MOST_POLLED];
+    int           strangers[2];
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    for (int i = 0; i < 2; i++)
+        strangers[i] = dial(front.plan.master_port);
+    struct rlimit before = limit_files(0);
+    ck_assert_int_eq(cs_lobby_accept(lobby), CS_CODE_SYSTEM);
+    ck_assert_msg(strstr(cs_error(), "too many open files: raise ulimit -n"), "%s", cs_error());
+    ck_assert_int_eq(cs_lobby_poll(lobby, polled, MOST_POLLED), 0);
+    ck_assert(cs_lobby_due(lobby) > cs_clock_now() && cs_lobby_due(lobby) < INT64_MAX);
+    while (cs_lobby_due(lobby) < INT64_MAX)
+        usleep(10000);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    limit_files(1);
+    ck_assert_int_eq(cs_lobby_accept(lobby), 0);
+    ck_assert(!cs_lobby_serve(lobby, &guest));
+    ck_assert_int_eq(cs_lobby_poll(lobby, polled, MOST_POLLED), 2); /* the listener, and the second of the strangers */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 2; i++)
+        close(strangers[i]);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
 /* A whole joining heard on the way and said again, byte for byte. */
 START_TEST(a_replay_is_refused)
 {
@@ -518,6 +562,6 @@ START_TEST(many_join)
 END_TEST
 
 SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_slow_node_is_not_crowded_out,
-           a_lobby_that_does_not_listen_keeps_its_port, a_replay_is_refused, a_taken_port_is_told_with_its_owner,
-           without_a_secret_only_loopback, a_secret_file_must_be_ours, a_node_waits_for_the_front,
-           a_node_gives_up_in_the_end, many_join)
+           a_lobby_that_does_not_listen_keeps_its_port, running_out_of_descriptors_is_said, a_replay_is_refused,
+           a_taken_port_is_told_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
+           a_node_waits_for_the_front, a_node_gives_up_in_the_end, many_join)

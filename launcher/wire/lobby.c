@@ -349,21 +349,28 @@ static void greet(cs_lobby *lobby, int fd, const address *from)
     cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, 0, "front", 5);
 }
 
-/* 0, or an errno value: of EAGAIN, none waits any more; of the others, this process or the system has run out. */
+static bool has_waiting(const cs_lobby *lobby)
+{
+    return poll(&(struct pollfd){ .fd = lobby->fd, .events = POLLIN }, 1, 0) > 0;
+}
+
+/* 0, or an errno value: EAGAIN where none waits any more; of the others, this process or the system has run out. */
 static int accept_one(cs_lobby *lobby)
 {
     address   from   = { 0 };
     socklen_t length = sizeof from;
-    int       fd     = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int       fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), reason = errno;
     if (fd >= 0) {
         greet(lobby, fd, &from);
         return 0;
     }
-    if (errno == EMFILE && lobby->call_count > 0) { /* its descriptor is free for one who may be a node */
-        dismiss_oldest(lobby);
-        return 0;
-    }
-    return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ? errno : EAGAIN;
+    bool exhausted = reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
+    if (!exhausted || !has_waiting(lobby)) /* without a free descriptor accept fails even if none waits */
+        return EAGAIN;
+    if (reason != EMFILE || lobby->call_count == 0)
+        return reason;
+    dismiss_oldest(lobby); /* its descriptor is free for one who may be a node */
+    return 0;
 }
 
 int cs_lobby_accept(cs_lobby *lobby)
