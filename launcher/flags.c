@@ -75,7 +75,7 @@ const cs_flag cs_flags_table[] = {
     SWITCH("force_multi", force_multi, "ssh even to this machine"),
     SWITCH("no_ssh", no_ssh, "act as this node alone; the same command runs on every node"),
     CHECKED("+node_rank", node_rank, "R|auto", node, "of --no_ssh: which node this is. Default: auto, see the manual"),
-    VALUE("secret_file", TEXT, secret_file, "FILE", "of --no_ssh: the job's secret. Default: $CSPEED_SECRET"),
+    VALUE("secret_file", TEXT, secret_file, "FILE", "of --no_ssh: the job's secret, 16 bytes or more. Default: $CSPEED_SECRET"),
     SWITCH("insecure_join", insecure_join, "of --no_ssh: let nodes join without a secret"),
     VALUE("ssh_port", PORT, ssh_port, "P", "of sshd on every host"),
     VALUE("ssh_user", TEXT, ssh_user, "NAME", "whom to log in as"),

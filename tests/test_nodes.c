@@ -141,7 +141,7 @@ START_TEST(too_many_nodes_for_the_limit_of_open_files)
     jobs_begin();
     snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
     pid_t front = shell_start("sh -c 'ulimit -n 24; exec %s/cspeed --no_ssh --nnodes=31 --nproc_per_node=1 "
-                              "--master_addr=127.0.0.1 %s --node_rank=0 --log_dir=logs -q /bin/true'",
+                              "--master_addr=127.0.0.1 %s --node_rank=0 --log_dir=logs --rdzv_timeout=20 -q /bin/true'",
                               CS_BIN, where);
     jobs_await("logs");
     for (int i = 0; i < NODES; i++) {
