@@ -201,8 +201,8 @@ static int listen_for(cs_lobby *lobby, const cs_plan *plan)
     if (cs_join_allow(&a.any, lobby->keyed) != CS_OK)
         return cs_codes_fail(CS_CODE_USAGE,
                              "nodes on other hosts must prove that they are of the job: put the same random "
-                             "text into CSPEED_SECRET (or a file for --secret_file, mode 0600) on every node; "
-                             "--insecure_join does without");
+                             "text (openssl rand -hex 32) into CSPEED_SECRET, or a file for --secret_file, mode "
+                             "0600, on every node; --insecure_join does without");
     lobby->named = port != 0;
     set_port(&a, port);
     int reason = listen_at(lobby, &a);
