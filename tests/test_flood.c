@@ -92,11 +92,11 @@ static job start_node(const char *node_rank, const char *patience, const char *s
 {
     char master_port[32];
     snprintf(master_port, sizeof master_port, "--master_port=%d", port);
-    return jobs_start_as(
-        node_rank, (const char *const[]){ "--hosts=a:1,b:1", "--no_ssh", "--master_addr=127.0.0.1", master_port,
-                                          "--log_dir=logs", "--heartbeat=0.5", "--dead_after=6", "--max_restarts=1",
-                                          "--restart_delay=0.2", "--oversubscribe", "--node_rank", node_rank,
-                                          "--rdzv_timeout", patience, "run", "sh", "-c", script, NULL });
+    return jobs_start_as(node_rank, (const char *const[]){ "--hosts=a:1,b:1", "--no_ssh", "--master_addr=127.0.0.1",
+                                                           master_port, "--log_dir=logs", "--heartbeat=0.5",
+                                                           "--dead_after=6", "--max_restarts=1", "--restart_delay=0.2",
+                                                           "--oversubscribe", "--node_rank", node_rank,
+                                                           "--rdzv_timeout", patience, "/bin/sh", "-c", script, NULL });
 }
 
 static void end(job *first, job *second)

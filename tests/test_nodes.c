@@ -120,7 +120,7 @@ END_TEST
 START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
 {
     jobs_begin();
-    ck_assert_int_eq(shell_run("ulimit -Sn 200; ulimit -Hn 300; exec %s/cspeed run sh -c 'echo rank $(ulimit -Sn) "
+    ck_assert_int_eq(shell_run("ulimit -Sn 200; ulimit -Hn 300; exec %s/cspeed /bin/sh -c 'echo rank $(ulimit -Sn) "
                                "$(ulimit -Hn); grep \"open files\" /proc/$PPID/limits'",
                                CS_BIN),
                      0);
