@@ -2,6 +2,7 @@
 #include "node/agent.h"
 #include "codes.h"
 #include "command.h"
+#include "descriptors.h"
 #include "run.h"
 #include "wire/starter.h"
 
@@ -78,6 +79,7 @@ int main(int argument_count, char **argv)
     for (int fd = 0; fd < 3; fd++) /* a closed one would be given to the first file we open */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CS_CODE_SYSTEM;
+    cs_descriptors_raise();
     int code = obey(argv);
     fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (code && *cs_error())

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { ERROR_BYTES = 16384 };
 
@@ -31,7 +32,17 @@ cs_status cs_fail_errno(cs_status status, int error_number, const char *format, 
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return cs_fail(status, "%s: %s", sentence, strerror(error_number));
+    return cs_fail(status, "%s: %s", sentence, cs_reason(error_number));
+}
+
+const char *cs_reason(int error_number)
+{
+    static _Thread_local char text[96];
+    struct rlimit             limit;
+    if (error_number != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return strerror(error_number);
+    snprintf(text, sizeof text, "too many open files: raise ulimit -n (now %llu)", (unsigned long long)limit.rlim_cur);
+    return text;
 }
 
 const char *cs_error(void)

@@ -2,6 +2,7 @@
 #include "command/planner.h"
 
 #include "codes.h"
+#include "descriptors.h"
 #include "node/program.h"
 #include "plan/hostplan.h"
 
@@ -41,6 +42,7 @@ _Noreturn static void become(const char *path, char **program, char *flag, int r
     snprintf(size, sizeof size, "--world_size=%d", ranks);
     arguments[count]     = flag;
     arguments[count + 1] = size;
+    cs_descriptors_restore();
     execv(path, arguments);
     _exit(CS_CODE_NOT_EXECUTABLE);
 }

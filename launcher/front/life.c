@@ -117,9 +117,11 @@ static int open_front(cs_front *front)
 
 static int64_t next_due(const cs_front *front, int64_t now)
 {
-    int64_t due   = cs_output_due(&front->output);
-    due           = front->deadline < due ? front->deadline : due;
-    due           = front->heartbeat_at < due ? front->heartbeat_at : due;
+    int64_t due = cs_output_due(&front->output);
+    due         = front->deadline < due ? front->deadline : due;
+    due         = front->heartbeat_at < due ? front->heartbeat_at : due;
+    if (front->lobby && cs_lobby_due(front->lobby) < due)
+        due = cs_lobby_due(front->lobby);
     bool    waits = cs_output_waits(&front->output); /* a console that stands still is noticed by the clock */
     int64_t most  = now + (waits ? TICK : SECOND);
     return due < most ? due : most;
@@ -129,7 +131,8 @@ static int list_polled(const cs_front *front, struct pollfd *polled, int signal_
 {
     int count       = 0;
     polled[count++] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
-    polled[count++] = (struct pollfd){ .fd = front->registry.fd, .events = POLLIN };
+    bool rests      = cs_clock_now() < front->registry.rests_until;
+    polled[count++] = (struct pollfd){ .fd = rests ? -1 : front->registry.fd, .events = POLLIN };
     count += cs_output_poll(&front->output, polled + count);
     for (int i = 0; i < front->node_total; i++)
         if (cs_link_is_open(&front->nodes[i].link))
@@ -188,9 +191,9 @@ static void run(cs_front *front, int signal_fd, struct pollfd *polled)
         sleep_on(front, signal_fd, polled);
         int64_t now = cs_clock_now();
         cs_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
-        cs_muster_admit(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
+        cs_muster_admit(front, now); /* a bounded number of callers, who may be strangers */
         cs_front_take_time(front, now);
         cs_watch_stall(&watch, front, now);
         cs_output_serve(&front->output, now);

@@ -6,6 +6,8 @@
 #include "wire/starter.h"
 #include "plan/world_sizes.h"
 
+#include "base/status.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -46,7 +48,7 @@ static int call_here(cs_front *front, cs_node *node)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent of this machine: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent of this machine: %s", cs_reason(errno));
     fflush(NULL);
     node->pid = fork();
     if (node->pid < 0)
@@ -56,6 +58,7 @@ static int call_here(cs_front *front, cs_node *node)
             if (&front->nodes[i] != node)
                 cs_link_close(&front->nodes[i].link);
         cs_registry_forget(&front->registry);
+        cs_lobby_close(front->lobby);
         close(ends[0]);
         setsid();
         cs_guard none = { .signals = front->guard->signals, .before = front->guard->before, .alive_fd = -1 };
@@ -137,6 +140,15 @@ static cs_node *find_place(cs_front *front, const cs_guest_node *guest)
     return NULL;
 }
 
+/* Whether the job can still take a node that comes by itself. */
+static bool has_place(const cs_front *front)
+{
+    for (int i = 0; i < front->node_total; i++)
+        if (!front->nodes[i].here && !cs_link_is_open(&front->nodes[i].link))
+            return true;
+    return false;
+}
+
 static void dismiss(cs_link *link, int code, const char *why)
 {
     cs_link_say(link, CS_LINK_FINISH, (uint32_t)code, "cspeed: %s\n", why);
@@ -181,7 +193,11 @@ void cs_muster_admit(cs_front *front, int64_t now)
     cs_guest_node guest;
     if (!front->lobby)
         return;
-    while (cs_lobby_serve(front->lobby, now, &guest))
+    cs_lobby_listen(front->lobby, has_place(front));
+    int code = cs_lobby_accept(front->lobby);
+    if (code && front->phase == CS_JOINING)
+        cs_front_fail(front, -1, code, cs_error());
+    while (cs_lobby_serve(front->lobby, &guest))
         admit(front, &guest, now);
     for (const char *news; (news = cs_lobby_news(front->lobby));)
         cs_output_say(&front->output, "cspeed: %s", news);

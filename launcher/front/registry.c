@@ -5,6 +5,8 @@
 #include "show/quote.h"
 #include "front/roster.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +17,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#define REST INT64_C(500000000) /* nanoseconds */
 
 enum { CALLERS = 16, TRIES = 3 };
 
@@ -158,8 +162,10 @@ void cs_registry_answer(cs_registry *registry, const char *state)
 {
     int caller = accept4(registry->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     int bytes  = (int)strlen(state) + 4096;
-    if (caller < 0)
+    if (caller < 0) {
+        registry->rests_until = cs_clock_now() + REST;
         return;
+    }
     setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* all of it fits: nobody waits for the caller */
     send(caller, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL);
     close(caller);

@@ -39,7 +39,7 @@ static int start_agent(relay *here, const cs_guard *guard)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent: %s", cs_reason(errno));
     fflush(NULL);
     here->agent_pid = fork();
     if (here->agent_pid < 0)

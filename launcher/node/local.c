@@ -2,6 +2,9 @@
 #include "node/local.h"
 
 #include "codes.h"
+#include "descriptors.h"
+
+#include "base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +98,7 @@ static void become(const cs_local_job *job, int local, pid_t parent, const int f
         return;
     set_environment(job, local, beat_fd, key_fd);
     signal(SIGPIPE, SIG_DFL);
+    cs_descriptors_restore();
     sigprocmask(SIG_SETMASK, job->mask, NULL);
     execv(job->program, arguments);
 }
@@ -106,7 +110,7 @@ static int start_rank(const cs_local_job *job, int local, int report_fd, cs_proc
     int beat  = memfd_create("cspeed-beat", MFD_CLOEXEC);
     if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, cs_reason(errno));
     void *page    = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
     pid_t parent  = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
@@ -151,7 +155,7 @@ int cs_local_start(const cs_local_job *job, cs_process *processes)
 {
     int reports[2];
     if (pipe2(reports, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no pipe: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "no pipe: %s", cs_reason(errno));
     for (int local = 0; local < job->order->rank_count; local++)
         processes[local] = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     int code = start_all(job, reports, processes);
