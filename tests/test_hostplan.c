@@ -196,16 +196,31 @@ END_TEST
 
 START_TEST(ranks_after_a_loss)
 {
+    static const struct {
+        int places[4], count, code, nodes, ranks;
+    } rows[] = {
+        { { 1, 2 }, 2, 0, 2, 4 },                       /* a is lost */
+        { { 2, 1, 0 }, 3, 0, 3, 6 },                    /* it is back, the last */
+        { { 2 }, 1, 0, 1, 1 },                          /* c alone */
+        { { 0, 1, 2, 3 }, 4, CS_CODE_DISAGREE, 1, 1 },  /* more than there are: the plan stays as it is */
+        { { 0, 3 }, 2, CS_CODE_DISAGREE, 1, 1 },
+        { { -1 }, 1, CS_CODE_DISAGREE, 1, 1 },
+        { { 1, 1 }, 2, CS_CODE_DISAGREE, 1, 1 },        /* one twice */
+        { { 0 }, 0, CS_CODE_DISAGREE, 1, 1 },
+    };
     cs_plan plan;
     forget();
     ck_assert_int_eq(make(&plan, "--hosts a:2,b:3,c:1 --nnodes 1:3"), 0);
-    plan.nodes[0]   = plan.nodes[1]; /* a is lost */
-    plan.nodes[1]   = plan.nodes[2];
-    plan.node_count = 2;
-    cs_hostplan_rank(&plan);
-    ck_assert_int_eq(plan.rank_count, 4);
-    ck_assert_int_eq(plan.nodes[0].first_rank, 0);
-    ck_assert_int_eq(plan.nodes[1].first_rank, 3);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int code = cs_hostplan_cut(&plan, rows[i].places, rows[i].count);
+        ck_assert_msg(code == rows[i].code, "row %zu: %d", i, code);
+        ck_assert_msg(plan.node_count == rows[i].nodes && plan.rank_count == rows[i].ranks, "row %zu: %d nodes, %d ranks",
+                      i, plan.node_count, plan.rank_count);
+        for (int node = 0, rank = 0; node < plan.node_count; rank += plan.nodes[node++].host->slot_count)
+            ck_assert_int_eq(plan.nodes[node].first_rank, rank);
+        for (int node = 0; code == 0 && node < plan.node_count; node++)
+            ck_assert_ptr_eq(plan.nodes[node].host, &plan.hosts.list[rows[i].places[node]]);
+    }
     cs_hostplan_free(&plan);
 }
 END_TEST

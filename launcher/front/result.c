@@ -34,10 +34,10 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
 }
 
-/* The furthest that any rank has told; -1: none has. */
+/* The furthest that any rank of this attempt has told; before there are ranks, of the attempts before. -1: none has. */
 static int64_t last_step(const cs_front *front)
 {
-    int64_t step = -1;
+    int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;
     for (int rank = 0; rank < front->worker_count; rank++)
         if (cs_place_told(&front->workers[rank]) && cs_place_beat(&front->workers[rank])->step > step)
             step = cs_place_beat(&front->workers[rank])->step;
