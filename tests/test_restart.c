@@ -175,13 +175,13 @@ static job join_gathering(const gathering *g, int node, const char *port)
     snprintf(nodes, sizeof nodes, "--nnodes=%d:%d", g->least, g->most);
     snprintf(rank, sizeof rank, "--node_rank=%d", node);
     setenv("PLACE", letters[node], 1); /* the ranks of a node have its environment, not that of the first node */
-    return jobs_start_as(
-        letters[node],
-        (const char *const[]){ "--no_ssh", hosts, nodes, rank, port, "--master_addr=127.0.0.1", "--last_call=1.5",
-                               "--restart_delay=0.1", "--max_restarts=1", "--oversubscribe", SHELL,
-                               "echo $PLACE has $RANK of $WORLD_SIZE; touch up.$CSPEED_ATTEMPT.$RANK; "
-                               "while ! test -e done; do test -e fail.$CSPEED_ATTEMPT && exit 3; sleep 0.05; done",
-                               NULL });
+    return jobs_start_as(letters[node],
+                         (const char *const[]){
+                             "--no_ssh", hosts, nodes, rank, port, "--master_addr=127.0.0.1", "--last_call=1.5",
+                             "--restart_delay=0.1", "--max_restarts=1", "--bind=none", SHELL,
+                             "echo $PLACE has $RANK of $WORLD_SIZE in $CSPEED_ATTEMPT; touch up.$CSPEED_ATTEMPT.$RANK; "
+                             "while ! test -e done; do test -e fail.$CSPEED_ATTEMPT && exit 3; sleep 0.05; done",
+                             NULL });
 }
 
 static void await_ranks(int attempt, int count)
@@ -196,9 +196,9 @@ static void await_ranks(int attempt, int count)
     }
 }
 
-/* Node `node` has shown each of its ranks of this set of nodes once, under its host's name. Of the set, those that took
- * part in the attempt before (`early`) have the lower ranks. */
-static void check_shown(const char *out, int node, unsigned set, unsigned early)
+/* Node `node` has shown each of its ranks of an attempt of this set of nodes once, under its host's name. Of the set,
+ * those that took part in the attempt before (`early`) have the lower ranks. */
+static void check_shown(const char *out, int node, int attempt, unsigned set, unsigned early)
 {
     char     prefix[16] = "", line[64];
     unsigned own = 1u << node, before = early & own ? early & (own - 1) : early | (own - 1);
@@ -206,7 +206,7 @@ static void check_shown(const char *out, int node, unsigned set, unsigned early)
     for (int rank = first; rank < first + slots[node]; rank++) {
         if (set & (set - 1)) /* several nodes */
             snprintf(prefix, sizeof prefix, "%s:%d| ", letters[node], rank);
-        snprintf(line, sizeof line, "%s%s has %d of %d\n", prefix, letters[node], rank, ranks_of(set));
+        snprintf(line, sizeof line, "%s%s has %d of %d in %d\n", prefix, letters[node], rank, ranks_of(set), attempt);
         ck_assert_msg(jobs_count_of(out, line) == 1, "not once \"%s\" in: %.1500s", line, out);
     }
 }
@@ -243,9 +243,9 @@ static void gather(const gathering *g)
         if (second >> i & 1) {
             jobs_finish(&nodes[i]);
             jobs_check_code(&nodes[i], 0);
-            check_shown(nodes[i].out, i, second, g->first);
+            check_shown(nodes[i].out, i, 1, second, g->first);
             if (g->first >> i & 1)
-                check_shown(nodes[i].out, i, g->first, g->first);
+                check_shown(nodes[i].out, i, 0, g->first, g->first);
             free(nodes[i].out);
             free(nodes[i].err);
         }
@@ -281,6 +281,20 @@ START_TEST(world_sizes_are_those_of_the_configuration)
 }
 END_TEST
 
+/* There is no rank yet that the next attempt could ask how far it came. */
+START_TEST(a_node_that_never_comes)
+{
+    char port[32];
+    jobs_begin();
+    snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    RUN(here, "--no_ssh", "--hosts=a:1,b:1", "--node_rank=0", "--master_addr=127.0.0.1", port, "--max_restarts=1",
+        "--rdzv_timeout=0.5", "--restart_delay=0.1", "/bin/true");
+    jobs_check_code(&here, 75);
+    ck_assert_int_eq(jobs_count_of(here.err, "did not come within"), 2);
+    jobs_end(&here);
+}
+END_TEST
+
 START_TEST(a_host_is_called_again)
 {
     shell_enter();
@@ -311,4 +325,4 @@ END_TEST
 
 SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
            a_lost_node_is_done_without_and_may_come_back, nodes_that_come_or_stay_away,
-           world_sizes_are_those_of_the_configuration, a_host_is_called_again)
+           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, a_host_is_called_again)
