@@ -389,6 +389,78 @@ START_TEST(log_files_have_every_byte)
 }
 END_TEST
 
+static void check_mode(const char *path, mode_t mode)
+{
+    struct stat facts;
+    ck_assert_msg(stat(path, &facts) == 0 && (facts.st_mode & 0777) == mode, "%s: mode %o, not %o", path,
+                  facts.st_mode & 0777, mode);
+}
+
+/* What ranks print follows umask, and nobody but the user may change it. */
+START_TEST(modes_of_logs)
+{
+    static const struct {
+        mode_t mask, file, folder;
+    } rows[]      = { { 0, 0644, 0755 }, { 002, 0644, 0755 }, { 027, 0640, 0750 }, { 077, 0600, 0700 } };
+    mode_t before = umask(0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        jobs_begin();
+        umask(rows[i].mask);
+        RUN(here, "-q", TWO, "--log_max", "16", "--log_dir", "new/logs", SHELL,
+            "for i in 1 2 3; do echo 0123456789; sleep 0.05; done");
+        jobs_check_code(&here, 0);
+        check_mode("new", rows[i].folder);
+        check_mode("new/logs", rows[i].folder);
+        check_mode("new/logs/attempt_0", rows[i].folder);
+        check_mode("new/logs/attempt_0/1.out", rows[i].file);
+        check_mode("new/logs/attempt_0/1.out.1", rows[i].file);
+        check_mode("new/logs/attempt_0/0.err", rows[i].file);
+        check_mode("new/logs/result.json", rows[i].file);
+        jobs_end(&here);
+    }
+    umask(before);
+}
+END_TEST
+
+/* `made` is what stands there before the job begins; "kept" is a file of the user's that must stay as it is. */
+static const struct {
+    const char *made;
+    int         code;
+    const char *says;
+} places[] = {
+    { "ln -s ../../kept logs/attempt_0/0.out", 73, "logs/attempt_0/0.out is a symbolic link" },
+    { "ln -s ../../none logs/attempt_0/1.err", 73, "logs/attempt_0/1.err is a symbolic link" },
+    { "mkfifo logs/attempt_0/0.err", 73, "logs/attempt_0/0.err is no regular file" },
+    { "mkdir logs/attempt_0/0.err", 73, "logs/attempt_0/0.err cannot be written: Is a directory" },
+    { "ln -s ../kept logs/result.json", 0, "result.json is a symbolic link" },
+    { "mkdir far; rm -r logs; ln -s far logs", 0, "" },
+    { "mkdir far; rmdir logs/attempt_0; ln -s ../far logs/attempt_0", 0, "" },
+};
+
+START_TEST(logs_are_written_to_no_other_place)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char command[256];
+        jobs_begin();
+        snprintf(command, sizeof command, "mkdir -p logs/attempt_0; echo mine >kept; %s", places[i].made);
+        ck_assert_int_eq(system(command), 0);
+        RUN(here, "-q", TWO, "--log_dir", "logs", SHELL, "echo printed; echo error >&2");
+        jobs_check_code(&here, places[i].code);
+        jobs_check_has(here.err, places[i].says);
+        char *kept = jobs_slurp("kept");
+        ck_assert_str_eq(kept, "mine\n");
+        ck_assert_int_ne(access("none", F_OK), 0);
+        if (strstr(places[i].made, "far")) {
+            char *out = jobs_slurp("logs/attempt_0/1.out");
+            ck_assert_str_eq(out, "printed\n");
+            free(out);
+        }
+        free(kept);
+        jobs_end(&here);
+    }
+}
+END_TEST
+
 START_TEST(failure_block)
 {
     jobs_begin();
@@ -655,6 +727,8 @@ int main(int count, char **arguments)
            ranks_have_cores_of_their_own,
            ports_do_not_clash,
            log_files_have_every_byte,
+           modes_of_logs,
+           logs_are_written_to_no_other_place,
            failure_block,
            a_standstill_is_named,
            cause_is_not_the_consequence,

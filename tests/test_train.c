@@ -276,7 +276,13 @@ START_TEST(names_stay_names)
 {
     prepare();
     write_config("bf16", "", 1);
+    mode_t before = umask(002); /* what a group shares: the output, unlike the launcher's logs, follows umask alone */
+    struct stat output, manifest;
     train(1, "--steps 2 --output 2024");
+    umask(before);
+    ck_assert(stat("2024", &output) == 0 && stat("2024/global_step2/manifest.json", &manifest) == 0);
+    ck_assert_int_eq(output.st_mode & 0777, 0775);
+    ck_assert_int_eq(manifest.st_mode & 0777, 0664);
     ck_assert_int_eq(access("2024/global_step2/manifest.json", F_OK), 0);
     train(1, "--steps 1 --output 'a \"b\\\\c' --data data/train-00000.bin");
     ck_assert_int_eq(access("a \"b\\\\c/global_step1/manifest.json", F_OK), 0);

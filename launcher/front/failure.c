@@ -6,6 +6,7 @@
 #include "node/logs.h"
 #include "front/place.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,8 @@ static void save_tail(const cs_front *front, FILE *out)
     if (cs_logs_folder(path) != 0)
         return;
     snprintf(path, sizeof path, "%s/failed/attempt_%d.%d.err", front->run_dir, front->attempt, front->first);
-    FILE *file = fopen(path, "we");
+    int   fd   = cs_logs_create(path, O_TRUNC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool  kept = file && fputs(front->workers[front->first].tail, file) >= 0;
     if (file && fclose(file) == 0 && kept)
         fprintf(out, "  (these lines: %s)", path);
