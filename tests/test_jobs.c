@@ -2,6 +2,7 @@
 #include "suite.h"
 
 #include "node/leftover.h"
+#include "node/proc.h"
 #include "shell.h"
 
 #include "base/json.h"
@@ -283,6 +284,54 @@ START_TEST(the_next_job_ends_what_is_left)
 }
 END_TEST
 
+/* A job's entry names this process as its front, which answers nothing. */
+static void write_entry(const char *id, const char *hosts)
+{
+    char path[128], entry[1024];
+    snprintf(path, sizeof path, "cspeed/%s.json", id);
+    snprintf(entry, sizeof entry,
+             "{\"job\": \"%s\", \"pid\": %d, \"start\": %llu, \"since\": 1, \"ranks\": 8, \"hosts\": \"%s\", "
+             "\"run_dir\": \"\", \"command\": \"COMMAND\"}",
+             id, getpid(), cs_proc_start(getpid()), hosts);
+    shell_write(path, entry);
+}
+
+/* However long a name or a list of hosts is. */
+START_TEST(columns_stay_columns)
+{
+    enter();
+    command(0, "ps");
+    write_entry("one", "a");
+    write_entry("two", "worker-0,worker-1,worker-2,worker-3");
+    write_entry("three_with_a_long_name", "a-host-with-a-very-long-name.example.com,b,c");
+    write_entry("four", "another-host-with-a-very-long-name.example.com");
+    command(0, "ps");
+    check_has("worker-0 +3 ");
+    check_has("a-host-with-a +2 ");
+    int lines = 0, column = 0;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line; lines++) {
+        const char *at = strstr(line, "COMMAND");
+        ck_assert_msg(at && (lines == 0 || at - line == column), "%s", line);
+        column = (int)(at - line);
+    }
+    ck_assert_int_eq(lines, 5);
+    shell_leave();
+}
+END_TEST
+
+/* The job runs all the same, and says who will not find it. */
+START_TEST(a_registry_that_cannot_be_used)
+{
+    enter();
+    ck_assert_int_eq(shell_run("mkdir -m 0777 cspeed"), 0);
+    command(0, "-q --num_gpus 1 /bin/echo it ran");
+    check_has("is not a folder of yours alone");
+    check_has("`cspeed ps`, `status` and `stop` do not find it");
+    check_has("it ran\n");
+    shell_leave();
+}
+END_TEST
+
 START_TEST(the_report)
 {
     static const char *const wanted[][2] = { { "build", "jansson" },   { "build", "oneDNN" },
@@ -310,4 +359,4 @@ END_TEST
 
 SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
            logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, clean_ends_what_is_left_and_nothing_else,
-           the_next_job_ends_what_is_left, the_report)
+           the_next_job_ends_what_is_left, columns_stay_columns, a_registry_that_cannot_be_used, the_report)
