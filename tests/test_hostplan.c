@@ -489,6 +489,26 @@ START_TEST(json)
 END_TEST
 
 /* What pdsh's shell makes of arguments, none of it happens: they are in the plan byte for byte. */
+/* As `cspeed run` would read them: flags behind the word too. */
+START_TEST(plans_of_run)
+{
+    static const char *const rows[][2] = {
+        { "--standalone plan run true", "command   true" },
+        { "plan launch --standalone --num_gpus 1 true x", "command   true x" },
+        { "--num_gpus 1 plan run --num_gpus 2 --oversubscribe true", "ranks     2 on 1 node" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("%s/cspeed %s", CS_BIN, rows[i][0]), 0);
+        char *text = shell_read("out.txt", NULL);
+        ck_assert_msg(strstr(text, rows[i][1]) != NULL, "%s: no \"%s\" in\n%s", rows[i][0], rows[i][1], text);
+        free(text);
+    }
+    ck_assert_int_eq(shell_run("%s/cspeed plan run", CS_BIN), 64);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(arguments)
 {
     static const char *const given[] = {
@@ -569,4 +589,4 @@ START_TEST(for_people)
 END_TEST
 
 SUITE_MAIN("hostplan", plans, bounds, ranks_after_a_loss, which_node, where_they_meet, what_is_here, names_and_digests,
-           this_machine, devices, node_lists, json, arguments, for_people)
+           this_machine, devices, node_lists, json, plans_of_run, arguments, for_people)

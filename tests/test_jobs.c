@@ -59,7 +59,7 @@ static pid_t start_job(const char *id, const char *script)
         dup2(file, 2);
         setpgid(0, 0);
         execl(CS_BIN "/cspeed", "cspeed", "--job_id", id, "--oversubscribe", "--num_gpus", "2", "--log_dir", "logs",
-              "sh", "-c", script, (char *)NULL);
+              "/bin/sh", "-c", script, (char *)NULL);
         _exit(127);
     }
     return job;
@@ -260,7 +260,7 @@ START_TEST(the_next_job_ends_what_is_left)
     unsetenv("TEST_KEPT");
     await_file("up.0");
     await_file("up.1");
-    pid_t victim = shell_start("env %s=1 %s/cspeed -q --num_gpus 1 --job_id killed --oversubscribe sh -c "
+    pid_t victim = shell_start("env %s=1 %s/cspeed -q --num_gpus 1 --job_id killed --oversubscribe /bin/sh -c "
                                "'(setsid sleep 1011 &); touch child; exec sleep 1000'",
                                word, CS_BIN);
     await_file("child");
@@ -271,7 +271,7 @@ START_TEST(the_next_job_ends_what_is_left)
     ck_assert_int_eq(shell_wait(victim), 128 + SIGKILL);
     nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
     ck_assert_int_eq(shell_left(word, 0), 1);
-    command(0, "-q --num_gpus 1 true");
+    command(0, "-q --num_gpus 1 /bin/true");
     ck_assert_int_eq(shell_left(word, 0), 0);
     check_has("job killed and its agent were killed here and had left 1 process: ");
     check_has(" (sleep); ended by SIGKILL\n");

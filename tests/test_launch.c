@@ -234,7 +234,7 @@ START_TEST(programs_are_found)
     jobs_begin();
     ck_assert_int_eq(system("mkdir bin; printf '#!/bin/sh\\necho from path' >bin/cs-test-tool;"
                             "chmod +x bin/cs-test-tool;"
-                            "printf 'echo x' >plain; printf 'echo x' >headless; chmod +x headless"),
+                            "printf 'echo x' >plain; cp plain plain.py; printf 'echo x' >headless; chmod +x headless"),
                      0);
     char path[600], *before = strdup(getenv("PATH"));
     snprintf(path, sizeof path, "%s/bin:%s", jobs_folder, before);
@@ -243,23 +243,34 @@ START_TEST(programs_are_found)
         const char *program;
         int         code;
         const char *says;
+        const char *command; /* before it; NULL: none */
     } cases[] = {
-        { "cs-test-tool", 0, "from path" },
-        { "./bin/cs-test-tool", 0, "from path" },
-        { "nosuchtool", 127, "for a file, write ./nosuchtool" },
-        { "trian", 127, "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
-                        "you mean train?" },
-        { "inspct", 127, "did you mean inspect?" },
-        { "./nosuch", 127, "./nosuch" },
-        { "./plain", 126, "./plain" },
-        { "./bin", 126, "directory" },
-        { "./headless", 126, "#!/bin/sh" },
-        { "version", 0, "cspeed " },
-        { "help", 0, "cspeed" },
-        { "--", 64, "no PROGRAM" },
+        { "cs-test-tool", 0, "from path", "run" },
+        { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
+        { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", "plan" },
+        { "stat", 64, "is status meant?", NULL },          /* coreutils has a program of that name, */
+        { "comm", 64, "`cspeed run comm` starts ", NULL }, /* and of this one */
+        { "train.py", 64, "`cspeed run python3 train.py`", NULL },
+        { "train.py", 127, "`cspeed run python3 train.py`", "run" },
+        { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },
+        { "./bin/cs-test-tool", 0, "from path", NULL },
+        { "nosuchtool", 127, "for a file, write ./nosuchtool", NULL },
+        { "trian", 127,
+          "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
+          "you mean train?",
+          NULL },
+        { "inspct", 127, "did you mean inspect?", NULL },
+        { "./nosuch", 127, "./nosuch", NULL },
+        { "./plain", 126, "./plain", NULL },
+        { "./bin", 126, "directory", NULL },
+        { "./headless", 126, "#!/bin/sh", NULL },
+        { "version", 0, "cspeed ", NULL },
+        { "help", 0, "cspeed", NULL },
+        { "--", 64, "no PROGRAM", NULL },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
-        RUN(here, "-q", "--num_gpus", "1", cases[i].program);
+        const char *command = cases[i].command;
+        RUN(here, "-q", "--num_gpus", "1", command ? command : cases[i].program, command ? cases[i].program : NULL);
         jobs_check_code(&here, cases[i].code);
         jobs_check_has(here.code ? here.err : here.out, cases[i].says);
         free(here.out);
@@ -280,29 +291,29 @@ START_TEST(flags)
         int         code;
         const char *says;
     } cases[] = {
-        { { "--num-gpus=1", "true" }, 0, "" },
-        { { "--nproc-per-node", "1", "true" }, 0, "" },
-        { { "--num_accelerators", "auto", "true" }, 0, "" },
-        { { "--nnodes=1", "--standalone", "true" }, 0, "" },
-        { { "--grace", "1m", "true" }, 0, "" },
-        { { "--num_gpu", "1", "true" }, 64, "--num_gpus" },
-        { { "--quite", "true" }, 64, "--quiet" },
-        { { "--nonsense", "true" }, 64, "--nonsense" },
-        { { "-x", "true" }, 64, "-x" },
-        { { "-quiet", "true" }, 64, "-quiet" },
+        { { "--num-gpus=1", "/bin/true" }, 0, "" },
+        { { "--nproc-per-node", "1", "/bin/true" }, 0, "" },
+        { { "--num_accelerators", "auto", "/bin/true" }, 0, "" },
+        { { "--nnodes=1", "--standalone", "/bin/true" }, 0, "" },
+        { { "--grace", "1m", "/bin/true" }, 0, "" },
+        { { "--num_gpu", "1", "/bin/true" }, 64, "--num_gpus" },
+        { { "--quite", "/bin/true" }, 64, "--quiet" },
+        { { "--nonsense", "/bin/true" }, 64, "--nonsense" },
+        { { "-x", "/bin/true" }, 64, "-x" },
+        { { "-quiet", "/bin/true" }, 64, "-quiet" },
         { { "--num_gpus" }, 64, "needs a value" },
-        { { "--num_gpus", "0", "true" }, 64, "from 1" },
-        { { "--num_gpus", "2x", "true" }, 64, "2x" },
-        { { "--bind", "nonsense", "true" }, 64, "auto" },
-        { { "--stop_signal", "FOO", "true" }, 64, "FOO" },
-        { { "--quiet=1", "true" }, 64, "no value" },
-        { { "--hostfile=hf", "true" }, 66, "hf" },
-        { { "--include", "a", "true" }, 65, "a" },
-        { { "--module", "true" }, 64, "not supported" },
-        { { "--master_addr", "127.0.0.1", "true" }, 0, "" },
-        { { "--num_gpus", "9999", "true" }, 69, "--oversubscribe" },
-        { { "--log_dir", "/proc/nowhere", "true" }, 73, "--log_dir" },
-        { { "--dry_run", "false" }, 0, "" },
+        { { "--num_gpus", "0", "/bin/true" }, 64, "from 1" },
+        { { "--num_gpus", "2x", "/bin/true" }, 64, "2x" },
+        { { "--bind", "nonsense", "/bin/true" }, 64, "auto" },
+        { { "--stop_signal", "FOO", "/bin/true" }, 64, "FOO" },
+        { { "--quiet=1", "/bin/true" }, 64, "no value" },
+        { { "--hostfile=hf", "/bin/true" }, 66, "hf" },
+        { { "--include", "a", "/bin/true" }, 65, "a" },
+        { { "--module", "/bin/true" }, 64, "not supported" },
+        { { "--master_addr", "127.0.0.1", "/bin/true" }, 0, "" },
+        { { "--num_gpus", "9999", "/bin/true" }, 69, "--oversubscribe" },
+        { { "--log_dir", "/proc/nowhere", "/bin/true" }, 73, "--log_dir" },
+        { { "--dry_run", "/bin/false" }, 0, "" },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         jobs_begin();
@@ -362,7 +373,7 @@ START_TEST(ports_do_not_clash)
         int null = open("/dev/null", O_WRONLY);
         dup2(null, 1);
         dup2(null, 2);
-        execl(CS_BIN "/cspeed", "cspeed", "--num_gpus", "1", "--master_port", port, "true", (char *)NULL);
+        execl(CS_BIN "/cspeed", "cspeed", "--num_gpus", "1", "--master_port", port, "/bin/true", (char *)NULL);
         _exit(99);
     }
     int status;

@@ -11,12 +11,13 @@ static const char head[] =
     "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]      start PROGRAM on every rank\n"
     "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
     "\n"
-    "PROGRAM is a path if it has a '/', else a program beside cspeed (train), else one in PATH.\n";
+    "PROGRAM is a path if it has a '/', else a program beside cspeed (train). `cspeed run PROGRAM` starts\n"
+    "one in PATH too.\n";
 
 static const char examples[] =
     "\n"
     "one machine     cspeed train --config ds_config.json      a rank each GPU, else each NUMA node\n"
-    "                cspeed --num_gpus 4 run python3 train.py\n"
+    "                cspeed --num_gpus 4 run python3 train.py  any program of PATH\n"
     "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train --config ds_config.json\n"
     "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each; see configs/kubernetes.yaml\n"
     "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
