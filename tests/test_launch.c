@@ -4,6 +4,7 @@
  * be gone are looked for in /proc. Ranks say by files how far they are, so that nothing depends on time; the
  * waits are limits alone. This program is also one of the ranks: with CSPEED_TEST_ROLE set it plays that part. */
 #include "jobs.h"
+#include "ports.h"
 #include "suite.h"
 
 #include "base/beat.h"
@@ -354,6 +355,28 @@ START_TEST(ranks_have_cores_of_their_own)
     RUN(kept, "-q", "--num_gpus", "1", SHELL, "echo threads=$OMP_NUM_THREADS");
     ck_assert_str_eq(kept.out, "threads=77\n");
     jobs_end(&kept);
+}
+END_TEST
+
+/* However it is given. */
+START_TEST(the_port_that_is_given)
+{
+    static const char *const rows[][3] = { { "--num_gpus=1", "--standalone", "" },
+                                           { "--no_ssh", "--nnodes=1", "--node_rank=0" } };
+    for (int i = 0; i < 4; i++) {
+        char port[16], flag[32], wanted[32];
+        snprintf(port, sizeof port, "%d", ports_free("127.0.0.1"));
+        snprintf(flag, sizeof flag, "--master_port=%s", port);
+        snprintf(wanted, sizeof wanted, "port %s\n", port);
+        setenv("MASTER_PORT", i % 2 ? port : "9", 1); /* the flag wins */
+        jobs_begin();
+        RUN(here, "-q", "--prefix", "", "--master_addr=127.0.0.1", rows[i / 2][0], rows[i / 2][1],
+            i / 2 ? rows[1][2] : "-q", i % 2 ? "-q" : flag, SHELL, "echo port $MASTER_PORT");
+        unsetenv("MASTER_PORT");
+        jobs_check_code(&here, 0);
+        jobs_check_has(here.out, wanted);
+        jobs_end(&here);
+    }
 }
 END_TEST
 
@@ -736,6 +759,7 @@ int main(int count, char **arguments)
            programs_are_found,
            flags,
            ranks_have_cores_of_their_own,
+           the_port_that_is_given,
            ports_do_not_clash,
            log_files_have_every_byte,
            modes_of_logs,

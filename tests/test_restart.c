@@ -109,6 +109,17 @@ static job start_node(const char *node_rank, const char *nodes)
                                                            NULL });
 }
 
+static void await_words(const char *file, const char *words)
+{
+    bool found = false;
+    for (double until = jobs_seconds() + JOBS_LIMIT; !found; jobs_pause()) {
+        char *text = jobs_slurp(file);
+        found      = strstr(text, words) != NULL;
+        ck_assert_msg(found || jobs_seconds() < until, "\"%s\" is not in %s: %.1500s", words, file, text);
+        free(text);
+    }
+}
+
 START_TEST(a_lost_node_is_done_without_and_may_come_back)
 {
     jobs_begin();
@@ -122,11 +133,9 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
     jobs_await("up.1.0"); /* the others go on, two of them */
     jobs_await("up.1.1");
     ck_assert_int_ne(access("up.1.2", F_OK), 0);
-    nodes[1] = start_node("1", "1:3"); /* waits for the next restart */
-    jobs_pause();
-    char *pid = jobs_slurp("err.1");
-    free(pid);
-    sleep(2);
+    nodes[1] = start_node("1", "1:3"); /* waits for the next restart, and says so on both sides */
+    await_words("err.1", "it waits for the next attempt, which begins when a node is lost or a rank fails");
+    await_words("err.0", "node 1 (node1) has joined job ");
     jobs_kill(&nodes[2]);
     jobs_await("up.2.0");
     jobs_await("up.2.1");
@@ -295,6 +304,28 @@ START_TEST(a_node_that_never_comes)
 }
 END_TEST
 
+/* Every 10 s it is said who is waited for, and what that node does. */
+START_TEST(who_is_waited_for)
+{
+    char port[32];
+    jobs_begin();
+    snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    job here = START("--no_ssh", "--hosts=a:1,b:1", "--node_rank=0", "--master_addr=127.0.0.1", port, "/bin/true");
+    await_words("err", " waits for node 1 (b), which has not called yet; it has waited for 10 s of 600");
+    kill(here.pid, SIGTERM);
+    jobs_finish(&here);
+    jobs_end(&here);
+    jobs_begin();
+    shell_write("slow.sh", "while ! test -e go; do sleep 0.1; done\n");
+    here = START("--num_gpus=1", "--venv_script=slow.sh", "--dead_after=100", "/bin/true");
+    await_words("err", " waits for node 0 (localhost), which makes ready its folder, program, cores and files; it has");
+    fclose(fopen("go", "w"));
+    jobs_finish(&here);
+    jobs_check_code(&here, 0);
+    jobs_end(&here);
+}
+END_TEST
+
 START_TEST(a_host_is_called_again)
 {
     shell_enter();
@@ -325,4 +356,5 @@ END_TEST
 
 SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
            a_lost_node_is_done_without_and_may_come_back, nodes_that_come_or_stay_away,
-           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, a_host_is_called_again)
+           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, who_is_waited_for,
+           a_host_is_called_again)

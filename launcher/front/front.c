@@ -175,6 +175,8 @@ void cs_front_take_time(cs_front *front, int64_t now)
         join(front, now);
     if (front->phase == CS_ORDERING && all_ready(front))
         start_ranks(front);
+    else if (front->phase == CS_ORDERING)
+        cs_muster_remind(front, now);
     if (front->phase >= CS_RUNNING && front->phase <= CS_STOPPING && all_swept(front))
         finish_attempt(front, now);
     if (front->phase == CS_SETTLING && now >= front->deadline)

@@ -135,7 +135,7 @@ int  cs_muster_open(cs_front *front);               /* the nodes of the plan, no
 int  cs_muster_call(cs_front *front, int64_t now);  /* calls those that are absent: a new attempt */
 void cs_muster_admit(cs_front *front, int64_t now); /* who stands in the lobby */
 bool cs_muster_complete(cs_front *front, int64_t now);
-void cs_muster_remind(cs_front *front, int64_t now); /* every 10 s: who is missing */
+void cs_muster_remind(cs_front *front, int64_t now); /* every 10 s: who is missing or not ready, and what it does */
 void cs_muster_list_missing(const cs_front *front, char text[512]);
 
 /* ---- orders.c: what each node is told ---- */

@@ -290,13 +290,46 @@ void cs_muster_list_missing(const cs_front *front, char text[512])
         snprintf(text, 512, "a number of nodes whose world size \"elasticity\" allows");
 }
 
+/* What a node that is waited for is doing, as far as it is known here. */
+static const char *phase_of(const cs_front *front, const cs_node *node)
+{
+    if (node->state >= CS_NODE_JOINED && node->state != CS_NODE_LOST)
+        return "makes ready its folder, program, cores and files";
+    if (node->state == CS_NODE_LOST)
+        return "was lost";
+    if (node->state == CS_NODE_ABSENT)
+        return front->options->launcher >= CS_BY_OPENMPI ? "has not been started by mpirun or srun yet"
+                                                         : "has not called yet";
+    return node->here || front->lobby ? "starts its agent" : "is being called over SSH";
+}
+
+/* Whether the job waits for it: to come, or to be ready when all have come. */
+static bool is_awaited(const cs_front *front, int index)
+{
+    const cs_node *node = &front->nodes[index];
+    return front->phase == CS_JOINING ? !is_there(node)
+                                      : index < front->plan->node_count && node->state < CS_NODE_READY;
+}
+
+/* "node 1 (b), which has not called yet, and node 2 (c), which ..." */
+static void list_awaited(const cs_front *front, char text[1024])
+{
+    size_t used = 0;
+    for (int i = 0; i < front->node_total && used < 1024; i++)
+        if (is_awaited(front, i))
+            used += (size_t)snprintf(text + used, 1024 - used, "%snode %d (%s), which %s", used ? ", and " : "",
+                                     front->nodes[i].place, front->nodes[i].host, phase_of(front, &front->nodes[i]));
+    if (used == 0)
+        cs_muster_list_missing(front, text);
+}
+
 void cs_muster_remind(cs_front *front, int64_t now)
 {
-    char missing[512];
+    char missing[1024];
     if (now - (front->reminded_at ? front->reminded_at : front->mustered_at) < REMIND_EVERY)
         return;
     front->reminded_at = now;
-    cs_muster_list_missing(front, missing);
+    list_awaited(front, missing);
     cs_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
                   front->plan->id, missing, (now - front->mustered_at) / SECOND, front->options->rdzv_timeout);
 }

@@ -102,13 +102,16 @@ static void pass_down(relay *here, int64_t now)
     while (cs_link_next(&here->front, &message)) {
         if (message.kind == CS_LINK_ORDER)
             pass_order(here, &message);
+        if (message.kind == CS_LINK_SAY)
+            cs_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
         if (message.kind == CS_LINK_FINISH) {
             cs_output_finish(&here->output);
             cs_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
             here->finished = true;
             here->code     = (int)message.rank;
         }
-        if (message.kind != CS_LINK_CREDIT && message.kind != CS_LINK_ORDER && message.kind != CS_LINK_STAGE)
+        if (message.kind != CS_LINK_CREDIT && message.kind != CS_LINK_ORDER && message.kind != CS_LINK_STAGE &&
+            message.kind != CS_LINK_SAY)
             cs_link_send(&here->agent, message.kind, message.rank, message.bytes, message.length);
     }
 }

@@ -179,7 +179,7 @@ static int set_master_port(cs_plan *plan)
         if (plan->master_port == 0 && plan->no_ssh)
             return cs_codes_fail(CS_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
                                  cs_options_origin("master_port"));
-    } else if (plan->no_ssh && port > 0 && port < 65536) {
+    } else if (port > 0 && port < 65536) {
         plan->master_port = port;
         SET(plan->master_port_origin, "MASTER_PORT");
     } else {
