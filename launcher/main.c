@@ -1,5 +1,6 @@
 /* main.c - the cspeed command: launch flags, then a command of its own or a program to start on ranks. */
 #include "node/agent.h"
+#include "node/program.h"
 #include "codes.h"
 #include "command.h"
 #include "descriptors.h"
@@ -65,8 +66,10 @@ static int obey(char **argv)
     if (strcmp(options.program[0], "__agent") == 0)
         return be_agent(&options, options.program + 1);
     const cs_command *command = find(options.program[0]);
-    if (!command)
-        return cs_run(&options);
+    if (!command) {
+        code = cs_program_may_be(options.program[0]);
+        return code ? code : cs_run(&options);
+    }
     if (!wants_help(options.program + 1))
         return command->run(&options, options.program + 1);
     cs_command_help(command);

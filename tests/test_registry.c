@@ -4,6 +4,7 @@
 
 #include "front/registry.h"
 #include "front/roster.h"
+#include "node/proc.h"
 #include "shell.h"
 
 #include "base/json.h"
@@ -173,14 +174,14 @@ START_TEST(a_zombie_is_gone)
     pid_t child = fork();
     if (child == 0)
         pause();
-    ck_assert(cs_roster_start(child) != 0);
-    ck_assert(cs_roster_start(getpid()) != 0);
+    ck_assert(cs_proc_start(child) != 0);
+    ck_assert(cs_proc_start(getpid()) != 0);
     kill(child, SIGKILL);
     siginfo_t news;
     ck_assert_int_eq(waitid(P_PID, (id_t)child, &news, WEXITED | WNOWAIT), 0);
-    ck_assert(cs_roster_start(child) == 0);
+    ck_assert(cs_proc_start(child) == 0);
     waitpid(child, NULL, 0);
-    ck_assert(cs_roster_start(child) == 0);
+    ck_assert(cs_proc_start(child) == 0);
 }
 END_TEST
 

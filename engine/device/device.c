@@ -212,6 +212,14 @@ double cs_device_roof(cs_device *device, cs_dtype dtype)
     return device->roofs[dtype];
 }
 
+double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached)
+{
+    double roof = cs_device_roof(device, dtype);
+    if (roof > 0 && reached > roof)
+        device->roofs[dtype] = reached;
+    return device->roofs[dtype];
+}
+
 bool cs_device_native(const cs_device *device)
 {
     return device->table->native && device->table->native(device);

@@ -59,6 +59,9 @@ void cs_device_leave(cs_device *device);
 double cs_device_flops(const cs_device *device);
 /* The matrix roof of this rank in FLOP/s at `dtype`, measured on the first call (some 50 ms). */
 double cs_device_roof(cs_device *device, cs_dtype dtype);
+/* A step has reached this many FLOP/s. A measurement while other programs ran may have found less: then the roof is
+ * this from now on. Returns the roof, as above. */
+double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
 /* A CPU multiplies bf16 matrices either as they are, by instructions of its own that add in fp32 (native), or as fp32
  * copies, as it does until it is told otherwise. The two round differently. Another device has no such choice: it

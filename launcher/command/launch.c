@@ -1,5 +1,7 @@
 /* launch.c - `cspeed run` and `cspeed launch`: any program under the launcher, with launch flags behind the word too.
  */
+#include "command/launch.h"
+
 #include "command.h"
 
 #include "codes.h"
@@ -16,8 +18,7 @@ static int count_of(char **list)
     return count;
 }
 
-/* The flags before the word and those behind it, read as one command line. */
-static int read_both(cs_options *both, const cs_options *options, char **arguments)
+int cs_launch_read(cs_options *both, const cs_options *options, char **arguments)
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
     char **line =
@@ -37,7 +38,7 @@ static int read_both(cs_options *both, const cs_options *options, char **argumen
 static int run(const cs_options *options, char **arguments)
 {
     cs_options both;
-    int        code = read_both(&both, options, arguments);
+    int        code = cs_launch_read(&both, options, arguments);
     return code ? code : cs_run(&both);
 }
 
@@ -46,7 +47,7 @@ static int run(const cs_options *options, char **arguments)
 static int launch(const cs_options *options, char **arguments)
 {
     cs_options both;
-    int        code = read_both(&both, options, arguments);
+    int        code = cs_launch_read(&both, options, arguments);
     if (!both.local_rank_flag && strcmp(cs_options_origin("use_env"), "default") == 0)
         both.local_rank_flag = "--local-rank";
     return code ? code : cs_run(&both);

@@ -76,8 +76,8 @@ static int open_registry(cs_front *front)
     int code = cs_registry_open(&front->registry, front->plan, front->run_dir);
     if (code != CS_CODE_SYSTEM)
         return code;
-    if (front->options->verbose)
-        cs_output_say(&front->output, "cspeed: %s", cs_error());
+    cs_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
+                  cs_error());
     cs_fail(CS_OK, "%s", "");
     return 0;
 }

@@ -123,6 +123,23 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
+/* A job that runs takes a node in with its next attempt. The node is told so, since nothing else happens there. */
+static void tell_to_wait(cs_front *front, cs_node *node)
+{
+    const int left = front->options->max_restarts - front->attempt;
+    char      until[128], text[640];
+    if (left > 0)
+        snprintf(until, sizeof until, "for the next attempt, which begins when a node is lost or a rank fails");
+    else
+        snprintf(until, sizeof until, "for the end of the job, since no attempt is left (--max_restarts %d)",
+                 front->options->max_restarts);
+    snprintf(text, sizeof text,
+             "cspeed: node %d (%s) has joined job %s, which runs already with %d rank%s; it waits %s", node->place,
+             node->host, front->plan->id, front->plan->rank_count, front->plan->rank_count == 1 ? "" : "s", until);
+    cs_link_say(&node->link, CS_LINK_SAY, 0, "%s", text);
+    cs_output_say(&front->output, "%s", text);
+}
+
 static void greet(cs_front *front, cs_node *node, const cs_message *message)
 {
     const char *end = message->bytes + message->length;
@@ -137,6 +154,8 @@ static void greet(cs_front *front, cs_node *node, const cs_message *message)
         if (strncmp(at, "front_address=", 14) == 0)
             keep_address(node->front_address, at + 14);
     }
+    if (front->phase == CS_ORDERING || front->phase == CS_RUNNING || front->phase == CS_SETTLING)
+        tell_to_wait(front, node);
     if (front->phase == CS_STOPPING) /* it comes late: all others have been told, and this one is waited for now */
         cs_link_send(&node->link, CS_LINK_STOP, 0, NULL, 0);
 }

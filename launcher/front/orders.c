@@ -100,21 +100,37 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
     write_key(front, order->key);
 }
 
+/* malloc'ed; as cs_order's places. */
+static int *list_places(const cs_front *front)
+{
+    int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
+    for (int i = 0; places && i < front->plan->node_count; i++)
+        places[i] = front->nodes[i].place;
+    return places;
+}
+
 int cs_orders_send(cs_front *front)
 {
-    int code = cs_staging_send(front);
+    int  code   = cs_staging_send(front);
+    int *places = list_places(front);
+    if (!places)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cs_order order;
         size_t   length;
         fill_order(front, i, &order);
+        order.places      = places;
         order.environment = make_environment(front->plan, front->plan->nodes[i].host);
-        if (!order.environment)
-            return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the environment of node %d", i);
+        if (!order.environment) {
+            code = cs_codes_fail(CS_CODE_SYSTEM, "no memory for the environment of node %d", i);
+            break;
+        }
         char *bytes = cs_order_encode(&order, &length);
         cs_link_send(&front->nodes[i].link, CS_LINK_ORDER, 0, bytes, length);
         free(bytes);
         free_environment(order.environment);
     }
+    free(places);
     return code;
 }
 

@@ -2,6 +2,7 @@
 #include "front/registry.h"
 
 #include "codes.h"
+#include "node/proc.h"
 #include "show/quote.h"
 #include "front/roster.h"
 
@@ -84,7 +85,7 @@ static bool write_entry(const cs_plan *plan, const char *run_dir, const char *pa
         fputs("{\"job\": ", out);
         cs_quote(out, plan->id);
         fprintf(out, ", \"pid\": %d, \"start\": %llu, \"since\": %ld, \"ranks\": %d, \"hosts\": ", getpid(),
-                cs_roster_start(getpid()), time(NULL), plan->rank_count);
+                cs_proc_start(getpid()), time(NULL), plan->rank_count);
         cs_quote(out, hosts ? hosts : "");
         fputs(", \"run_dir\": ", out);
         cs_quote(out, folder ? folder : run_dir);

@@ -15,6 +15,7 @@ typedef struct {
     int       node_rank, node_count;
     int       first_rank, rank_count, world_size; /* rank_count: of this node */
     int      *slots;                              /* [rank_count] */
+    int      *places; /* [node_count], of the nodes of this attempt: their places in the list of hosts that was given */
     char      master_addr[256];
     int       master_port;
     char      master_if[64]; /* of the first node: the interface whose address it is to tell; "": none */
