@@ -132,7 +132,8 @@ static const struct {
     { "a secret of 16 bytes or more", NULL, NULL, NULL, 76, "secret", "no secret" },
     { NULL, "a secret of 16 bytes or more", NULL, NULL, 76, "secret", "secret" },
     { "a secret of 16 bytes or more", "a secret of 16 bytes or more", "one", "two", 76, "another job", "\"two\"" },
-    { "a secret of 16 bytes or more", "fifteen bytes..", NULL, NULL, 65, "at least 16 are needed: openssl rand -hex 32", NULL },
+    { "a secret of 16 bytes or more", "fifteen bytes..", NULL, NULL, 65, "at least 16 are needed: openssl rand -hex 32",
+      NULL },
 };
 
 static void set_secret(const char *value)
