@@ -73,7 +73,8 @@ static const cs_key cspeed_data[] = {
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of a document's text in a line of JSON"),
     SUPPORTED("template", STRING, template, "null", 0, 0, NULL,
               "lines of JSON are conversations, written as this template has them, and only answers are learnt: auto "
-              "(the tokenizer's), chatml, llama3, llama2, mistral or plain; null: documents"),
+              "(the tokenizer's, where it is known to be one of these), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+              "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
     SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
               "folder that keeps the tokens of texts for later runs; null: output's name and .tokens"),
 };
