@@ -225,17 +225,17 @@ START_TEST(the_list_of_tensors_is_the_models)
         cs_source         source;
         cs_source_tensor *wanted;
         int64_t           count;
-        const char       *alias;
+        const char       *tied;
         ck_assert_msg(try_open(&model, &facts, &doc, models[i]) == CS_OK, "%s: %s", models[i], cs_error());
-        ck_assert_msg(cs_huggingface_names(&wanted, &count, &alias, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
+        ck_assert_msg(cs_huggingface_names(&wanted, &count, &tied, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
                       cs_error());
         list_weights(&source, model);
         ck_assert_int_eq(count, source.count);
-        ck_assert_msg(cs_huggingface_check(&source, wanted, count, alias, "it") == CS_OK, "%s: %s", models[i],
+        ck_assert_msg(cs_huggingface_check(&source, wanted, count, "it") == CS_OK, "%s: %s", models[i],
                       cs_error());
-        ck_assert_int_eq(alias != NULL, facts.alias != NULL);
-        if (alias)
-            ck_assert_str_eq(alias, facts.alias);
+        ck_assert_int_eq(tied != NULL, facts.alias != NULL);
+        if (tied)
+            ck_assert_str_eq(tied, facts.alias_of);
         cs_huggingface_free(wanted, count);
         cs_model_free(model);
         cs_json_close(doc);

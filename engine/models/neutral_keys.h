@@ -109,6 +109,7 @@
 { "transformers.js_config", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about JavaScript" },
 { "transformers_version", CS_KEY_INERT, 0, "null", 0, 0, NULL, "a note" },
 { "typical_p", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
+{ "unk_token_id", CS_KEY_INERT, 0, "null", 0, 0, NULL, "the tokenizer's business" },
 { "use_bfloat16", CS_KEY_INERT, 0, "null", 0, 0, NULL, "fp16, bf16 of this file choose the precision" },
 { "use_cache", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },
 { "use_mrope", CS_KEY_REFUSED, 0, "false", 0, 0, NULL, "positions have one dimension" },

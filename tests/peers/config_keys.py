@@ -32,7 +32,7 @@ TOKENS = "the tokenizer's business"
 ALWAYS = {
     "architectures": "the family follows from model_type", "transformers_version": NOTE, "name_or_path": NOTE,
     "transformers.js_config": "about JavaScript",
-    "bos_token_id": TOKENS, "eos_token_id": TOKENS, "pad_token_id": TOKENS,
+    "bos_token_id": TOKENS, "eos_token_id": TOKENS, "pad_token_id": TOKENS, "unk_token_id": TOKENS,
     "finetuning_task": LABELS, "id2label": LABELS, "label2id": LABELS, "num_labels": LABELS, "problem_type": LABELS,
     "classifier_dropout": LABELS,
     "return_dict": RETURNED, "output_attentions": RETURNED, "output_hidden_states": RETURNED, "torchscript": RETURNED,
@@ -61,7 +61,8 @@ NEUTRAL = {
     "use_sliding_window": (False, "no layer of this model_type is given a window by it"),
 }
 # Read by transformers where a file has them, though no class above saves them.
-READ = ["transformers.js_config", "auto_map", "classifier_dropout", "is_causal", "partial_rotary_factor", "quantization_config", "use_mrope"]
+READ = ["transformers.js_config", "auto_map", "classifier_dropout", "is_causal", "partial_rotary_factor", "quantization_config", "unk_token_id",
+        "use_mrope"]
 # What the constructors turn into rope_parameters, and aliases of a family's own keys.
 SPELLINGS = {"rope_scaling", "rope_theta", "rope_parameters", "layer_types"}
 
