@@ -313,15 +313,14 @@ END_TEST
 START_TEST(templates_are_written)
 {
     static const struct {
-        const char *name, *template, *text;
+        const char *name, *text;
     } cases[] = {
-        { "chatml", "{{'<|im_start|>' + m.role}}",
-          "<|im_start|>user\nA<|im_end|>\n<|im_start|>assistant\n[B<|im_end|>]\n" },
-        { "llama3", "{{'<|start_header_id|>'}}",
+        { "chatml", "<|im_start|>user\nA<|im_end|>\n<|im_start|>assistant\n[B<|im_end|>]\n" },
+        { "llama3",
           "<s><|start_header_id|>user<|end_header_id|>\n\nA<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n["
           "B<|eot_id|>]" },
-        { "llama2", "{{'<<SYS>>'}} [INST]", "<s>[INST] A [/INST][ B </s>]" },
-        { "mistral", "{{'[INST]'}}", "<s>[INST]A[/INST][B</s>]" },
+        { "llama2", "<s>[INST] A [/INST][ B </s>]" },
+        { "mistral", "<s>[INST]A[/INST][B</s>]" },
     };
     static const char *const words[] = {
         "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<s>", "</s>"
@@ -338,16 +337,16 @@ START_TEST(templates_are_written)
         "chat.jsonl",
         "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}, {\"role\": \"assistant\", \"content\": \"B\"}]}");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        char config[300], text[300] = "";
-        snprintf(config, sizeof config,
-                 "{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"%s\"}",
-                 cases[c].template);
-        shell_write("tokenizer_config.json", config);
+        char text[300] = "";
+        bool known     = c < 2; /* of these two there is a template that is known */
+        tokenizers_configure("tokenizer_config.json", "<s>", "</s>", known ? cases[c].name : "chatml");
         ck_assert_int_eq(
-            shell_run("%s --valid 0 --tokenizer . --template %s --output named chat.jsonl", PACK, cases[c].name), 0);
-        ck_assert_int_eq(
-            shell_run("%s --valid 0 --tokenizer . --template auto --output out chat.jsonl && diff -r out named", PACK),
-            0);
+            shell_run("%s --valid 0 --tokenizer . --template %s --output out chat.jsonl", PACK, cases[c].name), 0);
+        if (known)
+            ck_assert_int_eq(
+                shell_run("%s --valid 0 --tokenizer . --template auto --output auto chat.jsonl && diff -r out auto",
+                          PACK),
+                0);
         cs_tokenizer *tokenizer;
         cs_tokens     tokens;
         ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_OK);
@@ -399,7 +398,7 @@ START_TEST(faults_are_one_sentence)
         { "--valid 0 --field other --skip_bad 2 bad.jsonl", 65, "bad.jsonl: nothing is left to train on" },
         { "--skip_bad some bad.jsonl", 64, "'some'" },
         { "--template plain bad.jsonl", 65, "no list \"messages\"" },
-        { "--template jinja bad.jsonl", 78, "known are chatml, llama3" },
+        { "--template jinja bad.jsonl", 78, "known are \"chatml\", \"chatml-bos\"" },
         { "--template auto bad.jsonl", 78, "no chat_template" },
         { "--template chatml bad.jsonl", 78, "<|im_start|>, which this tokenizer has no token for" },
         { "--tokenizer nowhere text", 66, "nowhere" },

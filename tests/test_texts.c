@@ -40,9 +40,9 @@ static void write_tokenizer(void)
                                                "normalized", 0));
     ck_assert_int_eq(json_dump_file(root, "model/tokenizer.json", 0), 0);
     json_decref(root);
-    shell_write("model/tokenizer_config.json",
-                "{\"eos_token\": \"<|im_end|>\", \"model_max_length\": 1000000000000000019884624838656,\n"
-                " \"chat_template\": \"{{'<|im_start|>' + m.role}}\"}");
+    tokenizers_configure("model/tokenizer_config.json", NULL, "<|im_end|>", "chatml");
+    ck_assert_int_eq(shell_run("sed -i 's/{/{\"model_max_length\": 1000000000000000019884624838656, /;' "
+                               "model/tokenizer_config.json"), 0);
 }
 
 static void write_chats(const char *path, int count)

@@ -76,7 +76,8 @@ static const cs_key cspeed_data[] = {
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of a document's text in a line of JSON"),
     SUPPORTED("template", STRING, template, "null", 0, 0, NULL,
               "lines of JSON are conversations, written as this template has them, and only answers are learnt: auto "
-              "(the tokenizer's), chatml, llama3, llama2, mistral or plain; null: documents"),
+              "(the tokenizer's, where it is known to be one of these), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+              "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
     SUPPORTED("skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
               "lines of JSON that may be left out of a name's texts because something is wrong with them, each named in "
               "a warning; one more ends the run"),
