@@ -21,8 +21,8 @@ static int count_of(char **list)
 int cs_launch_read(cs_options *both, const cs_options *options, char **arguments)
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
-    char **line =
-        calloc((size_t)(1 + before + behind) + 1, sizeof *line); /* lives as long as argv: options point there */
+    static char **line; /* options point there as long as the process lives */
+    line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
     if (!line)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d arguments", behind);
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
