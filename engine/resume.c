@@ -177,6 +177,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .writing    = { .threads      = (int)engine->settings->writer_threads,
                         .buffer_bytes = (size_t)engine->settings->io_buffer_size,
                         .buffered     = !engine->settings->direct },
+        .finite     = true,
     };
     cs_status status    = list_pieces(engine, &list, true);
     if (status == CS_OK)
