@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A dynamic loss scale finds its level by overflowing: steps that it skips are not counted. But no scale changes a loss,
- * which is computed before it. */
+/* A dynamic loss scale finds its level by overflowing: steps that it skips are not counted. But no scale changes a
+ * loss, which is computed before it. */
 static bool is_search(const cs_engine *engine, const cs_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
@@ -90,7 +90,7 @@ static const char *find_first(cs_engine *engine, place where)
 {
     search  s     = { cs_device_stream(engine->device, CS_COMPUTE), cs_device_alloc(engine->device, sizeof *s.sum), 0 };
     int64_t found = nowhere, before = 0;
-    int     unit  = 0;
+    int     unit = 0;
     cs_op_fill(s.stream, cs_vector(s.sum, CS_F32, sizeof *s.sum / sizeof(float)), 0);
     for (int i = 0; i < engine->model->count && found == nowhere; i++) {
         int64_t number = search_unit(&s, engine, i, where);
@@ -176,7 +176,7 @@ void cs_finite_close(cs_engine *engine)
 {
     const cs_finite *finite = &engine->finite;
     if (finite->untold)
-        cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s",
-               (long long)finite->step, cs_say_number(finite->loss).text, cs_say_number(finite->norm).text);
+        cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s", (long long)finite->step,
+               cs_say_number(finite->loss).text, cs_say_number(finite->norm).text);
     free(finite->gave_up);
 }

@@ -36,9 +36,10 @@ static void prepare(void)
 static char *train(int code, int ranks, const char *options)
 {
     int   got = shell_run("OMP_NUM_THREADS=1 %s/cspeed --num_gpus %d --oversubscribe --max_restarts 2 --restart_delay "
-                          "0.1 train --config config.json %s", CS_BIN, ranks, options);
+                            "0.1 train --config config.json %s",
+                          CS_BIN, ranks, options);
     char *out = shell_read("out.txt", NULL);
-    ck_assert_msg(got == code, "%s: exit code %d, not %d; it printed:\n%s", options, got, code, out);
+    ck_assert_msg(got == code, "%s: exit code %d, not %d; it printed:\n%.3000s", options, got, code, out);
     return out;
 }
 
@@ -52,7 +53,7 @@ static int count_of(const char *text, const char *part)
 
 static void check_latest(const char *name)
 {
-    char *latest = shell_read("out/latest", NULL);
+    char *latest                  = shell_read("out/latest", NULL);
     latest[strcspn(latest, "\n")] = 0;
     ck_assert_str_eq(latest, name);
     free(latest);
@@ -70,7 +71,7 @@ START_TEST(a_run_that_is_not_finite_ends)
 {
     static const struct {
         int         ranks;
-        const char *all, *bad;        /* options of both runs, and of the second alone */
+        const char *all, *bad;          /* options of both runs, and of the second alone */
         const char *first, *step, *why; /* said: of a step, which, and at the end       */
     } cases[] = {
         { 1, FP32, STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
@@ -94,9 +95,10 @@ START_TEST(a_run_that_is_not_finite_ends)
         snprintf(both, sizeof both, "%s%s", cases[i].all, cases[i].bad);
         char *out = train(1, cases[i].ranks, both);
         ck_assert_msg(count_of(out, cases[i].first) >= 1 && count_of(out, cases[i].step) == 1 &&
-                          count_of(out, cases[i].why) == 1, "%s", out);
-        ck_assert_msg(count_of(out, "its last good checkpoint is global_step4 in out\n") == 1, "%s", out);
-        ck_assert_msg(count_of(out, "starts again") == 0, "%s", out);
+                          count_of(out, cases[i].why) == 1,
+                      "%.3000s", out);
+        ck_assert_msg(count_of(out, "its last good checkpoint is global_step4 in out\n") == 1, "%.3000s", out);
+        ck_assert_msg(count_of(out, "starts again") == 0, "%.3000s", out);
         check_latest("global_step4");
         ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);
         free(out);
@@ -110,7 +112,7 @@ START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
     char *out = train(1, 1, "--set 'amp={\"enabled\": true, \"opt_level\": \"O3\"}' --steps 200");
-    ck_assert_msg(count_of(out, "warning: step ") == 1 && count_of(out, "keep fp32 masters") == 2, "%s", out);
+    ck_assert_msg(count_of(out, "warning: step ") == 1 && count_of(out, "keep fp32 masters") == 2, "%.3000s", out);
     free(out);
     shell_leave();
 }
@@ -129,8 +131,8 @@ START_TEST(what_is_not_finite_is_not_saved)
                  background ? "true" : "false");
         char *out = train(1, 2, options);
         ck_assert_msg(strstr(out, "cspeed: the checkpoint of step 4 was not saved: parameter transformer.") != NULL,
-                      "%s", out);
-        ck_assert_msg(strstr(out, "starts again") == NULL, "%s", out);
+                      "%.3000s", out);
+        ck_assert_msg(strstr(out, "starts again") == NULL, "%.3000s", out);
         check_latest("global_step3");
         ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);
         ck_assert_int_ne(access("out/global_step4", F_OK), 0);
@@ -145,15 +147,15 @@ START_TEST(patience_may_be_endless_or_short)
 {
     prepare();
     char *out = train(1, 1, STEEP "--steps 20 --set cspeed.nan_patience=0");
-    ck_assert_msg(strstr(out, "\nstep 20/20  loss nan") != NULL, "%s", out);
-    ck_assert_msg(count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1, "%s",
+    ck_assert_msg(strstr(out, "\nstep 20/20  loss nan") != NULL, "%.3000s", out);
+    ck_assert_msg(count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1, "%.3000s",
                   out);
-    ck_assert_msg(strstr(out, "such steps in a row") == NULL, "%s", out);
+    ck_assert_msg(strstr(out, "such steps in a row") == NULL, "%.3000s", out);
     ck_assert_int_ne(access("out/latest", F_OK), 0);
     free(out);
     out = train(1, 1, STEEP "--steps 20 --set cspeed.nan_patience=2");
-    ck_assert_msg(strstr(out, "in 2 steps in a row, the first of them step 2 ") != NULL, "%s", out);
-    ck_assert_msg(strstr(out, "its last good checkpoint is none") != NULL, "%s", out);
+    ck_assert_msg(strstr(out, "in 2 steps in a row, the first of them step 2 ") != NULL, "%.3000s", out);
+    ck_assert_msg(strstr(out, "its last good checkpoint is none") != NULL, "%.3000s", out);
     free(out);
     shell_leave();
 }
@@ -212,8 +214,10 @@ START_TEST(the_step_and_the_parameter_are_named)
         shell_enter();
         run_ranks(WORLD, run, j);
         char *said = shell_read("said.txt", NULL);
-        snprintf(wanted, sizeof wanted, "warning: step %d: the loss is nan and the norm of the gradients is inf; the "
-                 "first parameter whose value is not finite is %s;", POISONED + 1, j->name);
+        snprintf(wanted, sizeof wanted,
+                 "warning: step %d: the loss is nan and the norm of the gradients is inf; the "
+                 "first parameter whose value is not finite is %s;",
+                 POISONED + 1, j->name);
         ck_assert_msg(count_of(said, wanted) == 1 && count_of(said, "warning: step ") == 1, "stage %d: %s\nnot %s",
                       stage, said, wanted);
         for (int step = 0; step < STEPS; step++)

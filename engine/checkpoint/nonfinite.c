@@ -31,10 +31,14 @@ static bool holds_half(const char *data, int64_t count, uint16_t exponent)
 static bool holds(const cs_outline_chunk *chunk)
 {
     switch (chunk->piece->dtype) {
-    case CS_F32:  return holds_wide(chunk->data, chunk->count);
-    case CS_BF16: return holds_half(chunk->data, chunk->count, 0x7f80);
-    case CS_F16:  return holds_half(chunk->data, chunk->count, 0x7c00);
-    default:      return false;
+    case CS_F32:
+        return holds_wide(chunk->data, chunk->count);
+    case CS_BF16:
+        return holds_half(chunk->data, chunk->count, 0x7f80);
+    case CS_F16:
+        return holds_half(chunk->data, chunk->count, 0x7c00);
+    default:
+        return false;
     }
 }
 
@@ -42,6 +46,7 @@ cs_status cs_nonfinite_refuse(const cs_outline_file *file)
 {
     for (int64_t i = 0; i < file->count && file->folder == CS_OUTLINE_WEIGHTS; i++)
         if (holds(&file->chunks[i]))
-            return cs_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved", file->chunks[i].piece->name);
+            return cs_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved",
+                           file->chunks[i].piece->name);
     return CS_OK;
 }
