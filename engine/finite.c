@@ -2,7 +2,8 @@
  * parameter concerned, and too many of them in a row end the run.
  *
  * Every rank reads the same verdict, so every rank counts the same steps. Looking for the parameter is collective and
- * costs a pass over values and gradients; it happens once for each row of such steps, never in a finite step. */
+ * costs a pass over values and gradients; it happens once for each row of such steps, never in a finite step. A far
+ * device's verdict is read a step later: the step is named right, and what is looked at is what the step has left. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/say.h"

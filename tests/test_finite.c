@@ -63,7 +63,7 @@ static void check_latest(const char *name)
 #define BF16   "--set 'bf16={\"enabled\": true}' --set zero_optimization.stage=2 "
 #define FP16   "--set 'fp16={\"enabled\": true, \"loss_scale\": 16}' --set zero_optimization.stage=1 "
 #define STEEP  "--set optimizer.params.lr=1e30 "
-#define FIRST  "the first parameter whose gradient is not finite is transformer.wte.weight"
+#define FIRST  " is not finite is transformer.wte.weight"
 #define IN_ROW "were not finite in 10 steps in a row, the first of them step "
 
 /* Four good steps, then steps that are not finite: the good checkpoints stay, and nothing is tried again. */
