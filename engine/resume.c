@@ -309,8 +309,10 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     }
     if (status == CS_OK && begins)
         cs_beat_keep(engine->metrics.step);
-    if (status == CS_OK)
+    if (status == CS_OK) {
         cs_saving_trust(engine, dir, cs_checkpoint_tag(reader));
+        engine->metrics.not_finite = 0; /* what was not finite has been replaced */
+    }
     drop(&list);
     cs_checkpoint_close(reader);
     engine->started = cs_clock_seconds();
