@@ -50,7 +50,8 @@ typedef enum {
     CS_NO_PEER,    /* another rank was lost or never came                      75 */
     CS_IO_ERROR,   /* the system refused to read or write                       1 */
     CS_UNSUPPORTED, /* known, and not there                                     1 */
-    CS_DISAGREE    /* ranks were given different settings or data              76 */
+    CS_DISAGREE,    /* ranks were given different settings or data             76 */
+    CS_NOT_FINITE   /* parameters that are not finite are not saved             1 */
 } cs_status;
 
 typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
@@ -183,6 +184,8 @@ float cs_loss(cs_engine *engine);
 typedef struct {
     int64_t step;          /* optimizer steps so far, skipped ones included       */
     int64_t skipped;       /* steps that moved nothing, so far: gradients overflowed, or no row had a target */
+    int64_t not_finite;    /* steps in a row, up to this one, whose loss or gradients were not finite; those that a
+                            * dynamic loss scale skips for their gradients do not count (cspeed.nan_patience) */
     int64_t samples;       /* samples so far, over all ranks                      */
     int64_t tokens;        /* target rows so far, over all ranks                  */
     double  epoch;         /* passes over the training data; 0 without cs_data    */
@@ -238,7 +241,9 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
 
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
  * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. One run at a time may save in a
- * folder, which is the program's to see to: examples/train/owner.c is how `train` does it. */
+ * folder, which is the program's to see to: examples/train/owner.c is how `train` does it. CS_NOT_FINITE: a parameter
+ * holds an infinity or a NaN, and nothing was saved; while metrics.not_finite is above 0 no older checkpoint is removed.
+ */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
 /* With cspeed.async_save cs_save_checkpoint returns when the save has begun, and training goes on with the same bits:

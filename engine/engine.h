@@ -26,8 +26,18 @@ typedef struct {
     cs_status      status;
     char          *why;     /* of a failure that no verb has returned yet; NULL: none */
     char          *sought;  /* the folder whose newest checkpoint the program asks for when it starts; NULL: none */
+    char          *going;   /* "TAG in DIR" of the save in flight; NULL: the step before it was not finite */
+    char          *good;    /* the same of the last that was saved whole, or loaded; NULL: none */
     bool           resumes; /* what is in flight goes there */
 } cs_saving;
+
+/* Steps whose loss or gradient norm is not finite. */
+typedef struct {
+    bool    untold; /* the first of metrics.not_finite has not been reported yet */
+    int64_t step;   /* that first one, and what it came to                       */
+    double  loss, norm;
+    char   *gave_up; /* why no loss scale is left that fits; NULL: one is */
+} cs_finite;
 
 /* A step's verdict, on its way from the device to the host. */
 typedef struct {
@@ -91,6 +101,7 @@ struct cs_engine {
     int64_t    windows; /* of the training data, once it is open */
     uint64_t   mark;    /* cs_windows_mark of it */
     cs_saving  saving;
+    cs_finite  finite;
     cs_mirror *mirror; /* NULL: never needed, or the device reads the host's memory */
 
     /* what people see */
@@ -109,6 +120,7 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
 cs_status cs_saving_finish(
     cs_engine *engine); /* nothing is in flight; the status of the last save if no verb returned it. Collective */
 size_t  cs_saving_copy(const cs_engine *engine); /* bytes that cspeed.async_save will keep; 0 without it */
+void    cs_saving_trust(cs_engine *engine, const char *dir, const char *tag); /* a checkpoint that was loaded is good */
 void    cs_saving_hold(cs_engine *engine); /* due before parameters and optimizer states change */
 int64_t cs_saving_ready(const cs_engine *engine);
 void    cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
@@ -181,6 +193,14 @@ void   cs_boundary_seed(cs_engine *engine, cs_tensor dy);
 void   cs_boundary_judge(cs_engine *engine);
 const cs_gate *cs_boundary_gate(const cs_engine *engine); /* in the device's memory: of the last judged step */
 const cs_verdict *cs_boundary_read(cs_engine *engine); /* waits for it; NULL: it was read */
+
+/* finite.c: steps that are not finite */
+void cs_finite_count(cs_engine *engine, const cs_verdict *verdict); /* of the step that metrics.step names */
+void cs_finite_give_up(cs_engine *engine, const char *why);         /* the run ends at the next cs_finite_tell */
+/* Reports the first step of a row, and ends the run where nan_patience says so. Collective, and free of cost while
+ * steps are finite. */
+void cs_finite_tell(cs_engine *engine);
+void cs_finite_close(cs_engine *engine);
 
 /* step.c */
 /* The verdict that nobody has read, if there is one, is read: metrics, updates, scheduled and scaler are what they are

@@ -201,6 +201,7 @@ void cs_destroy(cs_engine *engine)
     if (engine->device && engine->comm)
         cs_walk_settle(engine); /* a loop may end in the middle of a step */
     cs_step_settle(engine);
+    cs_finite_close(engine);
     cs_saving_close(engine);
     cs_report_close(engine);
     cs_curriculum_close(engine);

@@ -91,6 +91,9 @@ cs_status cs_pretrained_load(cs_engine *engine)
     cs_status status = cs_huggingface_look(&found, folder);
     if (status == CS_OK && found)
         status = read_all(engine, folder);
+    else if (status == CS_OK && engine->config->reads && !engine->settings->load)
+        status = cs_fail(CS_NOT_FOUND, "%s has a config.json and no weights (no *.safetensors), so there is no trained "
+                         "model to use: only training starts from random values", folder);
     CS_TRY(cs_agree_status(engine->comm, status));
     for (int i = 0; i < engine->model->count && found; i++)
         cs_shard_spread(engine->shards[i]);

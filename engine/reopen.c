@@ -2,7 +2,7 @@
 #include "engine.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/listed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +38,19 @@ static cs_status choose_itself(choice *chosen, const char *source)
     return status;
 }
 
+/* As loading asks before it reads a checkpoint. */
+static cs_status check_whole(const char *dir, const char *name)
+{
+    cs_manifest manifest;
+    char       *folder = cs_files_join(dir, name);
+    cs_status   status = cs_manifest_load(&manifest, folder);
+    if (status == CS_OK)
+        status = cs_manifest_check_files(&manifest, folder);
+    cs_manifest_close(&manifest);
+    free(folder);
+    return status;
+}
+
 /* The one of this tag, else the latest, else, as loading does, the newest that is whole. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
@@ -47,6 +60,9 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         return cs_fail(CS_NOT_FOUND, "%s: no such folder; name the output folder of a training, one checkpoint in it, "
                        "or a Hugging Face folder", dir);
     cs_status status = tag ? cs_catalog_find(name, dir, tag) : cs_catalog_latest(name, dir);
+    bool      named  = status == CS_OK;
+    if (named && !tag)
+        status = check_whole(dir, name);
     if (tag || status == CS_OK) {
         CS_TRY(status);
         *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };
@@ -56,6 +72,8 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
     if (catalog.count > 0)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     cs_catalog_close(&catalog);
+    if (named && !chosen->dir)
+        return check_whole(dir, name); /* with its sentence */
     return chosen->dir ? CS_OK
                        : cs_fail(CS_NOT_FOUND, "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
                                  "Face folder: there is no latest, manifest.json or config.json in it", dir);
@@ -97,22 +115,32 @@ static json_t *reduced(json_t *full)
     return root;
 }
 
+/* The text that was saved: a checkpoint's configuration decides what its numbers mean, as its shards do. */
+static cs_status read_config(json_t **full, const char *folder)
+{
+    cs_manifest manifest;
+    char       *text   = NULL;
+    size_t      length = 0;
+    cs_status   status = cs_manifest_load(&manifest, folder);
+    if (status == CS_OK)
+        status = cs_listed_read(&text, &length, &manifest, "config", folder);
+    *full = status == CS_OK ? cs_json_strict(text, length) : NULL;
+    if (status == CS_OK && !*full)
+        status = cs_fail(CS_BAD_FILE, "%s/%s: %s", folder, CS_CONFIG_FILE, cs_error());
+    free(text);
+    cs_manifest_close(&manifest);
+    return status;
+}
+
 static cs_status read_checkpoint(json_t **root, const choice *chosen)
 {
-    char     *folder = cs_files_join(chosen->dir, chosen->name), *path = cs_files_join(folder, CS_CONFIG_FILE), *text;
-    size_t    length;
-    cs_status status = cs_files_read(&text, &length, path, CONFIG_LIMIT);
-    if (status == CS_OK) {
-        json_t *full = cs_json_strict(text, length);
-        *root        = full ? reduced(full) : NULL;
-        status       = full ? CS_OK : cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
-        json_decref(full);
-    }
-    free(text);
-    free(path);
+    json_t   *full;
+    char     *folder = cs_files_join(chosen->dir, chosen->name);
+    cs_status status = read_config(&full, folder);
     free(folder);
-    if (status != CS_OK)
-        return status;
+    CS_TRY(status);
+    *root = reduced(full);
+    json_decref(full);
     json_t *ours = json_object_get(*root, "cspeed");
     json_object_set_new(ours, "load", json_string(chosen->dir));
     if (chosen->tag)

@@ -170,12 +170,14 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .aliases =
             engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
         .provenance = provenance(engine),
-        .keep_last  = engine->settings->keep_last,
+        /* nothing is removed for a state whose steps are not finite, though its parameters may be */
+        .keep_last  = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
         .step       = engine->metrics.step,
         .writing    = { .threads      = (int)engine->settings->writer_threads,
                         .buffer_bytes = (size_t)engine->settings->io_buffer_size,
                         .buffered     = !engine->settings->direct },
+        .finite     = true,
     };
     cs_status status    = list_pieces(engine, &list, true);
     if (status == CS_OK)
@@ -307,6 +309,10 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     }
     if (status == CS_OK && begins)
         cs_beat_keep(engine->metrics.step);
+    if (status == CS_OK) {
+        cs_saving_trust(engine, dir, cs_checkpoint_tag(reader));
+        engine->metrics.not_finite = 0; /* what was not finite has been replaced */
+    }
     drop(&list);
     cs_checkpoint_close(reader);
     engine->started = cs_clock_seconds();

@@ -3,6 +3,7 @@
 #include "base/beat.h"
 #include "base/log.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,26 @@ void cs_saving_close(cs_engine *engine)
     cs_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.sought);
+    free(engine->saving.going);
+    free(engine->saving.good);
+}
+
+static void name_good(cs_saving *saving, char *place)
+{
+    free(saving->good);
+    saving->good = place;
+}
+
+/* As a user finds it: "global_step20 in runs/mine". Malloc'ed; NULL without memory. */
+static char *place_of(const char *dir, const char *tag)
+{
+    char *place;
+    return asprintf(&place, "%s in %s", tag, dir) < 0 ? NULL : place;
+}
+
+void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag)
+{
+    name_good(&engine->saving, place_of(dir, tag));
 }
 
 /* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
@@ -29,6 +50,9 @@ static void end(cs_engine *engine, cs_status status)
 {
     cs_saving *saving = &engine->saving;
     if (status == CS_OK) {
+        if (saving->going)
+            name_good(saving, saving->going);
+        saving->going              = NULL;
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
         if (saving->resumes)
@@ -45,6 +69,8 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
 {
     cs_saving *saving = &engine->saving;
     saving->step      = content->step;
+    free(saving->going);
+    saving->going     = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
     saving->resumes   = saving->sought && strcmp(saving->sought, dir) == 0;
     if (content->await && !engine->settings->async_save)
         content->await(content->await_argument);
@@ -54,6 +80,9 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
     saving->stall     = cs_clock_seconds() - begun;
     if (status == CS_OK && !engine->settings->async_save)
         end(engine, CS_OK);
+    if (status == CS_NOT_FINITE)
+        cs_fail(status, "the checkpoint of step %lld was not saved: %s; the last good one is %s",
+                (long long)saving->step, cs_error(), saving->good ? saving->good : "none");
     return status;
 }
 
@@ -61,6 +90,7 @@ cs_status cs_saving_finish(cs_engine *engine)
 {
     cs_saving *saving = &engine->saving;
     cs_step_settle(engine);
+    cs_finite_tell(engine);
     engine->parts_saved = 0; /* they are of no save to come */
     if (cs_background_busy(saving->work)) {
         double begun = cs_clock_seconds();

@@ -73,7 +73,7 @@ static void judge_scale(cs_engine *engine, int64_t rows, bool skip)
     if (said[0])
         CS_SAY_LOGGED("%s", said);
     if (status != CS_OK)
-        cs_fatal(status, "%s", cs_error());
+        cs_finite_give_up(engine, cs_error());
 }
 
 bool cs_step_settle(cs_engine *engine)
@@ -90,6 +90,7 @@ bool cs_step_settle(cs_engine *engine)
     engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
+    cs_finite_count(engine, verdict); /* with the scaler as it was in this step */
     judge_scale(engine, verdict->rows, !moved);
     return moved;
 }
@@ -116,7 +117,11 @@ static void judge_and_move(cs_engine *engine)
     metrics->loss_scale    = engine->scaler.scale;
     metrics->samples += engine->settings->train_batch_size;
     metrics->step++;
-    if (reads_late(engine) || cs_step_settle(engine))
+    bool late  = reads_late(engine);
+    bool moves = late || cs_step_settle(engine);
+    if (!late)
+        cs_finite_tell(engine); /* the gradients are still those of this step */
+    if (moves)
         update(engine, &move);
 }
 
@@ -141,6 +146,7 @@ bool cs_step(cs_engine *engine)
 
     cs_device_enter(engine->device, "step");
     cs_step_settle(engine);
+    cs_finite_tell(engine);
     turn_saving(engine); /* before the parts are counted that are done now */
     judge_and_move(engine);
     cs_device_leave(engine->device);

@@ -68,7 +68,7 @@ START_TEST(ranks_are_compared)
                      0);
     shell_write("rank.sh", "program=$1; shift; [ $RANK = 2 ] || set --; exec \"$program\" --config config.json \"$@\"");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int   code = shell_run("rm -rf out; '%s/cspeed' --num_gpus %d --oversubscribe sh rank.sh '%s/train' %s && "
+        int   code = shell_run("rm -rf out; '%s/cspeed' --num_gpus %d --oversubscribe run sh rank.sh '%s/train' %s && "
                                  "test -s out/latest && echo finished",
                                CS_BIN, RANKS, CS_BIN, rows[i].flags);
         char *said = shell_read("out.txt", NULL);

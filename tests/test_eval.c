@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WINDOWS = 7, MOST_WORLD = 3 };
 
@@ -194,4 +195,71 @@ START_TEST(the_program_says_the_same_in_every_world)
 }
 END_TEST
 
-SUITE_MAIN("eval", accuracy_is_counted, every_world_scores_the_same, the_program_says_the_same_in_every_world)
+/* ---- what is no trained model ---- */
+
+static void train_here(void)
+{
+    setenv("OMP_NUM_THREADS", "1", 1);
+    shell_enter();
+    shell_write("config.json", config);
+    ck_assert_int_eq(shell_run("i=0; while [ $i -lt 300 ]; do echo green bottle $i; i=$((i+1)); done >text.txt; "
+                               "%s/pack --output data text.txt && %s/train --config config.json --steps 2 --set "
+                               "cspeed.save_interval=1", CS_BIN, CS_BIN),
+                     0);
+}
+
+/* Runs eval and generate on `source`: one code, one sentence. */
+static void refused(int code, const char *source, const char *sentence)
+{
+    static const char *const programs[] = { "eval %s --data data", "generate %s --prompt green" };
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        char arguments[256];
+        snprintf(arguments, sizeof arguments, programs[i], source);
+        int   got = shell_run("%s/%s", CS_BIN, arguments);
+        char *out = shell_read("out.txt", NULL);
+        ck_assert_msg(got == code && strstr(out, sentence), "%s: exit code %d, not %d; it printed:\n%s", arguments, got,
+                      code, out);
+        free(out);
+    }
+}
+
+/* A model that is only described has random values: training may begin with them, nothing else. */
+START_TEST(a_model_without_weights_is_not_used)
+{
+    train_here();
+    ck_assert_int_eq(shell_run("mkdir model && %s/cspeed export out model/whole && cp model/whole/config.json model",
+                               CS_BIN), 0);
+    refused(66, "model", "model has a config.json and no weights");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --model model --steps 1 --output other", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/eval model/whole --data data", CS_BIN), 0);
+    shell_leave();
+}
+END_TEST
+
+/* Another n_head leaves every shape as it is: no other check could tell. */
+START_TEST(a_damaged_configuration_is_not_believed)
+{
+    train_here();
+    char *text = shell_read("out/global_step2/ds_config.json", NULL), *at = strstr(text, "\"n_head\": 2");
+    ck_assert_ptr_nonnull(at);
+    shell_flip("out/global_step2/ds_config.json", at - text + (long)strlen("\"n_head\": "));
+    free(text);
+    refused(65, "out", "out/global_step2/ds_config.json has CRC32C ");
+    refused(65, "out/global_step2", "global_step2/ds_config.json has CRC32C ");
+    refused(65, "out --tag global_step2", "out/global_step2/ds_config.json has CRC32C ");
+    ck_assert_int_eq(shell_run("%s/eval out --tag global_step1", CS_BIN), 0);
+    ck_assert_int_eq(unlink("out/global_step2/ds_config.json"), 0);
+    refused(65, "out", "out/global_step2/ds_config.json is missing, and the manifest lists it");
+    shell_flip("out/global_step2/manifest.json", 100); /* no whole checkpoint: the newest that is takes its place */
+    ck_assert_int_eq(shell_run("%s/eval out", CS_BIN), 0);
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_ptr_nonnull(strstr(out, "loading out/global_step1 instead"));
+    free(out);
+    ck_assert_int_eq(shell_run("rm -r out/global_step1"), 0);
+    refused(65, "out", "out/global_step2/manifest.json");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("eval", accuracy_is_counted, every_world_scores_the_same, the_program_says_the_same_in_every_world,
+           a_model_without_weights_is_not_used, a_damaged_configuration_is_not_believed)

@@ -59,7 +59,7 @@ START_TEST(a_carrier_that_crashes_is_named)
     kill(jobs_child_of(here.pid), SIGSEGV);
     jobs_finish(&here);
     jobs_check_code(&here, 128 + SIGSEGV);
-    jobs_check_has(here.err, "the process on this machine that carried the connection to 127.0.0.");
+    jobs_check_has(here.err, "was lost: the process on this machine that carried its connection (pid ");
     jobs_check_has(here.err, "was killed by SIGSEGV");
     leave(&here);
 }

@@ -5,6 +5,7 @@
 #include "runs.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 
@@ -180,5 +181,39 @@ START_TEST(bf16_skips_nothing_unless_asked_to)
 }
 END_TEST
 
+/* ---- accumulation ---- */
+
+/* The largest power of two that a static loss scale can be without an overflow in the first step. */
+static int largest_scale(int accumulation)
+{
+    int most = 0;
+    for (int power = 8; power < 40; power++) {
+        char       set[64];
+        run_spec   spec = { .world = 1, .stage = 0, .steps = 1, .micro = 2, .accumulation = accumulation,
+                            .precision = "fp16", .prefetch = 1, .set = { set } };
+        snprintf(set, sizeof set, "fp16.loss_scale=%.0f", ldexp(1, power));
+        cs_engine *engine = run_open(&spec, NULL);
+        run_step(engine, &spec);
+        bool fits = cs_last_step(engine).skipped == 0;
+        cs_destroy(engine);
+        if (!fits)
+            break;
+        most = power;
+    }
+    return most;
+}
+
+/* DeepSpeed divides the loss by gradient_accumulation_steps before backward: a scale that fits there fits here. A sum of
+ * more micro-batches never leaves a smaller range. */
+START_TEST(accumulation_takes_nothing_of_the_scale)
+{
+    int alone = largest_scale(1);
+    ck_assert_int_gt(alone, 8);
+    for (int accumulation = 2; accumulation <= 16; accumulation *= 2)
+        ck_assert_int_ge(largest_scale(accumulation), alone);
+}
+END_TEST
+
 SUITE_MAIN("overflow", fp16_finds_its_scale_at_stage_0, fp16_finds_its_scale_at_stage_2,
-           fp16_finds_its_scale_at_stage_3, bf16_skips_what_is_not_finite, bf16_skips_nothing_unless_asked_to)
+           fp16_finds_its_scale_at_stage_3, bf16_skips_what_is_not_finite, bf16_skips_nothing_unless_asked_to,
+           accumulation_takes_nothing_of_the_scale)

@@ -263,7 +263,7 @@ START_TEST(other_data_is_told)
     shell_write("rank.sh", "cd host$RANK && exec \"$1\" --config ../plain.json --data t.txt.bin\n");
     ck_assert_int_eq(shell_run("for h in 0 1; do mkdir host$h && seq $h 90 > t.txt && '%s/pack' --valid 0 --output p "
                                "t.txt && mv p/train-00000.bin host$h/t.txt.bin && rm -r p; done", CS_BIN), 0);
-    expect(76, shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe sh rank.sh '%s/train'", CS_BIN, CS_BIN),
+    expect(76, shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe run sh rank.sh '%s/train'", CS_BIN, CS_BIN),
            "not the same on all ranks");
     shell_leave();
 }

@@ -10,7 +10,7 @@
 
 #define DYNAMIC { .initial_scale_power = 8, .loss_scale_window = 3, .hysteresis = 1, .min_loss_scale = 1 }
 #define TERMS(way, by, most, looks)                                                                                    \
-    { .micro_rows = 8, .before = way, .times = by, .clipping = most, .checked = looks, .scaler = DYNAMIC }
+    { .step_rows = 8, .before = way, .times = by, .clipping = most, .checked = looks, .scaler = DYNAMIC }
 
 static const struct {
     const char *name;
@@ -110,16 +110,16 @@ START_TEST(a_device_judges_alike)
 }
 END_TEST
 
-START_TEST(a_seed_is_the_scale_over_the_rows)
+START_TEST(a_seed_is_the_scale_over_its_divisor)
 {
     cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
     double     scale  = 1024;
     for (int64_t rows = 1; rows < 100; rows += 19) {
         cs_tensor dy = near_new(CS_F32, rows, 1);
-        cs_state_seed(stream, near_at(dy), memory_of(&scale, sizeof scale).data);
+        cs_state_seed(stream, near_at(dy), memory_of(&scale, sizeof scale).data, 3 * (double)rows);
         near_fetch();
         for (int64_t i = 0; i < rows; i++)
-            ck_assert(near_element(dy, i) == (double)(float)(1024 / (double)rows));
+            ck_assert(near_element(dy, i) == (double)(float)(1024 / (3 * (double)rows)));
         near_free(dy);
     }
     near_close();
@@ -178,5 +178,5 @@ START_TEST(a_gate_lets_through_or_not)
 }
 END_TEST
 
-SUITE_MAIN("verdict", what_is_judged, a_device_judges_alike, a_seed_is_the_scale_over_the_rows,
+SUITE_MAIN("verdict", what_is_judged, a_device_judges_alike, a_seed_is_the_scale_over_its_divisor,
            a_gate_lets_through_or_not)

@@ -72,6 +72,11 @@ void cs_beat_keep(int64_t step)
     atomic_store_explicit(&cs_beat_own()->kept, step + 1, memory_order_relaxed);
 }
 
+void cs_beat_give_up(void)
+{
+    atomic_store(&cs_beat_own()->gave_up, 1);
+}
+
 void cs_beat_enter(int collective)
 {
     cs_beat *beat = cs_beat_own();

@@ -17,6 +17,7 @@ typedef struct {
     _Atomic int32_t stacks;       /* written so far */
     _Atomic int32_t stack_bytes;  /* of the last one, from CS_BEAT_STACK on */
     _Atomic int64_t kept; /* 1 + the step of the checkpoint from which this program, started again, goes on; 0: none */
+    _Atomic int32_t gave_up; /* 1: started again, the program would end the same way */
 } cs_beat;
 
 enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* of the memfd */
@@ -36,6 +37,7 @@ enum {
 cs_beat *cs_beat_own(void); /* never NULL */
 void     cs_beat_step(int64_t step);
 void     cs_beat_keep(int64_t step); /* of a checkpoint: see kept */
+void     cs_beat_give_up(void);
 void     cs_beat_enter(int collective);
 void     cs_beat_leave(void);
 

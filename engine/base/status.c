@@ -1,6 +1,7 @@
 /* status.c - the last failure of a thread, and what it means to a shell. */
 #include "base/status.h"
 #include "base/must.h"
+#include "base/beat.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -71,6 +72,8 @@ void cs_must(cs_status status, const char *what)
     fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (cs_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
+    if (status == CS_NOT_FINITE)
+        cs_beat_give_up();
     exit(cs_exit_code(status));
 }
 

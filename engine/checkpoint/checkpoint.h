@@ -58,6 +58,7 @@ typedef struct {
     void (*await)(void *argument); /* pieces lie in a copy that is whole when this returns; NULL: where training does */
     void                 *await_argument;
     cs_checkpoint_writing writing;
+    bool                  finite; /* a piece of "weights" that holds an infinity or a NaN fails the save: CS_NOT_FINITE */
 } cs_checkpoint_content;
 
 /* Collective: the same status and sentence on every rank; on failure nothing of an earlier checkpoint is touched. */

@@ -77,7 +77,7 @@ typedef struct {
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* NULL: none */
     int         export_dtype;  /* 0 auto, 1 fp32, 2 bf16, 3 fp16 */
-    int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches;
+    int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
     int         device;    /* 0 auto, 1 cpu, 2 cuda       */
     int64_t     threads;   /* 0: auto                     */
     int         bf16_products; /* 0 auto, 1 native, 2 fp32 */

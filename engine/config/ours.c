@@ -27,6 +27,9 @@ static const cs_key cspeed[] = {
     SUPPORTED("keep_last", INT, keep_last, "3", 0, MOST, NULL, "checkpoints to keep; 0: all"),
     SUPPORTED("keep_every", INT, keep_every, "0", 0, MOST, NULL,
               "never remove checkpoints of steps that are multiples of this; 0: no such"),
+    SUPPORTED("nan_patience", INT, nan_patience, "10", 0, MOST, NULL,
+              "steps in a row whose loss or gradients are not finite, after which the run ends with exit code 1 and is "
+              "not restarted; steps whose gradients alone overflow under a dynamic loss scale do not count; 0: never"),
     SUPPORTED("async_save", BOOL, async_save, "false", 0, 0, NULL,
               "training goes on while a checkpoint is written, from a copy of the state that it costs in memory"),
     SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MOST, NULL,

@@ -22,11 +22,11 @@ void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *word
         stream->device->table->judge(stream, verdict, words, terms);
 }
 
-void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale)
+void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor)
 {
-    CS_ASSERT(dy.dtype <= CS_F16 && cs_rows(dy) > 0);
+    CS_ASSERT(dy.dtype <= CS_F16 && divisor > 0);
     if (stream->device->table->seed)
-        stream->device->table->seed(stream, dy, scale);
+        stream->device->table->seed(stream, dy, scale, divisor);
 }
 
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from)

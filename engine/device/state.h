@@ -21,8 +21,8 @@ void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t
 /* *verdict becomes what is said of a step with these words, after the one that it held. */
 void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
 
-/* Each element becomes *scale / rows of dy: the seed of backward, in the compute stream. */
-void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale);
+/* Each element becomes *scale / divisor: the seed of backward, in the compute stream. */
+void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 
 /* into[i] += from[i], in fp32 and rounded once; any float types. */
 void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);

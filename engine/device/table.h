@@ -116,7 +116,7 @@ typedef struct {
     void (*sum_squares)(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
     void (*sum)(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
     void (*judge)(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
-    void (*seed)(cs_stream *stream, cs_tensor dy, const double *scale);
+    void (*seed)(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
     void (*convert)(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
     void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
     void (*update_narrow)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,

@@ -15,10 +15,10 @@ typedef struct {
     int64_t  saved;   /* ranks whose part of a checkpoint in flight is done          */
 } cs_words;
 
-/* Of the step, as the host knows it. The seed of backward gave each row scale / micro_rows, the way between ranks
+/* Of the step, as the host knows it. The seed of backward gave each row scale / step_rows, the way between ranks
  * `before`. */
 typedef struct {
-    double             micro_rows; /* rows of a micro-batch of one rank                        */
+    double             step_rows;  /* rows of all micro-batches of one rank                    */
     double             before;     /* gradients were multiplied by it before they travelled    */
     double             times;      /* 1: a mean over rows; the world's size: a sum over ranks  */
     double             clipping;   /* the most their norm may be; 0: anything                  */
@@ -54,7 +54,7 @@ CS_RULE cs_verdict cs_verdict_judge(const cs_words *sum, const cs_terms *terms, 
     cs_verdict verdict;
     bool       overflow = terms->checked && sum->squares.nonfinite > 0;
     double     given    = scaler.scale * terms->before;
-    double     factor   = (sum->rows ? terms->micro_rows / ((double)sum->rows * given) : 0) * terms->times;
+    double     factor   = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->times;
     verdict.norm        = (double)INFINITY;
     if (!sum->squares.nonfinite)
         verdict.norm = sqrt(cs_exact_value(&sum->squares)) * factor * scaler.scale;

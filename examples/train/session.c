@@ -45,9 +45,13 @@ static void save(session *run)
     char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
     char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
                              ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
-    progress_end(&run->progress);
     owner_check(run->engine);
-    CS_MUST(cs_save_checkpoint(run->engine, run->output, NULL, client));
+    cs_status  status = cs_save_checkpoint(run->engine, run->output, NULL, client);
+    if (status != CS_NOT_FINITE || m.step == run->steps)
+        CS_MUST(status);
+    progress_end(&run->progress);
+    if (status == CS_NOT_FINITE) /* training goes on without this checkpoint: cspeed.nan_patience ends it */
+        complain("%s", cs_error());
     say_saved(run);
     free(best);
     free(fitted);
@@ -96,7 +100,11 @@ void session_step(session *run)
     double valid = check ? validate(run) : (double)NAN;
     journal_write(&run->metrics, &m, valid);
     say_saved(run);
-    if (due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
+    if (!due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps))
+        return;
+    if (m.not_finite > 0 && m.step != run->steps)
+        complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
+    else
         save(run);
 }
 

@@ -251,7 +251,7 @@ static bool starts_over(const cs_front *front)
 static void print_way_on(const cs_front *front, FILE *out)
 {
     int64_t kept = cs_workers_kept(front);
-    if (kept > 0 && !cs_codes_explained(cs_front_code(front)) && !starts_over(front))
+    if (kept > 0 && !cs_failure_is_explained(front) && !starts_over(front))
         fprintf(out, "cspeed: the same command goes on from the checkpoint of step %ld\n", kept - 1);
 }
 
@@ -276,7 +276,7 @@ static bool wants_block(const cs_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)
         return false;
-    return cs_failure_is_rank(front) ? !cs_codes_explained(cs_front_code(front))
+    return cs_failure_is_rank(front) ? !cs_failure_is_explained(front)
                                      : front->first_node >= 0 && any_ran(front);
 }
 
@@ -303,6 +303,12 @@ bool cs_failure_is_rank(const cs_front *front)
 {
     return front->first >= 0 &&
            (!front->code || cs_codes_of_status(front->workers[front->first].end.status) != CS_CODE_PEER);
+}
+
+bool cs_failure_is_explained(const cs_front *front)
+{
+    return cs_codes_explained(cs_front_code(front)) ||
+           (cs_failure_is_rank(front) && cs_workers_explained(front, front->first));
 }
 
 char *cs_failure_text(const cs_front *front)

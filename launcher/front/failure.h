@@ -12,6 +12,8 @@ char *cs_failure_text(const cs_front *front);
 
 /* Whether the failure to be named is that of rank front->first, and not that of a node or of the job. */
 bool cs_failure_is_rank(const cs_front *front);
+/* Whether another attempt would end the same way: the exit code says so, or the rank that failed has said it. */
+bool cs_failure_is_explained(const cs_front *front);
 
 /* result.json into front->run_dir, and /dev/termination-log where a pod has one. A failure to write is said. */
 void cs_result_write(cs_front *front);

@@ -127,6 +127,7 @@ void cs_workers_free(cs_front *front);
 void cs_workers_take(cs_front *front, int rank, const cs_message *message, int64_t now);
 void cs_workers_take_beats(cs_front *front, const cs_message *message, int64_t now);
 void cs_workers_write_off(cs_front *front, int node, int64_t now); /* it does not answer: they are as good as ended */
+bool cs_workers_explained(const cs_front *front, int rank); /* its end would be the same in another attempt */
 int64_t cs_workers_kept(const cs_front *front); /* as cs_beat's kept: the newest that any of them has told */
 bool cs_workers_failed(const cs_front *front, int rank); /* whether it ended badly by itself, not by our signals */
 

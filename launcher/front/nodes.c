@@ -67,9 +67,15 @@ static int clean_here(cs_front *front, cs_node *node, char why[512])
     return code;
 }
 
-/* The connection was carried by a process of ours. Returns the exit code to blame it with; when that process was
- * killed, or fell by a fault of its own, `why` says so, since the node itself may be well. */
-static int end_carrier(const cs_node *node, char why[512])
+/* Whether a process that ended by this signal has fallen by a fault of its own. */
+static bool is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGABRT || number == SIGBUS || number == SIGILL || number == SIGFPE;
+}
+
+/* The connection was carried by a process of ours, which is to end. Where a signal has ended it, `why` says so, since
+ * the node itself may be well. Returns the exit code to blame it with. */
+static int end_carrier(const cs_node *node, int index, char why[512])
 {
     int status = 0;
     if (!has_ended(node, &status)) {
@@ -78,9 +84,11 @@ static int end_carrier(const cs_node *node, char why[512])
     }
     if (!WIFSIGNALED(status))
         return CS_CODE_PEER;
-    snprintf(why, 512, "the process on this machine that carried the connection to %s (pid %d) was killed by %s",
-             node->host, node->pid, cs_codes_signal_name(WTERMSIG(status)));
-    return CS_CODE_SIGNAL + WTERMSIG(status);
+    snprintf(why, 512,
+             "node %d (%s) was lost: the process on this machine that carried its connection (pid %d) was "
+             "killed by %s",
+             index, node->host, node->pid, cs_codes_signal_name(WTERMSIG(status)));
+    return is_fault(WTERMSIG(status)) ? cs_codes_of_status(status) : CS_CODE_PEER;
 }
 
 void cs_nodes_lose(cs_front *front, int index, const char *reason)
@@ -95,7 +103,7 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
     if (node->here && node->pid > 0)
         code = clean_here(front, node, why);
     else if (node->pid > 0)
-        code = end_carrier(node, why);
+        code = end_carrier(node, index, why);
     node->pid   = 0;
     node->state = CS_NODE_LOST;
     cs_link_close(&node->link);

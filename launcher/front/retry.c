@@ -1,7 +1,7 @@
 /* retry.c - another attempt, or the end. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "front/failure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ bool cs_retry_wanted(cs_front *front, int64_t now)
     int               code = cs_front_code(front), most = options->max_restarts;
     if (code == 0 || front->signal || front->timed_out || front->attempt >= most)
         return false;
-    if (cs_codes_explained(code) || !is_named(options->restart_on, code))
+    if (cs_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* it would end the same way again, or is not to be tried */
     bool soon             = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
     front->short_failures = soon ? front->short_failures + 1 : 0;

@@ -54,6 +54,12 @@ bool cs_workers_failed(const cs_front *front, int rank)
     return number && number != SIGKILL && number != front->options->stop_signal;
 }
 
+bool cs_workers_explained(const cs_front *front, int rank)
+{
+    const cs_link_end *end = &front->workers[rank].end;
+    return cs_codes_explained(cs_codes_of_status(end->status)) || end->beat.gave_up;
+}
+
 /* Whether rank `a` is rather the cause than rank `b`. */
 static bool is_rather(const cs_front *front, int a, int b)
 {
@@ -61,7 +67,7 @@ static bool is_rather(const cs_front *front, int a, int b)
     int code_b = cs_codes_of_status(front->workers[b].end.status);
     if ((code_a == CS_CODE_PEER) != (code_b == CS_CODE_PEER))
         return code_b == CS_CODE_PEER;
-    if (code_a == code_b && cs_codes_explained(code_a))
+    if (code_a == code_b && cs_workers_explained(front, a))
         return a < b; /* all know it, and the lowest has said it */
     return front->workers[a].ended < front->workers[b].ended;
 }
@@ -81,7 +87,7 @@ static void judge(cs_front *front, int64_t now)
     if (WIFSIGNALED(status))
         cs_front_stop(front, now);
     else if (front->phase != CS_SETTLING)
-        cs_front_enter(front, CS_SETTLING, now + (cs_codes_explained(WEXITSTATUS(status)) ? EXPLAIN : SETTLE));
+        cs_front_enter(front, CS_SETTLING, now + (cs_workers_explained(front, front->first) ? EXPLAIN : SETTLE));
 }
 
 /* ---- what is told of them ---- */

@@ -65,7 +65,8 @@ static cs_link_beat beat_of(const cs_agent *agent, int local, int64_t now)
                            .collective = atomic_load(&beat->collective),
                            .step       = since ? atomic_load(&beat->step) : -1,
                            .age        = since ? now - since : -1,
-                           .kept       = atomic_load(&beat->kept) };
+                           .kept       = atomic_load(&beat->kept),
+                           .gave_up    = atomic_load(&beat->gave_up) };
 }
 
 void cs_tell_beats(cs_agent *agent, int64_t now)

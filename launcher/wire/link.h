@@ -47,7 +47,7 @@ typedef enum {
 typedef struct {
     int32_t rank, collective; /* collective: index into cs_beat_names */
     int64_t step, age;        /* age: nanoseconds since the rank's last change, measured on its node */
-    int64_t kept;             /* as in cs_beat */
+    int64_t kept, gave_up;    /* as in cs_beat */
 } cs_link_beat;
 
 typedef struct {

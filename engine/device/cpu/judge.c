@@ -7,7 +7,7 @@ void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words,
     *verdict = cs_verdict_judge(words, terms, verdict->scaler);
 }
 
-void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale)
+void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor)
 {
-    cs_cpu_fill(stream->device, dy, (float)(*scale / (double)cs_rows(dy)));
+    cs_cpu_fill(stream->device, dy, (float)(*scale / divisor));
 }

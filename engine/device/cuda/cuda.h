@@ -99,7 +99,7 @@ void   cs_cuda_fill(cs_device *device, cs_tensor y, float value);
 void   cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void   cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
 void   cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
-void   cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale);
+void   cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void   cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 void   cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
 void   cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,

@@ -12,17 +12,17 @@ extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_w
     cs_launch(cs_cuda_stream(stream), cs_shape{ dim3(1), dim3(1) }, judge_words, verdict, words, *terms);
 }
 
-static __global__ void seed_runs(cs_view dy, const double *scale, double rows, cs_flat flat)
+static __global__ void seed_runs(cs_view dy, const double *scale, double divisor, cs_flat flat)
 {
     float same[CS_RUN];
     for (int i = 0; i < CS_RUN; i++)
-        same[i] = (float)(*scale / rows);
+        same[i] = (float)(*scale / divisor);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step())
         cs_run_store(dy, at, cs_run_all(flat), same);
 }
 
-extern "C" void cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale)
+extern "C" void cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor)
 {
     cs_flat flat = cs_run_flat(dy);
-    cs_launch(cs_cuda_stream(stream), cs_run_shape(flat), seed_runs, cs_run_view(dy), scale, (double)cs_rows(dy), flat);
+    cs_launch(cs_cuda_stream(stream), cs_run_shape(flat), seed_runs, cs_run_view(dy), scale, divisor, flat);
 }

@@ -1,0 +1,183 @@
+/* finite.c - steps whose loss or gradient norm is not finite: they are counted, reported at once with the first
+ * parameter concerned, and too many of them in a row end the run.
+ *
+ * Every rank reads the same verdict, so every rank counts the same steps. Looking for the parameter is collective and
+ * costs a pass over values and gradients; it happens once for each row of such steps, never in a finite step. A far
+ * device's verdict is read a step later: the step is named right, and what is looked at is what the step has left. */
+#include "engine.h"
+#include "base/log.h"
+#include "base/say.h"
+#include "checkpoint/agree.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A dynamic loss scale finds its level by overflowing: steps that it skips are not counted. But no scale changes a
+ * loss, which is computed before it. */
+static bool is_search(const cs_engine *engine, const cs_verdict *verdict)
+{
+    return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
+}
+
+void cs_finite_count(cs_engine *engine, const cs_verdict *verdict)
+{
+    cs_finite *finite = &engine->finite;
+    if (verdict->rows == 0 || is_search(engine, verdict))
+        return;
+    if (isfinite(verdict->loss) && isfinite(verdict->norm)) {
+        engine->metrics.not_finite = 0;
+        return;
+    }
+    if (engine->metrics.not_finite++ > 0)
+        return;
+    finite->untold = true;
+    finite->step   = engine->metrics.step;
+    finite->loss   = verdict->loss;
+    finite->norm   = verdict->norm;
+}
+
+void cs_finite_give_up(cs_engine *engine, const char *why)
+{
+    if (!engine->finite.gave_up)
+        engine->finite.gave_up = strdup(why);
+}
+
+/* ---- the first parameter concerned ---- */
+
+typedef enum { IN_VALUE, IN_GRADIENT } place;
+
+/* Counts what is not finite with the operation of the gradient norm, which every device has. */
+typedef struct {
+    cs_stream *stream;
+    cs_exact  *sum;  /* in the device's memory       */
+    int64_t    seen; /* sum->nonfinite, as last read */
+} search;
+
+static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
+{
+    cs_exact sum;
+    cs_state_sum_squares(s->stream, s->sum, cs_vector(elements, dtype, count), 0, 1);
+    cs_stream_fetch(s->stream, &sum, s->sum, sizeof sum);
+    bool found = sum.nonfinite != s->seen;
+    s->seen    = sum.nonfinite;
+    return found;
+}
+
+static const int64_t nowhere = INT64_MAX;
+
+/* The number within the unit of the first parameter of which this rank's part is not finite. */
+static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
+{
+    const cs_unit  *unit   = engine->model->units[i];
+    cs_precision    types  = engine->zero.precision;
+    cs_shard_piece *pieces = cs_agree_memory((size_t)unit->entry_count * sizeof *pieces);
+    int             count  = cs_shard_pieces(engine->shards[i], pieces);
+    int64_t         number = 0, found = nowhere;
+    for (int at = 0; at < count && found == nowhere; at++) {
+        void *elements = where == IN_VALUE ? pieces[at].master : pieces[at].gradient;
+        while (unit->entries[number] != pieces[at].entry)
+            number++;
+        if (finds(s, elements, where == IN_VALUE ? types.masters : types.sums, cs_range_length(pieces[at].range)))
+            found = number;
+    }
+    free(pieces);
+    return found;
+}
+
+/* The first over all ranks, in the order in which the model lists its parameters. NULL: none. Collective. */
+static const char *find_first(cs_engine *engine, place where)
+{
+    search  s     = { cs_device_stream(engine->device, CS_COMPUTE), cs_device_alloc(engine->device, sizeof *s.sum), 0 };
+    int64_t found = nowhere, before = 0;
+    int     unit = 0;
+    cs_op_fill(s.stream, cs_vector(s.sum, CS_F32, sizeof *s.sum / sizeof(float)), 0);
+    for (int i = 0; i < engine->model->count && found == nowhere; i++) {
+        int64_t number = search_unit(&s, engine, i, where);
+        found          = number == nowhere ? nowhere : before + number;
+        before += engine->model->units[i]->entry_count;
+    }
+    cs_device_free(engine->device, s.sum);
+    cs_comm_all_reduce(engine->comm, &found, 1, CS_I64, CS_MIN);
+    if (found == nowhere)
+        return NULL;
+    for (; found >= engine->model->units[unit]->entry_count; unit++)
+        found -= engine->model->units[unit]->entry_count;
+    return engine->model->units[unit]->entries[found]->full_name;
+}
+
+/* ---- what is said ---- */
+
+static const char *advice(const cs_engine *engine)
+{
+    if (engine->zero.precision.masters == CS_F16)
+        return "fp16 cannot hold small optimizer states: keep fp32 masters (amp: \"opt_level\": \"O2\"), or use bf16";
+    if (engine->zero.precision.scaled && !engine->scaler.dynamic)
+        return "a static loss scale cannot adapt: use a lower one, or a dynamic one (fp16: \"loss_scale\": 0, amp: "
+               "\"dynamic\")";
+    return "a lower learning rate, a longer warm-up or gradient_clipping may prevent it";
+}
+
+/* A value that is not finite is nearer to the cause than a gradient, which all values behind it spoil. */
+static void report(cs_engine *engine)
+{
+    const cs_finite *finite     = &engine->finite;
+    int64_t          patience   = engine->settings->nan_patience;
+    char             where[512] = "every parameter's value and gradient are finite now", limit[128] = "";
+    cs_walk_settle(engine);
+    const char *value = find_first(engine, IN_VALUE), *gradient = value ? NULL : find_first(engine, IN_GRADIENT);
+    if (value || gradient)
+        snprintf(where, sizeof where, "the first parameter whose %s is not finite is %s", value ? "value" : "gradient",
+                 value ? value : gradient);
+    if (patience > 0)
+        snprintf(limit, sizeof limit, "; %lld such steps in a row end the run (cspeed.nan_patience)",
+                 (long long)patience);
+    cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s; %s; %s%s",
+           (long long)finite->step, cs_say_number(finite->loss).text, cs_say_number(finite->norm).text, where,
+           advice(engine), limit);
+}
+
+/* Ends every rank with exit code 1, which the launcher does not try again. A save in flight is finished before. */
+static void end_run(cs_engine *engine, const char *why)
+{
+    if (cs_saving_finish(engine) != CS_OK)
+        cs_log(CS_LOG_WARNING, "%s", cs_error());
+    cs_fail(CS_NOT_FINITE, "%s; the run ends here, and its last good checkpoint is %s", why,
+            engine->saving.good ? engine->saving.good : "none");
+    cs_must(CS_NOT_FINITE, "");
+}
+
+void cs_finite_tell(cs_engine *engine)
+{
+    cs_finite *finite   = &engine->finite;
+    int64_t    patience = engine->settings->nan_patience;
+    char       why[512];
+    if (finite->untold) {
+        finite->untold = false;
+        report(engine);
+    }
+    if (finite->gave_up) {
+        snprintf(why, sizeof why, "%s", finite->gave_up);
+        free(finite->gave_up);
+        finite->gave_up = NULL;
+        end_run(engine, why);
+    }
+    if (patience == 0 || engine->metrics.not_finite < patience)
+        return;
+    snprintf(why, sizeof why,
+             "the loss or the gradients were not finite in %lld steps in a row, the first of them step %lld "
+             "(cspeed.nan_patience): %s",
+             (long long)engine->metrics.not_finite, (long long)finite->step, advice(engine));
+    engine->metrics.not_finite = 0;
+    end_run(engine, why);
+}
+
+void cs_finite_close(cs_engine *engine)
+{
+    const cs_finite *finite = &engine->finite;
+    if (finite->untold)
+        cs_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s", (long long)finite->step,
+               cs_say_number(finite->loss).text, cs_say_number(finite->norm).text);
+    free(finite->gave_up);
+}

@@ -1,0 +1,233 @@
+/* test_finite.c - a training that is not finite any more says so, keeps its good checkpoints, and ends. */
+#include "pieces.h"
+#include "runs.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/must.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the program, from the command line ---- */
+
+static const char *const config_text =
+    "{ \"train_batch_size\": 4, \"train_micro_batch_size_per_gpu\": 2,\n"
+    "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3 } },\n"
+    "  \"cspeed\": { \"steps\": 40, \"output\": \"out\", \"save_interval\": 2, \"keep_last\": 2,\n"
+    "    \"data\": { \"train\": \"text.txt\", \"seq_len\": 16 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 16, \"n_positions\": 16,\n"
+    "               \"vocab_size\": 256 } } }\n";
+
+static void prepare(void)
+{
+    char text[4096];
+    for (size_t i = 0; i + 1 < sizeof text; i++)
+        text[i] = "the quick brown fox jumps over the lazy dog\n"[i * i % 44];
+    text[sizeof text - 1] = 0;
+    shell_enter();
+    shell_write("text.txt", text);
+    shell_write("config.json", config_text);
+}
+
+static char *train(int code, int ranks, const char *options)
+{
+    int   got = shell_run("OMP_NUM_THREADS=1 %s/cspeed --num_gpus %d --oversubscribe --max_restarts 2 --restart_delay "
+                            "0.1 train --config config.json %s",
+                          CS_BIN, ranks, options);
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "%s: exit code %d, not %d; it printed:\n%.3000s", options, got, code, out);
+    return out;
+}
+
+static int count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        count++;
+    return count;
+}
+
+static void check_latest(const char *name)
+{
+    char *latest                  = shell_read("out/latest", NULL);
+    latest[strcspn(latest, "\n")] = 0;
+    ck_assert_str_eq(latest, name);
+    free(latest);
+}
+
+#define FP32   "--set zero_optimization.stage=0 "
+#define BF16   "--set 'bf16={\"enabled\": true}' --set zero_optimization.stage=2 "
+#define FP16   "--set 'fp16={\"enabled\": true, \"loss_scale\": 16}' --set zero_optimization.stage=1 "
+#define STEEP  "--set optimizer.params.lr=1e30 "
+#define FIRST  " is not finite is transformer.wte.weight"
+#define IN_ROW "were not finite in 10 steps in a row, the first of them step "
+
+/* Four good steps, then steps that are not finite: the good checkpoints stay, and nothing is tried again. */
+START_TEST(a_run_that_is_not_finite_ends)
+{
+    static const struct {
+        int         ranks;
+        const char *all, *bad;          /* options of both runs, and of the second alone */
+        const char *first, *step, *why; /* said: of a step, which, and at the end       */
+    } cases[] = {
+        { 1, FP32, STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
+        { 2, "--set zero_optimization.stage=3 --set cspeed.async_save=true ", STEEP, FIRST,
+          "warning: step 6: the loss is nan", IN_ROW "6 " },
+        { 2, BF16, STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
+        { 1, BF16 "--set bf16.check_grad_overflow=false ", STEEP, FIRST, "warning: step 6: the loss is nan",
+          IN_ROW "6 " },
+        { 1, FP16, "--set fp16.loss_scale=1e12 ", FIRST, "warning: step 5: the loss is 5.", IN_ROW "5 " },
+        { 2, "--set 'fp16={\"enabled\": true}' ", STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
+        { 2, FP16 "--set fp16.hysteresis=1 ",
+          "--set fp16.loss_scale=0 --set fp16.initial_scale_power=40 --set fp16.min_loss_scale=549755813888 ",
+          "OVERFLOW! Rank 0 Skipping step.", "Attempted loss scale: 1099511627776",
+          "cspeed: gradients overflow at the smallest loss scale" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char both[1024];
+        prepare();
+        snprintf(both, sizeof both, "%s--steps 4", cases[i].all);
+        free(train(0, cases[i].ranks, both));
+        snprintf(both, sizeof both, "%s%s", cases[i].all, cases[i].bad);
+        char *out = train(1, cases[i].ranks, both);
+        ck_assert_msg(count_of(out, cases[i].first) >= 1 && count_of(out, cases[i].step) == 1 &&
+                          count_of(out, cases[i].why) == 1,
+                      "%.3000s", out);
+        ck_assert_msg(count_of(out, "its last good checkpoint is global_step4 in out\n") == 1, "%.3000s", out);
+        ck_assert_msg(count_of(out, "starts again") == 0, "%.3000s", out);
+        check_latest("global_step4");
+        ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);
+        free(out);
+        shell_leave();
+    }
+}
+END_TEST
+
+/* Apex's O3 with AdamW at its defaults: the second moment is below what fp16 holds. */
+START_TEST(o3_does_not_end_in_silence)
+{
+    prepare();
+    char *out = train(1, 1, "--set 'amp={\"enabled\": true, \"opt_level\": \"O3\"}' --steps 200");
+    ck_assert_msg(count_of(out, "warning: step ") == 1 && count_of(out, "keep fp32 masters") == 2, "%.3000s", out);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
+#define HALF "--set 'fp16={\"enabled\": true, \"fp16_master_weights_and_grads\": true}' "
+
+/* The update itself leaves parameters that fp16 cannot hold: no loss has told of it yet when they are to be saved. */
+START_TEST(what_is_not_finite_is_not_saved)
+{
+    prepare();
+    free(train(0, 2, HALF "--steps 3 --set cspeed.save_interval=1"));
+    for (int background = 0; background < 2; background++) {
+        char options[256];
+        snprintf(options, sizeof options, HALF STEEP "--set cspeed.async_save=%s --steps 4",
+                 background ? "true" : "false");
+        char *out = train(1, 2, options);
+        ck_assert_msg(strstr(out, "cspeed: the checkpoint of step 4 was not saved: parameter transformer.") != NULL,
+                      "%.3000s", out);
+        ck_assert_msg(strstr(out, "starts again") == NULL, "%.3000s", out);
+        check_latest("global_step3");
+        ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);
+        ck_assert_int_ne(access("out/global_step4", F_OK), 0);
+        free(out);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Patience 0: it goes on to its last step, and only then says that there is nothing to save. */
+START_TEST(patience_may_be_endless_or_short)
+{
+    prepare();
+    char *out = train(1, 1, STEEP "--steps 20 --set cspeed.nan_patience=0");
+    ck_assert_msg(strstr(out, "\nstep 20/20  loss nan") != NULL, "%.3000s", out);
+    ck_assert_msg(count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1, "%.3000s",
+                  out);
+    ck_assert_msg(strstr(out, "such steps in a row") == NULL, "%.3000s", out);
+    ck_assert_int_ne(access("out/latest", F_OK), 0);
+    free(out);
+    out = train(1, 1, STEEP "--steps 20 --set cspeed.nan_patience=2");
+    ck_assert_msg(strstr(out, "in 2 steps in a row, the first of them step 2 ") != NULL, "%.3000s", out);
+    ck_assert_msg(strstr(out, "its last good checkpoint is none") != NULL, "%.3000s", out);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
+/* ---- the engine: which step and which parameter ---- */
+
+enum { WORLD = 2, STEPS = 5, POISONED = 2, UNIT = 2 };
+
+typedef struct {
+    run_spec spec;
+    int64_t  not_finite[STEPS];
+    char     name[128]; /* of the poisoned parameter */
+} job;
+
+/* An element of the last rank's last parameter of a unit, set here and spread everywhere; what it was. */
+static float poke(cs_engine *engine, float value, char *name)
+{
+    cs_shard_piece pieces[32];
+    int            count  = pieces_take(engine, UNIT, pieces);
+    float          before = 0;
+    if (count > 0 && cs_rank(engine) == WORLD - 1) {
+        float *master = pieces[count - 1].master;
+        before        = *master;
+        *master       = value;
+        strcpy(name, pieces[count - 1].entry->full_name);
+    }
+    pieces_put(engine, UNIT, pieces, count);
+    return before;
+}
+
+static int run(void *argument)
+{
+    job       *j      = argument;
+    cs_engine *engine = run_open(&j->spec, NULL);
+    if (cs_rank(engine) == 0 && !freopen("said.txt", "w", stderr))
+        return 1;
+    for (int step = 0; step < STEPS; step++) {
+        float before = step == POISONED ? poke(engine, INFINITY, j->name) : 0;
+        run_step(engine, &j->spec);
+        if (cs_rank(engine) == 0)
+            j->not_finite[step] = cs_last_step(engine).not_finite;
+        if (step == POISONED)
+            poke(engine, before, j->name);
+    }
+    cs_destroy(engine);
+    return 0;
+}
+
+START_TEST(the_step_and_the_parameter_are_named)
+{
+    for (int stage = 0; stage <= 3; stage++) {
+        job *j  = run_share(sizeof *j);
+        j->spec = (run_spec){ .world = WORLD, .stage = stage, .steps = STEPS, .precision = "bf16", .prefetch = 1 };
+        char wanted[256];
+        shell_enter();
+        run_ranks(WORLD, run, j);
+        char *said = shell_read("said.txt", NULL);
+        snprintf(wanted, sizeof wanted,
+                 "warning: step %d: the loss is nan and the norm of the gradients is inf; the "
+                 "first parameter whose value is not finite is %s;",
+                 POISONED + 1, j->name);
+        ck_assert_msg(count_of(said, wanted) == 1 && count_of(said, "warning: step ") == 1, "stage %d: %s\nnot %s",
+                      stage, said, wanted);
+        for (int step = 0; step < STEPS; step++)
+            ck_assert_int_eq(j->not_finite[step], step == POISONED);
+        free(said);
+        shell_leave();
+        run_unshare(j, sizeof *j);
+    }
+}
+END_TEST
+
+SUITE_MAIN("finite", a_run_that_is_not_finite_ends, o3_does_not_end_in_silence, what_is_not_finite_is_not_saved,
+           patience_may_be_endless_or_short, the_step_and_the_parameter_are_named)
