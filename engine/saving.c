@@ -22,6 +22,7 @@ void cs_saving_close(cs_engine *engine)
     cs_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.sought);
+    cs_ancestry_close(engine);
 }
 
 /* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
@@ -31,6 +32,7 @@ static void end(cs_engine *engine, cs_status status)
     if (status == CS_OK) {
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
+        cs_ancestry_saved(engine);
         if (saving->resumes)
             cs_beat_keep(saving->step);
         return;

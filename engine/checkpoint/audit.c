@@ -1,6 +1,5 @@
 /* audit.c - every byte of a checkpoint held to its checksums. */
 #include "checkpoint/audit.h"
-#include "base/crc.h"
 #include "base/must.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/blocks.h"
@@ -104,28 +103,6 @@ void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *d
         check_file(audit, manifest, i, directory);
 }
 
-/* A text that the manifest describes under `key`. */
-static cs_status check_text(const cs_manifest *manifest, const char *key, const char *path)
-{
-    const json_t *about  = json_object_get(manifest->root, key);
-    const char   *digits = json_string_value(json_object_get(about, "crc32c"));
-    uint32_t      wanted = 0;
-    char         *text;
-    size_t        length;
-    if (!json_is_object(about))
-        return CS_OK;
-    if (!digits || !cs_manifest_digits(&wanted, digits))
-        return cs_fail(CS_BAD_FILE, "%s: the manifest has no checksum of it", path);
-    cs_status status = cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
-    if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
-    if (status == CS_OK && cs_crc32c(0, text, length) != wanted)
-        status = cs_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
-                         (unsigned)cs_crc32c(0, text, length), (unsigned)wanted);
-    free(text);
-    return status;
-}
-
 /* Together the headers must give each tensor exactly once; told apart from damage of a single file. */
 static cs_status check_coverage(const cs_manifest *manifest, const char *directory)
 {
@@ -149,13 +126,14 @@ static cs_status check_coverage(const cs_manifest *manifest, const char *directo
 
 void cs_audit_directory(cs_audit *audit, const char *directory)
 {
-    static const char *const texts[][2] = { { "client_state", CS_CLIENT_STATE_FILE }, { "config", CS_CONFIG_FILE } };
+    static const char *const texts[] = { CS_CLIENT_STATE_FILE, CS_CONFIG_FILE };
     cs_manifest              manifest;
     if (good(audit, cs_manifest_load(&manifest, directory))) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-            char *path = cs_files_join(directory, texts[i][1]);
-            good(audit, check_text(&manifest, texts[i][0], path));
-            free(path);
+            char  *text;
+            size_t length;
+            good(audit, cs_manifest_read_text(&text, &length, &manifest, directory, texts[i]));
+            free(text);
         }
         cs_audit_shards(audit, &manifest, directory, 0, 1);
         if (audit->faults == 0)
