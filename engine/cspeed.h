@@ -49,7 +49,8 @@ typedef enum {
     CS_NO_DEVICE,  /* no such device here                                      69 */
     CS_NO_PEER,    /* another rank was lost or never came                      75 */
     CS_IO_ERROR,   /* the system refused to read or write                       1 */
-    CS_UNSUPPORTED /* known, and not there                                      1 */
+    CS_UNSUPPORTED, /* known, and not there                                     1 */
+    CS_DISAGREE    /* ranks were given different settings or data              76 */
 } cs_status;
 
 typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
@@ -110,7 +111,9 @@ void        cs_config_help(void); /* every key: type, default, what it does, or 
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
 /* Opens world, device, transport, model and shards. `own` is a model made with cs_model_new, or NULL for the
- * one the configuration names. The engine takes both over, also when it fails. Collective. */
+ * one the configuration names. The engine takes both over, also when it fails. CS_DISAGREE when ranks were given
+ * different settings, but for the seed, which is rank 0's on all, and what a rank may have of its own: device, threads,
+ * names of files and folders. Collective. */
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
 void      cs_destroy(cs_engine *engine); /* accepts NULL */
 
@@ -234,7 +237,9 @@ typedef struct {
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
- * verbatim by load; other text is CS_BAD_CONFIG. Collective; on failure nothing of an earlier checkpoint is lost. */
+ * verbatim by load; other text is CS_BAD_CONFIG. Collective; on failure nothing of an earlier checkpoint is lost. One
+ * run at a time may save in a folder, which is the program's to see to: examples/train/owner.c is how `train` does it.
+ */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
 /* With cspeed.async_save cs_save_checkpoint returns when the save has begun, and training goes on with the same bits:

@@ -172,6 +172,9 @@ void cs_graphs_end(cs_engine *engine);
 /* fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
 cs_status cs_fit_check(const cs_engine *engine);
 
+/* products.c: all ranks multiply bf16 matrices the same way. Collective */
+cs_status cs_products_agree(cs_engine *engine);
+
 /* mirror.c: a far device's state in host memory. On another device each of these does nothing. */
 cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count); /* points pieces into copies, under way */
 void      cs_mirror_await(void *mirror);                                      /* the copies are there                 */

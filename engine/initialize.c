@@ -1,4 +1,5 @@
 /* initialize.c - cs_initialize, cs_destroy: config, world, device, comm, model, shards; and back. */
+#include "accord.h"
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
@@ -161,6 +162,8 @@ static cs_status build(cs_engine *engine, cs_model *own)
     say_precision(engine->settings);
     CS_TRY(open_model(engine, own));
     CS_TRY(open_world(engine));
+    CS_TRY(cs_accord_check(engine));
+    CS_TRY(cs_products_agree(engine));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss       = (double)NAN;

@@ -68,13 +68,19 @@ static cs_status build(cs_data *data, bool train)
 /* Hosts that made tokens of texts of their own, or hold shards of their own, may have others. */
 static cs_status compare_ranks(const cs_data *data, const char *split)
 {
-    int64_t least = (int64_t)(cs_windows_mark(data->windows) >> 1), most = least;
-    cs_comm_all_reduce(data->engine->comm, &least, 1, CS_I64, CS_MIN);
-    cs_comm_all_reduce(data->engine->comm, &most, 1, CS_I64, CS_MAX);
-    if (least == most)
+    cs_comm *comm  = data->engine->comm;
+    int      count = cs_comm_size(comm), other = 1;
+    int64_t  mine  = (int64_t)cs_windows_mark(data->windows);
+    int64_t *marks = cs_agree_memory((size_t)count * sizeof *marks);
+    cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
+    while (other < count && marks[other] == marks[0])
+        other++;
+    free(marks);
+    if (other >= count)
         return CS_OK;
-    return cs_fail(CS_BAD_FILE, "cspeed.data.%s: the tokens are not the same on all ranks; bring the same texts, "
-                   "tokenizer and shards to every host, or name files that all of them see", split);
+    return cs_fail(CS_DISAGREE, "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d are not "
+                   "rank 0's; bring the same texts, tokenizer and shards to every host, or name files that all of them "
+                   "see", split, other);
 }
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)

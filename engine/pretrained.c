@@ -16,8 +16,8 @@ static int64_t entry_count(const cs_model *model)
     return count;
 }
 
-/* Strict: every parameter is there in its shape, and there is nothing else but a tied head's second name. */
-static cs_status check_names(const cs_engine *engine, const cs_source *source, const char *folder)
+/* Strict: every parameter is there in its shape, and there is nothing else but a tied head, which is left out. */
+static cs_status check_names(const cs_engine *engine, cs_source *source, const char *folder)
 {
     const cs_model   *model  = engine->model;
     cs_source_tensor *wanted = calloc((size_t)entry_count(model) + 1, sizeof *wanted);
@@ -31,7 +31,8 @@ static cs_status check_names(const cs_engine *engine, const cs_source *source, c
             wanted[count]              = (cs_source_tensor){ entry->full_name, value.dtype, value.dims, { 0 } };
             memcpy(wanted[count++].shape, value.shape, sizeof value.shape);
         }
-    cs_status status = cs_huggingface_check(source, wanted, count, engine->facts.alias, folder);
+    cs_huggingface_tie(source, engine->facts.alias ? engine->facts.alias_of : NULL);
+    cs_status status = cs_huggingface_check(source, wanted, count, folder);
     free(wanted);
     return status;
 }

@@ -116,9 +116,11 @@ static void write_head(FILE *out, const cs_recipe *self)
 {
     const cs_settings *settings = self->settings;
     char              *above    = *self->name == '/' ? NULL : getcwd(NULL, 0);
-    fprintf(out, "cspeed tokens, version 2\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
+    fprintf(out, "cspeed tokens, version 3\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
+    if (settings->skip_bad > 0) /* else a text that has bad lines is refused */
+        fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
     free(above);
 }
 

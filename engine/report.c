@@ -189,10 +189,13 @@ void cs_report_step(cs_engine *engine)
     cs_metrics *metrics = &engine->metrics;
     double      now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
     double      rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
-    double      roof = cs_device_roof(engine->device, engine->zero.precision.products); /* measured the first time */
+    cs_dtype    products = engine->zero.precision.products;
+    cs_device_roof(engine->device, products); /* measured the first time */
     metrics->step_seconds      = now - engine->started;
+    double reached             = (flops - engine->flops_before) / metrics->step_seconds;
+    double roof                = cs_device_raise_roof(engine->device, products, reached);
     metrics->tokens_per_second = rows / metrics->step_seconds;
-    metrics->peak_share        = roof > 0 ? (flops - engine->flops_before) / (roof * metrics->step_seconds) : 0;
+    metrics->peak_share        = roof > 0 ? reached / roof : 0;
     metrics->epoch             = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
     engine->started            = cs_clock_seconds();
     engine->flops_before       = flops;

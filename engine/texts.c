@@ -30,6 +30,9 @@ static void tell(const cs_recipe *self, const cs_packing_counts *counts)
     cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " of %" PRId64 " documents, %" PRId64 " of them learnt, in %.1f s",
            self->name, counts->train_tokens, counts->documents, counts->learnt, counts->seconds);
     cs_log(CS_LOG_INFO, "they are kept in %s", self->folder);
+    if (counts->skipped > 0)
+        cs_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,
+               counts->skipped, self->settings->skip_bad);
     if (counts->repaired > 0)
         cs_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
                counts->repaired);
@@ -83,6 +86,7 @@ static cs_status fill(const cs_recipe *self, const char *part)
                                 .tokenizer    = self->tokenizer,
                                 .field        = settings->field,
                                 .chat         = settings->template,
+                                .skip_bad     = settings->skip_bad,
                                 .by_name      = true,
                                 .shard_tokens = SHARD_TOKENS };
     cs_log(CS_LOG_INFO, "making tokens of %s with %s, once for all runs that read it", self->name,

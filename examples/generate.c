@@ -330,6 +330,7 @@ static void answer_one(const model *m)
     if (is_rank_zero()) {
         double seconds = now() - started;
         fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
+        fflush(stdout);
         fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
     }
     cs_unicode_free(&a.text);

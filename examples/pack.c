@@ -20,7 +20,9 @@ static const char usage[] =
     "  --vocab byte       instead of a tokenizer: 256 byte values, as they are (byte)\n"
     "  --field NAME       the texts are JSON, a document a line, its text under NAME (of names in .jsonl: text)\n"
     "  --template NAME    the lines of JSON are conversations (messages of role and content), written as the template\n"
-    "                     auto (the tokenizer's), chatml, llama3, llama2, mistral or plain; only answers are learnt\n"
+    "                     auto (the tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2,\n"
+    "                     llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; only answers are learnt\n"
+    "  --skip_bad N       name and leave out up to N lines of JSON with which something is wrong  (0)\n"
     "  --end TOKEN        behind each document                                (the tokenizer's end of text)\n"
     "  --valid FRACTION   of the bytes, held out for validation; 0: none      (0.1)\n"
     "  --separator LINE   a line that is LINE and nothing else ends a document; with bytes an empty line takes its\n"
@@ -57,6 +59,7 @@ static const struct option known[] = {
     { "tokenizer", required_argument, NULL, 'k' },
     { "field", required_argument, NULL, 'f' },
     { "template", required_argument, NULL, 'c' },
+    { "skip_bad", required_argument, NULL, 'i' },
     { "end", required_argument, NULL, 'e' },
     { "threads", required_argument, NULL, 't' },
     { "help", no_argument, NULL, 'h' },
@@ -91,7 +94,12 @@ static cs_status read_option(cs_packing_settings *settings, int letter, const ch
         ['f'] = &settings->field,  ['c'] = &settings->chat,      ['e'] = &settings->end
     };
     int64_t threads = 0;
+    double  skipped = 0;
     switch (letter) {
+    case 'i':
+        CS_TRY(read_number(&skipped, "skip_bad", word, 0, 1e12));
+        settings->skip_bad = (int64_t)skipped;
+        return CS_OK;
     case 'v':
         return read_number(&settings->valid, "valid", word, 0, 0.99);
     case 'n':
@@ -152,6 +160,9 @@ static void tell(const cs_packing_settings *settings, const cs_packing_counts *c
     if (counts->learnt < tokens)
         printf("%" PRId64 " of these %" PRId64 " tokens are answers, and learnt; the others are only read\n",
                counts->learnt, tokens);
+    if (counts->skipped > 0)
+        printf("%" PRId64 " bad line%s left out (--skip_bad)\n", counts->skipped,
+               counts->skipped == 1 ? " was" : "s were");
     if (counts->repaired > 0)
         printf("%" PRId64 " broken character%s not UTF-8 and became U+FFFD\n", counts->repaired,
                counts->repaired == 1 ? " was" : "s were");

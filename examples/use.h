@@ -25,6 +25,7 @@ _Noreturn static void leave(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (is_rank_zero()) {
         fprintf(stderr, "%s: ", program_invocation_short_name);
         vfprintf(stderr, format, arguments);

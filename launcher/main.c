@@ -1,7 +1,9 @@
 /* main.c - the cspeed command: launch flags, then a command of its own or a program to start on ranks. */
 #include "node/agent.h"
+#include "node/program.h"
 #include "codes.h"
 #include "command.h"
+#include "descriptors.h"
 #include "run.h"
 #include "wire/starter.h"
 
@@ -64,8 +66,10 @@ static int obey(char **argv)
     if (strcmp(options.program[0], "__agent") == 0)
         return be_agent(&options, options.program + 1);
     const cs_command *command = find(options.program[0]);
-    if (!command)
-        return cs_run(&options);
+    if (!command) {
+        code = cs_program_may_be(options.program[0]);
+        return code ? code : cs_run(&options);
+    }
     if (!wants_help(options.program + 1))
         return command->run(&options, options.program + 1);
     cs_command_help(command);
@@ -78,7 +82,9 @@ int main(int argument_count, char **argv)
     for (int fd = 0; fd < 3; fd++) /* a closed one would be given to the first file we open */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CS_CODE_SYSTEM;
+    cs_descriptors_raise();
     int code = obey(argv);
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (code && *cs_error())
         fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;

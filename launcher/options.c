@@ -257,6 +257,8 @@ static int settle(cs_options *options)
                              "not supported: %s with %s, because such a node takes nothing to its disk from "
                              "the network; put the file there first",
                              cs_options_origin("stage"), cs_options_origin("no_ssh"));
+    if (options->local_rank_arg)
+        options->local_rank_flag = "--local_rank";
     if (options->bind_cores_to_rank && options->bind == CS_BIND_AUTO)
         options->bind = CS_BIND_CORE;
     if (options->bind_core_list && options->bind == CS_BIND_AUTO)

@@ -84,7 +84,8 @@ typedef struct {
     bool        quiet, verbose, dry_run, help, version;
 
     /* of `run` and of programs */
-    bool local_rank_arg;
+    bool        local_rank_arg;
+    const char *local_rank_flag; /* of FLAG=N in the program's arguments; NULL: none is added */
 
     char **argv;    /* the whole command line */
     char **program; /* the command or program and its arguments, in argv; its first may be NULL */

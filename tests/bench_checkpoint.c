@@ -11,6 +11,7 @@
  * in memory, by one thread and by as many as verify has, and reading the shards from the page cache by these. The
  * training is a GPT-2 of 10 M parameters, one rank; the stall is what cs_metrics.save_stall says, beside the median
  * step. */
+#include "bench.h"
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/must.h"
@@ -241,8 +242,11 @@ int main(int argc, char **argv)
 {
     char        folder[4096], command[8192];
     const char *place = getenv("TMPDIR"), *python = getenv("CSPEED_PEER_PYTHON");
-    int         megabytes = argc > 1 ? atoi(argv[1]) : 256, rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
-    rounds = rounds < 1 ? 1 : rounds > ROUNDS_MOST ? ROUNDS_MOST : rounds;
+    int         megabytes = 256, rounds = ROUNDS;
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "MEGABYTES", .number = &megabytes, .min = 1, .max = MOST * 16 },
+                                            { "ROUNDS", .number = &rounds, .min = 1, .max = ROUNDS_MOST },
+                                            { NULL } });
     snprintf(folder, sizeof folder, "%s/cspeed-bench-XXXXXX", place ? place : "/tmp");
     if (!mkdtemp(folder) || chdir(folder) != 0)
         return 1;

@@ -11,10 +11,12 @@
  * tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device the
  * vectors in place, and those that are copied, are the device's, timed until its stream is done; the staged ones stay
  * the host's. */
+#include "bench.h"
 #include "base/log.h"
 #include "comm/comm.h"
 #include "device/ops.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_ga
 
 typedef struct {
     size_t      smallest, largest;
-    const char *kind, *device; /* device NULL: the host's memory */
+    const char *kind, *device;                             /* device NULL: the host's memory */
     double      seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
@@ -294,39 +296,25 @@ static void remove_mpi(const char *folder)
 
 int main(int count, char **words)
 {
-    int      ranks = 0, rounds = 3;
+    int      ranks = 0, rounds = 3, smallest = 1, largest = (int)size_at(SIZE_COUNT - 1);
     bool     peers    = false;
     char     folder[] = "/tmp/cspeed-bench-XXXXXX";
     results *page     = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return 1;
-    page->largest = size_at(SIZE_COUNT - 1);
-    page->kind    = "shm";
-    for (int i = 1; i < count; i++) {
-        if (strcmp(words[i], "--peers") == 0)
-            peers = true;
-        else if (strcmp(words[i], "--kind") == 0 && i + 1 < count)
-            page->kind = words[++i];
-        else if (strcmp(words[i], "--device") == 0 && i + 1 < count)
-            page->device = words[++i];
-        else if (strcmp(words[i], "--ranks") == 0 && i + 1 < count)
-            ranks = atoi(words[++i]);
-        else if (strcmp(words[i], "--rounds") == 0 && i + 1 < count)
-            rounds = atoi(words[++i]);
-        else if (strcmp(words[i], "--smallest") == 0 && i + 1 < count)
-            page->smallest = (size_t)atoll(words[++i]);
-        else if (strcmp(words[i], "--largest") == 0 && i + 1 < count)
-            page->largest = (size_t)atoll(words[++i]);
-        else
-            return fprintf(
-                       stderr,
-                       "bench_comm [--kind shm|tcp|nccl] [--device cuda] [--ranks 2|4] [--rounds N] [--smallest BYTES] "
-                       "[--largest BYTES] [--peers]\n"),
-                   2;
-    }
-    if (rounds < 1 || rounds > MOST_ROUNDS || ranks < 0 || ranks > MOST_RANKS)
-        return fprintf(stderr, "bench_comm: 1 to %d rounds, 1 to %d ranks\n", MOST_ROUNDS, MOST_RANKS), 2;
-    bool mpi = peers && build_mpi(folder);
+    page->kind = "shm";
+    bench_arguments(count, words,
+                    (const bench_option[]){ { "--kind", .word = &page->kind, .choices = "shm|tcp|nccl" },
+                                            { "--device", .word = &page->device, .choices = "cuda" },
+                                            { "--ranks", .number = &ranks, .min = 1, .max = MOST_RANKS },
+                                            { "--rounds", .number = &rounds, .min = 1, .max = MOST_ROUNDS },
+                                            { "--smallest", .number = &smallest, .min = 1, .max = INT_MAX },
+                                            { "--largest", .number = &largest, .min = 1, .max = INT_MAX },
+                                            { "--peers", .given = &peers },
+                                            { NULL } });
+    page->smallest = (size_t)smallest;
+    page->largest  = (size_t)largest;
+    bool mpi       = peers && build_mpi(folder);
     for (int n = ranks ? ranks : 2; n <= (ranks ? ranks : 4); n += 2)
         bench(page, n, rounds, peers, mpi ? folder : NULL);
     if (mpi)

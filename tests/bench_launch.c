@@ -6,6 +6,7 @@
  * A rank writes a byte into a file; a round ends when all have. Rounds alternate between the ways. Prints the median
  * and the spread in milliseconds, and the goals. */
 #include "suite.h"
+#include "bench.h"
 #include "cluster.h"
 #include "shell.h"
 
@@ -133,8 +134,7 @@ END_TEST
 int main(int argc, char **argv)
 {
     const TTest *const tests[] = { bench };
-    rounds                     = argc > 1 ? atoi(argv[1]) : rounds;
-    if (rounds < 1 || rounds > MOST_ROUNDS)
-        return 2;
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MOST_ROUNDS }, { NULL } });
     return suite_run("bench_launch", tests, 1);
 }

@@ -4,6 +4,7 @@
  * the environment a GPU's attention is the engine's own kernels', not cuDNN's.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
+#include "bench.h"
 #include "base/must.h"
 #include "device/device.h"
 #include "device/ops.h"
@@ -22,7 +23,7 @@ static cs_stream      *stream;
 static int64_t         B = 4, T = 256, N;
 static cs_dtype        dtype;
 static double          copy_rate;
-static uint64_t       *keys; /* of B samples, on the device */
+static uint64_t       *keys;   /* of B samples, on the device */
 static cs_tensor       starts; /* documents of NEAR tokens */
 static cs_rope         turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
@@ -466,17 +467,17 @@ static void show_walks(void)
 
 int main(int count, char **arguments)
 {
-    const char *kind = "cpu";
-    if (count > 2 && strcmp(arguments[1], "--device") == 0) {
-        kind = arguments[2];
-        count -= 2, arguments += 2;
-    }
-    int threads = count > 1 ? atoi(arguments[1]) : 0;
-    B           = count > 3 ? atoll(arguments[2]) : B;
-    T           = count > 3 ? atoll(arguments[3]) : T;
-    N           = B * T;
-    if (N < 1 || B > 64)
-        return fprintf(stderr, "usage: bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]], at most 64 samples\n"), 1;
+    const char *kind    = "cpu";
+    int         threads = 0, samples = (int)B, length = (int)T;
+    bench_arguments(count, arguments,
+                    (const bench_option[]){ { "--device", .word = &kind, .choices = "cpu|cuda" },
+                                            { "THREADS", .number = &threads, .min = 0, .max = 1024 },
+                                            { "SAMPLES", .number = &samples, .min = 1, .max = 64 },
+                                            { "LENGTH", .number = &length, .min = 1, .max = 1 << 20 },
+                                            { NULL } });
+    B = samples;
+    T = length;
+    N = B * T;
     for (dtype = CS_F32; dtype <= CS_BF16; dtype++) {
         CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
         stream = cs_device_stream(device, CS_COMPUTE);

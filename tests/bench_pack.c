@@ -4,6 +4,7 @@
  *
  * English text and code found on this machine, the small Llama 3-like tokenizer of the tests; one thread, then one a
  * core. With a Python that has tokenizers: the same bytes by encode() of a text a megabyte, interleaved. */
+#include "bench.h"
 #include "base/json.h"
 #include "base/must.h"
 #include "data/packing.h"
@@ -71,18 +72,20 @@ static void run(const char *command)
 int main(int argc, char **argv)
 {
     const char *python   = getenv("CSPEED_PEER_PYTHON");
-    double      size     = argc > 1 ? atof(argv[1]) : 8;
+    int         size     = 8;
     char        folder[] = "/tmp/bench_pack.XXXXXX", command[512];
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "MEGABYTES", .number = &size, .min = 1, .max = 1000 }, { NULL } });
     CS_ASSERT(mkdtemp(folder));
     CS_ASSERT(chdir(folder) == 0);
     write_tokenizer("llama3");
     snprintf(
         command, sizeof command,
         "find /usr/share/common-licenses /usr/share/perl /usr/share/games /usr/lib/python3 -type f -name '*.p[lmy]' -o "
-        "-type f ! -name '*.*' | sort | xargs -d '\\n' cat 2>/dev/null | head -c %.0f >text",
-        size * 1e6);
+        "-type f ! -name '*.*' | sort | xargs -d '\\n' cat 2>/dev/null | head -c %d000000 >text",
+        size);
     run(command);
-    printf("pack, %.1f MB of English and code\n", size);
+    printf("pack, %d MB of English and code\n", size);
     for (int round = 0; round < ROUNDS; round++) {
         double one = pack(1), all = pack(0), theirs = python ? peer(python) : 0;
         printf("  1 thread %.1f MB/s, all cores %.1f MB/s", one, all);

@@ -4,6 +4,8 @@
  *     bench_start [RUNS]
  *
  * Prints the median of RUNS (10) wall times until the line of step 1 is there, and the goal. */
+#include "bench.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +59,10 @@ int main(int argc, char **argv)
 {
     char   folder[] = "/tmp/cspeed-start-XXXXXX";
     double seconds[MOST];
-    int    runs = argc > 1 ? atoi(argv[1]) : 10;
-    if (runs < 1 || runs > MOST || !mkdtemp(folder))
-        return 64;
+    int    runs = 10;
+    bench_arguments(argc, argv, (const bench_option[]){ { "RUNS", .number = &runs, .min = 1, .max = MOST }, { NULL } });
+    if (!mkdtemp(folder))
+        return 1;
     int failed = shell(folder, "for i in $(seq 400); do echo line $i of a small text; done > text.txt") ||
                  shell(folder, CS_BIN "/pack --output data text.txt >pack.txt");
     for (int i = 0; i < runs && !failed; i++)

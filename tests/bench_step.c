@@ -1,7 +1,8 @@
 /* bench_step.c - one optimizer step: tokens/s, share of the matrix roof, time by phase, memory.
  *
- *     bench_step [--rounds N] [--steps N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1] [--stage 0|3]
- *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--batch N] [--graphs on|off|both]
+ *     bench_step [--rounds N] [--steps N] [--vocabulary N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1]
+ *                [--stage 0|3]
+ *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N] [--graphs on|off|both]
  *
  * On the CPU GPT-2 124M; without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2
  * ranks x 1 thread, stages 0 and 3. On a GPU the models below in bf16 on one rank; times by phase come from a second
@@ -10,6 +11,7 @@
  * is what this machine's matrix library reaches in the same run. With CSPEED_PEER_PYTHON naming a Python that has
  * torch, each round also runs tests/peers/gpt2_torch.py, or step_cuda.py, on the same work, in turn, and the ratio is
  * printed with its spread. */
+#include "bench.h"
 #include "cspeed.h"
 
 #include <math.h>
@@ -29,13 +31,13 @@ typedef struct {
 } shape;
 
 #define LLAMA(width, layers, heads, keys, inner, tied)                                                                 \
-    "\"model_type\": \"llama\", \"hidden_size\": " #width ", \"num_hidden_layers\": " #layers                         \
+    "\"model_type\": \"llama\", \"hidden_size\": " #width ", \"num_hidden_layers\": " #layers                          \
     ", \"num_attention_heads\": " #heads ", \"num_key_value_heads\": " #keys ", \"intermediate_size\": " #inner        \
     ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
     "\"max_position_embeddings\": 8192"
 
-/* On the CPU the first alone. */
-static const shape models[] = {
+/* On the CPU the first alone. --vocabulary replaces the vocabulary of all. */
+static shape models[] = {
     { "gpt2", 50304, "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
     { "gpt2-xl", 50304,
       "\"model_type\": \"gpt2\", \"n_embd\": 1600, \"n_layer\": 48, \"n_head\": 25, \"resid_pdrop\": 0, "
@@ -171,8 +173,11 @@ static double train_peer_with(const workload *work, const char *script, const ch
     double      rate = 0;
     if (!python)
         return 0;
-    snprintf(command, sizeof command, "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d %s", python,
-             CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps, more);
+    snprintf(command, sizeof command,
+             "%s %s/peers/%s --model %s --dtype %s --batch %d --seq %d --steps %d --vocabulary %d "
+             "%s",
+             python, CS_TESTS, script, work->model->name, work->precision, work->batch, work->length, work->steps,
+             work->model->vocabulary, more);
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         const char *at = strstr(line, "tokens_per_s=");
@@ -205,10 +210,11 @@ static void report(const workload *work, const measurement *o, double *ours, dou
     for (int i = 0; i < rounds; i++)
         ratio[i] = theirs[i] > 0 ? ours[i] / theirs[i] : 0;
     double torch = theirs[0];
-    printf("%-8s %-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  %5.0f "
+    printf("%-8s %-5s %d x %-4d %d x %d  stage %d  %7.1f tok/s  %3.0f%% of roof  fwd %6.0f  bwd %6.0f  step %5.0f ms  "
+           "%5.0f "
            "+ %4.0f MB",
-           work->model->name, work->precision, work->batch, work->length, work->ranks, work->threads, work->stage, median(ours, rounds),
-           100 * o->peak_share, 1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step,
+           work->model->name, work->precision, work->batch, work->length, work->ranks, work->threads, work->stage,
+           median(ours, rounds), 100 * o->peak_share, 1e3 * p->forward, 1e3 * p->backward, 1e3 * p->step,
            1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
            1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
     if (work->graphs)
@@ -259,34 +265,24 @@ static void bench(const selection *choice, const workload *work, measurement *sh
 
 static selection read_choice(int argc, char **argv)
 {
-    selection choice = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
-    for (int i = 1; i + 1 < argc; i += 2) {
-        const char *value = argv[i + 1];
-        if (strcmp(argv[i], "--rounds") == 0)
-            choice.rounds = atoi(value);
-        else if (strcmp(argv[i], "--steps") == 0)
-            choice.steps = atoi(value);
-        else if (strcmp(argv[i], "--device") == 0)
-            choice.device = value;
-        else if (strcmp(argv[i], "--model") == 0)
-            choice.model = value;
-        else if (strcmp(argv[i], "--precision") == 0)
-            choice.precision = value;
-        else if (strcmp(argv[i], "--seq") == 0)
-            choice.length = atoi(value);
-        else if (strcmp(argv[i], "--layout") == 0)
-            choice.layout = value;
-        else if (strcmp(argv[i], "--batch") == 0)
-            choice.batch = atoi(value);
-        else if (strcmp(argv[i], "--graphs") == 0)
-            choice.graphs = value;
-        else if (strcmp(argv[i], "--stage") == 0)
-            choice.stage = atoi(value);
-    }
-    if (choice.rounds < 1 || choice.rounds > MOST_ROUNDS || choice.steps < 2 || choice.steps > MOST_STEPS) {
-        fprintf(stderr, "bench_step: 1 to %d rounds, 2 to %d steps\n", MOST_ROUNDS, MOST_STEPS);
-        exit(64);
-    }
+    selection choice     = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
+    int       vocabulary = 0;
+    bench_arguments(argc, argv,
+                    (const bench_option[]){
+                        { "--device", .word = &choice.device, .choices = "cpu|cuda" },
+                        { "--model", .word = &choice.model, .choices = "gpt2|gpt2-xl|llama-1b|llama-3b|llama-8b" },
+                        { "--precision", .word = &choice.precision, .choices = "fp32|bf16" },
+                        { "--layout", .word = &choice.layout, .choices = "1x2|2x1" },
+                        { "--graphs", .word = &choice.graphs, .choices = "on|off|both" },
+                        { "--vocabulary", .number = &vocabulary, .min = 2, .max = 1 << 24 },
+                        { "--seq", .number = &choice.length, .min = 1, .max = 1 << 20 },
+                        { "--batch", .number = &choice.batch, .min = 1, .max = 1 << 16 },
+                        { "--stage", .number = &choice.stage, .min = 0, .max = 3 },
+                        { "--steps", .number = &choice.steps, .min = 2, .max = MOST_STEPS },
+                        { "--rounds", .number = &choice.rounds, .min = 1, .max = MOST_ROUNDS },
+                        { NULL } });
+    for (size_t i = 0; vocabulary && i < sizeof models / sizeof *models; i++)
+        models[i].vocabulary = vocabulary;
     return choice;
 }
 
@@ -309,8 +305,10 @@ static void bench_gpu(const selection *choice, measurement *shared)
     static const int batches[] = { 32, 8, 8, 4, 2 }, lengths[] = { 1024, 1024, 2048, 2048, 2048 };
     bool             both = strcmp(choice->graphs, "both") == 0, on = strcmp(choice->graphs, "on") == 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        workload work = { &models[i], "cuda", "bf16", choice->batch ? choice->batch : batches[i], lengths[i], 1, 1, 0,
-                          choice->steps, strcmp(models[i].name, "llama-8b") == 0, false, on };
+        workload work = {
+            &models[i], "cuda", "bf16",        choice->batch ? choice->batch : batches[i], lengths[i], 1,
+            1,          0,      choice->steps, strcmp(models[i].name, "llama-8b") == 0,    false,      on
+        };
         bench(choice, &work, shared);
         work.graphs = true;
         if (both)

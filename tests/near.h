@@ -38,7 +38,8 @@ bool near_emulated(const char *test);
 typedef struct {
     uint64_t kernels, graphs;
 } near_launches;
-near_launches near_launched(void);
+near_launches near_launched(void); /* zeros where they are not counted */
+bool          near_counts(void);   /* True for the emulated module: a real GPU's does not count them. */
 near_launches near_since(near_launches before); /* by now less by then */
 
 /* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and

@@ -1,10 +1,17 @@
-/* suite.h - the main() of a test program: a list of tests, run without forking, its failures as the exit code. */
+/* suite.h - the main() of a test program: a list of tests, its failures as the exit code.
+ *
+ * Tests of a program share one process, except where they use a CUDA device: CUDA does not survive a fork, so that a
+ * test which forks ranks must not follow one that has opened a device in the same process. There each test has a process
+ * of its own. */
 #ifndef CS_TESTS_SUITE_H
 #define CS_TESTS_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
-static inline int suite_run(const char *name, const TTest *const *tests, int count)
+static inline int suite_run_in(bool apart, const char *name, const TTest *const *tests, int count)
 {
     Suite *suite = suite_create(name);
     TCase *cases = tcase_create(name);
@@ -13,11 +20,17 @@ static inline int suite_run(const char *name, const TTest *const *tests, int cou
     tcase_set_timeout(cases, 0); /* ctest watches the clock */
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_set_fork_status(runner, apart ? CK_FORK : CK_NOFORK);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed != 0;
+}
+
+static inline int suite_run(const char *name, const TTest *const *tests, int count)
+{
+    const char *device = getenv("CSPEED_TEST_DEVICE");
+    return suite_run_in(device && strcmp(device, "cuda") == 0, name, tests, count);
 }
 
 #define SUITE_MAIN(name, ...)                                                                                          \
@@ -25,6 +38,14 @@ static inline int suite_run(const char *name, const TTest *const *tests, int cou
     {                                                                                                                  \
         const TTest *const tests[] = { __VA_ARGS__ };                                                                  \
         return suite_run(name, tests, (int)(sizeof tests / sizeof *tests));                                            \
+    }
+
+/* Of tests that open a CUDA device by themselves. */
+#define SUITE_MAIN_APART(name, ...)                                                                                    \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        const TTest *const tests[] = { __VA_ARGS__ };                                                                  \
+        return suite_run_in(true, name, tests, (int)(sizeof tests / sizeof *tests));                                   \
     }
 
 #endif

@@ -78,6 +78,138 @@ START_TEST(test_trainer)
 }
 END_TEST
 
+static bool has_note(const cs_config *config, const char *text)
+{
+    for (int i = 0; i < cs_json_note_count(config->doc); i++)
+        if (strncmp(cs_json_note_text(config->doc, i), text, strlen(text)) == 0)
+            return true;
+    return false;
+}
+
+#define OF_TRAINER                                                                                                     \
+    "optimizer: not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: AdamW with "
+#define OF_PROGRAM                                                                                                     \
+    "optimizer: not in the file, as where a program supplies one of its own: AdamW with DeepSpeed's defaults"
+
+/* The optimizer and the schedule of a file that leaves them out are its Trainer's, or DeepSpeed's defaults. The first
+ * note says which. */
+START_TEST(test_left_out)
+{
+    static const struct {
+        const char *more, *set; /* behind the batch size; of the command line, or NULL */
+        double      rate;
+        const char *shape;        /* NULL: constant */
+        double      first, later; /* rates of the updates 1 and 6 of 10 */
+        const char *note;         /* NULL: none of an optimizer */
+    } rows[] = {
+        { "\"fp16\": {}", NULL, 1e-3, NULL, 1e-3, 1e-3,
+          OF_PROGRAM " (lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight_decay 0), at a constant rate;" },
+        { "\"fp16\": {\"enabled\": \"auto\"}", NULL, 5e-5, "LinearLR", 5e-5, 2.5e-5,
+          OF_TRAINER "that Trainer's defaults (lr 5e-5" },
+        { "\"gradient_clipping\": \"auto\", \"optimizer\": null", NULL, 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"steps_per_print\": \"auto\"", NULL, 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"gradient_clipping\": \"auto\", \"scheduler\": null", NULL, 5e-5, NULL, 5e-5, 5e-5, OF_TRAINER },
+        { "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": \"auto\", \"warmup_num_steps\": 1}}",
+          NULL, 5e-5, "WarmupLR", 0, 5e-5, OF_TRAINER },
+        { "\"optimizer\": {\"type\": \"AdamW\"}, \"scheduler\": {\"type\": \"WarmupLR\", \"params\": "
+          "{\"warmup_max_lr\": "
+          "\"auto\", \"warmup_num_steps\": 1}}",
+          NULL, 1e-3, "WarmupLR", 0, 5e-5, NULL },
+        { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4, \"eps\": \"auto\"}}", NULL, 4e-4, "LinearLR",
+          4e-4, 2e-4, NULL },
+        { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4}}", NULL, 4e-4, NULL, 4e-4, 4e-4, NULL },
+        /* the word is a value of its own here, and a remark is no value */
+        { "\"pipeline\": {\"stages\": \"auto\"}, \"_\": \"auto\", \"fp16\": {\"_\": \"auto\"}", "cspeed.device=auto",
+          1e-3, NULL, 1e-3, 1e-3, OF_PROGRAM },
+        { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", but for what --set gives" },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr=0.5", 0.5, "LinearLR", 0.5, 0.25, OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.eps=0.5", 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.type=SGD", 1e-3, "LinearLR", 1e-3, 5e-4, NULL },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "{\"train_batch_size\": 1, \"cspeed\": {\"steps\": 10}, %s}", rows[i].more);
+        cs_config *config = open_text(text, 1);
+        if (rows[i].set)
+            ck_assert_int_eq(cs_config_set(config, rows[i].set), CS_OK);
+        ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
+        const cs_schedule_settings *schedule = &config->settings.schedule;
+        const char                 *shape    = schedule->shape ? schedule->shape->name : "none";
+        ck_assert_msg(config->settings.optim.rate == rows[i].rate, "%s: %g", text, config->settings.optim.rate);
+        ck_assert_msg(strcmp(shape, rows[i].shape ? rows[i].shape : "none") == 0, "%s: %s", text, shape);
+        ck_assert_msg(cs_schedule_rate(schedule, 0) == rows[i].first && cs_schedule_rate(schedule, 5) == rows[i].later,
+                      "%s: %g, %g", text, cs_schedule_rate(schedule, 0), cs_schedule_rate(schedule, 5));
+        ck_assert_msg(has_note(config, rows[i].note ? rows[i].note : "optimizer: not") == (rows[i].note != NULL), "%s",
+                      text);
+        ck_assert(!rows[i].note || strncmp(cs_json_note_text(config->doc, 0), "optimizer: ", 11) == 0);
+        cs_config *again = must_finish(config->text, 1); /* what a checkpoint keeps means the same */
+        ck_assert_str_eq(again->text, config->text);
+        cs_config_close(again);
+        cs_config_close(config);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* As many steps as the data has are known later: the word stays until then. */
+START_TEST(test_epochs)
+{
+    shell_enter();
+    cs_config *config =
+        must_finish("{\"train_batch_size\": 1, \"gradient_clipping\": \"auto\", \"cspeed\": {\"epochs\": 2}}", 1);
+    ck_assert(config->settings.schedule.total_is_auto && strstr(config->text, "\"total_iters\": \"auto\""));
+    check_origin(config, "scheduler.params.total_iters", "auto: known once the data is read");
+    check_origin(config, "cspeed.steps", "derived: cspeed.epochs");
+    cs_config *again = must_finish(config->text, 1);
+    ck_assert_str_eq(again->text, config->text);
+    cs_config_close(again);
+    cs_config_close(config);
+    shell_leave();
+}
+END_TEST
+
+static void find_origin(void *to, const cs_listing *item)
+{
+    const char **row = to;
+    if (strcmp(item->path, row[0]) == 0)
+        snprintf((char *)(uintptr_t)row[1], 64, "%s", item->origin);
+}
+
+/* No value is said to come from a line whose text is another one. */
+START_TEST(test_origins)
+{
+    static const char *const rows[][3] = {
+        { "\"bf16\": {\"enabled\": \"auto\"}", "bf16.enabled", "auto" },
+        { "\"bfloat16\": {\"enabled\": \"auto\"}", "bfloat16.enabled", "auto" },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "fp16.enabled", "auto" },
+        { "\"bf16\": {\"enabled\": true}", "bf16.enabled", "line 2" },
+        { "\"data_types\": {\"grad_accum_dtype\": \"auto\"}", "data_types.grad_accum_dtype", "auto" },
+        { "\"zero_optimization\": {\"reduce_bucket_size\": \"auto\"}", "zero_optimization.reduce_bucket_size", "auto" },
+        { "\"zero_optimization\": {\"stage\": \"1\"}", "zero_optimization.stage", "line 2" },
+        { "\"zero_optimization\": true", "zero_optimization.stage", "line 2" },
+        { "\"zero_optimization\": {\"cpu_offload\": true}", "zero_optimization.offload_optimizer.device", "line 2" },
+        { "\"gradient_clipping\": null", "gradient_clipping", "default" },
+        { "\"flops_profiler\": {\"enabled\": true}", "wall_clock_breakdown", "derived: flops_profiler.enabled" },
+        { "\"comms_logger\": {}", "comms_logger.enabled", "derived: the section is there" },
+        { "\"amp\": {\"enabled\": true}, \"fp16\": {\"hysteresis\": 5}", "fp16.hysteresis", "derived: amp" },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr", "Hugging Face's default" },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.type", "Hugging Face's default" },
+        { "\"fp16\": {}", "optimizer.params.lr", "default" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256], origin[64] = "";
+        snprintf(text, sizeof text, "{\"train_batch_size\": 1,\n%s}", rows[i][0]);
+        cs_config *config = must_finish(text, 1);
+        cs_listing_each(config, find_origin, (const char *[]){ rows[i][1], origin });
+        ck_assert_msg(strcmp(origin, rows[i][2]) == 0, "%s: %s from %s, not %s", text, rows[i][1], origin, rows[i][2]);
+        cs_config_close(config);
+    }
+    shell_leave();
+}
+END_TEST
+
 /* The width of a model in a folder; a number given beside "auto" stands. */
 START_TEST(test_folder)
 {
@@ -150,9 +282,18 @@ static void ignore(void *to, const char *heading, const cs_key *key)
     (void)to, (void)heading, (void)key;
 }
 
-/* docs/differences.md is the table, row for row. */
+/* docs/differences.md is the table, row for row. Some facts that comparisons with DeepSpeed found must stand in it. */
 START_TEST(test_differences)
 {
+    static const char *const facts[][3] = {
+        { "optimizer", "the program passes an optimizer", "lr 5e-5" },
+        { "scheduler", "a constant rate", "linear decay to 0" },
+        { "bf16.enabled", "\"auto\" is filled in", "\"auto\" is false" },
+        { "optimizer.params.bias_correction", "its bias correction is one step ahead", "is step 1, at every stage" },
+        { "cspeed.model", "padding_idx drop the gradient", "every row of the embedding has its gradient" },
+        { "gradient_accumulation_steps", "averages these means", "one mean over all targets" },
+        { "scheduler.params.warmup_min_lr", "0.14 a warm-up began at the full rate", "warmup_min_lr" },
+    };
     char                *page = shell_read(CS_SOURCE "/docs/differences.md", NULL), line[1024];
     const cs_difference *row;
     int                  rows = 0;
@@ -161,6 +302,10 @@ START_TEST(test_differences)
         ck_assert_msg(strstr(page, line) != NULL, "docs/differences.md lacks: %s", line);
         ck_assert_msg(cs_listing_explain(row->path, ignore, NULL) > 0, "%s is no key", row->path);
     }
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        row = cs_differences_find(facts[i][0]);
+        ck_assert_msg(row && strstr(row->theirs, facts[i][1]) && strstr(row->ours, facts[i][2]), "%s", facts[i][0]);
+    }
     for (const char *at = page; (at = strstr(at, "\n| `")); at++)
         rows--;
     ck_assert_msg(rows == 0, "docs/differences.md has rows that are not in the table");
@@ -168,4 +313,5 @@ START_TEST(test_differences)
 }
 END_TEST
 
-SUITE_MAIN("auto", test_trainer, test_folder, test_offload, test_base64, test_differences)
+SUITE_MAIN("auto", test_trainer, test_left_out, test_epochs, test_origins, test_folder, test_offload, test_base64,
+           test_differences)

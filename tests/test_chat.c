@@ -1,11 +1,10 @@
-/* test_chat.c - prompts of conversations are those of transformers' chat templates, and `generate --chat` answers. */
+/* test_chat.c - conversations are written as the models' chat templates write them, and `generate --chat` answers. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
 #include "tokenizers.h"
 
 #include "text/chat.h"
-#include "text/encoder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,83 +12,152 @@
 
 /* ---- against golden/chat.golden (tests/peers/chat_same.py) ---- */
 
-static json_t *golden(void)
-{
-    size_t  size;
-    char   *text = shell_read(CS_TESTS "/golden/chat.golden", &size);
-    json_t *all  = cs_json_strict(text, size);
-    ck_assert_msg(all != NULL, "%s", cs_error());
-    free(text);
-    return all;
-}
-
 /* GPT-2's of golden/tokenizer.golden, with the words of all templates. */
-static void write_tokenizer(const json_t *words)
+static void write_tokenizer(void)
 {
-    size_t  index;
-    json_t *word;
+    static const char *const words[] = { "<|im_start|>",      "<|im_end|>", "<|start_header_id|>",
+                                         "<|end_header_id|>", "<|eot_id|>", "[SYSTEM_PROMPT]",
+                                         "[/SYSTEM_PROMPT]",  "<s>",        "</s>" };
     tokenizers_write("gpt2", "tokenizer.json");
     json_t *root = json_load_file("tokenizer.json", 0, NULL);
-    json_array_foreach(words, index, word)
-    {
-        json_t *added = json_deep_copy(word);
-        json_object_set_new(added, "special", json_true());
-        json_array_append_new(json_object_get(root, "added_tokens"), added);
-    }
+    for (int i = 0; i < (int)(sizeof words / sizeof *words); i++)
+        json_array_append_new(json_object_get(root, "added_tokens"),
+                              json_pack("{s:i, s:s, s:b}", "id", 5000 + i, "content", words[i], "special", 1));
     ck_assert_int_eq(json_dump_file(root, "tokenizer.json", 0), 0);
     json_decref(root);
 }
 
-static void write_template(const json_t *template)
+static cs_tokenizer *open_tokenizer(const char *template, const char *begin)
 {
-    json_t *config = json_pack("{s:s, s:s, s:O}", "bos_token", "<s>", "eos_token", "</s>", "chat_template",
-                               json_object_get(template, "chat_template"));
+    cs_tokenizer *tokenizer;
+    json_t *config = json_pack("{s:s*, s:s, s:s*}", "bos_token", begin, "eos_token", "</s>", "chat_template", template);
     ck_assert_int_eq(json_dump_file(config, "tokenizer_config.json", 0), 0);
     json_decref(config);
+    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
+    return tokenizer;
 }
 
-static void same_ids(const cs_encoded *got, const json_t *wanted, const char *name, size_t which)
+static bool says(const json_t *messages, size_t index, const char *role)
 {
-    ck_assert_msg((size_t)got->count == json_array_size(wanted), "%s, chat %zu: %lld tokens, not %zu", name, which,
-                  (long long)got->count, json_array_size(wanted));
-    for (int64_t i = 0; i < got->count; i++)
-        ck_assert_msg(got->ids[i] == json_integer_value(json_array_get(wanted, (size_t)i)), "%s, chat %zu, token %lld",
-                      name, which, (long long)i);
+    return strcmp(json_string_value(json_object_get(json_array_get(messages, index), "role")), role) == 0;
 }
 
-static void check_template(const json_t *template)
+/* A conversation that ends with the user's words is written up to the answer; another is to be learnt from. */
+static cs_status write_one(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, json_t *messages,
+                           cs_chat_lines *lines)
 {
-    const char          *name = json_string_value(json_object_get(template, "name"));
-    cs_tokenizer        *tokenizer;
-    const cs_chat_shape *shape, *named;
+    json_t   *document = json_pack("{s:O}", "messages", messages);
+    bool      prompt   = says(messages, json_array_size(messages) - 1, "user");
+    cs_status status   = (prompt ? cs_chat_prompt : cs_chat_write)(shape, tokenizer, document, lines);
+    json_decref(document);
+    return status;
+}
+
+/* Refused are what the shape has no place for, and what holds no answer and is not to be given one. */
+static void check_shape(const json_t *shape_texts, const json_t *conversations, const cs_tokenizer *tokenizer)
+{
+    const char          *name = json_string_value(json_object_get(shape_texts, "name"));
+    const cs_chat_shape *shape;
     cs_chat_lines        lines = { 0 };
     size_t               index;
-    json_t              *one;
-    write_template(template);
-    ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
-    ck_assert_msg(cs_chat_find(&shape, "auto", tokenizer) == CS_OK, "%s", cs_error());
-    ck_assert_int_eq(cs_chat_find(&named, name, tokenizer), CS_OK);
-    ck_assert_ptr_eq(shape, named);
-    cs_encoder *encoder = cs_encoder_open(tokenizer);
-    json_array_foreach(json_object_get(template, "cases"), index, one)
+    json_t              *messages;
+    ck_assert_msg(cs_chat_find(&shape, name, tokenizer) == CS_OK, "%s", cs_error());
+    json_array_foreach(conversations, index, messages)
     {
-        ck_assert_msg(cs_chat_prompt(shape, tokenizer, one, &lines) == CS_OK, "%s", cs_error());
-        same_ids(cs_encoder_text(encoder, lines.text.bytes, lines.text.size), json_object_get(one, "ids"), name, index);
+        const char *wanted = json_string_value(json_array_get(json_object_get(shape_texts, "texts"), index));
+        bool        silent = json_array_size(messages) == 1 && says(messages, 0, "system");
+        cs_status   status = write_one(shape, tokenizer, messages, &lines);
+        ck_assert_msg(status == (wanted && !silent ? CS_OK : CS_BAD_FILE), "%s, conversation %zu: status %d", name,
+                      index, status);
+        ck_assert_msg(status != CS_OK ||
+                          (strlen(wanted) == lines.text.size && memcmp(wanted, lines.text.bytes, lines.text.size) == 0),
+                      "%s, conversation %zu is written as\n%.*s\nand should be\n%s", name, index, (int)lines.text.size,
+                      lines.text.bytes, wanted);
     }
     cs_chat_free(&lines);
-    cs_encoder_close(encoder);
-    cs_tokenizer_close(tokenizer);
 }
 
-START_TEST(prompts_are_those_of_transformers)
+START_TEST(shapes_write_what_templates_write)
 {
     size_t  index;
-    json_t *all = golden(), *template;
+    json_t *all = tokenizers_chats(), *shape;
     shell_enter();
-    write_tokenizer(json_object_get(all, "words"));
-    json_array_foreach(json_object_get(all, "templates"), index, template) check_template(template);
-    ck_assert_uint_eq(index, 4);
+    write_tokenizer();
+    cs_tokenizer *tokenizer = open_tokenizer(NULL, "<s>");
+    json_array_foreach(json_object_get(all, "shapes"), index, shape)
+        check_shape(shape, json_object_get(all, "conversations"), tokenizer);
+    ck_assert_uint_eq(index, 12);
+    cs_tokenizer_close(tokenizer);
     json_decref(all);
+    shell_leave();
+}
+END_TEST
+
+static char *template_named(const char *name)
+{
+    json_t *all  = tokenizers_chats();
+    char   *text = strdup(json_string_value(json_object_get(json_object_get(all, "templates"), name)));
+    json_decref(all);
+    return text;
+}
+
+static cs_status find_auto(const char *template, const char *begin, const char **name)
+{
+    static const char *const names[] = { "chatml", "llama3", "zephyr" };
+    const cs_chat_shape     *shape, *named;
+    cs_tokenizer            *tokenizer = open_tokenizer(template, begin);
+    cs_status                status    = cs_chat_find(&shape, "auto", tokenizer);
+    *name                              = NULL;
+    for (int i = 0; i < 3 && status == CS_OK; i++)
+        if (cs_chat_find(&named, names[i], tokenizer) == CS_OK && named == shape)
+            *name = names[i];
+    cs_tokenizer_close(tokenizer);
+    return status;
+}
+
+/* Of a model's template one byte is another: it may write anything. */
+START_TEST(auto_takes_known_templates_alone)
+{
+    char *template = template_named("chatml");
+    const char *name;
+    char       *longer = NULL;
+    shell_enter();
+    write_tokenizer();
+    ck_assert_msg(find_auto(template, "<s>", &name) == CS_OK, "%s", cs_error());
+    ck_assert_str_eq(name, "chatml");
+    ck_assert_int_gt(asprintf(&longer, "%s\n", template), 0);
+    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_OK); /* of the newline at the end Jinja sees nothing */
+    free(longer);
+    ck_assert_int_gt(asprintf(&longer, "%s\n\n", template), 0);
+    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_UNSUPPORTED);
+    free(longer);
+    char *word = strstr(template, "<|im_end|>' + '\n'");
+    ck_assert_ptr_nonnull(word);
+    word[strlen("<|im_end|>' + '")] = ' ';
+    ck_assert_int_eq(find_auto(template, NULL, &name), CS_UNSUPPORTED);
+    ck_assert_msg(strstr(cs_error(), "cspeed.data.template \"auto\" with this tokenizer's chat_template (SHA-256 ") &&
+                      strstr(cs_error(), "cspeed.data.template: \"chatml\"") &&
+                      strstr(cs_error(), "\"chatml\", \"chatml-bos\", \"qwen2\"") &&
+                      strstr(cs_error(), "\"zephyr\" and \"plain\""),
+                  "%s", cs_error());
+    free(template);
+    shell_leave();
+}
+END_TEST
+
+/* A template writes nothing, or fails, where the tokenizer has no name for what it writes. */
+START_TEST(auto_wants_the_tokens_that_the_template_writes)
+{
+    char       *llama3 = template_named("llama3");
+    const char *name;
+    shell_enter();
+    write_tokenizer();
+    ck_assert_msg(find_auto(llama3, "<s>", &name) == CS_OK, "%s", cs_error());
+    ck_assert_str_eq(name, "llama3");
+    ck_assert_int_eq(find_auto(llama3, NULL, &name), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "\"llama3\", which writes bos_token, and tokenizer_config.json does not name one"),
+                  "%s", cs_error());
+    free(llama3);
     shell_leave();
 }
 END_TEST
@@ -114,8 +182,10 @@ static void prepare(void)
     FILE *file = fopen("chats.jsonl", "w");
     ck_assert_ptr_nonnull(file);
     for (int i = 0; i < 40; i++)
-        fprintf(file, "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", "
-                "\"content\": \"%s\"}]}\n", i % 2 ? "ping" : "tick", i % 2 ? "pong" : "tock");
+        fprintf(file,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}, {\"role\": \"assistant\", "
+                "\"content\": \"%s\"}]}\n",
+                i % 2 ? "ping" : "tick", i % 2 ? "pong" : "tock");
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(shell_run("%s/train --config config.json --set cspeed.device=%s", CS_BIN, near_device()), 0);
 }
@@ -144,13 +214,16 @@ START_TEST(a_chat_is_answered)
     expect(65, "no list \"messages\"", "out --chat < said.txt");
     shell_write("said.txt", "{ is no conversation");
     expect(65, "--chat: standard input", "out --chat < said.txt");
+    shell_write("said.txt", "{\"tools\": [{}], \"messages\": [{\"role\": \"user\", \"content\": \"ping\"}]}\n");
+    expect(1, "not supported: a conversation with \"tools\"", "out --chat < said.txt");
     expect(64, "--chat and --prompts: one of the two", "out --chat --prompts said.txt");
     expect(78, "--chat: the template chatml writes <|im_start|>, which this tokenizer has no token for",
            "out --chat --prompt ping --set cspeed.data.template=chatml");
-    expect(78, "--chat: the tokenizer has no chat_template to follow",
+    expect(78, "the tokenizer has no chat_template to follow",
            "out --chat --prompt ping --set cspeed.data.template=auto");
     shell_leave();
 }
 END_TEST
 
-SUITE_MAIN("chat", prompts_are_those_of_transformers, a_chat_is_answered)
+SUITE_MAIN("chat", shapes_write_what_templates_write, auto_takes_known_templates_alone,
+           auto_wants_the_tokens_that_the_template_writes, a_chat_is_answered)

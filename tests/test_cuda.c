@@ -450,7 +450,7 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
 }
 END_TEST
 
-SUITE_MAIN("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
+SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
            memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
            a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
            calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie, gradients_are_added_to_once_and_always_alike,

@@ -315,6 +315,6 @@ START_TEST(a_plan_that_fails_is_told_once)
 }
 END_TEST
 
-SUITE_MAIN("cudnn", graphs_compute_attention, either_way_goes_on_from_the_other, the_rest_stays,
+SUITE_MAIN_APART("cudnn", graphs_compute_attention, either_way_goes_on_from_the_other, the_rest_stays,
            what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not,
            what_does_not_fit_stays, a_plan_that_fails_is_told_once)

@@ -296,6 +296,9 @@ START_TEST(the_roof_is_measured_once)
     double     roof   = cs_device_roof(device, CS_F32);
     ck_assert(roof > 1e6);
     ck_assert(cs_device_roof(device, CS_F32) == roof);
+    ck_assert(cs_device_raise_roof(device, CS_F32, roof / 2) == roof); /* no step is above the peak */
+    ck_assert(cs_device_raise_roof(device, CS_F32, roof * 2) == roof * 2);
+    ck_assert(cs_device_roof(device, CS_F32) == roof * 2);
     ck_assert(cs_device_roof(device, CS_BF16) > 1e6);
     ck_assert(cs_device_flops(device) == 0);
     ck_assert_uint_eq(cs_device_allocated(device), cs_device_workspace(device));

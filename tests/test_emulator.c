@@ -82,5 +82,5 @@ START_TEST(what_is_wrong_ends_the_program)
 }
 END_TEST
 
-SUITE_MAIN("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
+SUITE_MAIN_APART("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
            what_is_wrong_ends_the_program)

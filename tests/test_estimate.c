@@ -138,7 +138,7 @@ START_TEST(the_launcher_shows_it)
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe plan --json train --config config.json "
                                ">plan.json", CS_BIN), 0);
     check_json("plan.json");
-    ck_assert_int_eq(shell_run("%s/cspeed plan --json echo --config >plan.json", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed plan --json /bin/echo --config >plan.json", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config missing.json", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config missing.json", CS_BIN), 66);
     shell_leave();

@@ -29,8 +29,8 @@ static void save_model(const char *config_text, const char *dir, const char *tag
     json_t           *config = json_loads(config_text, 0, NULL), *provenance = json_pack("{sO}", "model", config);
     cs_source_tensor *wanted;
     int64_t           count;
-    const char       *alias;
-    CS_MUST(cs_huggingface_names(&wanted, &count, &alias, config));
+    const char       *tied;
+    CS_MUST(cs_huggingface_names(&wanted, &count, &tied, config));
     cs_piece *pieces = calloc((size_t)count, sizeof *pieces);
     float    *data   = malloc(LARGEST * sizeof *data);
     for (int i = 0; i < LARGEST; i++)

@@ -74,6 +74,30 @@ START_TEST(a_rank_that_died)
 }
 END_TEST
 
+/* Of programs that are not cspeed's, which tell nothing. */
+START_TEST(nothing_told_is_not_said)
+{
+    cs_front *front = broken(3, SEGV);
+    for (int rank = 0; rank < front->worker_count; rank++) {
+        front->workers[rank].told     = 0;
+        front->workers[rank].beat     = (cs_link_beat){ .step = -1, .age = -1 };
+        front->workers[rank].end.beat = (cs_link_beat){ .step = -1, .age = -1 };
+    }
+    text = cs_failure_text(front);
+    check_has("\nfirst failure   rank 3");
+    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
+    free(text);
+    front->first      = -1;
+    front->first_node = 0;
+    front->code       = 75;
+    strcpy(front->why, "node 0 (w0) was lost");
+    text = cs_failure_text(front);
+    check_has("\nfirst failure   node 0 (w0) was lost\n");
+    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
+    free(text);
+}
+END_TEST
+
 START_TEST(causes_and_hints)
 {
     static const struct {
@@ -361,6 +385,7 @@ START_TEST(states)
 }
 END_TEST
 
-SUITE_MAIN("failure", a_rank_that_died, causes_and_hints, others_that_failed, what_needed_force_and_what_is_left,
-           no_rank_is_to_blame, the_way_on, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
-           a_remote_tail_is_kept_here, results, states)
+SUITE_MAIN("failure", a_rank_that_died, nothing_told_is_not_said, causes_and_hints, others_that_failed,
+           what_needed_force_and_what_is_left, no_rank_is_to_blame, the_way_on,
+           a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing, a_remote_tail_is_kept_here,
+           results, states)

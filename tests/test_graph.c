@@ -20,6 +20,13 @@ static cs_device *device;
 static cs_stream *compute, *comm;
 static cs_tensor  one, sum, all; /* on the device: ones; how often it was added to; the sum of all sums */
 
+/* Of launches, where the module counts them. */
+static void expect_count(uint64_t got, uint64_t want)
+{
+    if (near_counts())
+        ck_assert_uint_eq(got, want);
+}
+
 static cs_tensor new_row(float value)
 {
     cs_tensor row = cs_vector(cs_device_alloc(device, COUNT * sizeof(float)), CS_F32, COUNT);
@@ -78,8 +85,8 @@ START_TEST(the_third_time_is_one_launch)
         near_launches before = near_launched();
         count_in_graph(7);
         near_launches own = near_since(before);
-        ck_assert_uint_eq(own.kernels, time == 1 ? 2 : 0);
-        ck_assert_uint_eq(own.graphs, time == 1 ? 0 : 1);
+        expect_count(own.kernels, time == 1 ? 2 : 0);
+        expect_count(own.graphs, time == 1 ? 0 : 1);
     }
     ck_assert(fetch(sum) == 6 && fetch(all) == 21);
     cs_device_close(device);
@@ -145,10 +152,10 @@ START_TEST(keys_that_are_too_many_run_as_ever)
     for (int round = 0; round < 3; round++)
         for (uint64_t key = 0; key <= KEPT; key++)
             count_in_graph(key);
-    ck_assert_uint_eq(near_since(before).graphs, 0);
+    expect_count(near_since(before).graphs, 0);
     for (int time = 0; time < 2; time++)
         count_in_graph(KEPT);
-    ck_assert_uint_eq(near_since(before).graphs, 2);
+    expect_count(near_since(before).graphs, 2);
     ck_assert(fetch(sum) == 3 * (KEPT + 1) + 2);
     cs_device_close(device);
 }
@@ -172,7 +179,7 @@ START_TEST(it_is_captured_anew_when_workspace_grows)
         cs_device_graph_begin(device, 5);
         cs_op_matmul_grad_weight(compute, corner, few, some, some, CS_IN_OUT);
         cs_device_graph_end(device);
-        ck_assert_uint_eq(near_since(then).graphs, time > 1);
+        expect_count(near_since(then).graphs, time > 1);
         if (time == 3) {
             cs_stream_sync(comm);
             size_t before = cs_device_workspace(device);
@@ -251,6 +258,7 @@ static const char *last_words(size_t fault)
     if (child == 0) {
         setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
         dup2(ends[1], STDERR_FILENO);
+        open_emulated("a graph's faults");
         commit(fault);
         _exit(0);
     }
@@ -266,16 +274,15 @@ static const char *last_words(size_t fault)
 
 START_TEST(what_it_cannot_do_ends_with_a_sentence)
 {
-    if (!open_emulated("a graph's faults"))
+    if (!near_emulated("a graph's faults"))
         return;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const char *said = last_words(i);
         ck_assert_msg(strstr(said, faults[i].says) && strstr(said, "cspeed.cuda_graphs"), "fault %zu: \"%s\"", i, said);
     }
-    cs_device_close(device);
 }
 END_TEST
 
-SUITE_MAIN("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams, an_event_inside_stands_for_its_end,
+SUITE_MAIN_APART("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams, an_event_inside_stands_for_its_end,
            keys_that_are_too_many_run_as_ever, it_is_captured_anew_when_workspace_grows,
            what_it_cannot_do_ends_with_a_sentence)

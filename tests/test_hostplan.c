@@ -196,16 +196,31 @@ END_TEST
 
 START_TEST(ranks_after_a_loss)
 {
+    static const struct {
+        int places[4], count, code, nodes, ranks;
+    } rows[] = {
+        { { 1, 2 }, 2, 0, 2, 4 },                       /* a is lost */
+        { { 2, 1, 0 }, 3, 0, 3, 6 },                    /* it is back, the last */
+        { { 2 }, 1, 0, 1, 1 },                          /* c alone */
+        { { 0, 1, 2, 3 }, 4, CS_CODE_DISAGREE, 1, 1 },  /* more than there are: the plan stays as it is */
+        { { 0, 3 }, 2, CS_CODE_DISAGREE, 1, 1 },
+        { { -1 }, 1, CS_CODE_DISAGREE, 1, 1 },
+        { { 1, 1 }, 2, CS_CODE_DISAGREE, 1, 1 },        /* one twice */
+        { { 0 }, 0, CS_CODE_DISAGREE, 1, 1 },
+    };
     cs_plan plan;
     forget();
     ck_assert_int_eq(make(&plan, "--hosts a:2,b:3,c:1 --nnodes 1:3"), 0);
-    plan.nodes[0]   = plan.nodes[1]; /* a is lost */
-    plan.nodes[1]   = plan.nodes[2];
-    plan.node_count = 2;
-    cs_hostplan_rank(&plan);
-    ck_assert_int_eq(plan.rank_count, 4);
-    ck_assert_int_eq(plan.nodes[0].first_rank, 0);
-    ck_assert_int_eq(plan.nodes[1].first_rank, 3);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int code = cs_hostplan_cut(&plan, rows[i].places, rows[i].count);
+        ck_assert_msg(code == rows[i].code, "row %zu: %d", i, code);
+        ck_assert_msg(plan.node_count == rows[i].nodes && plan.rank_count == rows[i].ranks, "row %zu: %d nodes, %d ranks",
+                      i, plan.node_count, plan.rank_count);
+        for (int node = 0, rank = 0; node < plan.node_count; rank += plan.nodes[node++].host->slot_count)
+            ck_assert_int_eq(plan.nodes[node].first_rank, rank);
+        for (int node = 0; code == 0 && node < plan.node_count; node++)
+            ck_assert_ptr_eq(plan.nodes[node].host, &plan.hosts.list[rows[i].places[node]]);
+    }
     cs_hostplan_free(&plan);
 }
 END_TEST
@@ -272,7 +287,9 @@ START_TEST(where_they_meet)
         { "", "--hosts a", "", "proved by connecting", 0, "any free one" },
         { "", "--hosts localhost --force_multi", "", "proved by connecting", 0, "any free one" },
         { "", "--hosts a,b --master_addr m --master_port 7", "m", "--master_addr", 7, "--master_port" },
-        { "MASTER_ADDR=x MASTER_PORT=9", "--hosts a,b", "", "proved by connecting", 0, "any free one" },
+        { "MASTER_ADDR=x MASTER_PORT=9", "--hosts a,b", "", "proved by connecting", 9, "MASTER_PORT" },
+        { "MASTER_PORT=9 CSPEED_ATTEMPT=0", "--hosts a,b", "", "proved by connecting", 0, "any free one" },
+        { "MASTER_PORT=9", "--hosts a,b --master_port 8", "", "proved by connecting", 8, "--master_port" },
         { "", "--no_ssh --hosts a,b --node_rank 0", "a", "the first host of --hosts", 29500, "default" },
         { "MASTER_PORT=9", "--no_ssh --hosts a,b --node_rank 0", "a", "the first host of --hosts", 9, "MASTER_PORT" },
         { "MASTER_ADDR=x", "--no_ssh --nnodes 2 --nproc_per_node 1 --node_rank 1", "x", "MASTER_ADDR", 29500,
@@ -474,6 +491,26 @@ START_TEST(json)
 END_TEST
 
 /* What pdsh's shell makes of arguments, none of it happens: they are in the plan byte for byte. */
+/* As `cspeed run` would read them: flags behind the word too. */
+START_TEST(plans_of_run)
+{
+    static const char *const rows[][2] = {
+        { "--standalone plan run true", "command   true" },
+        { "plan launch --standalone --num_gpus 1 true x", "command   true x" },
+        { "--num_gpus 1 plan run --num_gpus 2 --oversubscribe true", "ranks     2 on 1 node" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("%s/cspeed %s", CS_BIN, rows[i][0]), 0);
+        char *text = shell_read("out.txt", NULL);
+        ck_assert_msg(strstr(text, rows[i][1]) != NULL, "%s: no \"%s\" in\n%s", rows[i][0], rows[i][1], text);
+        free(text);
+    }
+    ck_assert_int_eq(shell_run("%s/cspeed plan run", CS_BIN), 64);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(arguments)
 {
     static const char *const given[] = {
@@ -528,19 +565,25 @@ START_TEST(for_people)
                                          "  IF=ens5    # a alone (hf)\n",
                                          "  --hostfile hf    # -H\n",
                                          "  --master_port 7    # CSPEED_MASTER_PORT\n",
-                                         "command   train 'c d'\n" };
+                                         "  --env 'API_TOKEN=(secret)'    # --env\n",
+                                         "command   train 'c d' 'X_KEY=(secret)' --api_key '(secret)' 'e f'\n" };
     size_t                   size;
     shell_enter();
     shell_write("hf", "a slots=2 addr=10.0.0.1 env.IF=ens5\nb gpus=4\n");
     shell_write("job.env", "Y=\"a\\tb\"\n");
     int code =
         shell_run("HOME=. HF_TOKEN=hidden CSPEED_MASTER_PORT=7 %s/cspeed -H hf --env HF_TOKEN --env_file job.env "
-                  "--env \"Z=it's\" plan train 'c d' 2>&1",
+                  "--env \"Z=it's\" --env API_TOKEN=hidden plan train 'c d' X_KEY=hidden --api_key hidden 'e f' 2>&1",
                   CS_BIN);
     char *text = shell_read("out.txt", &size);
     ck_assert_msg(code == 0, "%s", text);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ck_assert_msg(strstr(text, parts[i]) != NULL, "\"%s\" is not in\n%s", parts[i], text);
+    ck_assert_ptr_null(strstr(text, "hidden"));
+    free(text);
+    ck_assert_int_eq(shell_run("%s/cspeed --env API_TOKEN=hidden plan --json train --api_key=hidden", CS_BIN), 0);
+    text = shell_read("out.txt", &size);
+    ck_assert_ptr_nonnull(strstr(text, "[\"train\", \"--api_key=(secret)\"]"));
     ck_assert_ptr_null(strstr(text, "hidden"));
     free(text);
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 1 --dry_run ./x a | grep -q 'WORLD_SIZE=1 '", CS_BIN), 0);
@@ -554,4 +597,4 @@ START_TEST(for_people)
 END_TEST
 
 SUITE_MAIN("hostplan", plans, bounds, ranks_after_a_loss, which_node, where_they_meet, what_is_here, names_and_digests,
-           this_machine, devices, node_lists, json, arguments, for_people)
+           this_machine, devices, node_lists, json, plans_of_run, arguments, for_people)

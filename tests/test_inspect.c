@@ -319,8 +319,8 @@ START_TEST(foreign_checkpoints)
 {
     static const char *const rows[][2] = {
         { "mp_rank_00_model_states.pt", "a checkpoint of DeepSpeed" },
-        { "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_to_fp32.py" },
-        { "zero_pp_rank_3_mp_rank_00_model_states.pt", "--safe_serialization" },
+        { "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "zero_to_fp32 import" },
+        { "zero_pp_rank_3_mp_rank_00_model_states.pt", "from zero_to_fp32 import" },
         { "layer_01-model_00-model_states.pt", "a checkpoint of DeepSpeed" },
         { "optimizer_state.pt", "universal checkpoint" },
         { "__0_0.distcp", "dcp_to_torch" },

@@ -1,6 +1,8 @@
 /* test_jobs.c - the commands about jobs, with a job that runs: ps, status, logs, stop, clean; and report. */
 #include "suite.h"
 
+#include "node/leftover.h"
+#include "node/proc.h"
 #include "shell.h"
 
 #include "base/json.h"
@@ -57,7 +59,7 @@ static pid_t start_job(const char *id, const char *script)
         dup2(file, 2);
         setpgid(0, 0);
         execl(CS_BIN "/cspeed", "cspeed", "--job_id", id, "--oversubscribe", "--num_gpus", "2", "--log_dir", "logs",
-              "sh", "-c", script, (char *)NULL);
+              "/bin/sh", "-c", script, (char *)NULL);
         _exit(127);
     }
     return job;
@@ -190,16 +192,31 @@ START_TEST(logs_of_jobs_that_have_ended)
 }
 END_TEST
 
+/* A pid that is this test's, with another start: that of an agent which is gone. */
+static const char *dead_agent(void)
+{
+    static char mark[64];
+    snprintf(mark, sizeof mark, "%d:1", getpid());
+    return mark;
+}
+
 START_TEST(clean_ends_what_is_left_and_nothing_else)
 {
     enter();
-    char  line[128];
-    pid_t job = start_job("lives", sleeper);
+    char        line[128];
+    const char *gone = dead_agent();
+    pid_t       job  = start_job("lives", sleeper);
     await_file("up.0");
     await_file("up.1");
-    pid_t plain = shell_start("sleep 1001"), left = shell_start("env CSPEED_JOB_ID=gone_test_jobs sleep 1002");
-    pid_t deaf =
-        shell_start("env CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; sleep 1003; sleep 1003'");
+    pid_t plain = shell_start("sleep 1001"),
+          left  = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1002", gone);
+    pid_t deaf  = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
+                               "sleep 1003; sleep 1003'",
+                              gone);
+    /* of agents that live: this test stands for one, whether a job of that name runs here or not */
+    char agent[64];
+    cs_leftover_mark(getpid(), agent);
+    pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
     await_file("deaf");
     command(0, "clean");
     snprintf(line, sizeof line, "left behind by job gone_test_jobs: pid %d (sleep)\n", left);
@@ -216,9 +233,12 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     text = shell_read("out.txt", NULL);
     check_has(" ended\n");
     ck_assert_int_eq(waitpid(plain, NULL, WNOHANG), 0);
+    ck_assert_int_eq(waitpid(kept, NULL, WNOHANG), 0);
     ck_assert_int_eq(waitpid(job, NULL, WNOHANG), 0);
     kill(plain, SIGKILL);
+    kill(kept, SIGKILL);
     shell_wait(plain);
+    shell_wait(kept);
     kill(job, SIGTERM);
     ck_assert_int_eq(shell_wait(job), 143);
     command(0, "clean");
@@ -227,10 +247,95 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
 }
 END_TEST
 
+/* All of a job's cspeed processes are killed at once. Its ranks end with them; what they had started, in sessions of
+ * their own, is ended when the next job begins on this host, and nothing else is. */
+START_TEST(the_next_job_ends_what_is_left)
+{
+    char word[64], kept[64];
+    enter();
+    snprintf(word, sizeof word, "TEST_LEFT=%d.", getpid());
+    snprintf(kept, sizeof kept, "%d.", getpid());
+    setenv("TEST_KEPT", kept, 1);
+    pid_t lives = start_job("lives", "(setsid sleep 1010 &); touch up.$RANK; sleep 1000");
+    unsetenv("TEST_KEPT");
+    await_file("up.0");
+    await_file("up.1");
+    pid_t victim = shell_start("env %s=1 %s/cspeed -q --num_gpus 1 --job_id killed --oversubscribe /bin/sh -c "
+                               "'(setsid sleep 1011 &); touch child; exec sleep 1000'",
+                               word, CS_BIN);
+    await_file("child");
+    ck_assert_int_eq(shell_run("pids=$(for d in /proc/[0-9]*; do grep -qs %s $d/environ && grep -qsx cspeed $d/comm && "
+                               "echo ${d#/proc/}; done); kill -STOP $pids; kill -KILL $pids",
+                               word),
+                     0);
+    ck_assert_int_eq(shell_wait(victim), 128 + SIGKILL);
+    nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+    ck_assert_int_eq(shell_left(word, 0), 1);
+    command(0, "-q --num_gpus 1 /bin/true");
+    ck_assert_int_eq(shell_left(word, 0), 0);
+    check_has("job killed and its agent were killed here and had left 1 process: ");
+    check_has(" (sleep); ended by SIGKILL\n");
+    snprintf(kept, sizeof kept, "TEST_KEPT=%d.", getpid());
+    ck_assert_int_ge(shell_left(kept, 0), 3);
+    ck_assert_int_eq(waitpid(lives, NULL, WNOHANG), 0);
+    kill(lives, SIGTERM);
+    ck_assert_int_eq(shell_wait(lives), 143);
+    shell_leave();
+}
+END_TEST
+
+/* A job's entry names this process as its front, which answers nothing. */
+static void write_entry(const char *id, const char *hosts)
+{
+    char path[128], entry[1024];
+    snprintf(path, sizeof path, "cspeed/%s.json", id);
+    snprintf(entry, sizeof entry,
+             "{\"job\": \"%s\", \"pid\": %d, \"start\": %llu, \"since\": 1, \"ranks\": 8, \"hosts\": \"%s\", "
+             "\"run_dir\": \"\", \"command\": \"COMMAND\"}",
+             id, getpid(), cs_proc_start(getpid()), hosts);
+    shell_write(path, entry);
+}
+
+/* However long a name or a list of hosts is. */
+START_TEST(columns_stay_columns)
+{
+    enter();
+    command(0, "ps");
+    write_entry("one", "a");
+    write_entry("two", "worker-0,worker-1,worker-2,worker-3");
+    write_entry("three_with_a_long_name", "a-host-with-a-very-long-name.example.com,b,c");
+    write_entry("four", "another-host-with-a-very-long-name.example.com");
+    command(0, "ps");
+    check_has("worker-0 +3 ");
+    check_has("a-host-with-a +2 ");
+    int lines = 0, column = 0;
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line; lines++) {
+        const char *at = strstr(line, "COMMAND");
+        ck_assert_msg(at && (lines == 0 || at - line == column), "%s", line);
+        column = (int)(at - line);
+    }
+    ck_assert_int_eq(lines, 5);
+    shell_leave();
+}
+END_TEST
+
+/* The job runs all the same, and says who will not find it. */
+START_TEST(a_registry_that_cannot_be_used)
+{
+    enter();
+    ck_assert_int_eq(shell_run("mkdir -m 0777 cspeed"), 0);
+    command(0, "-q --num_gpus 1 /bin/echo it ran");
+    check_has("is not a folder of yours alone");
+    check_has("`cspeed ps`, `status` and `stop` do not find it");
+    check_has("it ran\n");
+    shell_leave();
+}
+END_TEST
+
 START_TEST(the_report)
 {
     static const char *const wanted[][2] = { { "build", "jansson" },   { "build", "oneDNN" },
-                                             { "cpu", "AMX" },         { "cpu", "NUMA nodes" },
+                                             { "cpu", "AMX" },         { "cpu", "NUMA nodes" },  { "cpu", "bf16 products" },
                                              { "limits", "/dev/shm" }, { "limits", "open files" },
                                              { "gpus", "NVIDIA" },     { "network", "lo" },
                                              { "machine", "kernel" } };
@@ -254,4 +359,4 @@ END_TEST
 
 SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
            logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, clean_ends_what_is_left_and_nothing_else,
-           the_report)
+           the_next_job_ends_what_is_left, columns_stay_columns, a_registry_that_cannot_be_used, the_report)

@@ -91,7 +91,7 @@ static const struct {
     int                  attempt;
     const char          *listener, *caller; /* what they say */
 } strangers[] = {
-    { key_two, "job", 3, "refuses: the two sides' secrets differ", "does not know the secret of job \"job\"" },
+    { key_two, "job", 3, "does not know the secret of job \"job\"", "refuses: the two sides' secrets differ" },
     { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
     { key_one, "jab", 3, "it is of job \"job\", not \"jab\"", "refuses: it is of another job" },
     { key_one, "job", 4, "it is of attempt 3, not 4", "refuses: it is of another attempt" },
@@ -167,6 +167,31 @@ START_TEST(a_replay_is_refused)
 }
 END_TEST
 
+/* What a listener says to one that has not proved anything is its hello alone: a head, and as many bytes as that says.
+ * Nothing in it was made with the key, so that there is nothing against which to try guesses of the secret. */
+START_TEST(a_listener_proves_nothing_first)
+{
+    enum { HELLO = 1 };
+    pair                 both;
+    unsigned char        said[8192], again[8192];
+    ssize_t              lengths[2];
+    const unsigned char *keys[] = { key_one, key_two };
+    for (int i = 0; i < 2; i++) {
+        begin(&both, keys[i], "job", 3);
+        advance(&both, 0);
+        advance(&both, 1);
+        lengths[i] = recv(both.sockets[0], i ? again : said, sizeof said, MSG_DONTWAIT);
+        end(&both);
+    }
+    ck_assert_int_eq(said[5], HELLO);
+    ck_assert_int_eq(lengths[0], CS_JOIN_HEAD + (said[6] << 8 | said[7]));
+    ck_assert_int_eq(lengths[0], lengths[1]);
+    size_t nonce = CS_JOIN_HEAD + 7; /* 32 random bytes; the rest does not depend on the key */
+    ck_assert_mem_eq(said, again, nonce);
+    ck_assert_mem_eq(said + nonce + 32, again + nonce + 32, (size_t)lengths[0] - nonce - 32);
+}
+END_TEST
+
 /* A listener that is called by another listener's words, or a caller by its own: roles are part of what is proved. */
 START_TEST(a_mirror_is_refused)
 {
@@ -232,12 +257,12 @@ static const struct {
     const char *says;
 } garbage[] = {
     { "GET / HTTP/1.1\r\n\r\n", 18, "malformed hello" },
-    { "CSJN\1\1\377\377", 8, "malformed message" },
-    { "CSJN\1\1\0\0", 8, "malformed hello" },
-    { "CSJN\1\2\0\40", 8, "malformed message" },
-    { "CSJN\2\1\0\50", 8, "version 2" },
-    { "CSJN\1\3\0\1\2", 9, "refuses: it is of another job" },
-    { "CSJN\1\3\0\1\377", 9, "refuses: it does not understand" },
+    { "CSJN\2\1\377\377", 8, "malformed message" },
+    { "CSJN\2\1\0\0", 8, "malformed hello" },
+    { "CSJN\2\2\0\40", 8, "malformed message" },
+    { "CSJN\1\1\0\50", 8, "version 1" },
+    { "CSJN\2\3\0\1\2", 9, "refuses: it is of another job" },
+    { "CSJN\2\3\0\1\377", 9, "refuses: it does not understand" },
 };
 
 START_TEST(garbage_is_refused)
@@ -399,6 +424,6 @@ START_TEST(a_tag_is_hmac_sha256)
 END_TEST
 
 SUITE_MAIN("join", both_know_the_secret, sessions_differ, strangers_are_refused, no_secret_on_both_sides_joins,
-           a_replay_is_refused, a_mirror_is_refused, a_changed_byte_is_noticed, garbage_is_refused,
-           the_silent_are_let_go_of, a_slow_peer_joins, sizes_are_bounded, a_key_is_inherited,
+           a_replay_is_refused, a_listener_proves_nothing_first, a_mirror_is_refused, a_changed_byte_is_noticed,
+           garbage_is_refused, the_silent_are_let_go_of, a_slow_peer_joins, sizes_are_bounded, a_key_is_inherited,
            without_a_key_only_loopback, a_tag_is_hmac_sha256)

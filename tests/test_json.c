@@ -68,6 +68,21 @@ START_TEST(test_syntax)
         {"{\"a\": \"\\q\"}", "escape"},
         {"{\"a\": 99999999999999999999}", "too big"},
         {"{\"a\": 1e999}", "overflow"},
+        {"{\"a\": {{ x }}, \"b\": 1}",
+         "file:1:7: the placeholder {{ x }} was never filled in: this file is a template"},
+        {"{\"a\": ${X},\n \"b\": ${Y}}", "\nfile:2:7: the placeholder ${Y} was never filled in"},
+        {"{\"a\": <the size>}", "file:1:7: the placeholder <the size> was never"},
+        {"{\"a\": %(x)s}", "file:1:7: the placeholder %(x)s was never"},
+        {"{\n {% if a %}\n \"a\": 1\n}", "file:2:2: the placeholder {% if a %} was never"},
+        {"{{ all }}", "file:1:1: the placeholder {{ all }} was never"},
+        {"{\"a\": CONFIG_SIZE, \"b\": 1}", "file:1:7: CONFIG_SIZE is no value: fill it in if this file is a template"},
+        {"{\"a\": {{ x }", "a key"}, /* none: it is not closed */
+        {"{\"a\": <x}", "a string must be quoted"},
+        {"train_batch_size: 8\nfp16:\n  enabled: true\n", "file:1:1: this is YAML, or Hjson without braces"},
+        {"# a remark\n---\na: 1\n", "file:2:1: this is YAML"},
+        {"- a\n- b\n", "file:1:1: this is YAML"},
+        {"compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n",
+         "of Accelerate's own YAML, give the file that deepspeed_config_file names"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_json *doc;

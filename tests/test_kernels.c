@@ -433,7 +433,7 @@ START_TEST(exact_sums_have_the_same_digits)
 }
 END_TEST
 
-SUITE_MAIN("kernels", norms_take_rows_of_any_width, heads_are_normed_where_they_lie, residuals_are_normed_on_the_way,
+SUITE_MAIN_APART("kernels", norms_take_rows_of_any_width, heads_are_normed_where_they_lie, residuals_are_normed_on_the_way,
            columns_are_summed, a_token_may_fill_the_batch, hits_are_the_first_of_the_largest,
            losses_of_odd_vocabularies, dropout_has_the_same_bits, conversion_where_it_lies,
            updates_have_the_same_bits_however_cut, narrow_state_is_updated_in_fp32, exact_sums_have_the_same_digits)

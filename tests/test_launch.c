@@ -4,6 +4,7 @@
  * be gone are looked for in /proc. Ranks say by files how far they are, so that nothing depends on time; the
  * waits are limits alone. This program is also one of the ranks: with CSPEED_TEST_ROLE set it plays that part. */
 #include "jobs.h"
+#include "ports.h"
 #include "suite.h"
 
 #include "base/beat.h"
@@ -102,6 +103,38 @@ START_TEST(exit_codes)
         jobs_begin();
         RUN(here, TWO, SHELL, cases[i].script);
         jobs_check_code(&here, cases[i].code);
+        jobs_end(&here);
+    }
+}
+END_TEST
+
+/* What stands behind the program's own arguments, by the way it is started. */
+START_TEST(the_local_rank_argument)
+{
+    static const struct {
+        const char *flags[5], *wanted;
+    } cases[] = {
+        { { "launch" }, "a --local-rank=0\n" },
+        { { "launch", "--use_env" }, "a\n" },
+        { { "launch", "--use-env" }, "a\n" },
+        { { "--use_env", "launch" }, "a\n" },
+        { { "launch", "--num_gpus", "1", "--use_env" }, "a\n" },
+        { { "--local_rank_arg", "launch" }, "a --local_rank=0\n" },
+        { { "--local_rank_arg" }, "a --local_rank=0\n" },
+        { { "--no_local_rank" }, "a\n" },
+        { { "run" }, "a\n" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *line[12] = { "--no_prefix" };
+        int         count    = 1;
+        for (int word = 0; word < 5 && cases[i].flags[word]; word++)
+            line[count++] = cases[i].flags[word];
+        memcpy(line + count, (const char *[]){ "/bin/sh", "-c", "echo \"$@\"", "sh", "a" }, 5 * sizeof *line);
+        jobs_begin();
+        job here = jobs_start(-1, line);
+        jobs_finish(&here);
+        jobs_check_code(&here, 0);
+        ck_assert_str_eq(here.out, cases[i].wanted);
         jobs_end(&here);
     }
 }
@@ -234,7 +267,7 @@ START_TEST(programs_are_found)
     jobs_begin();
     ck_assert_int_eq(system("mkdir bin; printf '#!/bin/sh\\necho from path' >bin/cs-test-tool;"
                             "chmod +x bin/cs-test-tool;"
-                            "printf 'echo x' >plain; printf 'echo x' >headless; chmod +x headless"),
+                            "printf 'echo x' >plain; cp plain plain.py; printf 'echo x' >headless; chmod +x headless"),
                      0);
     char path[600], *before = strdup(getenv("PATH"));
     snprintf(path, sizeof path, "%s/bin:%s", jobs_folder, before);
@@ -243,23 +276,34 @@ START_TEST(programs_are_found)
         const char *program;
         int         code;
         const char *says;
+        const char *command; /* before it; NULL: none */
     } cases[] = {
-        { "cs-test-tool", 0, "from path" },
-        { "./bin/cs-test-tool", 0, "from path" },
-        { "nosuchtool", 127, "for a file, write ./nosuchtool" },
-        { "trian", 127, "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
-                        "you mean train?" },
-        { "inspct", 127, "did you mean inspect?" },
-        { "./nosuch", 127, "./nosuch" },
-        { "./plain", 126, "./plain" },
-        { "./bin", 126, "directory" },
-        { "./headless", 126, "#!/bin/sh" },
-        { "version", 0, "cspeed " },
-        { "help", 0, "cspeed" },
-        { "--", 64, "no PROGRAM" },
+        { "cs-test-tool", 0, "from path", "run" },
+        { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
+        { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", "plan" },
+        { "stat", 64, "is status meant?", NULL },          /* coreutils has a program of that name, */
+        { "comm", 64, "`cspeed run comm` starts ", NULL }, /* and of this one */
+        { "train.py", 64, "`cspeed run python3 train.py`", NULL },
+        { "train.py", 127, "`cspeed run python3 train.py`", "run" },
+        { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },
+        { "./bin/cs-test-tool", 0, "from path", NULL },
+        { "nosuchtool", 127, "for a file, write ./nosuchtool", NULL },
+        { "trian", 127,
+          "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "
+          "you mean train?",
+          NULL },
+        { "inspct", 127, "did you mean inspect?", NULL },
+        { "./nosuch", 127, "./nosuch", NULL },
+        { "./plain", 126, "./plain", NULL },
+        { "./bin", 126, "directory", NULL },
+        { "./headless", 126, "#!/bin/sh", NULL },
+        { "version", 0, "cspeed ", NULL },
+        { "help", 0, "cspeed", NULL },
+        { "--", 64, "no PROGRAM", NULL },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
-        RUN(here, "-q", "--num_gpus", "1", cases[i].program);
+        const char *command = cases[i].command;
+        RUN(here, "-q", "--num_gpus", "1", command ? command : cases[i].program, command ? cases[i].program : NULL);
         jobs_check_code(&here, cases[i].code);
         jobs_check_has(here.code ? here.err : here.out, cases[i].says);
         free(here.out);
@@ -280,29 +324,29 @@ START_TEST(flags)
         int         code;
         const char *says;
     } cases[] = {
-        { { "--num-gpus=1", "true" }, 0, "" },
-        { { "--nproc-per-node", "1", "true" }, 0, "" },
-        { { "--num_accelerators", "auto", "true" }, 0, "" },
-        { { "--nnodes=1", "--standalone", "true" }, 0, "" },
-        { { "--grace", "1m", "true" }, 0, "" },
-        { { "--num_gpu", "1", "true" }, 64, "--num_gpus" },
-        { { "--quite", "true" }, 64, "--quiet" },
-        { { "--nonsense", "true" }, 64, "--nonsense" },
-        { { "-x", "true" }, 64, "-x" },
-        { { "-quiet", "true" }, 64, "-quiet" },
+        { { "--num-gpus=1", "/bin/true" }, 0, "" },
+        { { "--nproc-per-node", "1", "/bin/true" }, 0, "" },
+        { { "--num_accelerators", "auto", "/bin/true" }, 0, "" },
+        { { "--nnodes=1", "--standalone", "/bin/true" }, 0, "" },
+        { { "--grace", "1m", "/bin/true" }, 0, "" },
+        { { "--num_gpu", "1", "/bin/true" }, 64, "--num_gpus" },
+        { { "--quite", "/bin/true" }, 64, "--quiet" },
+        { { "--nonsense", "/bin/true" }, 64, "--nonsense" },
+        { { "-x", "/bin/true" }, 64, "-x" },
+        { { "-quiet", "/bin/true" }, 64, "-quiet" },
         { { "--num_gpus" }, 64, "needs a value" },
-        { { "--num_gpus", "0", "true" }, 64, "from 1" },
-        { { "--num_gpus", "2x", "true" }, 64, "2x" },
-        { { "--bind", "nonsense", "true" }, 64, "auto" },
-        { { "--stop_signal", "FOO", "true" }, 64, "FOO" },
-        { { "--quiet=1", "true" }, 64, "no value" },
-        { { "--hostfile=hf", "true" }, 66, "hf" },
-        { { "--include", "a", "true" }, 65, "a" },
-        { { "--module", "true" }, 64, "not supported" },
-        { { "--master_addr", "127.0.0.1", "true" }, 0, "" },
-        { { "--num_gpus", "9999", "true" }, 69, "--oversubscribe" },
-        { { "--log_dir", "/proc/nowhere", "true" }, 73, "--log_dir" },
-        { { "--dry_run", "false" }, 0, "" },
+        { { "--num_gpus", "0", "/bin/true" }, 64, "from 1" },
+        { { "--num_gpus", "2x", "/bin/true" }, 64, "2x" },
+        { { "--bind", "nonsense", "/bin/true" }, 64, "auto" },
+        { { "--stop_signal", "FOO", "/bin/true" }, 64, "FOO" },
+        { { "--quiet=1", "/bin/true" }, 64, "no value" },
+        { { "--hostfile=hf", "/bin/true" }, 66, "hf" },
+        { { "--include", "a", "/bin/true" }, 65, "a" },
+        { { "--module", "/bin/true" }, 64, "not supported" },
+        { { "--master_addr", "127.0.0.1", "/bin/true" }, 0, "" },
+        { { "--num_gpus", "9999", "/bin/true" }, 69, "--oversubscribe" },
+        { { "--log_dir", "/proc/nowhere", "/bin/true" }, 73, "--log_dir" },
+        { { "--dry_run", "/bin/false" }, 0, "" },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         jobs_begin();
@@ -346,6 +390,28 @@ START_TEST(ranks_have_cores_of_their_own)
 }
 END_TEST
 
+/* However it is given. */
+START_TEST(the_port_that_is_given)
+{
+    static const char *const rows[][3] = { { "--num_gpus=1", "--standalone", "" },
+                                           { "--no_ssh", "--nnodes=1", "--node_rank=0" } };
+    for (int i = 0; i < 4; i++) {
+        char port[16], flag[32], wanted[32];
+        snprintf(port, sizeof port, "%d", ports_free("127.0.0.1"));
+        snprintf(flag, sizeof flag, "--master_port=%s", port);
+        snprintf(wanted, sizeof wanted, "port %s\n", port);
+        setenv("MASTER_PORT", i % 2 ? port : "9", 1); /* the flag wins */
+        jobs_begin();
+        RUN(here, "-q", "--prefix", "", "--master_addr=127.0.0.1", rows[i / 2][0], rows[i / 2][1],
+            i / 2 ? rows[1][2] : "-q", i % 2 ? "-q" : flag, SHELL, "echo port $MASTER_PORT");
+        unsetenv("MASTER_PORT");
+        jobs_check_code(&here, 0);
+        jobs_check_has(here.out, wanted);
+        jobs_end(&here);
+    }
+}
+END_TEST
+
 START_TEST(ports_do_not_clash)
 {
     jobs_begin();
@@ -362,7 +428,7 @@ START_TEST(ports_do_not_clash)
         int null = open("/dev/null", O_WRONLY);
         dup2(null, 1);
         dup2(null, 2);
-        execl(CS_BIN "/cspeed", "cspeed", "--num_gpus", "1", "--master_port", port, "true", (char *)NULL);
+        execl(CS_BIN "/cspeed", "cspeed", "--num_gpus", "1", "--master_port", port, "/bin/true", (char *)NULL);
         _exit(99);
     }
     int status;
@@ -386,6 +452,78 @@ START_TEST(log_files_have_every_byte)
     free(out);
     free(err);
     jobs_end(&here);
+}
+END_TEST
+
+static void check_mode(const char *path, mode_t mode)
+{
+    struct stat facts;
+    ck_assert_msg(stat(path, &facts) == 0 && (facts.st_mode & 0777) == mode, "%s: mode %o, not %o", path,
+                  facts.st_mode & 0777, mode);
+}
+
+/* What ranks print follows umask, and nobody but the user may change it. */
+START_TEST(modes_of_logs)
+{
+    static const struct {
+        mode_t mask, file, folder;
+    } rows[]      = { { 0, 0644, 0755 }, { 002, 0644, 0755 }, { 027, 0640, 0750 }, { 077, 0600, 0700 } };
+    mode_t before = umask(0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        jobs_begin();
+        umask(rows[i].mask);
+        RUN(here, "-q", TWO, "--log_max", "16", "--log_dir", "new/logs", SHELL,
+            "for i in 1 2 3; do echo 0123456789; sleep 0.05; done");
+        jobs_check_code(&here, 0);
+        check_mode("new", rows[i].folder);
+        check_mode("new/logs", rows[i].folder);
+        check_mode("new/logs/attempt_0", rows[i].folder);
+        check_mode("new/logs/attempt_0/1.out", rows[i].file);
+        check_mode("new/logs/attempt_0/1.out.1", rows[i].file);
+        check_mode("new/logs/attempt_0/0.err", rows[i].file);
+        check_mode("new/logs/result.json", rows[i].file);
+        jobs_end(&here);
+    }
+    umask(before);
+}
+END_TEST
+
+/* `made` is what stands there before the job begins; "kept" is a file of the user's that must stay as it is. */
+static const struct {
+    const char *made;
+    int         code;
+    const char *says;
+} places[] = {
+    { "ln -s ../../kept logs/attempt_0/0.out", 73, "logs/attempt_0/0.out is a symbolic link" },
+    { "ln -s ../../none logs/attempt_0/1.err", 73, "logs/attempt_0/1.err is a symbolic link" },
+    { "mkfifo logs/attempt_0/0.err", 73, "logs/attempt_0/0.err is no regular file" },
+    { "mkdir logs/attempt_0/0.err", 73, "logs/attempt_0/0.err cannot be written: Is a directory" },
+    { "ln -s ../kept logs/result.json", 0, "result.json is a symbolic link" },
+    { "mkdir far; rm -r logs; ln -s far logs", 0, "" },
+    { "mkdir far; rmdir logs/attempt_0; ln -s ../far logs/attempt_0", 0, "" },
+};
+
+START_TEST(logs_are_written_to_no_other_place)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char command[256];
+        jobs_begin();
+        snprintf(command, sizeof command, "mkdir -p logs/attempt_0; echo mine >kept; %s", places[i].made);
+        ck_assert_int_eq(system(command), 0);
+        RUN(here, "-q", TWO, "--log_dir", "logs", SHELL, "echo printed; echo error >&2");
+        jobs_check_code(&here, places[i].code);
+        jobs_check_has(here.err, places[i].says);
+        char *kept = jobs_slurp("kept");
+        ck_assert_str_eq(kept, "mine\n");
+        ck_assert_int_ne(access("none", F_OK), 0);
+        if (strstr(places[i].made, "far")) {
+            char *out = jobs_slurp("logs/attempt_0/1.out");
+            ck_assert_str_eq(out, "printed\n");
+            free(out);
+        }
+        free(kept);
+        jobs_end(&here);
+    }
 }
 END_TEST
 
@@ -644,6 +782,7 @@ int main(int count, char **arguments)
     self[length > 0 ? length : 0] = '\0';
     const TTest *const tests[]    = {
            exit_codes,
+           the_local_rank_argument,
            environment_of_ranks,
            environment_is_documented,
            arguments_are_bytes,
@@ -653,8 +792,11 @@ int main(int count, char **arguments)
            programs_are_found,
            flags,
            ranks_have_cores_of_their_own,
+           the_port_that_is_given,
            ports_do_not_clash,
            log_files_have_every_byte,
+           modes_of_logs,
+           logs_are_written_to_no_other_place,
            failure_block,
            a_standstill_is_named,
            cause_is_not_the_consequence,

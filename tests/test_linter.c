@@ -20,7 +20,7 @@ static const char file[] =
 static void must_say(const char *sentence, bool whether)
 {
     char *said = shell_read("out.txt", NULL);
-    ck_assert_msg((strstr(said, sentence) != NULL) == whether, "%s: %s", whether ? sentence : "not to be said", said);
+    ck_assert_msg((strstr(said, sentence) != NULL) == whether, "%s: %.2000s", whether ? sentence : "not to be said", said);
     free(said);
 }
 
@@ -32,7 +32,7 @@ static void must_list(const char *path, const char *value, const char *origin)
     char *line = strstr(said, wanted);
     if (!line && strncmp(said, wanted + 1, strlen(wanted) - 1) == 0)
         line = said;
-    ck_assert_msg(line != NULL, "no line of %s: %s", path, said);
+    ck_assert_msg(line != NULL, "no line of %s: %.2000s", path, said);
     line[1 + strcspn(line + 1, "\n")] = 0;
     ck_assert_msg(strstr(line, value) && strstr(line, origin), "%s: not %s, %s", line, value, origin);
     free(said);
@@ -54,6 +54,16 @@ START_TEST(test_values)
     must_list("cspeed.output", "\"runs/a\"", "derived");
     must_say("note: optimizer.params.lr: \"auto\" became 5e-5", true);
     must_say("a.json: accepted at world size 4", true);
+    shell_write("b.json", "{ \"train_batch_size\": 8, \"bf16\": { \"enabled\": \"auto\" } }");
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed config b.json"), 0);
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(strncmp(said, "note: optimizer: not in the file, whose \"auto\" says", 50) == 0, "%.2000s", said);
+    free(said);
+    must_list("bf16.enabled", "false", "auto");
+    must_list("optimizer.params.lr", "5e-5", "Hugging Face's default");
+    shell_write("c.json", "{ \"train_batch_size\": \"${BATCH}\" }");
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed config c.json"), 78);
+    must_say("c.json: refused\ncspeed: c.json:1:23 at train_batch_size: the placeholder ${BATCH}", true);
     shell_leave();
 }
 END_TEST
@@ -67,6 +77,10 @@ START_TEST(test_refusals)
     must_say("not supported: wandb.enabled", true);
     must_say("the nearest known one is \"optimizer\"", true);
     must_say("a.json: refused at world size 4 (--world_size N asks of another)", true);
+    char *said = shell_read("out.txt", NULL), *verdict = strstr(said, "a.json: refused at world size 4");
+    ck_assert_msg(verdict && strstr(said, "cspeed: a.json:1:23") > verdict, "an error stands before the output: %.2000s",
+                  said);
+    free(said);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --lenient"), 78);
     must_say("note: optimiser: ignored: unknown key", true);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --lenient --set wandb.enabled=false"), 0);
@@ -157,6 +171,10 @@ START_TEST(test_curve)
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr b.json --steps 8"), 0);
     must_say("           4  5e-05           \n", true);
     must_say("beta1", false);
+    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* the rate and the decay of a Trainer */
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr c.json --steps 5"), 0);
+    must_say("           1  5e-05           \n           2  4e-05           \n", true);
+    must_say("           5  1e-05           \n", true);
     shell_leave();
 }
 END_TEST

@@ -6,6 +6,7 @@
 #include "wire/lobby.h"
 
 #include "base/clock.h"
+#include "base/join.h"
 #include "base/status.h"
 
 #include <arpa/inet.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -50,7 +52,8 @@ static bool serve(cs_lobby *lobby, cs_guest_node *guest, double seconds)
 {
     for (double until = cs_clock_seconds() + seconds; cs_clock_seconds() < until;) {
         struct pollfd polled[MOST_POLLED];
-        if (cs_lobby_serve(lobby, 0, guest))
+        cs_lobby_accept(lobby);
+        if (cs_lobby_serve(lobby, guest))
             return true;
         poll(polled, (nfds_t)cs_lobby_poll(lobby, polled, MOST_POLLED), 20);
     }
@@ -129,7 +132,8 @@ static const struct {
     { "a secret of 16 bytes or more", NULL, NULL, NULL, 76, "secret", "no secret" },
     { NULL, "a secret of 16 bytes or more", NULL, NULL, 76, "secret", "secret" },
     { "a secret of 16 bytes or more", "a secret of 16 bytes or more", "one", "two", 76, "another job", "\"two\"" },
-    { "a secret of 16 bytes or more", "short", NULL, NULL, 65, "at least 8", NULL },
+    { "a secret of 16 bytes or more", "fifteen bytes..", NULL, NULL, 65, "at least 16 are needed: openssl rand -hex 32",
+      NULL },
 };
 
 static void set_secret(const char *value)
@@ -206,8 +210,9 @@ START_TEST(strangers_disturb_nobody)
         if (i % 3 == 0)
             ck_assert_int_gt(send(fds[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 0);
         if (i % 3 == 1) /* the head of a hello whose body never comes */
-            ck_assert_int_gt(send(fds[i], "CSJN\1\1\0\177", 8, MSG_NOSIGNAL), 0);
-        cs_lobby_serve(lobby, 0, &guest);
+            ck_assert_int_gt(send(fds[i], "CSJN\2\1\0\177", 8, MSG_NOSIGNAL), 0);
+        cs_lobby_accept(lobby);
+        cs_lobby_serve(lobby, &guest);
     }
     pid_t  pid   = call(&front, &output);
     double began = cs_clock_seconds();
@@ -220,6 +225,123 @@ START_TEST(strangers_disturb_nobody)
     ck_assert_int_eq(lines, 1);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+/* A node that is slow to prove itself keeps its place, since it has said of which job it is, and silent strangers go.
+ */
+START_TEST(a_slow_node_is_not_crowded_out)
+{
+    enum { STRANGERS = 300 };
+    static const unsigned char who[] = "0\0slow\0"
+                                       "0";
+    site                       front;
+    cs_lobby                  *lobby;
+    cs_guest_node              guest;
+    cs_join                    join;
+    unsigned char              key[CS_MAC_BYTES];
+    int                        fds[STRANGERS];
+    bool                       joined = false;
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    set_secret(secret);
+    cs_mac_key(secret, strlen(secret), key);
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    int node = dial(front.plan.master_port);
+    ck_assert_int_eq(cs_join_begin(&join, true, key, "none", 0, who, sizeof who), CS_OK);
+    ck_assert_int_eq(cs_join_advance(&join, node), CS_JOIN_WAITS); /* its hello is on the way */
+    ck_assert(!serve(lobby, &guest, 0.2));
+    for (int i = 0; i < STRANGERS; i++) {
+        fds[i] = dial(front.plan.master_port);
+        ck_assert(!serve(lobby, &guest, 0.001));
+    }
+    for (int turn = 0; turn < 200 && !joined; turn++) {
+        ck_assert_int_ne(cs_join_advance(&join, node), CS_JOIN_REFUSED);
+        joined = serve(lobby, &guest, 0.02);
+    }
+    ck_assert(joined);
+    ck_assert_str_eq(guest.host, "slow");
+    close(guest.fd);
+    close(node);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+/* While the job can take nobody, callers are refused and nobody else gets the port; then nodes may come again. */
+START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
+{
+    site          front, node;
+    cs_lobby     *lobby, *other;
+    cs_guest_node first, second;
+    char          text[4096];
+    int           output, late;
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    make_site(&node, "127.0.0.1", front.plan.master_port);
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    pid_t pid = call(&node, &output);
+    ck_assert(serve(lobby, &first, 10));
+    cs_lobby_listen(lobby, false);
+    ck_assert_int_eq(cs_lobby_open(&other, &node.plan), CS_CODE_SLOTS);
+    struct pollfd polled[1];
+    ck_assert_int_eq(cs_lobby_poll(lobby, polled, 1), 0);
+    node.options.rdzv_timeout = 0.3;
+    pid_t refused             = call(&node, &late);
+    ck_assert_int_eq(finish(refused, late, text, sizeof text), CS_CODE_PEER);
+    ck_assert_msg(strstr(text, "its job has all its nodes"), "%s", text);
+    cs_lobby_listen(lobby, true); /* although a connection of the port is open */
+    node.options.rdzv_timeout = 10;
+    pid_t again               = call(&node, &late);
+    ck_assert(serve(lobby, &second, 10));
+    talk(&first);
+    talk(&second);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
+    ck_assert_int_eq(finish(again, late, text, sizeof text), 0);
+    cs_lobby_close(lobby);
+}
+END_TEST
+
+/* This process may open no more files than it has open now, and `more`. Returns the limits of before. */
+static struct rlimit limit_files(int more)
+{
+    struct rlimit before;
+    int           lowest = dup(STDERR_FILENO); /* nothing above it is open in these tests */
+    close(lowest);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)(lowest + more), before.rlim_max }), 0);
+    return before;
+}
+
+/* A stranger's descriptor is taken for the next caller; where there is none, it is said, and nobody spins meanwhile. */
+START_TEST(running_out_of_descriptors_is_said)
+{
+    site          front;
+    cs_lobby     *lobby;
+    cs_guest_node guest;
+    struct pollfd polled[MOST_POLLED];
+    int           strangers[2];
+    set_secret(secret);
+    make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    for (int i = 0; i < 2; i++)
+        strangers[i] = dial(front.plan.master_port);
+    struct rlimit before = limit_files(0);
+    ck_assert_int_eq(cs_lobby_accept(lobby), CS_CODE_SYSTEM);
+    ck_assert_msg(strstr(cs_error(), "too many open files: raise ulimit -n"), "%s", cs_error());
+    ck_assert_int_eq(cs_lobby_poll(lobby, polled, MOST_POLLED), 0);
+    ck_assert(cs_lobby_due(lobby) > cs_clock_now() && cs_lobby_due(lobby) < INT64_MAX);
+    while (cs_lobby_due(lobby) < INT64_MAX)
+        usleep(10000);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    limit_files(1);
+    ck_assert_int_eq(cs_lobby_accept(lobby), 0);
+    ck_assert(!cs_lobby_serve(lobby, &guest));
+    ck_assert_int_eq(cs_lobby_poll(lobby, polled, MOST_POLLED), 2); /* the listener, and the second of the strangers */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 2; i++)
+        close(strangers[i]);
     cs_lobby_close(lobby);
 }
 END_TEST
@@ -440,6 +562,7 @@ START_TEST(many_join)
 }
 END_TEST
 
-SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_replay_is_refused,
+SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_slow_node_is_not_crowded_out,
+           a_lobby_that_does_not_listen_keeps_its_port, running_out_of_descriptors_is_said, a_replay_is_refused,
            a_taken_port_is_told_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
            a_node_waits_for_the_front, a_node_gives_up_in_the_end, many_join)

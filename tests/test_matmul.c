@@ -1,5 +1,5 @@
-/* test_matmul.c - the two products under the matrix operations, panel by panel: oneDNN's primitives, which
- * operations use for types the CPU multiplies itself, here in fp32 on any CPU; and our own packed product. */
+/* test_matmul.c - the two products under the matrix operations, panel by panel: oneDNN's primitives, in fp32 on any
+ * CPU and in bf16 where oneDNN has it; and our own packed product. Then the operations that use the primitives. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -7,71 +7,281 @@
 #include "device/cpu/gemm.h"
 #include "device/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { MOST_THREADS = 4, MARGIN = 5, GUARD = 256, POISON = 0xff, MARK = 0xa5 };
 
 static cs_device *device;
 
-typedef enum { PRIMITIVE, PACKED } maker;
-
-static void make(maker how, const cs_panel *panel, const cs_tensor *operand, const float *bias, float *c, void *scratch)
+static void open_device(int threads)
 {
-    if (how == PACKED) {
-        cs_gemm_run(panel, operand[0].dtype, operand[0].data, operand[1].data, c, scratch);
-        return;
-    }
-    cs_matmul *matmul = cs_cpu_of(device)->matmul;
-    cs_matmul_prepare(matmul, panel, CS_F32, CS_F32, bias != NULL);
-    cs_matmul_run(matmul, panel, CS_F32, CS_F32, operand[0].data, operand[1].data, bias, c, 0);
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
 }
 
-/* c is a part of a wider matrix, whose other columns must stay. */
-static void check_panel(maker how, cs_dtype dtype, reference_shape s, bool with_bias)
+/* Whether oneDNN multiplies this type here, if only by its reference loops; what is skipped is named. */
+static bool multiplies(cs_dtype dtype, const char *test)
 {
-    enum { MARGIN = 5 };
-    int       m = s.m, n = s.n, k = s.k, wide = n + MARGIN;
-    cs_tensor operand[2] = { near_random(dtype, s.transpose_a ? k : m, s.transpose_a ? m : k, 1, 1),
-                             near_random(dtype, s.transpose_b ? n : k, s.transpose_b ? k : n, 2, 1) };
-    cs_tensor bias = near_random(CS_F32, 1, n, 3, 1), c = near_random(CS_F32, m, wide, 4, 1);
-    double   *a = near_doubles(operand[0]), *b = near_doubles(operand[1]), *add = near_doubles(bias);
-    double   *want = near_doubles(c), *block = calloc((size_t)(m * n), sizeof *block);
-    for (int i = 0; i < m * n; i++)
-        block[i] = want[i / n * wide + i % n];
+    static const char *told;
+    bool               there = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
+    if (!there && told != test)
+        printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test, cs_matmul_isa());
+    told = test;
+    return there;
+}
+
+/* ---- one product, cut into panels ---- */
+
+/* c lies in a wider matrix, whose other columns must stay. */
+typedef struct {
+    reference_shape shape;
+    cs_dtype        dtype, to;
+    cs_tensor       a, b, bias, c; /* bias absent: none */
+    double         *want;          /* of the whole c    */
+} product;
+
+static product make_product(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
+{
+    product p = { s,
+                  dtype,
+                  to,
+                  near_random(dtype, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, 1, 1),
+                  near_random(dtype, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, 2, 1),
+                  near_random(dtype, 1, s.n, 3, 1),
+                  near_random(to, s.m, s.n + MARGIN, 4, 1),
+                  NULL };
+    double *a = near_doubles(p.a), *b = near_doubles(p.b), *add = near_doubles(p.bias);
+    double *block = calloc((size_t)(s.m * s.n), sizeof *block);
+    int     wide  = s.n + MARGIN;
+    p.want        = near_doubles(p.c);
+    for (int i = 0; i < s.m * s.n; i++)
+        block[i] = p.want[i / s.n * wide + i % s.n];
     reference_product(block, a, b, with_bias ? add : NULL, s);
-    for (int i = 0; i < m * n; i++)
-        want[i / n * wide + i % n] = block[i];
-    cs_panel panel   = { s.transpose_a, s.transpose_b, m, n, k, s.transpose_a ? m : k, s.transpose_b ? k : n, wide,
-                         s.add ? 1.0f : 0.0f };
-    void    *scratch = aligned_alloc(64, cs_gemm_scratch());
-    make(how, &panel, operand, with_bias ? bias.data : NULL, c.data, scratch);
-    ck_assert(near_all(how == PACKED ? "packed" : "primitive", c, want, 2e-6));
-    free(a), free(b), free(add), free(want), free(block), free(scratch);
-    near_free(operand[0]), near_free(operand[1]), near_free(bias), near_free(c);
+    for (int i = 0; i < s.m * s.n; i++)
+        p.want[i / s.n * wide + i % s.n] = block[i];
+    free(a), free(b), free(add), free(block);
+    if (!with_bias) {
+        near_free(p.bias);
+        p.bias = (cs_tensor){ 0 };
+    }
+    return p;
 }
 
-static void check_all(maker how, cs_dtype dtype)
+static void check_product(const char *what, product *p)
 {
-    static const int sizes[][3] = { { 1, 1, 1 }, { 7, 17, 9 }, { 65, 63, 129 }, { 200, 33, 300 }, { 19, 1601, 40 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int bits = 0; bits < 8; bits++)
-            check_panel(how, dtype,
-                        (reference_shape){ sizes[i][0], sizes[i][1], sizes[i][2], bits & 1, bits & 2, bits & 4 },
-                        how == PRIMITIVE && bits % 3 == 0);
+    ck_assert(near_all(what, p->c, p->want, 2e-6));
+    near_free(p->a), near_free(p->b), near_free(p->c);
+    if (p->bias.data)
+        near_free(p->bias);
+    free(p->want);
 }
 
-START_TEST(primitives_multiply)
+static void *element(cs_tensor x, int64_t index)
 {
-    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }));
-    for (int round = 0; round < 2; round++) /* made, then found */
-        check_all(PRIMITIVE, CS_F32);
+    return (char *)x.data + (size_t)index * cs_dtype_bytes(x.dtype);
+}
+
+/* Rows [from, to) of c. */
+static cs_panel rows_of(const product *p, int from, int to)
+{
+    reference_shape s = p->shape;
+    return (cs_panel){
+        s.transpose_a, s.transpose_b,      to - from, s.n, s.k, s.transpose_a ? s.m : s.k, s.transpose_b ? s.k : s.n,
+        s.n + MARGIN,  s.add ? 1.0f : 0.0f
+    };
+}
+
+/* ---- oneDNN's primitives ---- */
+
+/* Of every task: its rows, and its scratch between two guards, full of numbers that are none. */
+typedef struct {
+    const product  *p;
+    int             from[MOST_THREADS + 1];
+    cs_matmul_shape shape[MOST_THREADS];
+    size_t          bytes[MOST_THREADS];
+    unsigned char  *scratch[MOST_THREADS]; /* the first guard */
+} cutting;
+
+static void prepare_task(cutting *cut, int task)
+{
+    const product *p = cut->p;
+    cut->shape[task] =
+        (cs_matmul_shape){ rows_of(p, cut->from[task], cut->from[task + 1]), p->dtype, p->to, p->bias.data != NULL };
+    cut->bytes[task]   = cs_matmul_prepare(cs_cpu_of(device)->matmul, &cut->shape[task]);
+    size_t whole       = (size_t)cs_round_up((int64_t)cut->bytes[task] + 2 * GUARD, 64);
+    cut->scratch[task] = aligned_alloc(64, whole);
+    ck_assert_ptr_nonnull(cut->scratch[task]);
+    memset(cut->scratch[task], MARK, whole);
+    memset(cut->scratch[task] + GUARD, POISON, cut->bytes[task]);
+}
+
+static void run_task(void *argument, int task)
+{
+    const cutting     *cut  = argument;
+    const product     *p    = cut->p;
+    int64_t            from = cut->from[task];
+    cs_matmul_operands with = { element(p->a, p->shape.transpose_a ? from : from * p->shape.k), p->b.data, p->bias.data,
+                                element(p->c, from * (p->shape.n + MARGIN)), cut->scratch[task] + GUARD };
+    cs_matmul_run(cs_cpu_of(device)->matmul, &cut->shape[task], &with, task);
+}
+
+static void check_guards(const cutting *cut, int task)
+{
+    const unsigned char *scratch = cut->scratch[task];
+    for (size_t i = 0; i < GUARD; i++)
+        ck_assert_msg(scratch[i] == MARK && scratch[GUARD + cut->bytes[task] + i] == MARK,
+                      "panel %d of %lld rows wrote beside its %zu bytes of scratch", task,
+                      (long long)cut->shape[task].panel.m, cut->bytes[task]);
+}
+
+/* A task a thread; later panels are larger. */
+static void check_primitives(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
+{
+    int     tasks = cs_device_threads(device) < s.m ? cs_device_threads(device) : s.m, steps = tasks * (tasks + 1) / 2;
+    product p   = make_product(dtype, to, s, with_bias);
+    cutting cut = { .p = &p };
+    for (int task = 0; task < tasks; task++) {
+        int grown          = s.m * ((task + 1) * (task + 2) / 2) / steps;
+        cut.from[task + 1] = grown > cut.from[task] ? grown : cut.from[task] + 1;
+    }
+    cut.from[tasks] = s.m;
+    for (int task = 0; task < tasks; task++)
+        prepare_task(&cut, task);
+    cs_device_parallel(device, tasks, run_task, &cut);
+    for (int task = 0; task < tasks; task++) {
+        check_guards(&cut, task);
+        free(cut.scratch[task]);
+    }
+    check_product("primitive", &p);
+}
+
+static const int sizes[][3] = { { 1, 1, 1 }, { 7, 17, 9 }, { 65, 63, 129 }, { 200, 33, 300 }, { 19, 1601, 40 } };
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static reference_shape shape_of(int size, int bits)
+{
+    return (reference_shape){ sizes[size][0], sizes[size][1], sizes[size][2], bits & 1, bits & 2, bits & 4 };
+}
+
+static void check_all_primitives(bool half)
+{
+    for (int size = 0; size < SIZES; size++)
+        for (int bits = 0; bits < 8; bits++) {
+            bool bias = bits % 3 == 0;
+            check_primitives(CS_F32, CS_F32, shape_of(size, bits), bias);
+            if (half)
+                check_primitives(CS_BF16, CS_F32, shape_of(size, bits), bias);
+            if (half && !(bits & 4)) /* what is added to is fp32 */
+                check_primitives(CS_BF16, CS_BF16, shape_of(size, bits), bias);
+        }
+}
+
+START_TEST(primitives_multiply_within_their_scratch)
+{
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+        open_device(threads);
+        bool half = multiplies(CS_BF16, "primitives");
+        for (int round = 0; round < 2; round++) /* made, then found */
+            check_all_primitives(half);
+        cs_device_close(device);
+    }
+}
+END_TEST
+
+/* More than the table holds, so that shapes are dropped and made again. */
+START_TEST(any_number_of_shapes)
+{
+    enum { SHAPES = 700 };
+    open_device(2);
+    bool half = multiplies(CS_BF16, "any number of shapes");
+    for (int m = 1; m <= SHAPES; m++) {
+        check_primitives(half ? CS_BF16 : CS_F32, CS_F32, (reference_shape){ m, 16 + m % 5, 8, .add = true }, false);
+        check_primitives(CS_F32, CS_F32, (reference_shape){ m % 3 + 1, 16, 8, .add = true }, true); /* always there */
+    }
     cs_device_close(device);
 }
 END_TEST
 
-START_TEST(packed_products_multiply)
+/* ---- the operations: panels of a product side by side, in scratch that they share out ---- */
+
+static void check_operation(reference_shape s)
 {
-    for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
-        check_all(PACKED, (cs_dtype)dtype);
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_cpu    *cpu    = cs_cpu_of(device);
+    cs_tensor  x = near_random(CS_BF16, s.m, s.k, 1, 1), w = near_random(CS_BF16, s.k, s.n, 2, 1);
+    cs_tensor  y = near_new(CS_BF16, s.m, s.n), dw = near_new(CS_F32, s.k, s.n), none = { 0 };
+    double    *a = near_doubles(x), *b = near_doubles(w), *want = calloc((size_t)(s.m * s.n), sizeof *want);
+    reference_product(want, a, b, NULL, s);
+    for (int round = 0; round < 6; round++) {
+        if (cpu->memory[CS_CPU_SCRATCH])
+            memset(cpu->memory[CS_CPU_SCRATCH], POISON, cpu->bytes[CS_CPU_SCRATCH]);
+        memset(y.data, POISON, (size_t)cs_count(y) * cs_dtype_bytes(CS_BF16));
+        cs_op_matmul(stream, y, x, w, none, CS_IN_OUT);
+        ck_assert(near_all("bf16 operation", y, want, 1e-6));
+    }
+    double *gradient = near_doubles(y), *want_w = near_doubles(dw);
+    reference_product(want_w, a, gradient, NULL, (reference_shape){ s.k, s.n, s.m, .transpose_a = true, .add = true });
+    memset(cpu->memory[CS_CPU_SCRATCH], POISON, cpu->bytes[CS_CPU_SCRATCH]);
+    cs_op_matmul_grad_weight(stream, dw, none, x, y, CS_IN_OUT);
+    ck_assert(near_all("bf16 gradient", dw, want_w, 2e-6));
+    free(a), free(b), free(want), free(gradient), free(want_w);
+    near_free(x), near_free(w), near_free(y), near_free(dw);
+}
+
+/* Rows and columns that no number of threads cuts into equal panels. */
+START_TEST(operations_in_bf16_share_their_scratch_out)
+{
+    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+        open_device(threads);
+        if (multiplies(CS_BF16, "operations")) {
+            ck_assert(!cs_device_native(device)); /* until it is asked for */
+            ck_assert(cs_device_set_native(device, true) && cs_device_native(device));
+            check_operation((reference_shape){ .m = 83, .n = 70, .k = 300 });
+            check_operation((reference_shape){ .m = 401, .n = 250, .k = 130 });
+            check_operation((reference_shape){ .m = 33, .n = 599, .k = 200 });
+            check_operation((reference_shape){ .m = 17, .n = 1, .k = 9 });
+            ck_assert(cs_device_set_native(device, false) && !cs_device_native(device));
+        }
+        cs_device_close(device);
+    }
 }
 END_TEST
 
-SUITE_MAIN("matmul", primitives_multiply, packed_products_multiply)
+/* The choice between the two is measured, and leaves nothing behind. */
+START_TEST(the_gain_of_bf16_is_measured)
+{
+    open_device(2);
+    double gain = cs_device_native_gain(device);
+    ck_assert((gain > 0) == cs_device_has_native(device));
+    ck_assert(cs_device_native_gain(device) == gain); /* once */
+    ck_assert(!cs_device_native(device));
+    ck_assert_uint_eq(cs_device_workspace(device), 0);
+    ck_assert_uint_eq(cs_device_allocated(device), 0);
+    cs_device_close(device);
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
+    ck_assert(!cs_device_has_native(device) && cs_device_native_gain(device) == 0);
+    ck_assert(cs_device_set_native(device, true) && !cs_device_native(device)); /* there is no choice */
+    cs_device_close(device);
+}
+END_TEST
+
+/* ---- our own packed product ---- */
+
+START_TEST(packed_products_multiply)
+{
+    void *scratch = aligned_alloc(64, cs_gemm_scratch());
+    for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
+        for (int size = 0; size < SIZES; size++)
+            for (int bits = 0; bits < 8; bits++) {
+                product  p     = make_product((cs_dtype)dtype, CS_F32, shape_of(size, bits), false);
+                cs_panel panel = rows_of(&p, 0, p.shape.m);
+                cs_gemm_run(&panel, p.dtype, p.a.data, p.b.data, p.c.data, scratch);
+                check_product("packed", &p);
+            }
+    free(scratch);
+}
+END_TEST
+
+SUITE_MAIN("matmul", primitives_multiply_within_their_scratch, any_number_of_shapes,
+           operations_in_bf16_share_their_scratch_out, the_gain_of_bf16_is_measured, packed_products_multiply)

@@ -14,6 +14,9 @@
     "\"num_attention_heads\": 4, \"max_position_embeddings\": 64"
 #define GPT2 "\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2"
 
+#define MISTRAL "\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2"
+#define QWEN2   "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
+
 /* CS_OK, or the faults as a sentence. */
 static cs_status try_open(cs_model **model, cs_model_facts *facts, cs_json **doc, const char *text)
 {
@@ -82,6 +85,23 @@ static const refusal refusals[] = {
     { "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2, \"sliding_window\": -1}",
       "sliding_window" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config" },
+    { "{" GPT2 ", \"n_head\": 4, \"is_encoder_decoder\": true}", "is_encoder_decoder, because there is no encoder" },
+    { "{" GPT2 ", \"n_head\": 4, \"pruned_heads\": {\"0\": [1]}}", "pruned_heads, because all heads are there" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"use_sliding_window\": true}", "not supported: use_sliding_window" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"sliding_window\": 16}", "not supported: sliding_window" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}",
+      "not supported: quantization_config, because weights are read as F32, BF16 or F16" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"is_causal\": false}", "not supported: is_causal" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"layer_types\": [\"full_attention\", \"sliding_attention\", "
+      "\"full_attention\"]}",
+      "layer_types[1] \"sliding_attention\", because all layers of this model_type see all rows" },
+    { "{" MISTRAL ", \"attention_bias\": true}", "not supported: attention_bias" },
+    { "{" MISTRAL ", \"mlp_bias\": true}", "not supported: mlp_bias" },
+    { "{" MISTRAL ", \"sliding_window\": 4, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
+      "\"sliding_attention\"]}",
+      "layer_types[1] \"full_attention\", because all layers of this model_type see sliding_window rows" },
+    { "{" QWEN2 ", \"use_mrope\": true}", "not supported: use_mrope, because positions have one dimension" },
+    { "{" QWEN2 ", \"partial_rotary_factor\": 0.5}", "not supported: partial_rotary_factor" },
 };
 
 START_TEST(bad_configurations_are_refused)
@@ -96,6 +116,67 @@ START_TEST(bad_configurations_are_refused)
                       refusals[i].words, cs_error());
         ck_assert_ptr_null(model);
         cs_json_close(doc);
+    }
+}
+END_TEST
+
+/* ---- what changes nothing ---- */
+
+static void check(const char *text, cs_status wanted, const char *words)
+{
+    cs_model      *model = NULL;
+    cs_model_facts facts;
+    cs_json       *doc;
+    cs_status      status = try_open(&model, &facts, &doc, text);
+    ck_assert_msg(status == wanted && (status == CS_OK || strstr(cs_error(), words)), "%s: %d, %s", text, status,
+                  status == CS_OK ? "accepted" : cs_error());
+    cs_model_free(model);
+    cs_json_close(doc);
+}
+
+/* As models have them on Hugging Face. */
+START_TEST(keys_that_change_nothing_are_accepted)
+{
+    static const char *const texts[] = {
+        "{" GPT2 ", \"n_head\": 4, \"id2label\": {\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": 0}, "
+                 "\"gradient_checkpointing\": "
+        "false, \"quantization_config\": null, \"is_decoder\": true, \"eos_token_id\": [1, 2], \"top_k\": 5}",
+        "{\"model_type\": \"llama\", " LLAMA ", \"sliding_window\": null, \"use_sliding_window\": false, "
+        "\"max_window_layers\": 28, \"_name_or_path\": \"x\", \"layer_types\": [\"full_attention\", "
+        "\"full_attention\", "
+        "\"full_attention\"], \"partial_rotary_factor\": 1, \"pruned_heads\": {}}",
+        "{" MISTRAL ", \"attention_bias\": false, \"mlp_bias\": false, \"use_mrope\": false, \"pretraining_tp\": 1}",
+        "{" MISTRAL ", \"sliding_window\": null, \"layer_types\": [\"full_attention\", \"full_attention\", "
+        "\"full_attention\"]}",
+        "{" MISTRAL ", \"sliding_window\": 8, \"layer_types\": [\"sliding_attention\", \"sliding_attention\", "
+        "\"sliding_attention\"]}",
+        "{" QWEN2 ", \"use_mrope\": false, \"attention_bias\": true, \"sliding_window\": null}",
+        "{" QWEN2 ", \"sliding_window\": null, \"use_sliding_window\": true, \"max_window_layers\": 0}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check(texts[i], CS_OK, "");
+}
+END_TEST
+
+static const cs_key neutral[] = {
+#include "models/neutral_keys.h"
+};
+
+/* Each row of the table: always neutral, or at one value. */
+START_TEST(the_table_of_neutral_keys_holds)
+{
+    static const char *const values[] = { "7", "\"auto\"", "{\"a\": 1}", "[1]", "true" };
+    char                     text[512];
+    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
+        bool refused = neutral[i].type == CS_KEY_REFUSED;
+        for (size_t v = 0; v < sizeof values / sizeof *values && !refused; v++) {
+            snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": %s}", neutral[i].name, values[v]);
+            check(text, CS_OK, "");
+        }
+        snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": %s}", neutral[i].name, neutral[i].fallback);
+        check(text, CS_OK, "");
+        snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": [7]}", neutral[i].name);
+        check(text, refused ? CS_BAD_CONFIG : CS_OK, neutral[i].name);
     }
 }
 END_TEST
@@ -144,17 +225,17 @@ START_TEST(the_list_of_tensors_is_the_models)
         cs_source         source;
         cs_source_tensor *wanted;
         int64_t           count;
-        const char       *alias;
+        const char       *tied;
         ck_assert_msg(try_open(&model, &facts, &doc, models[i]) == CS_OK, "%s: %s", models[i], cs_error());
-        ck_assert_msg(cs_huggingface_names(&wanted, &count, &alias, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
+        ck_assert_msg(cs_huggingface_names(&wanted, &count, &tied, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
                       cs_error());
         list_weights(&source, model);
         ck_assert_int_eq(count, source.count);
-        ck_assert_msg(cs_huggingface_check(&source, wanted, count, alias, "it") == CS_OK, "%s: %s", models[i],
+        ck_assert_msg(cs_huggingface_check(&source, wanted, count, "it") == CS_OK, "%s: %s", models[i],
                       cs_error());
-        ck_assert_int_eq(alias != NULL, facts.alias != NULL);
-        if (alias)
-            ck_assert_str_eq(alias, facts.alias);
+        ck_assert_int_eq(tied != NULL, facts.alias != NULL);
+        if (tied)
+            ck_assert_str_eq(tied, facts.alias_of);
         cs_huggingface_free(wanted, count);
         cs_model_free(model);
         cs_json_close(doc);
@@ -162,4 +243,5 @@ START_TEST(the_list_of_tensors_is_the_models)
 }
 END_TEST
 
-SUITE_MAIN("models", bad_configurations_are_refused, the_list_of_tensors_is_the_models)
+SUITE_MAIN("models", bad_configurations_are_refused, keys_that_change_nothing_are_accepted,
+           the_table_of_neutral_keys_holds, the_list_of_tensors_is_the_models)

@@ -8,7 +8,9 @@
 #include "suite.h"
 #include "sums.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +84,7 @@ START_TEST(ranks_of_their_own_devices_go_by_nccl)
     char kind[] = "nccl";
     if (!is_emulated("5"))
         return;
-    for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
         ck_assert_msg(cs_spawn(ranks, each_collective, kind) == CS_OK, "%d ranks: %s", ranks, cs_error());
 }
 END_TEST
@@ -135,8 +137,8 @@ static int compute_around(void *kind)
     float      got[COUNT];
     int        size    = cs_comm_size(state.comm);
     cs_stream *compute = cs_device_stream(state.device, CS_COMPUTE), *comm = cs_device_stream(state.device, CS_COMM);
-    cs_tensor  all     = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
-    cs_tensor  twice   = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
+    cs_tensor  all   = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
+    cs_tensor  twice = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
     for (int round = 1; round <= 3; round++) {
         cs_op_fill(compute, all, (float)(round * (1 + cs_comm_rank(state.comm))));
         cs_stream_wait(comm, cs_stream_record(compute));
@@ -349,6 +351,53 @@ START_TEST(traffic_is_counted)
 }
 END_TEST
 
+/* ---- waiting for a call to be in the stream ------------------------------------------------------ */
+
+static _Thread_local int naps, threads;
+
+/* The module's sleeps and threads are counted here: the program's functions of these names stand before libc's. */
+int nanosleep(const struct timespec *duration, struct timespec *left)
+{
+    naps++;
+    return clock_nanosleep(CLOCK_REALTIME, 0, duration, left) ? -1 : 0;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    threads++;
+    return real(thread, attributes, run, argument);
+}
+
+static int call_often(void *kind)
+{
+    rank_state state;
+    SHOULD(open_here(&state, kind));
+    float *data = cs_comm_alloc(state.comm, 4000);
+    cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM);
+    naps = threads = 0;
+    for (int i = 0; i < 100; i++)
+        cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM);
+    EXPECT(naps < 10 && threads == 0, "%d sleeps and %d threads in 100 calls", naps, threads);
+    EXPECT(nanosleep(&(struct timespec){ 0 }, NULL) == 0 && naps > 0, "sleeps are not counted");
+    close_rank(&state);
+    return 0;
+}
+
+/* A call that is in progress for 50 us costs no sleep, which lasts a millisecond. Fewer than 10 of 100 are let pass,
+ * for a machine so busy that one takes 5 ms. */
+START_TEST(a_call_is_not_slept_for)
+{
+    char nccl[] = "nccl";
+    if (!is_emulated("2"))
+        return;
+    setenv("CSPEED_EMULATOR_NCCL_MICROSECONDS", "50", 1);
+    ck_assert_msg(cs_spawn(2, call_often, nccl) == CS_OK, "%s", cs_error());
+    unsetenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
+}
+END_TEST
+
 static int come_late(void *kind)
 {
     rank_state state;
@@ -375,7 +424,8 @@ START_TEST(recorded_times_are_those_of_the_collective)
 }
 END_TEST
 
-SUITE_MAIN("nccl", ranks_that_share_a_device_go_through_the_host, ranks_of_their_own_devices_go_by_nccl,
+SUITE_MAIN_APART("nccl", ranks_that_share_a_device_go_through_the_host, ranks_of_their_own_devices_go_by_nccl,
            auto_takes_nccl_where_it_can, nccl_refuses_a_shared_device, events_order_computing_and_collectives,
            messages_arrive, a_lost_rank_ends_the_others, a_lost_rank_is_missed_without_a_call,
-           a_rank_that_never_comes_is_named, traffic_is_counted, recorded_times_are_those_of_the_collective)
+           a_rank_that_never_comes_is_named, a_call_is_not_slept_for, traffic_is_counted,
+           recorded_times_are_those_of_the_collective)

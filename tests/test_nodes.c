@@ -48,6 +48,23 @@ START_TEST(a_node_that_is_slow_to_make_ready)
 }
 END_TEST
 
+/* The node is well, but the process that carries its bytes on this machine falls: that is not a lost node (75). */
+START_TEST(a_carrier_that_crashes_is_named)
+{
+    if (!begin())
+        return;
+    job here = START(hosts, port, "/bin/sh", "-c", "touch ready.$RANK; exec sleep 60");
+    jobs_await("ready.0");
+    jobs_await("ready.1");
+    kill(jobs_child_of(here.pid), SIGSEGV);
+    jobs_finish(&here);
+    jobs_check_code(&here, 128 + SIGSEGV);
+    jobs_check_has(here.err, "the process on this machine that carried the connection to 127.0.0.");
+    jobs_check_has(here.err, "was killed by SIGSEGV");
+    leave(&here);
+}
+END_TEST
+
 START_TEST(files_are_sent_first)
 {
     struct stat facts;
@@ -116,6 +133,53 @@ START_TEST(interrupted_while_nodes_are_missing)
 }
 END_TEST
 
+/* The front and its agents raise the limit of open files for themselves; ranks get the one that cspeed was given. */
+START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
+{
+    jobs_begin();
+    ck_assert_int_eq(shell_run("ulimit -Sn 200; ulimit -Hn 300; exec %s/cspeed /bin/sh -c 'echo rank $(ulimit -Sn) "
+                               "$(ulimit -Hn); grep \"open files\" /proc/$PPID/limits'",
+                               CS_BIN),
+                     0);
+    char *out = jobs_slurp("out.txt");
+    jobs_check_has(out, "rank 200 300\n");
+    jobs_check_has(out, "Max open files            300                  300");
+    free(out);
+    jobs_leave();
+}
+END_TEST
+
+/* More nodes than the front may have descriptors for: not the nodes are blamed, and nobody waits for the deadline. */
+START_TEST(too_many_nodes_for_the_limit_of_open_files)
+{
+    enum { NODES = 30 };
+    job  nodes[NODES];
+    char where[32], rank[16], name[16];
+    jobs_begin();
+    snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
+    pid_t front = shell_start("sh -c 'ulimit -n 24; exec %s/cspeed --no_ssh --nnodes=31 --nproc_per_node=1 "
+                              "--master_addr=127.0.0.1 %s --node_rank=0 --log_dir=logs --rdzv_timeout=20 -q /bin/true'",
+                              CS_BIN, where);
+    jobs_await("logs");
+    for (int i = 0; i < NODES; i++) {
+        snprintf(rank, sizeof rank, "--node_rank=%d", i + 1);
+        snprintf(name, sizeof name, "%d", i + 1);
+        nodes[i] = jobs_start_as(name, (const char *const[]){ "--no_ssh", "--nnodes=31", "--nproc_per_node=1",
+                                                              "--master_addr=127.0.0.1", where, rank, "--log_dir=logs",
+                                                              "-q", "/bin/true", NULL });
+    }
+    int   code = shell_wait(front);
+    char *out  = jobs_slurp("out.txt");
+    ck_assert_msg(code == 71, "%d: %s", code, out);
+    jobs_check_has(out, "no more nodes can be taken: too many open files: raise ulimit -n (now 24)");
+    free(out);
+    for (int i = 0; i < NODES; i++)
+        jobs_kill(&nodes[i]);
+    jobs_check_gone();
+    jobs_leave();
+}
+END_TEST
+
 START_TEST(a_missing_working_directory_is_not_made)
 {
     jobs_begin();
@@ -152,5 +216,7 @@ START_TEST(what_cannot_be_is_said)
 }
 END_TEST
 
-SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, files_are_sent_first, an_agent_that_talks_nonsense,
-           interrupted_while_nodes_are_missing, a_missing_working_directory_is_not_made, what_cannot_be_is_said)
+SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, a_carrier_that_crashes_is_named, files_are_sent_first,
+           an_agent_that_talks_nonsense, interrupted_while_nodes_are_missing,
+           ranks_have_the_limit_of_open_files_that_was_given, too_many_nodes_for_the_limit_of_open_files,
+           a_missing_working_directory_is_not_made, what_cannot_be_is_said)

@@ -4,6 +4,7 @@
 
 #include "front/registry.h"
 #include "front/roster.h"
+#include "node/proc.h"
 #include "shell.h"
 
 #include "base/json.h"
@@ -63,7 +64,7 @@ START_TEST(an_entry_has_what_commands_show)
     ck_assert_int_eq(job.ranks, 2);
     ck_assert_str_eq(job.hosts, "w0");
     ck_assert_str_eq(job.run_dir, here);
-    ck_assert_str_eq(job.command, "train --data a b --api_key *** HF_TOKEN=*** --secret=*** --lr 1");
+    ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) --lr 1");
     ck_assert(cs_roster_runs(&job));
     plan.arguments = NULL;
     cs_registry_close(&alpha);
@@ -173,14 +174,14 @@ START_TEST(a_zombie_is_gone)
     pid_t child = fork();
     if (child == 0)
         pause();
-    ck_assert(cs_roster_start(child) != 0);
-    ck_assert(cs_roster_start(getpid()) != 0);
+    ck_assert(cs_proc_start(child) != 0);
+    ck_assert(cs_proc_start(getpid()) != 0);
     kill(child, SIGKILL);
     siginfo_t news;
     ck_assert_int_eq(waitid(P_PID, (id_t)child, &news, WEXITED | WNOWAIT), 0);
-    ck_assert(cs_roster_start(child) == 0);
+    ck_assert(cs_proc_start(child) == 0);
     waitpid(child, NULL, 0);
-    ck_assert(cs_roster_start(child) == 0);
+    ck_assert(cs_proc_start(child) == 0);
 }
 END_TEST
 

@@ -367,6 +367,38 @@ START_TEST(new_keys_are_kept_under_a_lock)
 }
 END_TEST
 
+/* A file of that name would be the current folder's; ssh_config(5) means that no file is used by "none". */
+START_TEST(known_hosts_may_stand_anywhere)
+{
+    static const struct {
+        const char *line, *said, *made; /* made: a file that there is then; NULL: there is no new one */
+    } rows[] = {
+        { "UserKnownHostsFile none", "not kept, because UserKnownHostsFile is none", NULL },
+        { "UserKnownHostsFile /dev/null", "not kept", NULL },
+        { "UserKnownHostsFile known_here", "kept in known_here", "known_here" },
+        { "UserKnownHostsFile a/known", "kept in a/known", "a/known" },
+    };
+    shell_enter();
+    if (cluster_start(1, NULL)) {
+        heard *all = malloc(sizeof *all);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            shell_write("config", rows[i].line);
+            cs_options options = { .ssh_config = "config" };
+            run_command(cluster_host(0), &options, "true", all);
+            ck_assert_msg(all->finished == 0 && strstr(all->said, rows[i].said), "%s: %d %s %s", rows[i].line,
+                          all->finished, all->why, all->said);
+            ck_assert_int_ne(access("none", F_OK), 0);
+            ck_assert_int_ne(access("home/.ssh/known_hosts", F_OK), 0);
+            if (rows[i].made)
+                ck_assert_int_eq(access(rows[i].made, F_OK), 0);
+        }
+        free(all);
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
 /* ---- configuration ------------------------------------------------------------------------------ */
 
 START_TEST(the_ssh_configuration_is_read)
@@ -464,5 +496,5 @@ START_TEST(the_end_of_an_agent_is_seen)
 END_TEST
 
 SUITE_MAIN("remote", an_agent_answers, openssh_carries_too, commands_run, a_host_says_why_it_fails, no_key_is_accepted,
-           host_keys_are_checked, new_keys_are_kept_under_a_lock, the_ssh_configuration_is_read,
-           a_carrier_dies_with_its_opener, the_end_of_an_agent_is_seen)
+           host_keys_are_checked, new_keys_are_kept_under_a_lock, known_hosts_may_stand_anywhere,
+           the_ssh_configuration_is_read, a_carrier_dies_with_its_opener, the_end_of_an_agent_is_seen)

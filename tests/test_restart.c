@@ -109,6 +109,17 @@ static job start_node(const char *node_rank, const char *nodes)
                                                            NULL });
 }
 
+static void await_words(const char *file, const char *words)
+{
+    bool found = false;
+    for (double until = jobs_seconds() + JOBS_LIMIT; !found; jobs_pause()) {
+        char *text = jobs_slurp(file);
+        found      = strstr(text, words) != NULL;
+        ck_assert_msg(found || jobs_seconds() < until, "\"%s\" is not in %s: %.1500s", words, file, text);
+        free(text);
+    }
+}
+
 START_TEST(a_lost_node_is_done_without_and_may_come_back)
 {
     jobs_begin();
@@ -122,11 +133,9 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
     jobs_await("up.1.0"); /* the others go on, two of them */
     jobs_await("up.1.1");
     ck_assert_int_ne(access("up.1.2", F_OK), 0);
-    nodes[1] = start_node("1", "1:3"); /* waits for the next restart */
-    jobs_pause();
-    char *pid = jobs_slurp("err.1");
-    free(pid);
-    sleep(2);
+    nodes[1] = start_node("1", "1:3"); /* waits for the next restart, and says so on both sides */
+    await_words("err.1", "it waits for the next attempt, which begins when a node is lost or a rank fails");
+    await_words("err.0", "node 1 (node1) has joined job ");
     jobs_kill(&nodes[2]);
     jobs_await("up.2.0");
     jobs_await("up.2.1");
@@ -145,6 +154,127 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
 }
 END_TEST
 
+/* ---- every set of nodes that may come ---- */
+
+enum { MOST = 5 };
+
+static const int         slots[MOST]   = { 1, 2, 3, 1, 2 };
+static const char *const letters[MOST] = { "a", "b", "c", "d", "e" }; /* the hosts' names, and their outputs' */
+
+typedef struct {
+    int      least, most;
+    unsigned first; /* the nodes of the first attempt; bit i: node i. One that stays away comes to the second. */
+} gathering;
+
+static const gathering few[] = { { 1, 4, 0x3 }, { 1, 3, 0x5 }, { 2, 5, 0x19 } };
+
+static int ranks_of(unsigned set)
+{
+    int ranks = 0;
+    for (int i = 0; i < MOST; i++)
+        ranks += set >> i & 1 ? slots[i] : 0;
+    return ranks;
+}
+
+static job join_gathering(const gathering *g, int node, const char *port)
+{
+    char hosts[64] = "--hosts=a:1", nodes[32], rank[32];
+    for (int i = 1; i < g->most; i++)
+        snprintf(hosts + strlen(hosts), sizeof hosts - strlen(hosts), ",%s:%d", letters[i], slots[i]);
+    snprintf(nodes, sizeof nodes, "--nnodes=%d:%d", g->least, g->most);
+    snprintf(rank, sizeof rank, "--node_rank=%d", node);
+    setenv("PLACE", letters[node], 1); /* the ranks of a node have its environment, not that of the first node */
+    return jobs_start_as(letters[node],
+                         (const char *const[]){
+                             "--no_ssh", hosts, nodes, rank, port, "--master_addr=127.0.0.1", "--last_call=1.5",
+                             "--restart_delay=0.1", "--max_restarts=1", "--bind=none", SHELL,
+                             "echo $PLACE has $RANK of $WORLD_SIZE in $CSPEED_ATTEMPT; touch up.$CSPEED_ATTEMPT.$RANK; "
+                             "while ! test -e done; do test -e fail.$CSPEED_ATTEMPT && exit 3; sleep 0.05; done",
+                             NULL });
+}
+
+static void await_ranks(int attempt, int count)
+{
+    char file[32];
+    for (int rank = 0; rank <= count; rank++) {
+        snprintf(file, sizeof file, "up.%d.%d", attempt, rank);
+        if (rank < count)
+            jobs_await(file);
+        else
+            ck_assert_int_ne(access(file, F_OK), 0);
+    }
+}
+
+/* Node `node` has shown each of its ranks of an attempt of this set of nodes once, under its host's name. Of the set,
+ * those that took part in the attempt before (`early`) have the lower ranks. */
+static void check_shown(const char *out, int node, int attempt, unsigned set, unsigned early)
+{
+    char     prefix[16] = "", line[64];
+    unsigned own = 1u << node, before = early & own ? early & (own - 1) : early | (own - 1);
+    int      first = ranks_of(set & before);
+    for (int rank = first; rank < first + slots[node]; rank++) {
+        if (set & (set - 1)) /* several nodes */
+            snprintf(prefix, sizeof prefix, "%s:%d| ", letters[node], rank);
+        snprintf(line, sizeof line, "%s%s has %d of %d in %d\n", prefix, letters[node], rank, ranks_of(set), attempt);
+        ck_assert_msg(jobs_count_of(out, line) == 1, "not once \"%s\" in: %.1500s", line, out);
+    }
+}
+
+/* An attempt of some nodes, then one without the last of them and with another, where that is enough nodes. */
+static void gather(const gathering *g)
+{
+    char     port[32];
+    job      nodes[MOST];
+    unsigned second = g->first, all = (1u << g->most) - 1;
+    int      leaver = 0, comer = 0;
+    jobs_begin();
+    snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    for (int i = 0; i < g->most; i++)
+        if (g->first >> i & 1) {
+            nodes[i] = join_gathering(g, i, port);
+            leaver   = i;
+        } else {
+            comer = i;
+        }
+    second |= comer ? 1u << comer : 0;
+    leaver = __builtin_popcount(second) > g->least ? leaver : 0;
+    second &= leaver ? ~(1u << leaver) : all;
+    await_ranks(0, ranks_of(g->first));
+    if (comer)
+        nodes[comer] = join_gathering(g, comer, port);
+    if (leaver)
+        jobs_kill(&nodes[leaver]);
+    else
+        fclose(fopen("fail.0", "w"));
+    await_ranks(1, ranks_of(second));
+    fclose(fopen("done", "w"));
+    for (int i = 0; i < g->most; i++)
+        if (second >> i & 1) {
+            jobs_finish(&nodes[i]);
+            jobs_check_code(&nodes[i], 0);
+            check_shown(nodes[i].out, i, 1, second, g->first);
+            if (g->first >> i & 1)
+                check_shown(nodes[i].out, i, 0, g->first, g->first);
+            free(nodes[i].out);
+            free(nodes[i].err);
+        }
+    jobs_check_gone();
+    jobs_leave();
+}
+
+START_TEST(nodes_that_come_or_stay_away)
+{
+    bool all = getenv("CSPEED_ELASTIC_ALL") != NULL;
+    for (size_t i = 0; !all && i < sizeof few / sizeof *few; i++)
+        gather(&few[i]);
+    for (int most = 2; all && most <= MOST; most++)
+        for (int least = 1; least < most; least++)
+            for (unsigned set = 1; set < 1u << most; set += 2) /* node 0 always comes */
+                if (__builtin_popcount(set) >= least)
+                    gather(&(gathering){ least, most, set });
+}
+END_TEST
+
 /* Only worlds that the configuration's elasticity allows. */
 START_TEST(world_sizes_are_those_of_the_configuration)
 {
@@ -156,6 +286,42 @@ START_TEST(world_sizes_are_those_of_the_configuration)
         "--last_call", "0.2", "-q", SHELL, "echo world $WORLD_SIZE", "sh", "--config", "ds.json");
     jobs_check_code(&here, 0);
     jobs_check_has(here.out, "world 1\n");
+    jobs_end(&here);
+}
+END_TEST
+
+/* There is no rank yet that the next attempt could ask how far it came. */
+START_TEST(a_node_that_never_comes)
+{
+    char port[32];
+    jobs_begin();
+    snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    RUN(here, "--no_ssh", "--hosts=a:1,b:1", "--node_rank=0", "--master_addr=127.0.0.1", port, "--max_restarts=1",
+        "--rdzv_timeout=0.5", "--restart_delay=0.1", "/bin/true");
+    jobs_check_code(&here, 75);
+    ck_assert_int_eq(jobs_count_of(here.err, "did not come within"), 2);
+    jobs_end(&here);
+}
+END_TEST
+
+/* Every 10 s it is said who is waited for, and what that node does. */
+START_TEST(who_is_waited_for)
+{
+    char port[32];
+    jobs_begin();
+    snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    job here = START("--no_ssh", "--hosts=a:1,b:1", "--node_rank=0", "--master_addr=127.0.0.1", port, "/bin/true");
+    await_words("err", " waits for node 1 (b), which has not called yet; it has waited for 10 s of 600");
+    kill(here.pid, SIGTERM);
+    jobs_finish(&here);
+    jobs_end(&here);
+    jobs_begin();
+    shell_write("slow.sh", "while ! test -e go; do sleep 0.1; done\n");
+    here = START("--num_gpus=1", "--venv_script=slow.sh", "--dead_after=100", "/bin/true");
+    await_words("err", " waits for node 0 (localhost), which makes ready its folder, program, cores and files; it has");
+    fclose(fopen("go", "w"));
+    jobs_finish(&here);
+    jobs_check_code(&here, 0);
     jobs_end(&here);
 }
 END_TEST
@@ -189,5 +355,6 @@ START_TEST(a_host_is_called_again)
 END_TEST
 
 SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
-           a_lost_node_is_done_without_and_may_come_back, world_sizes_are_those_of_the_configuration,
+           a_lost_node_is_done_without_and_may_come_back, nodes_that_come_or_stay_away,
+           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, who_is_waited_for,
            a_host_is_called_again)

@@ -96,6 +96,11 @@ static const struct {
      1,
      4,
      {0, .5, 0, 0}}, /* the peak is where the second half begins, and there is none */
+    {"{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, {.1, .14, .18, .22, .26, .3, .3}},
+    {"{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
+     0.2,
+     6,
+     {.2, .15, .1, .05, 0, 0}},
     {"null", 0.25, 3, {0.25, 0.25, 0.25}},
 };
 

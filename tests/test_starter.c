@@ -46,7 +46,7 @@ static const struct {
 } starters[] = {
     { "openmpi", "mpirun.openmpi", "--launcher_args \"--mca plm_rsh_agent $PWD/far\"" },
     { "mpich", "mpiexec.hydra", "--launcher_args \"-launcher-exec $PWD/far\"" },
-    { "slurm", "./srun", "" },
+    { "slurm", "./srun", "" }, /* in an allocation, as far as SLURM_JOB_NODELIST says */
 };
 
 static bool has(const char *program)
@@ -66,10 +66,10 @@ START_TEST(agents_are_started)
                 printf("skipped: no %s on this machine\n", starters[i].program);
                 continue;
             }
-            int code = shell_run(
-                "PATH=$PWD:$PATH %s/cspeed --launcher %s %s --hosts %s:1,%s:2 --oversubscribe --rdzv_timeout 30 "
-                "./rank",
-                CS_BIN, starters[i].launcher, starters[i].arguments, cluster_host(0), cluster_host(1));
+            int   code = shell_run("PATH=$PWD:$PATH SLURM_JOB_NODELIST=unused %s/cspeed --launcher %s %s --hosts "
+                                     "%s:1,%s:2 --oversubscribe --rdzv_timeout 30 "
+                                     "./rank",
+                                   CS_BIN, starters[i].launcher, starters[i].arguments, cluster_host(0), cluster_host(1));
             char *out = shell_read("out.txt", NULL);
             ck_assert_msg(code == 0, "%s: %d\n%s", starters[i].launcher, code, out);
             for (int r = 0; r < 3; r++) {
@@ -91,7 +91,9 @@ static const struct {
     int         code;
     const char *says;
 } refusals[] = {
-    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 127, "no srun in PATH" },
+    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64, "this is no allocation of Slurm" },
+    { "--launcher slurm /bin/true", 64, "within `salloc` or `sbatch`" },
+    { "--launcher slurm plan /bin/true", 64, "this is no allocation of Slurm" },
     { "--launcher openmpi --ssh_port 9 --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
       "not supported: --ssh_port" },
     { "__agent --join", 64, "CSPEED_JOIN" },
@@ -107,6 +109,12 @@ START_TEST(what_cannot_be_is_refused)
                       code, out);
         free(out);
     }
+    int   code = shell_run("PATH=/nowhere SLURM_JOB_NODELIST=a,b %s/cspeed --launcher slurm --master_addr 127.0.0.1 "
+                             "/bin/true",
+                           CS_BIN);
+    char *out  = shell_read("out.txt", NULL);
+    ck_assert_msg(code == 127 && strstr(out, "no srun in PATH"), "%d\n%s", code, out);
+    free(out);
     shell_leave();
 }
 END_TEST

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -384,7 +385,13 @@ START_TEST(names_stay_names)
 {
     prepare();
     write_config("bf16", "", 1);
+    mode_t before = umask(002); /* what a group shares: the output, unlike the launcher's logs, follows umask alone */
+    struct stat output, manifest;
     train(1, "--steps 2 --output 2024");
+    umask(before);
+    ck_assert(stat("2024", &output) == 0 && stat("2024/global_step2/manifest.json", &manifest) == 0);
+    ck_assert_int_eq(output.st_mode & 0777, 0775);
+    ck_assert_int_eq(manifest.st_mode & 0777, 0664);
     ck_assert_int_eq(access("2024/global_step2/manifest.json", F_OK), 0);
     train(1, "--steps 1 --output 'a \"b\\\\c' --data data/train-00000.bin");
     ck_assert_int_eq(access("a \"b\\\\c/global_step1/manifest.json", F_OK), 0);
@@ -433,17 +440,71 @@ START_TEST(steps_fit_the_time_also_after_a_resume)
 }
 END_TEST
 
+static int train_products(const char *environment, const char *products)
+{
+    return shell_run("%s/cspeed --num_gpus 2 --oversubscribe run sh -c '%s exec %s/train --config config.json "
+                     "--steps 2 --fresh --set cspeed.bf16_products=%s'", CS_BIN, environment, CS_BIN, products);
+}
+
+/* Rank 0 measures, all do as it says, and one whose CPU cannot keeps all from it. */
+START_TEST(bf16_products_are_the_same_on_all_ranks)
+{
+    static const char narrow[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
+    static const char native[] = "bf16 matrices are multiplied as bf16", wide[] = "bf16 and fp16 are stored, fp32 computed";
+    prepare();
+    write_config("bf16", "", 0);
+    expect(0, train_products("", "fp32"));
+    ck_assert(says(wide) && is_silent_on(native) && is_silent_on("bf16 products:"));
+    expect(0, train_products("", "auto"));
+    bool chosen = !is_silent_on("bf16 products: multiplied as bf16, measured ");
+    ck_assert(says(chosen ? native : wide) && (!chosen || says("(cspeed.bf16_products)")));
+    expect(0, train_products(narrow, "auto"));
+    ck_assert(says(wide) && says("bf16 products: fp32 copies are multiplied, because "));
+    ck_assert(!chosen || says("the CPU of another rank has no bf16 products"));
+    ck_assert_int_ne(0, train_products("export ONEDNN_MAX_CPU_ISA=AVX2;", "native"));
+    ck_assert(says("not supported: cspeed.bf16_products \"native\", because oneDNN has no bf16 products for the CPU"));
+    if (chosen) {
+        expect(0, train_products("", "native"));
+        ck_assert(says(native));
+    } else {
+        printf("bf16 products: \"native\" is not run, \"auto\" did not choose it on this CPU\n");
+    }
+    write_config("fp16", "", 0);
+    expect(0, train_products("", "auto"));
+    ck_assert(is_silent_on("bf16 products:")); /* nothing is bf16 */
+    shell_leave();
+}
+END_TEST
+
 /* What is drawn over must not wrap; and of many ranks, whoever started them, one speaks. */
 START_TEST(progress_fits_the_terminal)
 {
     prepare();
     write_config("bf16", "", 1);
-    expect(0, shell_run("CSPEED_TERMINAL=1 COLUMNS=40 %s/train --config config.json --steps 3", CS_BIN));
-    char *out = shell_read("out.txt", NULL), *at = strstr(out, "\rstep 1/3");
-    ck_assert_ptr_nonnull(at);
-    for (; at; at = strchr(at + 1, '\r'))
-        ck_assert_uint_eq(strcspn(at + 1, "\033\n"), 39);
-    free(out);
+    static const struct {
+        int         columns;
+        const char *shown[7], *left_out;
+    } rows[] = {
+        { 200, { "step 1/3", "loss ", "lr ", "norm ", " tok/s", "% of peak", "ETA 0:" }, "none" },
+        { 80, { "step 1/3", "loss ", "lr ", "norm ", " tok/s", "ETA 0:", "" }, "none" },
+        { 60, { "step 1/3", "loss ", "lr ", "tok/s", "ETA 0:", "", "" }, "norm" },
+        { 40, { "step 1/3", "loss ", "ETA 0:", "", "", "", "" }, "norm" },
+        { 12, { "step 1/3", "", "", "", "", "", "" }, "ETA" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        expect(0, shell_run("rm -rf out; CSPEED_TERMINAL=1 COLUMNS=%d %s/train --config config.json --steps 3",
+                            rows[i].columns, CS_BIN));
+        char *out = shell_read("out.txt", NULL), *at = strstr(out, "\rstep 1/3");
+        ck_assert_ptr_nonnull(at);
+        size_t length = strcspn(at + 1, "\033\n");
+        for (char *next = at; next; next = strchr(next + 1, '\r'))
+            ck_assert_uint_lt(strcspn(next + 1, "\033\n"), (size_t)rows[i].columns);
+        at[1 + length] = '\0';
+        for (int part = 0; part < 7; part++)
+            ck_assert_msg(strstr(at, rows[i].shown[part]) != NULL, "no %s in %s", rows[i].shown[part], at);
+        ck_assert_msg(!strstr(at, rows[i].left_out), "%s in %s", rows[i].left_out, at);
+        free(out);
+    }
     expect(0, shell_run("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 %s/train --help", CS_BIN));
     ck_assert_int_eq(lines_of("out.txt"), 0);
     shell_leave();
@@ -489,6 +550,32 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
 }
 END_TEST
 
+/* What Hugging Face's Trainer would supply is said first, and is what trains: 5e-5, linearly to 0. */
+START_TEST(a_trainers_file_says_what_it_trains_with)
+{
+    prepare();
+    shell_write(
+        "config.json",
+        "{ \"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": { \"enabled\": "
+        "\"auto\" }, \"cspeed\": { \"output\": \"out\", \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 32 "
+        "}, "
+        "\"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 16, \"n_positions\": 32, "
+        "\"vocab_size\": 256 } } }\n");
+    expect(0, shell_run("%s/train --config config.json --steps 4", CS_BIN));
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(strncmp(out, "note: optimizer: not in the file, whose \"auto\" says", 50) == 0, "%s", out);
+    free(out);
+    ck_assert(says("\nnote: scheduler: not in the file, whose \"auto\" says"));
+    ck_assert_double_eq_tol(last_number("out/metrics.jsonl", "\"lr\""), 5e-5 / 4, 1e-15);
+    expect(0, shell_run("%s/train --config config.json --steps 4 --fresh --set bf16.enabled=false "
+                        "--set train_batch_size=8 --set train_micro_batch_size_per_gpu=8",
+                        CS_BIN));
+    ck_assert(says("note: optimizer: not in the file, as where a program supplies one of its own"));
+    ck_assert_double_eq_tol(last_number("out/metrics.jsonl", "\"lr\""), 1e-3, 1e-15);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(config_help_prints_the_table)
 {
     shell_enter();
@@ -520,5 +607,6 @@ SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_sta
            a_restart_does_not_start_over_again, another_model_of_the_same_shapes, checkpoints_that_will_not_fit,
            a_restart_does_not_go_back_again, fresh_behind_a_link, back_to_a_tag, a_failure_says_how_to_go_on,
            names_stay_names, metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
-           progress_fits_the_terminal, wrong_things_get_one_sentence_and_a_code, config_help_prints_the_table,
-           own_model_trains_sharded)
+           bf16_products_are_the_same_on_all_ranks, progress_fits_the_terminal,
+           wrong_things_get_one_sentence_and_a_code, a_trainers_file_says_what_it_trains_with,
+           config_help_prints_the_table, own_model_trains_sharded)

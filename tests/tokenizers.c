@@ -1,4 +1,4 @@
-/* tokenizers.c - the small tokenizers of golden/tokenizer.golden. */
+/* tokenizers.c - the small tokenizers of golden/tokenizer.golden, and golden/chat.golden. */
 #include "tokenizers.h"
 #include "shell.h"
 
@@ -6,14 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-json_t *tokenizers_golden(void)
+static json_t *read_golden(const char *path)
 {
     size_t  size;
-    char   *text   = shell_read(CS_TESTS "/golden/tokenizer.golden", &size);
+    char   *text   = shell_read(path, &size);
     json_t *golden = cs_json_strict(text, size);
     ck_assert_msg(golden != NULL, "%s", cs_error());
     free(text);
     return golden;
+}
+
+json_t *tokenizers_golden(void)
+{
+    return read_golden(CS_TESTS "/golden/tokenizer.golden");
+}
+
+json_t *tokenizers_chats(void)
+{
+    return read_golden(CS_TESTS "/golden/chat.golden");
+}
+
+void tokenizers_configure(const char *path, const char *begin, const char *end, const char *template)
+{
+    json_t *chats  = tokenizers_chats();
+    json_t *config = json_pack("{s:s*, s:{s:s}, s:O}", "bos_token", begin, "eos_token", "content", end, "chat_template",
+                               json_object_get(json_object_get(chats, "templates"), template));
+    ck_assert_ptr_nonnull(config);
+    ck_assert_int_eq(json_dump_file(config, path, 0), 0);
+    json_decref(config);
+    json_decref(chats);
 }
 
 void tokenizers_write(const char *name, const char *path)

@@ -2,6 +2,7 @@
 #include "base/dialect.h"
 #include "base/must.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -107,6 +108,73 @@ static bool skip_string(scanner *s)
     return true;
 }
 
+/* ---- what is no JSON at all: templates and YAML ---- */
+
+/* The length of `open`, text that holds none of `never`, and `close`; 0: something else. */
+static size_t span(const char *text, size_t length, const char *open, const char *close, const char *never)
+{
+    size_t at = strlen(open), end = strlen(close);
+    if (length < at || memcmp(text, open, at) != 0)
+        return 0;
+    for (; at + end <= length && text[at] != '\n'; at++) {
+        if (memcmp(text + at, close, end) == 0)
+            return at > strlen(open) ? at + end : 0;
+        if (strchr(never, text[at]))
+            return 0;
+    }
+    return 0;
+}
+
+size_t cs_dialect_placeholder(const char *text, size_t length)
+{
+    static const char *const forms[][3] = {
+        { "{{", "}}", "\"" },       { "{%", "%}", "" },    { "${", "}", "{\"" },
+        { "<", ">", "<\"{}[],:=" }, { "%(", ")s", "(\"" },
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t found = span(text, length, forms[i][0], forms[i][1], forms[i][2]);
+        if (found > 0)
+            return found;
+    }
+    return 0;
+}
+
+/* Complains of a placeholder here, and goes past it and what follows it without a space. */
+static bool skip_placeholder(scanner *s)
+{
+    size_t from = s->at, found = cs_dialect_placeholder(s->text + from, s->length - from);
+    if (found == 0)
+        return false;
+    complain(s, from, CS_DIALECT_UNFILLED, (int)(found < SHOWN ? found : SHOWN), s->text + from);
+    for (s->at += found; s->at < s->length && !strchr(" \t\r\n,]}:", s->text[s->at]);)
+        s->at++;
+    return true;
+}
+
+/* "key: value" without braces, "- item", "---". */
+static bool is_yaml(const scanner *s)
+{
+    size_t at = s->at;
+    if (starts(s, "---") || starts(s, "- ") || starts(s, "%YAML"))
+        return true;
+    while (at < s->length && (isalnum((unsigned char)s->text[at]) || strchr("_-.", s->text[at])) && s->text[at])
+        at++;
+    return at > s->at && at < s->length && s->text[at] == ':' &&
+           (at + 1 == s->length || isspace((unsigned char)s->text[at + 1]));
+}
+
+static void complain_of_yaml(scanner *s)
+{
+    static const char accelerate[] = "deepspeed_config_file";
+    bool              named        = memmem(s->text, s->length, accelerate, strlen(accelerate)) != NULL;
+    complain(s, s->at,
+             "this is YAML, or Hjson without braces, and a configuration is JSON: one object, { \"key\": value, "
+             "... }%s",
+             named ? "; of Accelerate's own YAML, give the file that deepspeed_config_file names" : "");
+}
+
+/* ---- words, strings, numbers ---- */
+
 /* Past a word that is neither string, object nor list: to a comma, a bracket, a comment or the end of the line. */
 static size_t skip_word(scanner *s)
 {
@@ -173,6 +241,8 @@ static void complain_of_word(scanner *s, const char *word, size_t length)
         complain(s, from, "write null, not None");
     else if (same(word, length, "NaN"))
         complain(s, from, "NaN is not a value that any key takes");
+    else if (length > 1 && *word >= 'A' && strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") >= length)
+        complain(s, from, "%.*s is no value: fill it in if this file is a template, or quote it", shown, word);
     else if (strchr("+-.0123456789", *word))
         complain(s, from, "%.*s is not a number in JSON", shown, word);
     else
@@ -296,6 +366,8 @@ static void scan_members(scanner *s, int self, char close)
             return;
         }
         size_t key = 0, length = 0, place = s->at;
+        if (close == '}' && skip_placeholder(s))
+            continue;
         if (close == '}') {
             if (!scan_key(s, &key, &length))
                 continue;
@@ -310,6 +382,8 @@ static void scan_value(scanner *s, int parent, size_t key, size_t key_length, si
 {
     int self = add_node(s, (cs_dialect_node){parent, key, key_length, key_place, s->at});
     int c    = peek(s);
+    if (skip_placeholder(s))
+        return;
     if (c == '{' || c == '[') {
         if (s->depth == CS_DIALECT_DEPTH) {
             complain(s, s->at, "objects and lists stand more than %d deep here", CS_DIALECT_DEPTH);
@@ -345,6 +419,10 @@ void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_di
     skip_space(&s);
     if (s.at == length) {
         complain(&s, 0, "the text is empty: an object in braces is needed");
+        return;
+    }
+    if (is_yaml(&s)) {
+        complain_of_yaml(&s);
         return;
     }
     scan_value(&s, -1, 0, 0, s.at);

@@ -8,6 +8,10 @@
 
 #include <stddef.h>
 
+/* A sentence about a placeholder: its length, and it. */
+#define CS_DIALECT_UNFILLED                                                                                            \
+    "the placeholder %.*s was never filled in: this file is a template, which has to be filled in first"
+
 #define CS_DIALECT_INFINITY 1.7e308 /* this and above mean infinity */
 
 enum { CS_DIALECT_DEPTH = 64 };
@@ -35,6 +39,10 @@ void cs_dialect_free(cs_dialect *dialect);
 
 /* The node at a dotted path ("a.b"), or of its nearest ancestor that exists; *exact says which. -1: not even a root. */
 int cs_dialect_find(const cs_dialect *dialect, const char *original, const char *path, int *exact);
+
+/* How long the placeholder of a template is that begins at `text`, in one line: {{ x }}, {% x %}, ${x}, <x> or %(x)s.
+ * 0: none begins there. */
+size_t cs_dialect_placeholder(const char *text, size_t length);
 
 /* Line and column, from 1, of an offset; columns count characters. */
 void cs_dialect_place(const char *text, size_t length, size_t offset, int *line, int *column);

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION = 1, NONCE = 32, NONCE_AT = 7, JOB_AT = NONCE_AT + NONCE };
+enum { VERSION = 2, NONCE = 32, NONCE_AT = 7, JOB_AT = NONCE_AT + NONCE };
 enum { HELLO = 1, PROOF, REFUSAL };
 enum { CALLER = 1, LISTENER };
 enum { AWAIT_HELLO, AWAIT_PROOF, LAST_WORDS };
@@ -91,6 +91,11 @@ cs_status cs_join_begin(cs_join *join, bool caller, const unsigned char *key, co
 short cs_join_events(const cs_join *join)
 {
     return join->out_sent < join->out_bytes ? POLLOUT : POLLIN;
+}
+
+bool cs_join_heard(const cs_join *join)
+{
+    return join->other_bytes > 0;
 }
 
 /* ---- refusing --------------------------------------------------------------------------------- */
@@ -180,10 +185,10 @@ static cs_join_state take_hello(cs_join *join, int socket, size_t length)
     memcpy(join->other, join->in, CS_JOIN_HEAD + length);
     join->other_bytes = CS_JOIN_HEAD + length;
     join->phase       = AWAIT_PROOF;
-    if (!join->caller) {
-        say(join, HELLO, own, join->own_bytes - CS_JOIN_HEAD);
+    if (join->caller)
         prove(join);
-    }
+    else
+        say(join, HELLO, own, join->own_bytes - CS_JOIN_HEAD);
     return CS_JOIN_WAITS;
 }
 
@@ -196,7 +201,7 @@ static cs_join_state take_proof(cs_join *join, int socket)
                 join->job);
         return refuse(join, socket, NO_SECRET);
     }
-    if (join->caller)
+    if (!join->caller)
         prove(join);
     finish(join);
     return CS_JOIN_WAITS;

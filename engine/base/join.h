@@ -2,13 +2,17 @@
  *
  *     caller                                listener
  *     hello: nonce, job, attempt, who  ->
- *                                      <-   hello: nonce, job, attempt, who; proof
+ *                                      <-   hello: nonce, job, attempt, who
  *     proof                            ->
+ *                                      <-   proof
  *
  * A proof is the HMAC, under the job's key, of who proves and both hellos, so it holds for these nonces, this role,
  * this job and attempt and these identities alone: nothing heard on another connection can be used again. Both then
- * have a session key of their own, for the frames that follow. The caller speaks first; a listener says nothing to a
- * stranger who does not. Nothing is secret on the way but the key itself, which does not travel.
+ * have a session key of their own, for the frames that follow. The caller speaks first and proves first: a listener,
+ * which anybody on the network may call, gives nothing that was made with the key before the caller has proved that it
+ * knows it. Whoever hears a whole joining, or listens in a listener's place, can still try guesses of the secret
+ * against a proof; against that only a long random secret helps. Nothing is hidden on the way but the key, which does
+ * not travel.
  *
  * It never blocks: poll the socket for cs_join_events and call cs_join_advance, once a second at least, so that whoever
  * is silent is let go of at the deadline. It reads not one byte beyond the handshake. After DONE or REFUSED the socket
@@ -56,6 +60,9 @@ cs_status cs_join_begin(cs_join *join, bool caller, const unsigned char *key, co
 cs_join_state cs_join_advance(cs_join *join, int socket);
 /* What to poll the socket for while it WAITS: POLLIN or POLLOUT. */
 short cs_join_events(const cs_join *join);
+/* Whether a whole hello of this job has come. A listener that must let go of a caller lets go of one without first: a
+ * process of the job sends its hello at once, and most strangers send none. */
+bool cs_join_heard(const cs_join *join);
 
 /* The job's key from the descriptor that CSPEED_KEY_FD names; it is read and closed once, and the process remembers.
  * *known is false when the variable is unset. A descriptor that holds less than 32 bytes: CS_BAD_CONFIG. */

@@ -30,6 +30,7 @@ struct cs_json {
     int        note_count;
     json_t    *marks; /* path to origin */
     bool       lenient;
+    cs_json_adviser *adviser; /* NULL: none */
 };
 
 static void *must_have(void *memory)
@@ -131,13 +132,22 @@ void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...)
     char    sentence[SENTENCE];
     va_list arguments;
     va_start(arguments, format);
-    if (doc->lenient) {
-        vsnprintf(sentence, sizeof sentence, format, arguments);
-        cs_json_note(doc, path, "ignored: %s", sentence);
-    } else {
-        fault_at(doc, path, true, format, arguments);
-    }
+    vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    if (doc->lenient)
+        cs_json_note(doc, path, "ignored: %s", sentence);
+    else
+        cs_json_fault_key(doc, path, "%s%s", sentence, doc->adviser ? " (train --lenient ignores it)" : "");
+}
+
+void cs_json_advise(cs_json *doc, cs_json_adviser *adviser)
+{
+    doc->adviser = adviser;
+}
+
+char *cs_json_advice(const cs_json *doc, const char *path)
+{
+    return doc->adviser ? doc->adviser(path) : NULL;
 }
 
 void cs_json_lenient(cs_json *doc)

@@ -41,10 +41,14 @@ static void refuse_unknown(cs_json *doc, json_t *object, const char *path, const
             continue;
         const char *nearest = cs_keys_nearest(table, count, name);
         join(full, path, name);
-        if (nearest)
+        char *advice = cs_json_advice(doc, full);
+        if (advice)
+            cs_json_unknown(doc, full, "unknown key here: %s", advice);
+        else if (nearest)
             cs_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", nearest);
         else
-            cs_json_unknown(doc, full, "unknown key, and no known one is near (--config_help lists them)");
+            cs_json_unknown(doc, full, "unknown key, and no known one is near; --config_help lists them");
+        free(advice);
     }
 }
 
@@ -110,7 +114,9 @@ void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *
     for (int i = 0; i < count; i++) {
         json_t *value = NULL;
         if (cs_keys_is_auto(object, table[i].name))
-            value = cs_value_of(&table[i], (const char *)settings + table[i].offset);
+            value = table[i].type == CS_KEY_STRING && table[i].choices
+                        ? json_null()
+                        : cs_value_of(&table[i], (const char *)settings + table[i].offset);
         if (value && table[i].type != CS_KEY_INERT && used < sizeof said)
             used += (size_t)snprintf(said + used, sizeof said - used, "%s%s = %s", used ? ", " : "", table[i].name,
                                      cs_json_show(value, text, sizeof text));

@@ -32,7 +32,8 @@ typedef struct {
     double      least,
         most; /* for numbers; both 0: no limits. most INFINITY: Infinity may be given (for an INT: INT64_MAX), and an
                  inert number is a whole one */
-    const char *choices;  /* CHOICE, REFUSED: see there; else "auto" where that word is taken and leaves the default */
+    const char *choices;  /* CHOICE, REFUSED: see there; INERT with the fallback null: a value of the type it has, or
+                             NULL for any; else "auto" where that word is taken and leaves the default */
     const char *sentence; /* what it does, or why it is refused             */
 } cs_key;
 

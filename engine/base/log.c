@@ -48,5 +48,6 @@ void cs_log(cs_log_level level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
 }

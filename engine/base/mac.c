@@ -7,6 +7,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -63,6 +64,16 @@ void cs_mac_key(const void *secret, size_t length, unsigned char *key)
     static const unsigned char label[CS_MAC_BYTES] = "cspeed: the key of a job";
     struct iovec               text                = { (void *)(size_t)secret, length };
     cs_mac_once(key, label, &text, 1);
+}
+
+void cs_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count)
+{
+    unsigned char sum[CS_MAC_BYTES];
+    size_t        size = 0;
+    if (!EVP_Q_digest(NULL, "SHA256", NULL, bytes, count, sum, &size) || size != sizeof sum)
+        cs_fatal(CS_UNSUPPORTED, "libcrypto offers no SHA-256");
+    for (size_t i = 0; i < sizeof sum; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
 }
 
 void cs_mac_random(void *bytes, size_t count)

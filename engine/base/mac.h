@@ -25,6 +25,10 @@ bool cs_mac_equal(const void *one, const void *other, size_t bytes);
 /* A key from the text of a secret. It does not make a short secret long: take one of at least 16 random bytes. */
 void cs_mac_key(const void *secret, size_t length, unsigned char *key);
 
+/* SHA-256 of `bytes`, which needs no key, as lower case hexadecimal digits and a NUL. */
+enum { CS_MAC_DIGEST = 2 * CS_MAC_BYTES + 1 };
+void cs_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
+
 void cs_mac_random(void *bytes, size_t count);
 void cs_mac_forget(void *bytes, size_t count); /* zeroes them, even if nobody reads them again */
 

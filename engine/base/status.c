@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { ERROR_BYTES = 16384 };
 
@@ -31,7 +32,17 @@ cs_status cs_fail_errno(cs_status status, int error_number, const char *format, 
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    return cs_fail(status, "%s: %s", sentence, strerror(error_number));
+    return cs_fail(status, "%s: %s", sentence, cs_reason(error_number));
+}
+
+const char *cs_reason(int error_number)
+{
+    static _Thread_local char text[96];
+    struct rlimit             limit;
+    if (error_number != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return strerror(error_number);
+    snprintf(text, sizeof text, "too many open files: raise ulimit -n (now %llu)", (unsigned long long)limit.rlim_cur);
+    return text;
 }
 
 const char *cs_error(void)
@@ -48,6 +59,7 @@ int cs_exit_code(cs_status status)
     case CS_NOT_FOUND:  return 66;
     case CS_NO_DEVICE:  return 69;
     case CS_NO_PEER:    return 75;
+    case CS_DISAGREE:   return 76;
     default:            return 1;
     }
 }
@@ -56,6 +68,7 @@ void cs_must(cs_status status, const char *what)
 {
     if (status == CS_OK)
         return;
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (cs_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
     exit(cs_exit_code(status));
@@ -68,6 +81,7 @@ void cs_fatal(cs_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    fflush(stdout);
     fprintf(stderr, "cspeed: rank %d: %s\n", cs_log_rank(), sentence);
     fflush(NULL);
     _Exit(cs_exit_code(status));

@@ -14,6 +14,10 @@ cs_status cs_fail(cs_status status, const char *format, ...) __attribute__((form
 cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What an errno value means, as strerror says it; of too many open files, what to do as well. The text is the calling
+ * thread's, until its next call. */
+const char *cs_reason(int error_number);
+
 #define CS_TRY(call)                                                                                                   \
     do {                                                                                                               \
         cs_status try_status_ = (call);                                                                                \

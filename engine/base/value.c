@@ -119,6 +119,12 @@ json_t *cs_value_fallback(const cs_key *key)
     return value;
 }
 
+json_t *cs_value_sample(const cs_key *key)
+{
+    bool untyped = strcmp(key->fallback, "null") == 0 && key->type == CS_KEY_INERT && key->choices;
+    return untyped ? json_loads(key->choices, JSON_DECODE_ANY, NULL) : cs_value_fallback(key);
+}
+
 static const char *type_name(const json_t *value)
 {
     return json_is_boolean(value)  ? "true or false is needed"
@@ -130,21 +136,22 @@ static const char *type_name(const json_t *value)
 
 bool cs_value_check_inert(const cs_value *e)
 {
-    json_t *usual   = cs_value_fallback(e->key);
-    bool    differs = false, same_type = json_typeof(usual) == json_typeof(e->value) ||
-                                      (json_is_boolean(usual) && json_is_boolean(e->value)) ||
-                                      (json_is_number(usual) && json_is_number(e->value));
+    json_t *usual = cs_value_fallback(e->key), *sample = cs_value_sample(e->key);
+    bool    differs = false, same_type = json_typeof(sample) == json_typeof(e->value) ||
+                                      (json_is_boolean(sample) && json_is_boolean(e->value)) ||
+                                      (json_is_number(sample) && json_is_number(e->value));
     if (cs_value_is_auto(e->value))
         ;
-    else if (!same_type && !json_is_null(usual))
-        refuse(e, type_name(usual));
+    else if (!same_type && !json_is_null(sample))
+        refuse(e, type_name(sample));
     else if (json_is_number(e->value) && e->key->most == INFINITY && number_of(e->value) != trunc(number_of(e->value)))
         refuse(e, "a whole number is needed");
     else if (!json_is_number(e->value))
         differs = !json_equal(usual, e->value);
     else if (is_within(e, number_of(e->value)))
-        differs = json_number_value(usual) != json_number_value(e->value);
+        differs = json_is_null(usual) || json_number_value(usual) != json_number_value(e->value);
     json_decref(usual);
+    json_decref(sample);
     return differs;
 }
 

@@ -59,6 +59,11 @@ static const struct {
 #define SAVE_DICTIONARY                                                                                                \
     "s.save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, 'OUT/model.safetensors', "   \
     "{'format': 'pt'})\" "
+/* By zero_to_fp32.py's function, since its own --safe_serialization fails for parameters that share memory. */
+#define FROM_ZERO                                                                                                      \
+    "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "         \
+    "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); "             \
+    SAVE_DICTIONARY
 #define CONVERT                                                                                                        \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], "             \
     "map_location='cpu', weights_only=True); w = w.get('state_dict', w.get('model', w)); " SAVE_DICTIONARY
@@ -69,16 +74,15 @@ static const struct {
  * name in the second, {file} the file that gave the sign, {name} that file's name; quoted for a shell. */
 static const char *const ways[] = {
     [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
-             "where DeepSpeed is installed: `python {top}/zero_to_fp32.py {top} OUT --safe_serialization --tag {tag}` "
-             "writes safetensors" BESIDE,
+             "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE,
     [DEEPSPEED] = "a checkpoint of DeepSpeed without ZeRO, where zero_to_fp32.py finds nothing: a pickle that can run "
                   "code when read and is not read here. "
                   "If you trust it: `mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = "
                   "torch.load(sys.argv[1], map_location='cpu', weights_only=False)['module']; " SAVE_DICTIONARY
                   "{file}` writes safetensors" BESIDE,
     [UNIVERSAL]   = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Take the "
-                    "checkpoint it was made from: `python FOLDER/zero_to_fp32.py FOLDER OUT --safe_serialization` "
-                    "writes safetensors" BESIDE,
+                    "checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
+                    "FOLDER` writes safetensors" BESIDE,
     [DISTRIBUTED] = "a checkpoint of torch.distributed.checkpoint with pickled metadata, which is not read here. Bring "
                     "its weights: `python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder} OUT.pt`, "
                     "then " CONVERT "OUT.pt` writes safetensors" BESIDE,
@@ -93,8 +97,8 @@ static const char *const ways[] = {
     [GGUF] = "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
              "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M; m = "
              "M.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]); del m.config.quantization_config; "
-             "m.config.save_pretrained('OUT'); s.save_model(m, 'OUT/model.safetensors', {'format': 'pt'})\" {folder} "
-             "{name}`",
+             "m.config.save_pretrained('OUT'); w = m.state_dict(); s.save_file({k: v.contiguous().clone() for k, v in "
+             "w.items()}, 'OUT/model.safetensors', {'format': 'pt'})\" {folder} {name}`",
 };
 
 typedef struct {

@@ -192,6 +192,22 @@ static cs_status complete_names(cs_source *source)
     return CS_OK;
 }
 
+void cs_huggingface_tie(cs_source *source, const char *tied)
+{
+    folder_source *own   = source->own;
+    int64_t        head  = tied ? cs_source_find(source, "lm_head.weight") : -1;
+    char          *table = head >= 0 && cs_source_find(source, tied) < 0 ? strdup(tied) : NULL;
+    if (head < 0)
+        return;
+    free(own->places[head].name);
+    source->tensors[head].name = own->places[head].name = table;
+    if (table)
+        return;
+    size_t behind = (size_t)(--source->count - head);
+    memmove(&own->places[head], &own->places[head + 1], behind * sizeof *own->places);
+    memmove(&source->tensors[head], &source->tensors[head + 1], behind * sizeof *source->tensors);
+}
+
 /* ---- reading ---- */
 
 static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)

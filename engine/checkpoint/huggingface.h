@@ -13,14 +13,19 @@
 cs_status cs_huggingface_look(bool *found, const char *folder);
 
 /* The tensors that a config.json calls for, with the shapes transformers gives them: `*wanted` of `*count`, and the
- * second name of a tied head. CS_UNSUPPORTED for a family that is not known; CS_BAD_FILE where a size is missing. */
-cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **alias, const json_t *config);
+ * name of the table of tokens that a tied head is (NULL: it is not tied). CS_UNSUPPORTED for a family that is not known;
+ * CS_BAD_FILE where a size is missing. */
+cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **tied, const json_t *config);
 void      cs_huggingface_free(cs_source_tensor *wanted, int64_t count); /* accepts NULL */
 
-/* Strict: every wanted tensor is there in its shape, and there is nothing else but `alias` (NULL: none). CS_BAD_FILE
- * with all that is missing, unexpected and of another shape; `folder` is for the sentence. */
+/* A head that is tied to the table `tied` (NULL: nothing to do) leaves the source of a folder, which may hold the table
+ * under both names, or under the head's alone, as safetensors' save_model writes it. */
+void cs_huggingface_tie(cs_source *source, const char *tied);
+
+/* Strict: every wanted tensor is there in its shape, and there is nothing else. CS_BAD_FILE with all that is missing,
+ * unexpected and of another shape; `folder` is for the sentence. */
 cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *wanted, int64_t count,
-                               const char *alias, const char *folder);
+                               const char *folder);
 
 typedef struct {
     const char *folder;    /* must not be there yet                                              */

@@ -184,7 +184,7 @@ static int64_t list_rows(cs_source_tensor *list, const described *d, const tenso
     return count;
 }
 
-cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **alias, const json_t *config)
+cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **tied, const json_t *config)
 {
     described d = { 0 };
     *wanted     = NULL;
@@ -196,7 +196,7 @@ cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const 
     if (!*wanted)
         return cs_fail(CS_NO_MEMORY, "out of memory for the list of a model's tensors");
     *count = list_rows(*wanted, &d, rows, row_count);
-    *alias = d.holds[UNTIED] ? NULL : "lm_head.weight";
+    *tied  = d.holds[UNTIED] ? NULL : d.family->is_gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
     return CS_OK;
 }
 

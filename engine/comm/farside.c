@@ -9,7 +9,7 @@
 
 /* What a rank tells the others of its device. */
 typedef struct {
-    bool moves;                  /* it has NCCL */
+    bool moves; /* it has NCCL */
     char seat[CS_TRANSPORT_SEAT];
 } card;
 
@@ -56,8 +56,8 @@ static cs_status choose(const cs_transport **chosen, cs_comm *comm, const cs_com
     bool                any  = !settings->kind || strcmp(settings->kind, "auto") == 0;
     const cs_transport *nccl = nccl_of(settings->device);
     *chosen                  = &cs_comm_far;
-    if (comm->world.size == 1 || (!any && strcmp(settings->kind, "nccl") != 0))
-        return CS_OK;
+    if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
+        return CS_OK; /* one rank has no use for NCCL; asked for by name it is opened, to prove it on one GPU */
     cs_status status = ask_all(comm, nccl);
     if (status == CS_OK)
         *chosen = nccl;

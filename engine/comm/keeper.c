@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { MOST_STRANGERS = 256, NAME_SECONDS = 10, TICK_MILLISECONDS = 200 };
+enum { MOST_STRANGERS = 256, NAME_SECONDS = 10, REST_SECONDS = 1, TICK_MILLISECONDS = 200 };
 
 /* ---- guests ----------------------------------------------------------------------------------- */
 
@@ -99,14 +99,25 @@ static void attend(cs_keeper *keeper, cs_letters_guest *one)
         dismiss(keeper, one);
 }
 
+/* The oldest of those that have not even said of which job they are, otherwise the oldest. */
 static void dismiss_oldest_stranger(cs_keeper *keeper)
 {
     cs_letters_guest *oldest = NULL;
     for (cs_letters_guest *one = keeper->guests; one; one = one->next) /* the newest come first */
-        if (one->rank < 0 && !one->over)
+        if (one->rank < 0 && !one->over && (!oldest || !cs_join_heard(&one->join) || cs_join_heard(&oldest->join)))
             oldest = one;
     if (oldest)
         dismiss(keeper, oldest);
+}
+
+/* The connection waits on, and poll would not: for a while the door is not looked at. */
+static void close_door(cs_keeper *keeper, int error)
+{
+    if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
+        return;
+    if (keeper->rests_until == 0)
+        cs_log(CS_LOG_WARNING, "ranks cannot come to their meeting: %s", cs_reason(error));
+    keeper->rests_until = cs_clock_seconds() + REST_SECONDS;
 }
 
 static void open_door(cs_keeper *keeper)
@@ -115,8 +126,10 @@ static void open_door(cs_keeper *keeper)
     cs_keeper_name own     = { 0, keeper->world.size };
     int            came    = accept4(keeper->listener, (struct sockaddr *)(void *)&address.name, &address.bytes,
                                      SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (came < 0)
+    if (came < 0) {
+        close_door(keeper, errno);
         return;
+    }
     cs_letters_guest *made = calloc(1, sizeof *made);
     if (!made) {
         close(came);
@@ -194,7 +207,8 @@ static bool turn(cs_keeper *keeper)
         return false;
     struct pollfd *polls = keeper->polls;
     polls[0]             = (struct pollfd){ keeper->wake, POLLIN, 0 };
-    polls[1]             = (struct pollfd){ keeper->listener, POLLIN, 0 };
+    bool rests           = cs_clock_seconds() < keeper->rests_until;
+    polls[1]             = (struct pollfd){ rests ? -1 : keeper->listener, POLLIN, 0 };
     for (cs_letters_guest *one = keeper->guests; one; one = one->next)
         polls[at++] = (struct pollfd){ one->socket, events_of(one), 0 };
     poll(polls, (nfds_t)count, TICK_MILLISECONDS);

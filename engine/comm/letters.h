@@ -40,6 +40,7 @@ struct cs_keeper {
     struct pollfd    *polls;
     size_t            poll_room;
     double            begun, named; /* when it opened; when it last named the missing */
+    double            rests_until;  /* no connection is taken before: descriptors have run out; 0: never so far */
     _Atomic double    close_by;     /* set before `wake` is rung */
     pthread_t         thread;
 };

@@ -151,13 +151,28 @@ static void dismiss(meeting *all, int index)
     all->visitors[index] = all->visitors[--all->visitor_count];
 }
 
-static void open_door(meeting *all)
+/* Of those that called, one that has not even said of which job it is, otherwise any; never one that we have called. */
+static void dismiss_caller(meeting *all)
 {
-    if (all->visitor_count == all->visitor_room)
-        dismiss(all, 0); /* those that call strangers' numbers come and go; ranks try again, or are missed */
+    int chosen = -1;
+    for (int i = 0; i < all->visitor_count; i++)
+        if (all->visitors[i].rank < 0 && (chosen < 0 || !cs_join_heard(&all->visitors[i].join)))
+            chosen = i;
+    if (chosen >= 0)
+        dismiss(all, chosen);
+}
+
+static cs_status open_door(meeting *all)
+{
     int came = accept4(all->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (came >= 0)
-        begin_joining(all, &all->visitors[all->visitor_count++], came, -1);
+    if (came < 0)
+        return errno == EMFILE || errno == ENFILE
+                   ? cs_fail_errno(CS_NO_PEER, errno, "rank %d cannot take a connection of another", all->tcp->rank)
+                   : CS_OK;
+    if (all->visitor_count == all->visitor_room)
+        dismiss_caller(all);
+    begin_joining(all, &all->visitors[all->visitor_count++], came, -1);
+    return CS_OK;
 }
 
 static cs_status seat(meeting *all, visitor *with)
@@ -228,7 +243,7 @@ static cs_status connect_all(meeting *all)
         for (int i = count - 1; i >= 0; i--) /* downwards: dismissing moves the last into the gap */
             CS_TRY(attend(all, i));
         if (all->polls[0].revents)
-            open_door(all);
+            CS_TRY(open_door(all));
     }
     return CS_OK;
 }

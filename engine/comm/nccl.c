@@ -12,12 +12,15 @@
 
 #include <nccl.h>
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, ABORT_SECONDS = 10, FAREWELL_SECONDS = 10 };
+
+static const double YIELD_SECONDS = 0.005; /* of waiting for a call, before the thread sleeps */
 
 typedef struct {
     cs_comm        *comm; /* the far side */
@@ -35,6 +38,13 @@ typedef struct {
 static void pause_for(int milliseconds)
 {
     nanosleep(&(struct timespec){ milliseconds / 1000, milliseconds % 1000 * 1000000L }, NULL);
+}
+
+/* As the host's side knows it: a rank that has ended, or -1. A world of one rank has no others. */
+static int missing_rank(const connection *own, bool *closed)
+{
+    cs_comm *host = own->comm->host;
+    return host->transport->missing ? host->transport->missing(host, closed) : -1;
 }
 
 /* ---- ending ----------------------------------------------------------------------------------- */
@@ -82,12 +92,11 @@ static _Noreturn void lose(connection *own, int peer, const char *what)
  */
 static _Noreturn void fail(connection *own, ncclResult_t error)
 {
-    cs_comm *host   = own->comm->host;
-    bool     closed = true;
-    char     reason[512];
+    bool closed = true;
+    char reason[512];
     snprintf(reason, sizeof reason, "%s", reason_of(own, error));
     for (int looks = 0; looks < 1000 / LOOK_MILLISECONDS; looks++) {
-        int peer = host->transport->missing(host, &closed);
+        int peer = missing_rank(own, &closed);
         if (peer >= 0 && !closed)
             lose(own, peer, "was lost");
         pause_for(LOOK_MILLISECONDS);
@@ -115,10 +124,9 @@ static void look_for_errors(connection *own)
  * last of them. */
 static void look_for_ranks(connection *own, double *alone_since)
 {
-    cs_comm *host   = own->comm->host;
-    bool     closed = true;
-    int      peer   = host->transport->missing(host, &closed);
-    double   now    = cs_clock_seconds();
+    bool   closed = true;
+    int    peer   = missing_rank(own, &closed);
+    double now    = cs_clock_seconds();
     if (peer < 0 || (closed && !cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM))))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
@@ -155,13 +163,17 @@ static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t
     return own;
 }
 
-/* Returns when the call is in the stream; the first of a kind connects ranks, which takes its time. */
+/* Returns when the call is in the stream. NCCL hands each call of a communicator that does not block to a thread of its
+ * own, which takes some tens of microseconds; this thread gives way meanwhile, since a sleep would last a millisecond.
+ * Only the first call of a kind, which connects ranks, takes so long that it is slept for. */
 static void end(connection *own, ncclResult_t result)
 {
-    double deadline = cs_clock_seconds() + own->seconds;
-    for (int turns = 0; result == ncclInProgress; turns++) {
+    double began = cs_clock_seconds(), deadline = began + own->seconds;
+    while (result == ncclInProgress) {
         pthread_mutex_unlock(&own->lock);
-        if (turns > 100)
+        if (cs_clock_seconds() - began < YIELD_SECONDS)
+            sched_yield();
+        else
             pause_for(1);
         pthread_mutex_lock(&own->lock);
         ncclResult_t asked = ncclCommGetAsyncError(own->nccl, &result);
@@ -287,7 +299,6 @@ static cs_status refuse(const char *what, ncclResult_t error)
 
 static cs_status await(connection *own)
 {
-    cs_comm     *host     = own->comm->host;
     double       deadline = cs_clock_seconds() + own->seconds;
     ncclResult_t state    = ncclInProgress;
     bool         closed   = true;
@@ -295,13 +306,15 @@ static cs_status await(connection *own)
         ncclResult_t asked = ncclCommGetAsyncError(own->nccl, &state);
         if (asked != ncclSuccess)
             state = asked;
-        int peer = host->transport->missing(host, &closed);
+        int peer = missing_rank(own, &closed);
         if (state != ncclSuccess && peer >= 0)
             return cs_fail(CS_NO_PEER, "rank %d %s while NCCL connected the ranks", peer,
                            closed ? "gave up" : "was lost");
         if (state == ncclInProgress && cs_clock_seconds() > deadline)
-            return cs_fail(CS_NO_PEER, "NCCL did not connect the %d ranks within %.3g seconds, though all have met; "
-                                       "NCCL_DEBUG=INFO makes it say why", own->comm->world.size, own->seconds);
+            return cs_fail(CS_NO_PEER,
+                           "NCCL did not connect the %d ranks within %.3g seconds, though all have met; "
+                           "NCCL_DEBUG=INFO makes it say why",
+                           own->comm->world.size, own->seconds);
         if (state == ncclInProgress)
             pause_for(1);
     }
@@ -320,7 +333,7 @@ static cs_status connect(connection *own)
             return refuse("a unique id for the ranks", given);
     }
     host->transport->broadcast(host, &id, sizeof id, CS_U8, 0);
-    config.blocking   = 0;
+    config.blocking    = 0;
     ncclResult_t begun = ncclCommInitRankConfig(&own->nccl, own->comm->world.size, id, own->comm->world.rank, &config);
     if (begun != ncclSuccess && begun != ncclInProgress)
         return refuse("joining the ranks", begun);

@@ -1,8 +1,13 @@
-/* auto.c - what Hugging Face's integration fills in for "auto" before DeepSpeed sees the file, where the value is not
- * the default of the key: the rate of its trainer, a stage, and sizes that follow from the width of the model. */
+/* auto.c - what Hugging Face's integration does before DeepSpeed sees the file, where that is not the default of the
+ * key. Its Trainer supplies the optimizer and the schedule that a file leaves out, and fills in the rate for "auto";
+ * a stage, and sizes that follow from the width of the model, are filled in too. */
 #include "config/resolve.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#define TRAINER_RATE   5e-5
+#define TRAINER_ORIGIN "Hugging Face's default"
 
 static void put(cs_json *doc, json_t *object, const char *path, const char *name, json_t *value, const char *origin)
 {
@@ -13,6 +18,117 @@ static void put(cs_json *doc, json_t *object, const char *path, const char *name
     snprintf(shown, sizeof shown, "auto: %s", origin);
     cs_json_mark(doc, full, shown);
 }
+
+/* ---- what a file leaves out ---- */
+
+static bool holds_auto(const json_t *value)
+{
+    const char   *name;
+    const json_t *member;
+    json_object_foreach((json_t *)(uintptr_t)value, name, member)
+    {
+        if (*name != '_' && (cs_keys_is_auto(value, name) || holds_auto(member)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether Hugging Face's Trainer is to read the file first: DeepSpeed itself knows no "auto", but for a few sections
+ * that have the word as a value of their own. */
+static bool is_for_trainer(cs_json *doc)
+{
+    static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
+    const char              *name;
+    json_t                  *value;
+    json_object_foreach(cs_json_root(doc), name, value)
+    {
+        bool other = *name == '_';
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            other |= strcmp(name, others[i]) == 0;
+        if (!other && (cs_keys_is_auto(cs_json_root(doc), name) || holds_auto(value)))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the file has no such section. One that --set made on the way to a key of it is not the file's. */
+static bool is_left_out(cs_json *doc, const char *section)
+{
+    char origin[64];
+    return !cs_json_is_set(doc, section) || strcmp(cs_json_origin(doc, section, origin, sizeof origin), "default") == 0;
+}
+
+/* The object at this name of `parent`, made where there is none; NULL: something else stands there. */
+static json_t *object_in(json_t *parent, const char *name)
+{
+    json_t *object = json_object_get(parent, name);
+    if (!object || json_is_null(object)) {
+        json_object_set_new(parent, name, json_object());
+        object = json_object_get(parent, name);
+    }
+    return json_is_object(object) ? object : NULL;
+}
+
+static void supply(cs_json *doc, json_t *object, const char *path, const char *name, json_t *value)
+{
+    char full[96];
+    snprintf(full, sizeof full, "%s.%s", path, name);
+    if (!json_object_get(object, name)) {
+        json_object_set(object, name, value);
+        cs_json_mark(doc, full, TRAINER_ORIGIN);
+    }
+    json_decref(value);
+}
+
+static void note_optimizer(cs_json *doc, bool for_trainer, bool set)
+{
+    const char *why   = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
+                                    : "as where a program supplies one of its own";
+    const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
+    if (set) /* by --set, some of optimizer.params */
+        cs_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
+                     whose);
+    else
+        cs_json_note(doc, "optimizer",
+                     "not in the file, %s: AdamW with %s defaults (lr %s, betas 0.9 and 0.999, eps 1e-8, weight_decay "
+                     "0)%s; --set optimizer.params.lr=X gives another rate",
+                     why, whose, for_trainer ? "5e-5" : "1e-3",
+                     for_trainer || cs_json_is_set(doc, "scheduler") ? "" : ", at a constant rate");
+}
+
+static void supply_optimizer(cs_json *doc, bool for_trainer)
+{
+    json_t *section = cs_json_find(doc, "optimizer"), *root = cs_json_root(doc);
+    if (!is_left_out(doc, "optimizer") || cs_json_is_set(doc, "optimizer.type"))
+        return;
+    note_optimizer(doc, for_trainer, json_is_object(section));
+    if (!for_trainer && !json_is_object(section))
+        return; /* the tables' defaults */
+    section = object_in(root, "optimizer");
+    json_object_set_new(section, "type", json_string("AdamW"));
+    if (for_trainer)
+        supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
+}
+
+/* "scheduler": null is given: no schedule is wanted. */
+static void supply_schedule(cs_json *doc)
+{
+    json_t *root = cs_json_root(doc), *section, *params;
+    if (json_object_get(root, "scheduler"))
+        return;
+    section = object_in(root, "scheduler");
+    params  = object_in(section, "params");
+    supply(doc, section, "scheduler", "type", json_string("LinearLR"));
+    supply(doc, params, "scheduler.params", "start_factor", json_integer(1));
+    supply(doc, params, "scheduler.params", "end_factor", json_integer(0));
+    supply(doc, params, "scheduler.params", "total_iters", json_string("auto"));
+    cs_json_note(
+        doc, "scheduler",
+        "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly "
+        "to 0 at the last step, as that Trainer has it by default; --set scheduler=null keeps it constant");
+}
+
+/* ---- "auto" ---- */
 
 static int64_t width_in(const json_t *model)
 {
@@ -39,15 +155,31 @@ static int64_t find_width(cs_json *doc)
     return width;
 }
 
-void cs_resolve_auto(cs_config *config)
+static void resolve_rates(cs_config *config)
 {
-    static const char zero[] = "zero_optimization", optimizer[] = "optimizer.params";
+    static const char optimizer[] = "optimizer.params", scheduler[] = "scheduler.params";
     cs_json          *doc    = config->doc;
     json_t           *object = cs_json_find(doc, optimizer);
-    double            width  = (double)find_width(doc);
     if (cs_keys_is_auto(object, "lr"))
-        put(doc, object, optimizer, "lr", json_real(5e-5), "Hugging Face's default");
-    object = cs_json_find(doc, zero);
+        put(doc, object, optimizer, "lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
+    object = cs_json_find(doc, scheduler);
+    if (cs_keys_is_auto(object, "warmup_max_lr") && !cs_resolve_is_given(config, "optimizer.params.lr"))
+        put(doc, object, scheduler, "warmup_max_lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
+}
+
+void cs_resolve_auto(cs_config *config)
+{
+    static const char zero[]      = "zero_optimization";
+    cs_json          *doc         = config->doc;
+    double            width       = (double)find_width(doc);
+    bool              for_trainer = is_for_trainer(doc);
+    if (!config->reads) {
+        supply_optimizer(doc, for_trainer);
+        if (for_trainer)
+            supply_schedule(doc);
+    }
+    resolve_rates(config);
+    json_t *object = cs_json_find(doc, zero);
     if (cs_keys_is_auto(object, "stage"))
         put(doc, object, zero, "stage", json_integer(2), "Accelerate's default");
     if (!(width >= 1 && width < 0x1p30))

@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "base/base64.h"
 #include "base/must.h"
+#include "config/listing.h"
 #include "config/resolve.h"
 #include "config/sections.h"
 
@@ -37,6 +38,7 @@ cs_status cs_config_open(cs_config **config, const char *path)
     *config = calloc(1, sizeof **config);
     CS_ASSERT(*config);
     (*config)->doc = doc;
+    cs_json_advise(doc, cs_listing_advise);
     return CS_OK;
 }
 
@@ -159,12 +161,16 @@ cs_status cs_config_finish(cs_config *config)
     if (config->finished)
         return CS_OK;
     CS_TRY(cs_json_verdict(config->doc)); /* a second try finds what the first found */
+    cs_resolve_templates(config);
+    CS_TRY(cs_json_verdict(config->doc));
     if (config->world.size == 0)
         CS_TRY(cs_world_read(&config->world));
     memset(s, 0, sizeof *s);
-    cs_resolve_legacy(config);
     cs_resolve_auto(config);
+    cs_resolve_strings(config);
+    cs_resolve_legacy(config);
     fill_sections(config);
+    config->filled = true;
     cs_resolve_batch(config);
     cs_resolve_offload(config);
     cs_resolve_precision(config);

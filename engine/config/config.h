@@ -70,6 +70,7 @@ typedef struct {
     bool        shuffle;
     int         packing; /* 0 windows, 1 documents */
     const char *tokenizer, *field, *template, *cache; /* of texts; tokenizer NULL: model_path's, or bytes */
+    int64_t     skip_bad; /* lines of JSON that may be left out */
     int64_t     steps, epochs; /* one of the two is 0 */
     double      fit_seconds;   /* take fewer steps than `steps` where they would last longer than this; 0: never */
     int64_t     seed;
@@ -79,6 +80,7 @@ typedef struct {
     int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches;
     int         device;    /* 0 auto, 1 cpu, 2 cuda       */
     int64_t     threads;   /* 0: auto                     */
+    int         bf16_products; /* 0 auto, 1 native, 2 fp32 */
     bool        tf32;
     bool        cuda_graphs;
     const char *comm;      /* "auto", "self", "shm", "tcp", "nccl" */
@@ -125,6 +127,7 @@ typedef struct {
 struct cs_config {
     cs_json    *doc;
     cs_world    world;
+    bool        filled; /* settings hold values, though some may have been refused */
     bool        finished;
     bool        reads; /* of cs_reopen: the model is used, not trained */
     cs_settings settings;

@@ -4,6 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The value at `today` comes from where `old` stands. */
+static void move_origin(cs_json *doc, const char *old, const char *today)
+{
+    char origin[64];
+    cs_json_mark(doc, today, cs_json_origin(doc, old, origin, sizeof origin));
+}
+
 static void turn_boolean(cs_json *doc)
 {
     const json_t *zero = cs_json_find(doc, "zero_optimization");
@@ -13,6 +20,7 @@ static void turn_boolean(cs_json *doc)
     cs_json_note(doc, "zero_optimization", "%s is the old spelling of {\"stage\": %d}", stage ? "true" : "false",
                  stage);
     json_object_set_new(cs_json_root(doc), "zero_optimization", json_pack("{si}", "stage", stage));
+    move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
 /* `old`: true stands for `today`: {"device": "cpu"}; both together are a contradiction, also in DeepSpeed. */
@@ -27,8 +35,12 @@ static void turn_offload(cs_json *doc, const char *old, const char *today)
         cs_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;
     }
-    if (json_is_true(value))
+    if (json_is_true(value)) {
+        char device[96];
+        snprintf(device, sizeof device, "zero_optimization.%s.device", today);
         json_object_set_new(zero, today, json_pack("{ss}", "device", "cpu"));
+        move_origin(doc, path, device);
+    }
     cs_json_note(doc, path, "the old spelling of \"%s\": {\"device\": \"%s\"}", today,
                  json_is_true(value) ? "cpu" : "none");
     json_object_del(zero, old);

@@ -22,6 +22,8 @@ static void give(const lister *to, const char *path, const cs_key *key, json_t *
     char        origin[64];
     bool        idle = key && key->type >= CS_KEY_INERT;
     const char *from = cs_json_origin(to->config->doc, path, origin, sizeof origin);
+    if (json_is_null(cs_json_find(to->config->doc, path)) && !json_is_null(value))
+        from = "default"; /* which is what null asks for */
     if (idle && cs_json_is_set(to->config->doc, path))
         value = json_incref(cs_json_find(to->config->doc, path));
     if (value)
@@ -62,6 +64,8 @@ void cs_listing_each(cs_config *config, void (*visit)(void *to, const cs_listing
 {
     const lister      lists = {config, visit, to};
     const cs_section *section;
+    if (!config->filled)
+        return;
     for (int i = 0; (section = cs_sections_at(i)); i++) {
         const char *path = cs_resolve_spelling(config->doc, section->path);
         list_table(&lists, path, section->keys, section->count, &config->settings);
@@ -76,14 +80,6 @@ void cs_listing_each(cs_config *config, void (*visit)(void *to, const cs_listing
 
 /* ---- one key ---- */
 
-typedef struct {
-    const char *wanted;
-    void (*visit)(void *to, const char *heading, const cs_key *key);
-    void *to;
-    int   found;
-    char *nearest; /* looked for instead, when visit is NULL */
-} seeker;
-
 /* Whether `path` is `folder.name`; where to find the name. */
 static const char *name_within(const char *path, const char *folder)
 {
@@ -95,59 +91,166 @@ static const char *name_within(const char *path, const char *folder)
                : NULL;
 }
 
-static void seek_near(seeker *seek, const char *folder, const char *name, const cs_key *keys, int count)
+static const char *last_name(const char *path)
 {
-    const char *near = cs_keys_nearest(keys, count, name);
-    if (near && !seek->nearest)
-        CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", folder, *folder ? "." : "", near) >= 0);
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
 }
 
-static void seek_in(seeker *seek, const char *folder, const char *heading, const cs_key *keys, int count)
-{
-    const char   *name = name_within(seek->wanted, folder);
-    const cs_key *key  = name ? cs_keys_find(keys, count, name) : NULL;
-    if (!seek->visit) {
-        const char *last = strrchr(seek->wanted, '.');
-        if (name)
-            seek_near(seek, folder, name, keys, count);
-        else if (cs_keys_find(keys, count, last ? last + 1 : seek->wanted)) /* the right name in the wrong place */
-            seek_near(seek, folder, last ? last + 1 : seek->wanted, keys, count);
-    } else if (key) {
-        seek->found++;
-        seek->visit(seek->to, heading, key);
-    }
-}
+/* One table: the section that its keys stand in, and whose they are ("AdamW" in "optimizer.params"). */
+typedef struct {
+    const char   *folder, *heading;
+    const cs_key *keys;
+    int           count;
+} table;
 
-static void seek_all(seeker *seek)
+typedef void look(void *to, const table *at);
+
+static void each_table(look *visit, void *to)
 {
     const cs_section  *section;
     const cs_schedule *shape;
-    int                count;
+    table              at;
     for (int i = 0; (section = cs_sections_at(i)); i++)
-        seek_in(seek, section->path, section->path, section->keys, section->count);
+        visit(to, &(table){ section->path, section->path, section->keys, section->count });
     for (int kind = 0; kind <= CS_OPTIM_MUON; kind++) {
         const cs_optim_settings settings = {.kind = kind};
-        const cs_key           *keys     = cs_optim_keys(&settings, &count);
-        seek_in(seek, "optimizer.params", cs_optim_find(&settings).name, keys, count);
+        at      = (table){ .folder = "optimizer.params", .heading = cs_optim_find(&settings).name };
+        at.keys = cs_optim_keys(&settings, &at.count);
+        visit(to, &at);
     }
-    const cs_key *keys = cs_optim_section(&count);
-    seek_in(seek, "optimizer", "optimizer", keys, count);
-    keys = cs_schedule_keys(&count);
-    seek_in(seek, "scheduler", "scheduler", keys, count);
+    at      = (table){ .folder = "optimizer", .heading = "optimizer" };
+    at.keys = cs_optim_section(&at.count);
+    visit(to, &at);
+    at      = (table){ .folder = "scheduler", .heading = "scheduler" };
+    at.keys = cs_schedule_keys(&at.count);
+    visit(to, &at);
     for (int i = 0; (shape = cs_schedule_at(i)); i++)
-        seek_in(seek, "scheduler.params", shape->name, shape->keys, shape->key_count);
+        visit(to, &(table){ "scheduler.params", shape->name, shape->keys, shape->key_count });
+}
+
+typedef struct {
+    const char *wanted;
+    void (*visit)(void *to, const char *heading, const cs_key *key);
+    void *to;
+    int   found;
+} explainer;
+
+static void explain_in(void *to, const table *at)
+{
+    explainer    *seek = to;
+    const char   *name = name_within(seek->wanted, at->folder);
+    const cs_key *key  = name ? cs_keys_find(at->keys, at->count, name) : NULL;
+    if (!key)
+        return;
+    seek->found++;
+    seek->visit(seek->to, at->heading, key);
 }
 
 int cs_listing_explain(const char *path, void (*visit)(void *to, const char *heading, const cs_key *key), void *to)
 {
-    seeker seek = {.wanted = path, .visit = visit, .to = to};
-    seek_all(&seek);
+    explainer seek = { .wanted = path, .visit = visit, .to = to };
+    each_table(explain_in, &seek);
     return seek.found;
+}
+
+typedef struct {
+    const char *wanted;
+    char       *nearest;
+} approacher;
+
+static void approach_in(void *to, const table *at)
+{
+    approacher *seek = to;
+    const char *name = name_within(seek->wanted, at->folder), *last = last_name(seek->wanted), *near = NULL;
+    if (name)
+        near = cs_keys_nearest(at->keys, at->count, name);
+    else if (cs_keys_find(at->keys, at->count, last)) /* the right name in the wrong place */
+        near = last;
+    if (near && !seek->nearest)
+        CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
 }
 
 char *cs_listing_nearest(const char *path)
 {
-    seeker seek = {.wanted = path};
-    seek_all(&seek);
+    approacher seek = { .wanted = path };
+    each_table(approach_in, &seek);
     return seek.nearest;
+}
+
+/* ---- where a misplaced key belongs ---- */
+
+enum { PLACES = 3 }; /* a name known in more of them, such as "enabled", tells nothing */
+
+typedef struct {
+    const char   *wanted;
+    const char   *folders[PLACES]; /* where it has an effect       */
+    const char   *owners[PLACES];  /* whose it is in its own place */
+    int           folder_count, owner_count;
+    const char   *idle;    /* where it is known without effect; NULL: nowhere */
+    const char   *refused; /* where it is refused                             */
+    const cs_key *key;     /* there                                           */
+} placer;
+
+static void add(const char **list, int *count, const char *text)
+{
+    for (int i = 0; i < *count && i < PLACES; i++)
+        if (strcmp(list[i], text) == 0)
+            return;
+    if (*count < PLACES)
+        list[*count] = text;
+    ++*count;
+}
+
+static void place_in(void *to, const table *at)
+{
+    placer       *seek = to;
+    const cs_key *key  = cs_keys_find(at->keys, at->count, last_name(seek->wanted));
+    if (!key)
+        return;
+    if (name_within(seek->wanted, at->folder)) {
+        add(seek->owners, &seek->owner_count, at->heading);
+    } else if (key->type == CS_KEY_REFUSED && !seek->refused) {
+        seek->refused = at->folder;
+        seek->key     = key;
+    } else if (key->type == CS_KEY_INERT && !seek->idle) {
+        seek->idle = at->folder;
+    } else if (key->type < CS_KEY_INERT || key->type == CS_KEY_SECTION) {
+        add(seek->folders, &seek->folder_count, at->folder);
+    }
+}
+
+/* "before of a, of b or of c", malloc'ed; a place without a name is the top level. */
+static char *list_places(const char *before, const char *of, const char *const *places, int count)
+{
+    char   text[512];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", before);
+    for (int i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s%s%s",
+                                 i == 0          ? ""
+                                 : i + 1 < count ? ","
+                                                 : " or",
+                                 *places[i] ? of : "at the top level", *places[i] ? " " : "", places[i]);
+    char *made = strdup(text);
+    CS_ASSERT(made);
+    return made;
+}
+
+char *cs_listing_advise(const char *path)
+{
+    placer seek   = { .wanted = path };
+    char  *advice = NULL;
+    each_table(place_in, &seek);
+    if (seek.owner_count > 0 && seek.owner_count <= PLACES)
+        return list_places("it is a key", "of", seek.owners, seek.owner_count);
+    if (seek.folder_count > 0 && seek.folder_count <= PLACES)
+        return list_places("it belongs", "in", seek.folders, seek.folder_count);
+    if (seek.folder_count > 0 || seek.owner_count > 0)
+        return NULL;
+    if (seek.idle)
+        return list_places("it belongs", "in", &seek.idle, 1);
+    if (seek.refused)
+        CS_ASSERT(asprintf(&advice, "%s%s%s is not supported, because %s", seek.refused, *seek.refused ? "." : "",
+                           seek.key->name, seek.key->sentence) >= 0);
+    return advice;
 }

@@ -11,7 +11,7 @@
 
 static const cs_key timers[]     = { SECTION("throughput", "samples a second") };
 static const cs_key throughput[] = {
-    SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, NULL,
+    SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, "auto",
               "the line with RunningAvgSamplesPerSec, every steps_per_print updates from the third on"),
     INERT("synchronized", "true", "a step is timed from boundary to boundary"),
 };
@@ -30,41 +30,41 @@ static const cs_key flops_profiler[] = {
 };
 
 static const cs_key csv_monitor[] = {
-    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, NULL, "write one CSV file a metric"),
+    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "write one CSV file a metric"),
     SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "folder; empty: the working directory"),
     SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL, "folder in output_path"),
 };
 
 static const cs_key tensorboard[] = {
-    SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, NULL, "write event files"),
+    SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, "auto", "write event files"),
     SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL, "folder; empty: the working directory"),
     SUPPORTED("job_name", STRING, tensorboard.job_name, "DeepSpeedJobName", 0, 0, NULL, "folder in output_path"),
 };
 
 static const cs_key wandb[] = {
     REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),
-    INERT("group", "null", OF_CLIENT),
-    INERT("team", "null", OF_CLIENT),
-    INERT("project", "null", OF_CLIENT),
+    INERT_LIKE("group", "\"\"", OF_CLIENT),
+    INERT_LIKE("team", "\"\"", OF_CLIENT),
+    INERT_LIKE("project", "\"\"", OF_CLIENT),
 };
 
 static const cs_key comet[] = {
     REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),
     INERT("samples_log_interval", "100", OF_CLIENT),
-    INERT("project", "null", OF_CLIENT),
-    INERT("workspace", "null", OF_CLIENT),
-    INERT("api_key", "null", OF_CLIENT),
-    INERT("experiment_name", "null", OF_CLIENT),
-    INERT("experiment_key", "null", OF_CLIENT),
-    INERT("online", "null", OF_CLIENT),
-    INERT("mode", "null", OF_CLIENT),
+    INERT_LIKE("project", "\"\"", OF_CLIENT),
+    INERT_LIKE("workspace", "\"\"", OF_CLIENT),
+    INERT_LIKE("api_key", "\"\"", OF_CLIENT),
+    INERT_LIKE("experiment_name", "\"\"", OF_CLIENT),
+    INERT_LIKE("experiment_key", "\"\"", OF_CLIENT),
+    INERT_LIKE("online", "true", OF_CLIENT),
+    INERT_LIKE("mode", "\"\"", OF_CLIENT),
 };
 
 static const cs_key comms_logger[] = {
-    SUPPORTED("enabled", BOOL, tally.enabled, "false", 0, 0, NULL,
+    SUPPORTED("enabled", BOOL, tally.enabled, "false", 0, 0, "auto",
               "record each collective's time, and print a table at the end; on GPUs each is waited for"),
-    SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, NULL, "print a line for each collective of rank 0"),
-    SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, NULL, "record all operations; false: prof_ops"),
+    SUPPORTED("verbose", BOOL, tally.verbose, "false", 0, 0, "auto", "print a line for each collective of rank 0"),
+    SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, "auto", "record all operations; false: prof_ops"),
     INERT("debug", "false", CALLER),
     SUPPORTED("prof_ops", JSON, written.prof_ops, "[]", 0, 0, NULL, "names of the operations to record"),
 };
@@ -103,11 +103,15 @@ static uint32_t named_operations(cs_config *config)
 void cs_monitors_resolve(cs_config *config)
 {
     cs_settings *s = &config->settings;
+    if (s->profiler.enabled && !s->wall_clock_breakdown)
+        cs_json_mark(config->doc, "wall_clock_breakdown", "derived: flops_profiler.enabled");
     s->wall_clock_breakdown |= s->profiler.enabled;
     if (s->steps_per_print == INT64_MAX) /* Infinity */
         s->steps_per_print = 0;
-    if (cs_json_is_set(config->doc, "comms_logger") && !cs_json_is_set(config->doc, "comms_logger.enabled"))
+    if (cs_json_is_set(config->doc, "comms_logger") && !cs_resolve_is_given(config, "comms_logger.enabled")) {
         s->tally.enabled = true; /* the section alone asks for it, as in DeepSpeed */
+        cs_json_mark(config->doc, "comms_logger.enabled", "derived: the section is there");
+    }
     s->tally.operations = named_operations(config);
     if (s->written.prof_all)
         s->tally.operations = UINT32_MAX;

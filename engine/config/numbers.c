@@ -1,6 +1,7 @@
 /* numbers.c - from fp16, bf16, amp, torch_autocast and the data types to one row of types. */
 #include "config/resolve.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { NO_TYPE = -1 };
@@ -72,6 +73,18 @@ static bool flag_of(cs_config *config, const char *path, const json_t *value, bo
     return text && strcasecmp(text, "true") == 0;
 }
 
+/* The keys of "fp16" have no effect then. */
+static void mark_scaler(cs_config *config)
+{
+    static const char *const names[] = { "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+                                         "min_loss_scale" };
+    char                     path[64];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "fp16.%s", names[i]);
+        cs_json_mark(config->doc, path, "derived: amp");
+    }
+}
+
 /* Apex's scaler: no hysteresis, 2,000 clean steps, at most 2^24. */
 static void scale_amp(cs_config *config)
 {
@@ -84,6 +97,7 @@ static void scale_amp(cs_config *config)
     double        least   = s->written.amp.least_scale;
     if (given && !dynamic && !(json_is_number(given) && scale > 0 && scale <= 0x1p126))
         cs_json_fault(config->doc, "amp.loss_scale", "\"dynamic\" is needed, or a number above 0");
+    mark_scaler(config);
     s->scaler           = (cs_scaler_settings){ .loss_scale          = dynamic ? 0 : scale,
                                                 .initial_scale_power = 16,
                                                 .loss_scale_window   = 2000,

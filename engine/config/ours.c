@@ -15,7 +15,8 @@ static const cs_key cspeed[] = {
     SUPPORTED("fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
               "take fewer steps where they would last longer than this; 0: never"),
     SUPPORTED("epochs", INT, epochs, "0", 0, MOST, NULL, "instead of steps: passes over the data"),
-    SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL, "of first values, window order and dropout"),
+    SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
+              "of first values, window order and dropout; rank 0's, where ranks have different ones"),
     SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
               "folder of checkpoints and metrics; null: runs/ and the name of the file, less .json"),
     SUPPORTED("load", STRING, load, "null", 0, 0, NULL,
@@ -42,6 +43,8 @@ static const cs_key cspeed[] = {
     SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
               "file of one object an update, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "what computes"),
+    SUPPORTED("bf16_products", CHOICE, bf16_products, "\"auto\"", 0, 0, "auto|native|fp32",
+              "a CPU multiplies bf16 matrices as bf16 (native) or as fp32 copies; auto: as rank 0 measures it faster"),
     SUPPORTED("tf32", BOOL, tf32, "false", 0, 0, NULL,
               "a GPU's fp32 products on tensor cores, factors rounded to 10 bits of mantissa; a CPU's stay fp32"),
     SUPPORTED("cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
@@ -75,7 +78,11 @@ static const cs_key cspeed_data[] = {
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of a document's text in a line of JSON"),
     SUPPORTED("template", STRING, template, "null", 0, 0, NULL,
               "lines of JSON are conversations, written as this template has them, and only answers are learnt: auto "
-              "(the tokenizer's), chatml, llama3, llama2, mistral or plain; null: documents"),
+              "(the tokenizer's, where it is known to be one of these), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+              "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
+    SUPPORTED("skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
+              "lines of JSON that may be left out of a name's texts because something is wrong with them, each named in "
+              "a warning; one more ends the run"),
     SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
               "folder that keeps the tokens of texts for later runs; null: output's name and .tokens"),
 };

@@ -7,51 +7,10 @@
 
 /* ---- fp32, bf16, fp16 ---- */
 
-/* Whether this CPU multiplies bf16 in tiles (AMX): without them bf16 is slower than fp32. */
-static bool has_amx(void)
-{
-    char  line[8192];
-    bool  found = false;
-    FILE *file  = fopen("/proc/cpuinfo", "r");
-    while (file && !found && fgets(line, sizeof line, file))
-        found = strncmp(line, "flags", 5) == 0 && strstr(line, " amx_bf16") != NULL;
-    if (file)
-        fclose(file);
-    return found;
-}
-
 bool cs_resolve_is_given(cs_config *config, const char *path)
 {
     const char *text = json_string_value(cs_json_find(config->doc, path));
     return cs_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
-}
-
-static void settle_enabled(cs_config *config, const char *section, bool enabled)
-{
-    json_object_set_new(cs_json_find(config->doc, section), "enabled", json_boolean(enabled));
-}
-
-static void resolve_auto(cs_config *config)
-{
-    cs_settings *s    = &config->settings;
-    const char  *name = cs_json_is_set(config->doc, "bf16") ? "bf16" : "bfloat16";
-    bool         half = cs_keys_is_auto(cs_json_find(config->doc, "fp16"), "enabled");
-    bool         wide = cs_keys_is_auto(cs_json_find(config->doc, name), "enabled");
-    if (wide) {
-        bool cuda = s->device == 2, able = cuda || has_amx();
-        s->written.bf16 = able && !s->written.fp16;
-        settle_enabled(config, name, s->written.bf16);
-        cs_json_note(config->doc, "bf16.enabled", "\"auto\" became %s, because %s", s->written.bf16 ? "true" : "false",
-                     s->written.fp16 ? "fp16.enabled is true"
-                     : cuda          ? "GPUs compute it"
-                     : able          ? "this CPU has AMX"
-                                     : "this CPU has no AMX: fp32 is faster");
-    }
-    if (half) {
-        settle_enabled(config, "fp16", false);
-        if (!wide)
-            cs_json_note(config->doc, "fp16.enabled", "\"auto\" became false, because nothing asks for fp16");
-    }
 }
 
 static void check_scaler(cs_config *config)
@@ -82,7 +41,6 @@ void cs_resolve_precision(cs_config *config)
     cs_settings *s = &config->settings;
     if (s->written.fp16 && s->written.bf16)
         cs_json_fault(config->doc, "fp16.enabled", "fp16 and bf16 are both enabled: choose one");
-    resolve_auto(config);
     check_scaler(config);
     s->dtype = s->written.fp16 ? CS_F16 : s->written.bf16 ? CS_BF16 : CS_F32;
 }
@@ -245,6 +203,8 @@ void cs_resolve_run(cs_config *config)
     if (s->epochs > 0 && s->steps > 0 && cs_resolve_is_given(config, "cspeed.steps"))
         cs_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");
+    if (s->epochs > 0 && s->steps > 0)
+        cs_json_mark(config->doc, "cspeed.steps", "derived: cspeed.epochs");
     if (s->epochs > 0)
         s->steps = 0;
     else if (s->steps == 0)

@@ -4,10 +4,14 @@
 
 #include "config/config.h"
 
-/* Before the tables: DeepSpeed's older spellings become today's; what Hugging Face's integration fills in for "auto" is
- * filled in. */
-void cs_resolve_legacy(cs_config *config);
+/* Before all else: a fault for each string that a template left behind. */
+void cs_resolve_templates(cs_config *config);
+
+/* Before the tables, in this order: what Hugging Face's integration supplies and fills in for "auto" is filled in;
+ * strings become the booleans and numbers that DeepSpeed takes them for; its older spellings become today's. */
 void cs_resolve_auto(cs_config *config);
+void cs_resolve_strings(cs_config *config);
+void cs_resolve_legacy(cs_config *config);
 
 const char *cs_resolve_spelling(cs_json *doc, const char *path); /* "bf16" may stand in the file as "bfloat16" */
 

@@ -23,6 +23,11 @@
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
     }
+/* Inert, null by default; any other value has the type of `sample`. */
+#define INERT_LIKE(key, sample, sentence)                                                                              \
+    {                                                                                                                  \
+        key, CS_KEY_INERT, 0, "null", 0, 0, sample, sentence                                                           \
+    }
 #define SIZE(key, fallback, sentence)                                                                                  \
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, fallback, 0, INFINITY, NULL, sentence                                                    \

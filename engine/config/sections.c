@@ -19,12 +19,14 @@ static const cs_key top[] = {
     INERT("dataloader_drop_last", "false", "windows follow one another across epochs, so no batch is incomplete"),
     REFUSED("data_parallel_size", "null", "all ranks form one data-parallel group, as large as the launch"),
     REFUSED("sequence_parallel_size", "1", "sequences are not split over ranks"),
-    SECTION("optimizer", "what moves the parameters; absent: AdamW with its defaults"),
+    SECTION("optimizer", "what moves the parameters; absent: AdamW with its defaults, or, where some value of the file "
+                         "is \"auto\", with those of Hugging Face's Trainer"),
     INERT("zero_allow_untested_optimizer", "false", "every optimizer here works at every stage"),
     INERT("zero_force_ds_cpu_optimizer", "true", "there is one implementation of each optimizer"),
     SUPPORTED("gradient_clipping", NUMBER, gradient_clipping, "1.0", 0, INFINITY, "auto",
               "largest global L2 norm of the gradients; 0: no clipping; \"auto\": 1.0"),
-    SECTION("scheduler", "learning rate over steps; absent: constant"),
+    SECTION("scheduler", "learning rate over steps; absent: constant, or, where some value of the file is \"auto\", "
+                         "linear to 0; null: constant"),
     SECTION("fp16", "fp16 parameters, fp32 masters, loss scaling"),
     SECTION("bf16", "bf16 parameters, fp32 masters"),
     SECTION("bfloat16", "older spelling of \"bf16\", which wins when both are there"),
@@ -47,15 +49,15 @@ static const cs_key top[] = {
     INERT("graph_harvesting", "false", "it captures CUDA graphs of PyTorch"),
     SECTION("zero_optimization", "who holds what; true and false are the old spelling of stages 1 and 0"),
     SIZE("allgather_size", "5e8", "an older spelling of allgather_bucket_size"),
-    INERT("aio", "{}", "nothing is swapped to disk"),
-    SUPPORTED("steps_per_print", INT, steps_per_print, "0", 0, INFINITY, NULL,
-              "updates between step=... lines; 0, null and Infinity: none"),
+    SECTION("aio", "reading and writing of what is swapped to disk"),
+    SUPPORTED("steps_per_print", INT, steps_per_print, "0", 0, INFINITY, "auto",
+              "updates between step=... lines; 0, null, \"auto\" and Infinity: none"),
     SUPPORTED("wall_clock_breakdown", BOOL, wall_clock_breakdown, "false", 0, 0, NULL, "print the time of each phase"),
     SUPPORTED("memory_breakdown", BOOL, memory_breakdown, "false", 0, 0, NULL,
               "print memory before and after each phase: the engine's own, and the process's resident set"),
     SUPPORTED("dump_state", BOOL, dump_state, "false", 0, 0, NULL,
               "print the engine and the configuration as resolved, once"),
-    INERT("log_level", "null", "progress, warnings and errors are always printed"),
+    INERT_LIKE("log_level", "\"\"", "progress, warnings and errors are always printed"),
     SECTION("timers", "the throughput timer"),
     SECTION("flops_profiler", "a profile of one step"),
     SECTION("csv_monitor", "one CSV file a metric"),
@@ -64,7 +66,7 @@ static const cs_key top[] = {
     SECTION("comet", "Comet"),
     SECTION("comms_logger", "times of collectives"),
     REFUSED("autotuning", OFF, "nothing here searches for settings"),
-    INERT("vocabulary_size", "null", "the model knows it"),
+    INERT_LIKE("vocabulary_size", "0", "the model knows it"),
     SECTION("activation_checkpointing", "tunes recomputation, which cspeed.recompute switches on"),
     SECTION("checkpoint", "tags"),
     REFUSED("nebula", OFF, "checkpoints are written to directories, not to Azure"),
@@ -90,10 +92,10 @@ static const cs_key top[] = {
     REFUSED("offload_param", "null", "its place is in zero_optimization"),
     REFUSED("msamp", OFF, "MS-AMP's FP8 needs PyTorch"),
     INERT("comment", "null", "a remark"),
-    INERT("zero3_init_flag", "null", "it is Accelerate's, and no rank ever holds the whole model here"),
-    INERT("zero3_save_16bit_model", "null",
-          "it is Accelerate's; a checkpoint is sharded, and exported without gathering"),
-    INERT("disable_fused_adam", "null", UNREAD ", and there is one implementation of each optimizer"),
+    INERT_LIKE("zero3_init_flag", "true", "it is Accelerate's, and no rank ever holds the whole model here"),
+    INERT_LIKE("zero3_save_16bit_model", "true",
+               "it is Accelerate's; a checkpoint is sharded, and exported without gathering"),
+    INERT_LIKE("disable_fused_adam", "true", UNREAD ", and there is one implementation of each optimizer"),
     INERT("backend", "null", UNREAD "; cspeed.comm chooses how ranks talk"),
     INERT("communication", "null", UNREAD),
     INERT("comms_config", "null", UNREAD "; comms_logger is there"),
@@ -104,6 +106,15 @@ static const cs_key top[] = {
     INERT("monitoring", "null", UNREAD "; csv_monitor and tensorboard stand at the top level"),
     INERT("checkpointing", "null", UNREAD "; cspeed.save_interval and cspeed.keep_last are there"),
     INERT("memory_optimization", "null", UNREAD),
+};
+
+#define NO_SWAP "nothing is swapped to disk"
+
+static const cs_key aio[] = {
+    SIZE("block_size", "1048576", NO_SWAP),     SIZE("queue_depth", "8", NO_SWAP),
+    SIZE("intra_op_parallelism", "1", NO_SWAP), INERT("single_submit", "false", NO_SWAP),
+    INERT("overlap_events", "true", NO_SWAP),   INERT("use_gds", "false", NO_SWAP),
+    INERT_LIKE("thread_count", "1", UNREAD),
 };
 
 static const cs_key pipeline[] = {
@@ -121,7 +132,7 @@ static const cs_key activation_checkpointing[] = {
     INERT("partition_activations", "false", "it splits over tensor-parallel ranks, and there are none"),
     INERT("cpu_checkpointing", "false", "a unit's input stays on the device that computes"),
     INERT("contiguous_memory_optimization", "false", "the stash is one piece of memory anyway"),
-    INERT("number_checkpoints", "null", "cspeed.recompute keeps one input a unit"),
+    INERT_LIKE("number_checkpoints", "0", "cspeed.recompute keeps one input a unit"),
     INERT("synchronize_checkpoint_boundary", "false", "the order of a stream is enough"),
     INERT("profile", "false", "wall_clock_breakdown prints times"),
 };
@@ -140,6 +151,7 @@ static const cs_key checkpoint[] = {
 static const cs_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks write in parallel, always") };
 
 static const cs_section sections[] = {
+    { "aio", CS_KEYS(aio) },
     { "pipeline", CS_KEYS(pipeline) },
     { "activation_checkpointing", CS_KEYS(activation_checkpointing) },
     { "checkpoint", CS_KEYS(checkpoint) },

@@ -123,6 +123,16 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
                    cs_corpus_line(plan->corpus, document), cs_error());
 }
 
+/* The line is bad, and nothing of it was kept. */
+static void skip(cs_job_work *work)
+{
+    char *sentence = strdup(cs_error());
+    work->skipped  = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
+    CS_ASSERT(work->skipped);
+    CS_ASSERT(sentence);
+    work->skipped[work->skip_count++] = sentence;
+}
+
 void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench)
 {
     for (int64_t i = 0; i < work->count && work->status == CS_OK; i++) {
@@ -134,6 +144,10 @@ void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench
         else
             make_text(work, plan, bench, &document,
                       work->count == 1 ? (cs_chat_span){ work->from, work->to } : (cs_chat_span){ 0, document.length });
+        if (work->status == CS_BAD_FILE && work->skip_count < plan->skip_bad) {
+            skip(work);
+            work->status = CS_OK;
+        }
     }
     if (work->status != CS_OK)
         work->sentence = strdup(cs_error());
@@ -145,5 +159,8 @@ void cs_job_free(cs_job_work *work)
     free(work->learnt);
     free(work->starts);
     free(work->sentence);
+    for (int64_t i = 0; i < work->skip_count; i++)
+        free(work->skipped[i]);
+    free(work->skipped);
     *work = (cs_job_work){ 0 };
 }

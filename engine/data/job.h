@@ -15,6 +15,7 @@ typedef struct {
     int32_t              end;     /* token behind each document; -1: none */
     bool                 newline; /* and a newline, in the place of a separator */
     bool                 held_out;
+    int64_t              skip_bad; /* lines of JSON that may be left out because something is wrong with them */
 } cs_job_plan;
 
 /* What one thread has. */
@@ -33,6 +34,8 @@ typedef struct {
     int64_t   token_count, room;
     int64_t  *starts; /* (start_count) where documents begin */
     int64_t   start_count, start_room;
+    char    **skipped; /* (skip_count) what is wrong with each line that was left out */
+    int64_t   skip_count;
     cs_status status;
     char     *sentence; /* of a failure */
 } cs_job_work;

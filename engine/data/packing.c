@@ -27,7 +27,7 @@ typedef struct {
     int           job_count;
     atomic_int    next_job, next_bench;
     int64_t       document, place; /* where the next job begins: of which document, at which byte */
-    int64_t       done, bytes, learnt;
+    int64_t       done, bytes, learnt, skipped;
     double        started, told;
 } press;
 
@@ -94,11 +94,31 @@ static void run_jobs(press *self)
 
 /* ---- writing ---- */
 
+/* Of a line that is one too many, or of another failure. */
+static cs_status refuse(const press *self, cs_status status, const char *sentence)
+{
+    if (status != CS_BAD_FILE)
+        return cs_fail(status, "%s", sentence);
+    return cs_fail(status, "%s; \"skip_bad\" is the number of such lines that may be left out, and is %" PRId64 " here",
+                   sentence, self->plan.skip_bad);
+}
+
+/* In order of the lines, whatever thread found which first. */
+static cs_status tell_skipped(press *self, const cs_job_work *job)
+{
+    for (int64_t i = 0; i < job->skip_count; i++) {
+        if (self->skipped == self->plan.skip_bad)
+            return refuse(self, CS_BAD_FILE, job->skipped[i]);
+        self->skipped++;
+        cs_log(CS_LOG_WARNING, "left out: %s", job->skipped[i]);
+    }
+    return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
+}
+
 static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shards)
 {
     int64_t done = 0;
-    if (job->status != CS_OK)
-        return cs_fail(job->status, "%s", job->sentence);
+    CS_TRY(tell_skipped(self, job));
     for (int64_t i = 0; i < job->start_count; i++) {
         CS_TRY(cs_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
         CS_TRY(cs_shards_document(shards));
@@ -174,6 +194,7 @@ static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *setting
 {
     plan->tokenizer = tokenizer;
     plan->field     = settings->field ? settings->field : "text";
+    plan->skip_bad  = settings->skip_bad;
     plan->newline   = settings->separator && !settings->tokenizer;
     plan->end       = cs_tokenizer_end(tokenizer);
     if (settings->end) {
@@ -231,6 +252,11 @@ static cs_status write_sets(press *self, const cs_packing_settings *settings, cs
     counts->train_shards = train.shards;
     counts->valid_tokens = valid.total;
     counts->learnt       = self->learnt;
+    counts->skipped      = self->skipped;
+    counts->documents -= self->skipped;
+    if (status == CS_OK && self->skipped > 0 && train.total == 0)
+        return cs_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
+                       settings->paths[0], self->skipped);
     if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
         return cs_fail(CS_BAD_FILE,
                        "%s: too short: %" PRId64 " tokens to train on, and one sequence takes %" PRId64

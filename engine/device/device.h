@@ -33,7 +33,7 @@ cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
 void      cs_device_close(cs_device *device); /* accepts NULL */
 
 const char *cs_device_kind(const cs_device *device);
-const char *cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 is stored, fp32 computed" */
+const char *cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
 int         cs_device_threads(const cs_device *device);
 bool        cs_device_is_dry(const cs_device *device);
 /* Only operations and cs_stream_copy reach a far device's memory; the program's own code does not. */
@@ -59,6 +59,20 @@ void cs_device_leave(cs_device *device);
 double cs_device_flops(const cs_device *device);
 /* The matrix roof of this rank in FLOP/s at `dtype`, measured on the first call (some 50 ms). */
 double cs_device_roof(cs_device *device, cs_dtype dtype);
+/* A step has reached this many FLOP/s. A measurement while other programs ran may have found less: then the roof is
+ * this from now on. Returns the roof, as above. */
+double cs_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
+
+/* A CPU multiplies bf16 matrices either as they are, by instructions of its own that add in fp32 (native), or as fp32
+ * copies, as it does until it is told otherwise. The two round differently. Another device has no such choice: it
+ * is never native, the gain is 0, and setting it does nothing. */
+bool   cs_device_native(const cs_device *device);
+bool   cs_device_has_native(cs_device *device); /* the matrix library has more than its reference loops for it here */
+/* How many times as fast native products are; 0 where cs_device_has_native says no. Measured once a process, on the
+ * first call (some 20 ms). */
+double cs_device_native_gain(cs_device *device);
+/* False, and nothing is changed, where the matrix library has no bf16 products at all on this CPU. */
+bool   cs_device_set_native(cs_device *device, bool native);
 
 typedef struct {
     uint64_t sequence;

@@ -52,6 +52,10 @@ typedef struct {
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
     size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */
     double (*roof)(cs_device *device, cs_dtype dtype);
+    bool (*native)(const cs_device *device); /* NULL, all four: there is no choice */
+    bool (*has_native)(cs_device *device);
+    double (*native_gain)(cs_device *device);
+    bool (*set_native)(cs_device *device, bool native);
     void (*parallel)(cs_device *device, int tasks, void (*task)(void *argument, int index), void *argument);
 
     void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */

@@ -52,20 +52,14 @@ static const traits qwen3   = { .normed = true, .keys = 32, .head = 128, .window
     { "rope_theta", CS_KEY_NUMBER, AT(theta), "10000", 1, 1e12, NULL, "base of the rotary frequencies" },              \
     { "rope_scaling", CS_KEY_JSON, AT(scaling), "null", 0, 0, NULL, "type: default, linear, llama3, yarn, dynamic" },  \
     { "rope_parameters", CS_KEY_JSON, AT(rotary), "null", 0, 0, NULL, "rope_theta and rope_scaling in one object" },   \
-    INERT("architectures", "the family follows from model_type"),                                                      \
-    INERT("bos_token_id", "the tokenizer's business"), INERT("eos_token_id", "the tokenizer's business"),              \
-    INERT("pad_token_id", "the tokenizer's business"), INERT("use_cache", "about generation in Python"),               \
-    INERT("transformers_version", "a note"), INERT("transformers.js_config", "about JavaScript"),                      \
-    INERT("torch_dtype", "fp16, bf16 of this file choose the precision"),                                              \
-    INERT("dtype", "fp16, bf16 of this file choose the precision")
+    { "layer_types", CS_KEY_JSON, AT(layer_types), "null", 0, 0, NULL,                                                 \
+      "full_attention or sliding_attention for each layer; with a choice (qwen2, qwen3) wins over max_window_layers" }
 #define ATTENTION_BIAS                                                                                                 \
     { "attention_bias", CS_KEY_BOOL, AT(bias), "false", 0, 0, NULL, "q, k, v and o have biases" }
 #define SLIDING                                                                                                        \
     { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers see a window alone" },       \
     { "sliding_window", CS_KEY_INT, AT(window), "4096", 1, 1 << 30, NULL, "rows a windowed layer sees" },              \
-    { "max_window_layers", CS_KEY_INT, AT(window_from), "28", 0, 1 << 14, NULL, "layers before have no window" },      \
-    { "layer_types", CS_KEY_JSON, AT(layer_types), "null", 0, 0, NULL,                                                 \
-      "full_attention or sliding_attention for each layer; wins over max_window_layers" }
+    { "max_window_layers", CS_KEY_INT, AT(window_from), "28", 0, 1 << 14, NULL, "layers before have no window" }
 
 static const cs_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
@@ -79,7 +73,11 @@ static const cs_key mistral_keys[] = {
     COMMON("mistral", "32000", "14336", "131072"),
     { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; missing: 4096; null: all" },
 };
-static const cs_key qwen2_keys[] = { COMMON("qwen2", "151936", "22016", "32768"), SLIDING };
+static const cs_key qwen2_keys[] = {
+    COMMON("qwen2", "151936", "22016", "32768"),
+    SLIDING,
+    INERT("attention_bias", "q, k and v have biases always, and o never"),
+};
 static const cs_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, ATTENTION_BIAS };
 
 /* ---- the block ---- */
@@ -157,6 +155,8 @@ static void fill_sizes(llama_sizes *s, const traits *kin, const cs_family_input 
         s->head = kin->head > 0 ? kin->head : s->width / s->heads;
     if (kin->window == WINDOW && !json_object_get(input->config, "sliding_window"))
         s->window = 4096;
+    if (kin->window == WINDOW_IF_ASKED && json_is_null(json_object_get(input->config, "sliding_window")))
+        s->window = 0;
     if (s->heads % s->keys != 0)
         cs_json_fault(input->doc, input->path, "num_attention_heads %lld is not a multiple of num_key_value_heads %lld",
                       (long long)s->heads, (long long)s->keys);
@@ -168,17 +168,28 @@ static void fill_sizes(llama_sizes *s, const traits *kin, const cs_family_input 
                       (long long)s->layers);
 }
 
-/* Of layer i; 0: none. */
-static int64_t window_of(const llama_sizes *s, const traits *kin, int64_t i, const cs_family_input *input)
+/* What layer_types says of layer i; NULL: it does not say. */
+static const char *type_of(const llama_sizes *s, int64_t i, const cs_family_input *input)
 {
-    if (kin->window != WINDOW_IF_ASKED)
-        return s->window;
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
     if (s->layer_types && (!type || (strcmp(type, "full_attention") != 0 && strcmp(type, "sliding_attention") != 0)))
         cs_json_fault(input->doc, input->path, "layer_types[%lld] is neither full_attention nor sliding_attention",
                       (long long)i);
-    bool wanted = type ? strcmp(type, "sliding_attention") == 0 : i >= s->window_from;
-    return s->windowed && wanted ? s->window : 0;
+    return type;
+}
+
+/* Of layer i; 0: none. Where the layers are all alike, layer_types may only say what they are. */
+static int64_t window_of(const llama_sizes *s, const traits *kin, int64_t i, const cs_family_input *input)
+{
+    const char *type   = type_of(s, i, input);
+    bool        wanted = type ? strcmp(type, "sliding_attention") == 0 : i >= s->window_from;
+    if (kin->window == WINDOW_IF_ASKED)
+        return s->windowed && wanted ? s->window : 0;
+    if (type && wanted != (s->window > 0))
+        cs_json_fault(input->doc, input->path,
+                      "not supported: layer_types[%lld] \"%s\", because all layers of this model_type %s", (long long)i,
+                      type, s->window > 0 ? "see sliding_window rows" : "see all rows before them");
+    return s->window;
 }
 
 static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_input *input, const traits *kin)

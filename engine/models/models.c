@@ -1,5 +1,6 @@
 /* models.c - name to model; the table. */
 #include "models/models.h"
+#include "base/must.h"
 #include "models/family.h"
 
 #include <stdio.h>
@@ -10,6 +11,25 @@ static const cs_family *const families[] = {
     &cs_family_gpt2, &cs_family_llama, &cs_family_mistral, &cs_family_qwen2, &cs_family_qwen3,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
+
+/* Keys that change no model of these, or none at one value; a family's own row for such a key comes before. */
+static const cs_key neutral[] = {
+#include "models/neutral_keys.h"
+};
+enum { NEUTRAL = sizeof neutral / sizeof *neutral };
+
+/* The family's table and what of the neutral keys it does not have. */
+static cs_key *all_keys(const cs_family *family, int *count)
+{
+    cs_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
+    CS_ASSERT(keys);
+    memcpy(keys, family->keys, (size_t)family->key_count * sizeof *keys);
+    *count = family->key_count;
+    for (int i = 0; i < NEUTRAL; i++)
+        if (!cs_keys_find(family->keys, family->key_count, neutral[i].name))
+            keys[(*count)++] = neutral[i];
+    return keys;
+}
 
 static const cs_family *find(const char *type)
 {
@@ -32,15 +52,17 @@ cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, 
             cs_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
         return cs_json_verdict(doc);
     }
-    void *settings = calloc(1, family->settings_bytes);
-    if (!settings)
-        return cs_fail(CS_NO_MEMORY, "out of memory for a model's settings");
-    cs_keys_fill(doc, config, path, settings, family->keys, family->key_count);
+    int     key_count;
+    cs_key *keys     = all_keys(family, &key_count);
+    void   *settings = calloc(1, family->settings_bytes);
+    CS_ASSERT(settings);
+    cs_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = cs_json_verdict(doc);
     if (status == CS_OK)
         status = family->build(model, facts, &(cs_family_input){ settings, config, doc, path });
     facts->architecture = family->architecture;
     free(settings);
+    free(keys);
     return status;
 }
 
@@ -52,6 +74,7 @@ void cs_models_help(void)
                  families[i]->type);
         cs_keys_help(heading, families[i]->keys, families[i]->key_count);
     }
+    cs_keys_help("cspeed.model, every model_type: keys without effect, or refused but at one value", neutral, NEUTRAL);
 }
 
 /* ---- two descriptions ---- */

@@ -1,6 +1,6 @@
 /* precision.h - what numbers are stored, multiplied, summed and sent in: one row of types for a whole training.
  *
- * Arithmetic is fp32 in every mode (a CPU with AMX multiplies bf16 itself, and adds in fp32): a type says what a number
+ * Arithmetic is fp32 in every mode (where cspeed.bf16_products says so a CPU multiplies bf16 itself, and adds in fp32): a type says what a number
  * is rounded to where it is kept or handed on. */
 #ifndef CS_OPTIM_PRECISION_H
 #define CS_OPTIM_PRECISION_H

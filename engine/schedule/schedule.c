@@ -8,13 +8,13 @@
 #define CYCLED_BETA2 0.99 /* what DeepSpeed sets while it cycles momentum */
 
 static const cs_schedule *const shapes[] = {
-    &cs_schedule_warmup,     &cs_schedule_warmup_decay, &cs_schedule_warmup_cosine,
-    &cs_schedule_range_test, &cs_schedule_one_cycle,    &cs_schedule_warm_restarts,
+    &cs_schedule_warmup,    &cs_schedule_warmup_decay,  &cs_schedule_warmup_cosine, &cs_schedule_range_test,
+    &cs_schedule_one_cycle, &cs_schedule_warm_restarts, &cs_schedule_linear,
 };
 
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-#define NAMES "WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle and CosineAnnealingWarmRestarts"
+#define NAMES "WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle, CosineAnnealingWarmRestarts and LinearLR"
 
 typedef struct {
     const char *type;
@@ -27,7 +27,7 @@ static const cs_key section_keys[] = {
 
 /* PyTorch's others, which DeepSpeed would construct: known, and not there. */
 static const char refused_types[] =
-    "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, LinearLR, MultiStepLR, "
+    "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
     "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";
 
 const cs_schedule *cs_schedule_at(int index)
@@ -98,14 +98,22 @@ static bool is_there(const json_t *params, const char *name)
     return json_object_get(params, name) && !json_is_null(json_object_get(params, name));
 }
 
+/* The row that says when the schedule ends; NULL: the shape has none. */
+static const cs_key *find_total(const cs_schedule *shape)
+{
+    const cs_key *key = cs_keys_find(shape->keys, shape->key_count, "total_num_steps");
+    return key ? key : cs_keys_find(shape->keys, shape->key_count, "total_iters");
+}
+
 static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
 {
-    if (!cs_keys_find(settings->shape->keys, settings->shape->key_count, "total_num_steps"))
+    const cs_key *total = find_total(settings->shape);
+    if (!total)
         return;
-    if (cs_keys_is_auto(params, "total_num_steps")) {
+    if (cs_keys_is_auto(params, total->name)) {
         settings->total_is_auto   = true;
         settings->total_num_steps = total_steps;
-    } else if (!is_there(params, "total_num_steps")) {
+    } else if (!is_there(params, total->name) && strcmp(total->fallback, "null") == 0) {
         cs_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
                       settings->shape->name);
     }
@@ -132,6 +140,14 @@ static void unwrap_lists(json_t *params, const cs_schedule *shape)
     }
 }
 
+/* Takes the "auto" out that only the data will resolve, as epochs are counted in data. */
+static json_t *hide_total(json_t *params, const cs_schedule *shape)
+{
+    json_t *value = json_incref(json_object_get(params, find_total(shape)->name));
+    json_object_del(params, find_total(shape)->name);
+    return value;
+}
+
 static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
 {
     static const char *const needed[] = {"cycle_min_lr", "cycle_max_lr", "T_0"};
@@ -147,9 +163,16 @@ static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_sc
     if (settings->cycle_second_stair_count < 0)
         settings->cycle_second_stair_count = settings->cycle_first_stair_count;
     resolve_total(doc, params, total_steps, settings);
+    json_t *unknown = settings->total_is_auto && total_steps == 0 ? hide_total(params, shape) : NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         demand(doc, params, shape, needed[i]);
     cs_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
+    if (unknown) {
+        char path[64];
+        snprintf(path, sizeof path, "scheduler.params.%s", find_total(shape)->name);
+        cs_json_mark(doc, path, "auto: known once the data is read");
+        json_object_set_new(params, find_total(shape)->name, unknown);
+    }
 }
 
 void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t total_steps,

@@ -14,8 +14,8 @@ typedef struct {
 
     /* WarmupLR, WarmupDecayLR, WarmupCosineLR */
     double  warmup_min_lr, warmup_max_lr;
-    int64_t warmup_num_steps, total_num_steps;
-    bool    total_is_auto; /* total_num_steps was "auto": cs_set_total_steps moves it */
+    int64_t warmup_num_steps, total_num_steps; /* LinearLR: total_iters */
+    bool    total_is_auto;                     /* it was "auto": cs_set_total_steps moves it */
     int     warmup_type;   /* 0 log, 1 linear                                   */
     double  warmup_min_ratio, cos_min_ratio;
 
@@ -34,6 +34,9 @@ typedef struct {
     /* CosineAnnealingWarmRestarts */
     int64_t restart_first, restart_factor; /* T_0, T_mult */
     double  restart_min_lr;                /* eta_min     */
+
+    /* LinearLR */
+    double start_factor, end_factor;
 
     int64_t last_batch_iteration; /* resume index of the file; -1 */
 } cs_schedule_settings;

@@ -34,7 +34,7 @@
     }
 
 extern const cs_schedule cs_schedule_warmup, cs_schedule_warmup_decay, cs_schedule_warmup_cosine;
-extern const cs_schedule cs_schedule_range_test, cs_schedule_one_cycle, cs_schedule_warm_restarts;
+extern const cs_schedule cs_schedule_range_test, cs_schedule_one_cycle, cs_schedule_warm_restarts, cs_schedule_linear;
 
 int64_t cs_warmup_steps(const cs_schedule_settings *settings); /* W: at least 2 */
 double  cs_warmup_share(const cs_schedule_settings *settings,

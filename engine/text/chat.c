@@ -1,7 +1,9 @@
 /* chat.c - conversations written out as a model's chat template has them, and which bytes of that are answers. */
 #include "text/chat.h"
 #include "base/must.h"
+#include "text/templates.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,90 +16,144 @@ typedef struct {
 } frame;
 
 struct cs_chat_shape {
-    const char *name, *mark, *other_mark; /* words of the template that tell it; NULL: none do */
-    const char *begin;                    /* of a conversation */
+    const char *name;
+    const char *begin; /* of a conversation */
     frame       frames[ROLES];
+    const char *system;         /* the message of the system where a conversation begins with none; NULL: none */
+    const char *lead;           /* stands before the content of a message of the system that is the first of all */
     bool        system_in_user; /* the system's message stands within the user's first, framed by its own frame */
     bool        trims;          /* white space around a message goes */
 };
 
+#define CHATML(shape_name, start, default_system)                                                                      \
+    {                                                                                                                  \
+        .name = shape_name, .begin = start, .system = default_system, .frames = {                                      \
+            { "<|im_start|>system\n", "<|im_end|>", "\n" },                                                            \
+            { "<|im_start|>user\n", "<|im_end|>", "\n" },                                                              \
+            { "<|im_start|>assistant\n", "<|im_end|>", "\n" }                                                          \
+        }                                                                                                              \
+    }
+#define LLAMA3(shape_name, default_system, first)                                                                      \
+    {                                                                                                                  \
+        .name = shape_name, .begin = "{bos}", .system = default_system, .lead = first, .trims = true, .frames = {      \
+            { "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", "" },                                    \
+            { "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", "" },                                      \
+            { "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "" }                                  \
+        }                                                                                                              \
+    }
+
+/* tests/peers/chat_same.py has the same shapes in Python and holds both to the same texts. */
 static const cs_chat_shape shapes[] = {
-    { "chatml",
-      "<|im_start|>",
-      NULL,
-      "",
-      { { "<|im_start|>system\n", "<|im_end|>", "\n" },
-        { "<|im_start|>user\n", "<|im_end|>", "\n" },
-        { "<|im_start|>assistant\n", "<|im_end|>", "\n" } },
-      false,
-      false },
-    { "llama3",
-      "<|start_header_id|>",
-      NULL,
-      "{bos}",
-      { { "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>", "" },
-        { "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", "" },
-        { "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "" } },
-      false,
-      true },
-    { "llama2",
-      "[INST]",
-      "<<SYS>>",
-      "",
-      { { "<<SYS>>\n", "\n<</SYS>>\n\n", "" }, { "{bos}[INST] ", " [/INST]", "" }, { " ", " {eos}", "" } },
-      true,
-      true },
-    { "mistral",
-      "[INST]",
-      NULL,
-      "{bos}",
-      { { "", "\n\n", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } },
-      true,
-      false },
-    { "plain",
-      NULL,
-      NULL,
-      "",
-      { { "System: ", "\n\n", "" }, { "User: ", "\n\n", "" }, { "Assistant: ", "\n\n", "{eos}" } },
-      false,
-      true },
+    CHATML("chatml", "", NULL),
+    CHATML("chatml-bos", "{bos}", NULL),
+    CHATML("qwen2", "", "You are a helpful assistant."),
+    CHATML("qwen2.5", "", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+    CHATML("smollm2", "", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+    LLAMA3("llama3", NULL, NULL),
+    LLAMA3("llama3.1", "", "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
+    { .name   = "llama2",
+      .begin  = "",
+      .frames = { { "<<SYS>>\n", "\n<</SYS>>\n\n", "" }, { "{bos}[INST] ", " [/INST]", "" }, { " ", " {eos}", "" } },
+      .system_in_user = true,
+      .trims          = true },
+    { .name           = "mistral",
+      .begin          = "{bos}",
+      .frames         = { { "", "\n\n", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } },
+      .system_in_user = true },
+    { .name   = "mistral-v7",
+      .begin  = "{bos}",
+      .frames = { { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } } },
+    { .name   = "zephyr",
+      .begin  = "",
+      .frames = { { "<|system|>\n", "{eos}", "\n" },
+                  { "<|user|>\n", "{eos}", "\n" },
+                  { "<|assistant|>\n", "{eos}", "\n" } } },
+    { .name   = "plain",
+      .begin  = "",
+      .frames = { { "System: ", "\n\n", "" }, { "User: ", "\n\n", "" }, { "Assistant: ", "\n\n", "{eos}" } },
+      .trims  = true },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static const char known[] = "known are chatml, llama3, llama2, mistral and plain";
-
 /* ---- which shape ---- */
 
-static cs_status recognise(const cs_chat_shape **shape, const char *template)
+static const cs_chat_shape *shape_named(const char *name)
 {
-    if (!template)
-        return cs_fail(CS_BAD_CONFIG, "the tokenizer has no chat_template to follow, in tokenizer_config.json or "
-                       "chat_template.jinja; name one, %s", known);
-    for (int i = 0; i < SHAPES && !*shape; i++)
-        if (shapes[i].mark && strstr(template, shapes[i].mark) &&
-            (!shapes[i].other_mark || strstr(template, shapes[i].other_mark)))
-            *shape = &shapes[i];
-    if (*shape)
+    for (int i = 0; i < SHAPES; i++)
+        if (strcmp(shapes[i].name, name) == 0)
+            return &shapes[i];
+    return NULL;
+}
+
+/* "chatml", "chatml-bos", ... and "plain", which is the last. */
+static const char *list_names(char *text, size_t room)
+{
+    size_t at = 0;
+    for (int i = 0; i < SHAPES && at < room; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s\"%s\"",
+                               i == 0           ? ""
+                               : i + 1 < SHAPES ? ", "
+                                                : " and ",
+                               shapes[i].name);
+    return text;
+}
+
+static bool writes(const cs_chat_shape *shape, const char *word)
+{
+    bool found = strstr(shape->begin, word) != NULL;
+    for (int who = 0; who < ROLES && !found; who++) {
+        const frame *f = &shape->frames[who];
+        found          = strstr(f->open, word) || strstr(f->close, word) || strstr(f->after, word);
+    }
+    return found;
+}
+
+/* A template is proved to write what its shape writes for a tokenizer that names the tokens which the shape writes. */
+static cs_status check_tokens(const cs_chat_shape *shape, const cs_tokenizer *tokenizer)
+{
+    const char *missing = writes(shape, "{bos}") && !cs_tokenizer_begin_text(tokenizer) ? "bos_token"
+                          : writes(shape, "{eos}") && !cs_tokenizer_end_text(tokenizer) ? "eos_token"
+                                                                                        : NULL;
+    if (!missing)
         return CS_OK;
-    return cs_fail(CS_UNSUPPORTED, "not supported: the tokenizer's chat_template, because Jinja is not run here; %s",
-                   known);
+    return cs_fail(CS_BAD_CONFIG,
+                   "the tokenizer's chat_template is that of the template \"%s\", which writes %s, and "
+                   "tokenizer_config.json does not name one; add it there",
+                   shape->name, missing);
+}
+
+static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *tokenizer)
+{
+    char names[512], digest[CS_TEMPLATES_DIGEST];
+    const char *template = cs_tokenizer_template(tokenizer), *name;
+    if (!template)
+        return cs_fail(CS_BAD_CONFIG,
+                       "cspeed.data.template \"auto\": the tokenizer has no chat_template to follow, in "
+                       "tokenizer_config.json or chat_template.jinja; name one of %s",
+                       list_names(names, sizeof names));
+    name   = cs_templates_shape(template, digest);
+    *shape = name ? shape_named(name) : NULL;
+    if (*shape)
+        return check_tokens(*shape, tokenizer);
+    return cs_fail(CS_UNSUPPORTED,
+                   "not supported: cspeed.data.template \"auto\" with this tokenizer's chat_template (SHA-256 %s), "
+                   "because templates are programs that are not run here, and this one is not among those that are "
+                   "known to write what a template of cspeed writes; name one that fits your conversations, such as "
+                   "cspeed.data.template: \"chatml\", of %s",
+                   digest, list_names(names, sizeof names));
 }
 
 /* Each word in angle or square brackets that the shape writes has to be one token, or it would be learnt as letters. */
 static cs_status check_words(const cs_chat_shape *shape, const cs_tokenizer *tokenizer)
 {
-    static const char *const words[] = { "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>",
-                                         "<|eot_id|>" };
+    static const char *const words[] = { "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",
+                                         "<|eot_id|>",   "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        for (int who = 0; who < ROLES; who++) {
-            const frame *f = &shape->frames[who];
-            if ((strstr(f->open, words[i]) || strstr(f->close, words[i])) && cs_tokenizer_find(tokenizer, words[i]) < 0)
-                return cs_fail(CS_BAD_CONFIG,
-                               "the template %s writes %s, which this tokenizer has no token for; "
-                               "\"plain\" needs none",
-                               shape->name, words[i]);
-        }
-    if (shape->system_in_user && !cs_tokenizer_end_text(tokenizer))
+        if (writes(shape, words[i]) && cs_tokenizer_find(tokenizer, words[i]) < 0)
+            return cs_fail(CS_BAD_CONFIG,
+                           "the template %s writes %s, which this tokenizer has no token for; \"plain\" needs none",
+                           shape->name, words[i]);
+    if (strstr(shape->frames[ASSISTANT].close, "{eos}") && !cs_tokenizer_end_text(tokenizer))
         return cs_fail(CS_BAD_CONFIG,
                        "the template %s ends answers with eos_token, which tokenizer_config.json does not "
                        "name",
@@ -107,14 +163,15 @@ static cs_status check_words(const cs_chat_shape *shape, const cs_tokenizer *tok
 
 cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_tokenizer *tokenizer)
 {
+    char names[512];
     *shape = NULL;
     if (strcmp(name, "auto") == 0)
-        CS_TRY(recognise(shape, cs_tokenizer_template(tokenizer)));
-    for (int i = 0; i < SHAPES && !*shape; i++)
-        if (strcmp(shapes[i].name, name) == 0)
-            *shape = &shapes[i];
+        CS_TRY(recognise(shape, tokenizer));
+    else
+        *shape = shape_named(name);
     if (!*shape)
-        return cs_fail(CS_BAD_CONFIG, "not a template: '%s'; %s, and auto", name, known);
+        return cs_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, and \"auto\"", name,
+                       list_names(names, sizeof names));
     return check_words(*shape, tokenizer);
 }
 
@@ -136,12 +193,9 @@ static void put_frame(cs_text *text, const char *words, const cs_tokenizer *toke
 
 static void put_content(cs_text *text, const char *content, bool trims)
 {
-    static const char blank[] = " \t\n\r\v\f";
-    size_t            size    = strlen(content);
-    for (; trims && strchr(blank, *content) && size > 0; content++)
-        size--;
-    while (trims && size > 0 && strchr(blank, content[size - 1]))
-        size--;
+    size_t size = strlen(content);
+    if (trims)
+        content = cs_unicode_strip(content, size, &size);
     cs_unicode_append(text, content, size);
 }
 
@@ -184,30 +238,52 @@ static size_t before_space(const cs_text *text, size_t began)
     return size;
 }
 
-static void put_message(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, role who, const char *content,
-                        const char *system, cs_chat_lines *lines)
+typedef struct {
+    const cs_chat_shape *shape;
+    const cs_tokenizer  *tokenizer;
+    cs_chat_lines       *lines;
+    const char          *system; /* what waits for the user's message, within which it stands; NULL: nothing does */
+} writing;
+
+/* `lead` stands before the content; "" if nothing does. */
+static void put_message(writing *w, role who, const char *lead, const char *content)
 {
-    const frame *f = &shape->frames[who], *outer = &shape->frames[SYSTEM];
-    size_t       began = lines->text.size, from;
-    put_frame(&lines->text, f->open, tokenizer);
-    if (system) {
-        put_frame(&lines->text, outer->open, tokenizer);
-        put_content(&lines->text, system, shape->trims);
-        put_frame(&lines->text, outer->close, tokenizer);
+    const frame *f = &w->shape->frames[who], *outer = &w->shape->frames[SYSTEM];
+    cs_text     *text  = &w->lines->text;
+    size_t       began = text->size, from;
+    put_frame(text, f->open, w->tokenizer);
+    if (who == USER && w->system) {
+        put_frame(text, outer->open, w->tokenizer);
+        put_content(text, w->system, w->shape->trims);
+        put_frame(text, outer->close, w->tokenizer);
+        w->system = NULL;
     }
-    from = before_space(&lines->text, began);
-    put_content(&lines->text, content, shape->trims);
-    put_frame(&lines->text, f->close, tokenizer);
+    from = before_space(text, began);
+    put_frame(text, lead, w->tokenizer);
+    put_content(text, content, w->shape->trims);
+    put_frame(text, f->close, w->tokenizer);
     if (who == ASSISTANT)
-        add_answer(lines, (int64_t)from);
-    put_frame(&lines->text, f->after, tokenizer);
+        add_answer(w->lines, (int64_t)from);
+    put_frame(text, f->after, w->tokenizer);
 }
 
-/* A system's message that stands within the user's waits for that in *system. */
-static cs_status add_message(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *message,
-                             const char **system, cs_chat_lines *lines)
+/* What templates write of a message beside its content would be lost without a word. */
+static cs_status check_extras(const json_t *object)
+{
+    static const char *const keys[] = { "tools", "tool_calls" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_array_size(json_object_get(object, keys[i])) > 0)
+            return cs_fail(CS_UNSUPPORTED,
+                           "not supported: a conversation with \"%s\", because the templates here write "
+                           "what is said alone",
+                           keys[i]);
+    return CS_OK;
+}
+
+static cs_status add_message(writing *w, const json_t *message, bool first)
 {
     const json_t *name = role_of(message), *content = json_object_get(message, "content");
+    const char   *lead = first && w->shape->lead ? w->shape->lead : "";
     if (!content)
         content = json_object_get(message, "value");
     role who = find_role(json_string_value(name));
@@ -216,15 +292,19 @@ static cs_status add_message(const cs_chat_shape *shape, const cs_tokenizer *tok
                        "not supported: a message of role %.40s, because only system, user (human) and "
                        "assistant (gpt) are known",
                        json_is_string(name) ? json_string_value(name) : "(none)");
+    CS_TRY(check_extras(message));
     if (!json_is_string(content))
         return cs_fail(CS_BAD_FILE, "a message of the %s whose content is not text", json_string_value(name));
-    if (who == SYSTEM && shape->system_in_user) {
-        *system = json_string_value(content);
-        return CS_OK;
-    }
-    put_message(shape, tokenizer, who, json_string_value(content), who == USER ? *system : NULL, lines);
-    if (who == USER)
-        *system = NULL;
+    if (first && who != SYSTEM && w->shape->system)
+        put_message(w, SYSTEM, lead, w->shape->system);
+    if (who == SYSTEM && w->system)
+        return cs_fail(CS_BAD_FILE,
+                       "two system messages and no user's between them; this template writes one, into the "
+                       "user's");
+    if (who == SYSTEM && w->shape->system_in_user)
+        w->system = json_string_value(content);
+    else
+        put_message(w, who, who == SYSTEM ? lead : "", json_string_value(content));
     return CS_OK;
 }
 
@@ -239,15 +319,16 @@ static cs_status write_all(const cs_chat_shape *shape, const cs_tokenizer *token
 {
     size_t        index;
     json_t       *message;
-    const char   *system   = NULL;
+    writing       w        = { shape, tokenizer, lines, NULL };
     const json_t *messages = messages_of(document);
     if (json_array_size(messages) == 0)
         return cs_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
     lines->text.size = 0;
     lines->count     = 0;
     put_frame(&lines->text, shape->begin, tokenizer);
-    json_array_foreach(messages, index, message) CS_TRY(add_message(shape, tokenizer, message, &system, lines));
-    if (system)
+    CS_TRY(check_extras(document));
+    json_array_foreach(messages, index, message) CS_TRY(add_message(&w, message, index == 0));
+    if (w.system)
         return cs_fail(CS_BAD_FILE, "a system message and no user's behind it, into which this template writes it");
     return CS_OK;
 }
@@ -266,8 +347,8 @@ cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokeniz
 {
     CS_TRY(write_all(shape, tokenizer, document, lines));
     const json_t *messages = messages_of(document), *last = json_array_get(messages, json_array_size(messages) - 1);
-    cs_text      *text     = &lines->text;
-    size_t        size     = text->size;
+    cs_text      *text = &lines->text;
+    size_t        size = text->size;
     if (find_role(json_string_value(role_of(last))) == ASSISTANT)
         return cs_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
     put_frame(text, shape->frames[ASSISTANT].open, tokenizer);

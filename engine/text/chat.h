@@ -1,7 +1,7 @@
 /* chat.h - conversations written out as a model's chat template has them, and which bytes of that are answers.
  *
- * Templates are programs (Jinja) that are not run here; the shapes below are known, and a template is recognised by the
- * words it writes. What a template adds by itself (a system message where there is none, a date) is not. */
+ * Templates are programs (Jinja) that are not run here. The shapes below are known, and a tokenizer's template is one of
+ * them where text/templates.h knows it to write the same text. */
 #ifndef CS_TEXT_CHAT_H
 #define CS_TEXT_CHAT_H
 
@@ -11,8 +11,8 @@
 
 typedef struct cs_chat_shape cs_chat_shape;
 
-/* "chatml", "llama3", "llama2", "mistral", "plain"; or "auto": what the tokenizer's chat_template is. A shape whose
- * words the tokenizer does not have is refused. */
+/* The shape of that name (cspeed.data.template lists them); or "auto": the one that the tokenizer's chat_template is
+ * known to be, CS_UNSUPPORTED if it is known to be none. A shape whose words the tokenizer does not have is refused. */
 cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_tokenizer *tokenizer);
 
 typedef struct {

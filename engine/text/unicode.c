@@ -206,3 +206,20 @@ size_t cs_unicode_space_after(const char *text, size_t size, size_t place)
         place += width;
     return place;
 }
+
+/* Python counts four more control characters among white space than Unicode does. */
+static bool is_stripped(utf8proc_int32_t point)
+{
+    return is_space(point) || (point >= 0x1c && point <= 0x1f);
+}
+
+const char *cs_unicode_strip(const char *text, size_t size, size_t *left)
+{
+    size_t from = 0;
+    for (size_t width; from < size && is_stripped(point_at(text, size, from, &width));)
+        from += width;
+    for (size_t width; size > from && is_stripped(point_before(text, size, &width));)
+        size -= width;
+    *left = size - from;
+    return text + from;
+}

@@ -29,5 +29,7 @@ bool cs_unicode_word_at(const char *text, size_t size, size_t place);
 /* The white space before `place` begins here; that at `place` ends here. */
 size_t cs_unicode_space_before(const char *text, size_t place);
 size_t cs_unicode_space_after(const char *text, size_t size, size_t place);
+/* What Python's str.strip() leaves of `text`, valid UTF-8: where it begins, and its length in *left. */
+const char *cs_unicode_strip(const char *text, size_t size, size_t *left);
 
 #endif

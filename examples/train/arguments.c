@@ -47,6 +47,7 @@ _Noreturn static void help(void)
     for (int i = 0; i < OVERRIDES; i++)
         printf("  %s %s\n", overrides[i].flag, overrides[i].help);
     puts("  --fresh   start over; what the output folder holds is moved aside (a restart of --max_restarts goes on)\n"
+         "  --force_output   write the output folder though another run does, which ends before its next checkpoint\n"
          "  --plan [--world_size N]   the memory of each rank, and nothing else; N: that of the environment, or 1;\n"
          "                            --plan=json: as one object\n"
          "  --lenient   unknown keys of the configuration only warn\n"
@@ -185,8 +186,8 @@ static void set_world(cs_config *config, command_line *options, const char *give
 
 _Noreturn static void refuse(const char *given)
 {
-    static const char *const others[] = { "config", "deepspeed_config", "deepspeed", "fresh",      "plan",
-                                          "lenient", "world_size",      "help",      "config_help" };
+    static const char *const others[] = { "config", "deepspeed_config", "deepspeed",  "fresh", "force_output",
+                                          "plan",   "lenient",          "world_size", "help",  "config_help" };
     enum { OTHERS = sizeof others / sizeof *others };
     const char *names[OVERRIDES + OTHERS + 1] = { NULL };
     for (int i = 0; i < OVERRIDES; i++)
@@ -223,6 +224,8 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
             cs_config_lenient(config);
         } else if (is_flag("--fresh", argument[i])) {
             options->fresh = true;
+        } else if (is_flag("--force_output", argument[i])) {
+            options->force_output = true;
         } else if (!take_override(config, options, count, argument, &i)) {
             refuse(argument[i]);
         }

@@ -1,6 +1,7 @@
 /* outdir.c - the output folder: there, ours to write in, and with --fresh without what an earlier run left. */
 #include "train.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,26 @@ int outdir_make_above(char *path)
     return why;
 }
 
+/* Anything but the file that says whose it is. */
+static bool holds_files(const char *output)
+{
+    bool found   = false;
+    DIR *listing = opendir(output);
+    for (const struct dirent *entry; listing && !found && (entry = readdir(listing)) != NULL;)
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+                strcmp(entry->d_name, OWNER_FILE) != 0;
+    if (listing)
+        closedir(listing);
+    return found;
+}
+
+static void drop_owner(const char *aside)
+{
+    char *path = text("%s/%s", aside, OWNER_FILE);
+    unlink(path);
+    free(path);
+}
+
 /* --fresh loses nothing: what the folder holds gets the first free name beside it. Where `output` is a symbolic link,
  * the folder that it leads to is moved and made again, so that the link stays and new files go to the same disk. */
 static bool move_aside(const char *output)
@@ -35,13 +56,17 @@ static bool move_aside(const char *output)
         free(aside);
         aside = text("%s.%d", folder, i);
     }
-    bool moved = rename(folder, aside) == 0, made = moved && mkdir(folder, 0777) == 0;
+    bool moved = rename(folder, aside) == 0;
+    bool made  = moved && (mkdir(folder, 0777) == 0 || errno == EEXIST); /* by another run, whose it is then */
+    int  why   = errno;
+    if (moved)
+        drop_owner(aside);
     if (made)
         say("starting over; the earlier run is in %s", aside);
     else if (moved)
-        complain("the earlier run is in %s, and %s cannot be made again: %s", aside, folder, strerror(errno));
+        complain("the earlier run is in %s, and %s cannot be made again: %s", aside, folder, strerror(why));
     else
-        complain("cannot move %s to %s: %s; --output DIR names another", folder, aside, strerror(errno));
+        complain("cannot move %s to %s: %s; --output DIR names another", folder, aside, strerror(why));
     free(aside);
     free(folder);
     return made;
@@ -89,12 +114,15 @@ static void mark_begun(const char *output, const char *what)
     free(mark);
 }
 
-static bool start_over(const char *output)
+/* The new folder is this run's unless another run was faster. */
+static int start_over(const char *output)
 {
-    bool ready = is_begun(output, "fresh") || (move_aside(output) && make_output(output));
-    if (ready)
+    int code = 0;
+    if (!is_begun(output, "fresh") && holds_files(output))
+        code = move_aside(output) && make_output(output) ? owner_take(output, false, false) : 1;
+    if (code == 0)
         mark_begun(output, "fresh");
-    return ready;
+    return code;
 }
 
 bool outdir_went_back(cs_engine *engine, const char *output)
@@ -109,13 +137,21 @@ void outdir_mark_back(const char *output)
 }
 
 /* Now, as the first checkpoint would be hours too late to learn that there is no place for it. */
+void outdir_claim(const char *output, bool force)
+{
+    if (!is_rank_zero())
+        return;
+    bool made = access(output, F_OK) != 0;
+    int  code = make_output(output) ? owner_take(output, made, force) : 1;
+    if (code)
+        exit(code);
+}
+
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
 {
-    bool ready = true;
-    if (is_rank_zero())
-        ready = fresh ? start_over(output) : make_output(output);
-    if (!cs_agree(engine, ready))
-        exit(1);
+    int64_t code = cs_agree(engine, fresh && is_rank_zero() ? start_over(output) : 0);
+    if (code)
+        exit((int)code);
 }
 
 /* Whether a folder can be made at the place; what is above it is made now. */

@@ -37,21 +37,46 @@ static int terminal_width(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 ? window.ws_col : 80;
 }
 
+enum { PARTS = 7, PART_BYTES = 48, LINE_BYTES = PARTS * (PART_BYTES + 2) };
+
+/* The parts that fit into `room` columns, two spaces between them. Where room is short, those that are looked at least
+ * are left out first; the step, the loss and how long it will last stay, and are cut only if they alone do not fit. */
+static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_BYTES])
+{
+    static const int dispensable[] = { 5, 3, 2, 4 }; /* of peak, norm, lr, tok/s */
+    int              dropped       = 0, used;
+    for (;;) {
+        used = 0;
+        for (int i = 0; i < PARTS; i++)
+            if (*parts[i])
+                used += snprintf(line + used, (size_t)(LINE_BYTES - used), "%s%s", used ? "  " : "", parts[i]);
+        if (used <= room || dropped == (int)(sizeof dispensable / sizeof *dispensable))
+            break;
+        *parts[dispensable[dropped++]] = '\0';
+    }
+    line[used < room ? used : room] = '\0';
+}
+
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step)
 {
     bool last = m->step == steps;
     if (!is_rank_zero() || (now() - bar->last < (bar->terminal ? 0.1 : 2) && !last && m->step != 1))
         return;
     bar->last = now();
-    int64_t left   = (int64_t)((double)(steps - m->step) * seconds_a_step);
-    char   *line   = text("step %" PRId64 "/%" PRId64 "  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s  %.0f%% of peak  "
-                          "ETA %" PRId64 ":%02" PRId64, m->step, steps, m->loss, m->learning_rate, m->grad_norm,
-                          m->tokens_per_second, 100 * m->peak_share, left / 60, left % 60);
+    int64_t left = (int64_t)((double)(steps - m->step) * seconds_a_step);
+    char    parts[PARTS][PART_BYTES], line[LINE_BYTES];
+    snprintf(parts[0], PART_BYTES, "step %" PRId64 "/%" PRId64, m->step, steps);
+    snprintf(parts[1], PART_BYTES, "loss %.4f", m->loss);
+    snprintf(parts[2], PART_BYTES, "lr %.2e", m->learning_rate);
+    snprintf(parts[3], PART_BYTES, "norm %.3f", m->grad_norm);
+    snprintf(parts[4], PART_BYTES, "%.0f tok/s", m->tokens_per_second);
+    snprintf(parts[5], PART_BYTES, "%.0f%% of peak", 100 * m->peak_share);
+    snprintf(parts[6], PART_BYTES, "ETA %" PRId64 ":%02" PRId64, left / 60, left % 60);
+    join_parts(parts, bar->terminal ? terminal_width() - 1 : LINE_BYTES - 1, line);
     if (bar->terminal) /* a line that wraps could not be drawn over */
-        printf("\r%.*s\033[K", terminal_width() - 1, line);
+        printf("\r%s\033[K", line);
     else
         puts(line);
     bar->open = bar->terminal;
     fflush(stdout);
-    free(line);
 }

@@ -31,6 +31,7 @@ void complain(const char *format, ...)
         return;
     va_list arguments;
     va_start(arguments, format);
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
     fputs("train: ", stderr);
     vfprintf(stderr, format, arguments);
     va_end(arguments);

@@ -45,6 +45,8 @@ static void save(session *run)
     char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
     char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
                              ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
+    progress_end(&run->progress);
+    owner_check(run->engine);
     CS_MUST(cs_save_checkpoint(run->engine, run->output, NULL, client));
     say_saved(run);
     free(best);
@@ -203,6 +205,7 @@ session session_open(int count, char **argument)
     run.output  = text("%s", cs_config_get_string(run.config, "cspeed.output"));
     for (size_t end = strlen(run.output); end > 1 && run.output[end - 1] == '/'; end--)
         run.output[end - 1] = 0;
+    outdir_claim(run.output, run.options.force_output);
     progress_open(&run.progress, run.config);
     CS_MUST(cs_initialize(&run.engine, run.config, NULL));
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));

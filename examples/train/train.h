@@ -15,7 +15,7 @@ double now(void);                                                            /* 
 
 /* arguments.c: the resolved configuration; what ends here, like --help, does not return */
 typedef struct {
-    bool    fresh, steps_given, plan, json; /* json: the plan is */
+    bool    fresh, force_output, steps_given, plan, json; /* json: the plan is */
     int64_t world_size; /* of the plan */
 } command_line;
 cs_config *arguments_read(int count, char **argument, command_line *options);
@@ -25,12 +25,20 @@ _Noreturn void preview_show(cs_config *config, int64_t world_size, bool json);
 
 /* outdir.c */
 int  outdir_make_above(char *path); /* every folder above the last slash; errno of the last that could not be, or 0 */
+void outdir_claim(const char *output, bool force); /* before anything of it is read or written; may not return */
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
 bool outdir_is_free(const char *folder); /* else says why */
 /* Whether an attempt of this job before this one (--max_restarts) has gone back to the tag already, so that what was
  * saved since is not given up again; outdir_mark_back says that this one has. */
 bool outdir_went_back(cs_engine *engine, const char *output);
 void outdir_mark_back(const char *output);
+
+/* owner.c: one run at a time writes an output folder. A program of yours that saves without this is not protected. */
+#define OWNER_FILE ".cspeed-owner"
+/* Rank 0's: this process has the folder from now to its end; 0, or an exit code when another run has it, which was said
+ * then. `made`: this run has made the folder, and nothing is lost if it is removed while it is empty. */
+int  owner_take(const char *output, bool made, bool force);
+void owner_check(cs_engine *engine); /* ends the run if another one has taken the folder. Collective */
 
 /* progress.c */
 typedef struct {

@@ -1,6 +1,7 @@
 /* completion.c - `cspeed completion bash|zsh|fish`: a script made of the tables of flags and commands. */
 #include "codes.h"
 #include "command.h"
+#include "flags.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,14 @@
 /* Whether a flag's value is one of a few words. */
 static bool is_choice(const char *value)
 {
-    return value && strchr(value, '|') && !strpbrk(value, "[:*") && !strstr(value, "N|") && !strstr(value, "RANKS");
+    return value && strchr(value, '|') && !strpbrk(value, "[:*") && !strstr(value, "N|") && !strstr(value, "RANKS") &&
+           !strstr(value, "R|");
+}
+
+/* A flag that is refused is not offered. */
+static bool is_offered(const char *name)
+{
+    return cs_flags_find(name)->kind != CS_FLAG_REFUSED;
 }
 
 static const char *dashes(const char *name)
@@ -35,15 +43,24 @@ static void bash_word(const char *name, const char *value, const char *text, voi
     (void)value;
     (void)text;
     (void)argument;
-    if (name[1])
+    if (name[1] && is_offered(name))
         printf(" --%s", name);
+}
+
+static void bash_with_value(const char *name, const char *value, const char *text, void *argument)
+{
+    (void)value;
+    (void)text;
+    (void)argument;
+    if (cs_flags_takes_value(cs_flags_find(name)))
+        printf("|%s%s", dashes(name), name);
 }
 
 static void bash_choices(const char *name, const char *value, const char *text, void *argument)
 {
     (void)text;
     (void)argument;
-    if (!is_choice(value))
+    if (!is_choice(value) || !is_offered(name))
         return;
     printf("    %s%s) COMPREPLY=($(compgen -W '", dashes(name), name);
     for (const char *c = value; *c; c++)
@@ -55,8 +72,17 @@ static void print_bash(void)
 {
     printf("# bash completion of cspeed: source <(cspeed completion bash)\n"
            "_cspeed() {\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} i value=\n"
            "    COMPREPLY=()\n"
+           "    for ((i = 1; i < COMP_CWORD; i++)); do # launch flags end where the command begins\n"
+           "        case ${COMP_WORDS[i]} in\n"
+           "        =");
+    cs_options_each(bash_with_value, NULL);
+    printf(") value=1 ;;\n"
+           "        run|launch|-*) value= ;;\n"
+           "        *) [ \"$value\" ] || { COMPREPLY=($(compgen -f -- \"$word\")); return; }; value= ;;\n"
+           "        esac\n"
+           "    done\n"
            "    case $before in\n");
     cs_options_each(bash_choices, NULL);
     printf("    esac\n"
@@ -79,6 +105,8 @@ static void print_bash(void)
 static void zsh_flag(const char *name, const char *value, const char *text, void *argument)
 {
     (void)argument;
+    if (!is_offered(name))
+        return;
     printf("    '*%s%s[", dashes(name), name);
     print_quoted(text, "[]:\\");
     putchar(']');
@@ -108,7 +136,7 @@ static void print_zsh(void)
            "    _describe command commands\n"
            "    _files\n"
            "}\n"
-           "_arguments -S \\\n");
+           "_arguments -S -A '-*' \\\n");
     cs_options_each(zsh_flag, NULL);
     printf("    '1:command:_cspeed_commands' '*:argument:_files'\n");
 }
@@ -118,6 +146,8 @@ static void print_zsh(void)
 static void fish_flag(const char *name, const char *value, const char *text, void *argument)
 {
     (void)argument;
+    if (!is_offered(name))
+        return;
     printf("complete -c cspeed -n __fish_use_subcommand -%s '%s' %s-d '", name[1] ? "l" : "s", name,
            value ? "-r " : "");
     print_quoted(text, "\\");

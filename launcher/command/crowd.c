@@ -5,6 +5,7 @@
 #include "wire/remote.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,18 +16,31 @@ typedef struct {
     bool    over;
 } member;
 
+/* `last` is NULL where the carrier has ended without a last message. */
 static void end(member *m, int index, const cs_message *last, cs_crowd_take take, void *argument)
 {
-    take(index, last, argument);
+    int  status   = 0;
+    char why[128] = "the connection was lost";
+    if (last)
+        take(index, last, argument);
     m->over = true;
     cs_link_close(&m->link);
-    waitpid(m->pid, NULL, 0);
+    waitpid(m->pid, &status, 0);
+    if (last)
+        return;
+    if (WIFSIGNALED(status))
+        snprintf(why, sizeof why, "the process on this machine that carried the connection was killed by %s",
+                 cs_codes_signal_name(WTERMSIG(status)));
+    cs_message lost = { .kind   = CS_LINK_FAILED,
+                        .rank   = (uint32_t)(WIFSIGNALED(status) ? cs_codes_of_status(status) : CS_CODE_HOST),
+                        .bytes  = why,
+                        .length = strlen(why) };
+    take(index, &lost, argument);
 }
 
 static void serve(member *m, int index, cs_crowd_take take, void *argument)
 {
-    static const char lost[] = "the connection was lost";
-    cs_message        message;
+    cs_message message;
     cs_link_fill(&m->link, 0);
     while (!m->over && cs_link_next(&m->link, &message)) {
         if (message.kind == CS_LINK_FINISH || message.kind == CS_LINK_FAILED)
@@ -34,9 +48,8 @@ static void serve(member *m, int index, cs_crowd_take take, void *argument)
         else
             take(index, &message, argument);
     }
-    message = (cs_message){ .kind = CS_LINK_FAILED, .rank = CS_CODE_HOST, .bytes = lost, .length = sizeof lost - 1 };
     if (!m->over && m->link.broken)
-        end(m, index, &message, take, argument);
+        end(m, index, NULL, take, argument);
 }
 
 static int start(member *members, const cs_host *const *hosts, int count, const cs_options *options,

@@ -65,6 +65,8 @@ static cs_status read_schedule(cs_config *config, int64_t steps, cs_schedule_set
 {
     cs_optim_settings optim;
     json_t           *total = cs_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
+    cs_resolve_templates(config);
+    CS_TRY(cs_json_verdict(config->doc));
     cs_resolve_auto(config);
     optimizer = cs_json_find(config->doc, "optimizer");
     scheduler = cs_json_find(config->doc, "scheduler");

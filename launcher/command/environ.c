@@ -12,7 +12,7 @@ static void print_row(const cs_env_entry *entry)
     printf("%-24s ", entry->origin);
     printf("%s=", entry->name);
     if (cs_env_is_secret(entry->name))
-        fputs("(secret)", stdout);
+        fputs(CS_ENV_MASKED, stdout);
     else
         cs_quote(stdout, entry->value);
     putchar('\n');

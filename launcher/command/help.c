@@ -11,12 +11,13 @@ static const char head[] =
     "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]      start PROGRAM on every rank\n"
     "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
     "\n"
-    "PROGRAM is a path if it has a '/', else a program beside cspeed (train), else one in PATH.\n";
+    "PROGRAM is a path if it has a '/', else a program beside cspeed (train). `cspeed run PROGRAM` starts\n"
+    "one in PATH too.\n";
 
 static const char examples[] =
     "\n"
     "one machine     cspeed train --config ds_config.json      a rank each GPU, else each NUMA node\n"
-    "                cspeed --num_gpus 4 run python3 train.py\n"
+    "                cspeed --num_gpus 4 run python3 train.py  any program of PATH\n"
     "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train --config ds_config.json\n"
     "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each; see configs/kubernetes.yaml\n"
     "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
@@ -70,6 +71,23 @@ static void print_flags(void)
     cs_options_help();
 }
 
+/* What people look for that is no command. */
+static const char oom[] =
+    "Out of memory, on a host: the kernel ends a process with SIGKILL when the memory of the host, or of the cgroup "
+    "that\n"
+    "a container or a scheduler has put the job in, is used up. The rank ends with exit code 137 (128 + SIGKILL) and\n"
+    "writes nothing. cspeed reads the cgroup's oom_kill counter before and after; where it has grown, the last words "
+    "of\n"
+    "the job say so, and result.json has \"oom\": true. Where the counter cannot be read, `dmesg` on that host may "
+    "tell.\n"
+    "On a GPU: the rank's own error says \"out of memory\".\n"
+    "\n"
+    "What each rank will need:  cspeed plan train --config ds_config.json, before anything is started\n"
+    "What helps:                fewer ranks a host (--num_gpus), a smaller train_micro_batch_size_per_gpu with more\n"
+    "                           gradient_accumulation_steps, recomputation (activation_checkpointing), a higher\n"
+    "                           zero_optimization.stage, bf16\n"
+    "Limits of this machine:    cspeed report\n";
+
 static int help(const cs_options *options, char **arguments)
 {
     (void)options;
@@ -79,6 +97,10 @@ static int help(const cs_options *options, char **arguments)
     }
     if (strcmp(arguments[0], "flags") == 0) {
         print_flags();
+        return 0;
+    }
+    if (strcmp(arguments[0], "oom") == 0) {
+        fputs(oom, stdout);
         return 0;
     }
     const char *names[128];
@@ -107,9 +129,10 @@ static int version(const cs_options *options, char **arguments)
 const cs_command cs_command_manual = {
     .name    = "help",
     .group   = "Look",
-    .summary = "this text, that of a command, or all launch flags",
-    .usage   = "cspeed help [COMMAND|flags]",
-    .text    = "Without an argument, one screen; with a command's name, what it does and an example.\n",
+    .summary = "this text, that of a command, all launch flags, or what to do when memory runs out",
+    .usage   = "cspeed help [COMMAND|flags|oom]",
+    .text    = "Without an argument, one screen; with a command's name, what it does and an example; oom: how a rank\n"
+               "ends when memory runs out, and what helps.\n",
     .example = "cspeed help plan",
     .run     = help,
 };

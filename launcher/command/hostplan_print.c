@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char masked[] = "(secret)";
-
 static const char *address_of(const cs_host *host)
 {
     return host->address ? host->address : host->name;
@@ -170,7 +168,7 @@ static void print_variable(const char *name, const char *value)
 {
     printf("  %s=", name);
     if (cs_env_is_secret(name))
-        fputs(masked, stdout);
+        fputs(CS_ENV_MASKED, stdout);
     else
         print_word(value);
 }
@@ -195,10 +193,12 @@ static void print_environment(const cs_plan *plan)
 
 static void print_flag(const char *name, const char *value, const char *origin, void *argument)
 {
+    char room[512];
+    bool hide = false;
     (void)argument;
     printf("  %s%s", name, value ? " " : "");
     if (value)
-        print_word(value);
+        print_word(cs_env_masked(value, &hide, room, sizeof room));
     printf("    # %s\n", origin);
 }
 
@@ -220,9 +220,11 @@ void cs_hostplan_print(const cs_plan *plan)
         printf("program   not on this machine: %s\n", cs_error());
     cs_fail(CS_OK, "%s", "");
     printf("command  ");
+    bool hide = false;
     for (char **argument = plan->arguments; *argument; argument++) {
+        char room[512];
         putchar(' ');
-        print_word(*argument);
+        print_word(cs_env_masked(*argument, &hide, room, sizeof room));
     }
     putchar('\n');
 }
@@ -258,14 +260,17 @@ void cs_hostplan_print_json(const cs_plan *plan, const char *memory)
     printf("\n  ],\n  \"world_size\": %d,", plan->rank_count);
     print_member("\n  ", "master_addr", plan->master_addr);
     printf(",\n  \"master_port\": %d,\n  \"command\": [", plan->master_port);
+    bool hide = false;
     for (char **argument = plan->arguments; *argument; argument++) {
+        char room[512];
         fputs(argument > plan->arguments ? ", " : "", stdout);
-        cs_quote(stdout, *argument);
+        cs_quote(stdout, cs_env_masked(*argument, &hide, room, sizeof room));
     }
     printf("],\n  \"env\": {");
     for (int i = 0; i < plan->env.count; i++) {
         const cs_env_entry *entry = &plan->env.list[i];
-        print_member(i ? ",\n    " : "\n    ", entry->name, cs_env_is_secret(entry->name) ? masked : entry->value);
+        print_member(i ? ",\n    " : "\n    ", entry->name,
+                     cs_env_is_secret(entry->name) ? CS_ENV_MASKED : entry->value);
     }
     printf("%s}%s%s\n}\n", plan->env.count ? "\n  " : "", memory ? ",\n  \"memory\": " : "", memory ? memory : "");
 }

@@ -31,10 +31,12 @@ static cs_status import_checked(const cs_weights_request *request, cs_source *so
 {
     cs_source_tensor *wanted;
     int64_t           count;
-    const char       *alias;
-    cs_status         status = cs_huggingface_names(&wanted, &count, &alias, config);
-    if (status == CS_OK)
-        status = cs_huggingface_check(source, wanted, count, alias, request->from);
+    const char       *tied;
+    cs_status         status = cs_huggingface_names(&wanted, &count, &tied, config);
+    if (status == CS_OK) {
+        cs_huggingface_tie(source, tied);
+        status = cs_huggingface_check(source, wanted, count, request->from);
+    }
     cs_huggingface_free(wanted, count);
     CS_TRY(status);
     return write_all(request, source, config, request->from);

@@ -67,6 +67,33 @@ static void print_since(int64_t since, char text[MOMENT_BYTES])
 
 /* ---- ps ---- */
 
+enum { HOSTS_WIDTH = 16 };
+
+/* "a,b,c" as it is where it fits, else the first host and how many more there are: "worker-0 +63". */
+static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
+{
+    int  count = 0, first = (int)strcspn(hosts, ",");
+    char more[16] = "";
+    for (const char *at = hosts; (at = strchr(at, ',')); at++)
+        count++;
+    if (strlen(hosts) <= HOSTS_WIDTH)
+        first = (int)strlen(hosts);
+    else if (count)
+        snprintf(more, sizeof more, " +%d", count);
+    int room = HOSTS_WIDTH - (int)strlen(more);
+    memcpy(text, hosts, (size_t)(first < room ? first : room));
+    strcpy(text + (first < room ? first : room), more);
+}
+
+static int widest_id(const cs_roster_job *jobs, int count)
+{
+    enum { LEAST = 12 };
+    int width = LEAST;
+    for (int i = 0; i < count; i++)
+        width = (int)strlen(jobs[i].job) > width ? (int)strlen(jobs[i].job) : width;
+    return width;
+}
+
 static int run_ps(const cs_options *options, char **arguments)
 {
     cs_roster_job *jobs;
@@ -77,14 +104,19 @@ static int run_ps(const cs_options *options, char **arguments)
     code = cs_roster_list(&jobs, &count, NULL);
     if (code)
         return code;
-    printf(count ? "%-12s %8s  %-19s %6s  %-9s %8s  %-16s %s\n" : "no job runs\n", "JOB", "PID", "SINCE", "RANKS",
-           "STATE", "STEP", "HOSTS", "COMMAND");
+    int width = widest_id(jobs, count);
+    if (count)
+        printf("%-*s %8s  %-19s %6s  %-9s %8s  %-16s %s\n", width, "JOB", "PID", "SINCE", "RANKS", "STATE", "STEP",
+               "HOSTS", "COMMAND");
+    else
+        printf("no job runs\n");
     for (int i = 0; i < count; i++) {
-        char   *text, since[MOMENT_BYTES], step[MOMENT_BYTES];
+        char   *text, since[MOMENT_BYTES], step[MOMENT_BYTES], hosts[HOSTS_WIDTH + 1];
         json_t *state = ask(&jobs[i], &text);
         print_since(jobs[i].since, since);
-        printf("%-12s %8d  %-19s %6d  %-9s %8s  %-16s %.60s\n", jobs[i].job, jobs[i].pid, since, jobs[i].ranks,
-               word(state, "state"), number(state, "step", step), jobs[i].hosts, jobs[i].command);
+        shorten_hosts(jobs[i].hosts, hosts);
+        printf("%-*s %8d  %-19s %6d  %-9s %8s  %-16s %.60s\n", width, jobs[i].job, jobs[i].pid, since, jobs[i].ranks,
+               word(state, "state"), number(state, "step", step), hosts, jobs[i].command);
         json_decref(state);
         free(text);
     }

@@ -1,5 +1,7 @@
 /* launch.c - `cspeed run` and `cspeed launch`: any program under the launcher, with launch flags behind the word too.
  */
+#include "command/launch.h"
+
 #include "command.h"
 
 #include "codes.h"
@@ -16,8 +18,7 @@ static int count_of(char **list)
     return count;
 }
 
-/* The flags before the word and those behind it, read as one command line. */
-static int read_both(cs_options *both, const cs_options *options, char **arguments)
+int cs_launch_read(cs_options *both, const cs_options *options, char **arguments)
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
     char **line =
@@ -37,19 +38,18 @@ static int read_both(cs_options *both, const cs_options *options, char **argumen
 static int run(const cs_options *options, char **arguments)
 {
     cs_options both;
-    int        code = read_both(&both, options, arguments);
+    int        code = cs_launch_read(&both, options, arguments);
     return code ? code : cs_run(&both);
 }
 
-/* torch.distributed.launch gave --local_rank to the script, unless told to use the environment. */
+/* torch.distributed.launch adds --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank), unless
+ * --use_env tells it that the script reads the environment. */
 static int launch(const cs_options *options, char **arguments)
 {
     cs_options both;
-    bool       use_env = false;
-    int        code    = read_both(&both, options, arguments);
-    for (char **word = arguments; *word && word < both.program; word++)
-        use_env |= strcmp(*word, "--use_env") == 0 || strcmp(*word, "--use-env") == 0;
-    both.local_rank_arg |= !use_env;
+    int        code = cs_launch_read(&both, options, arguments);
+    if (!both.local_rank_flag && strcmp(cs_options_origin("use_env"), "default") == 0)
+        both.local_rank_flag = "--local-rank";
     return code ? code : cs_run(&both);
 }
 
@@ -70,8 +70,8 @@ const cs_command cs_command_launch = {
     .group   = "Start",
     .summary = "the old torch launcher's spelling of run",
     .usage   = "cspeed launch [--use_env] [LAUNCH FLAGS] PROGRAM [ARGUMENTS]",
-    .text    = "As `cspeed run`, and adds --local_rank=N to the program's arguments unless --use_env is given, as\n"
-               "torch.distributed.launch did.\n",
+    .text    = "As `cspeed run`, and adds --local-rank=N to the program's arguments unless --use_env is given, as\n"
+               "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
     .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
     .run     = launch,
 };

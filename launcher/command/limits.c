@@ -1,6 +1,7 @@
 /* limits.c - what this process may use: memory, /dev/shm, control group, resource limits. */
 #include "command/facts.h"
 
+#include "descriptors.h"
 #include "plan/cgroup.h"
 
 #include <math.h>
@@ -37,6 +38,8 @@ static void add_limit(cs_facts *facts, const char *label, __rlimit_resource_t re
     char          words[2][32];
     if (getrlimit(resource, &limit) < 0)
         return;
+    if (resource == RLIMIT_NOFILE)
+        limit = cs_descriptors_before(); /* what ranks get */
     const rlim_t values[2] = { limit.rlim_cur, limit.rlim_max };
     for (int i = 0; i < 2; i++)
         if (values[i] == RLIM_INFINITY)

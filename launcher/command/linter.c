@@ -117,9 +117,13 @@ static void add_value(void *to, const cs_listing *item)
 
 static void print_text(cs_config *config, const request *r, cs_status status)
 {
-    cs_listing_each(config, print_value, NULL);
     for (int i = 0; i < cs_json_note_count(config->doc); i++)
         printf("note: %s\n", cs_json_note_text(config->doc, i));
+    cs_listing_each(config, print_value, NULL);
+    if (!config->filled) {
+        printf("%s: refused\n", r->file);
+        return;
+    }
     printf("%s: %s at world size %d%s\n", r->file, status == CS_OK ? "accepted" : "refused", config->world.size,
            status == CS_OK ? "" : " (--world_size N asks of another)");
 }
@@ -179,10 +183,11 @@ const cs_command cs_command_linter = {
     .summary = "what a configuration comes to, key by key",
     .usage   = "cspeed config FILE [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
                "       cspeed config --explain KEY.PATH",
-    .text = "Prints every effective value and where it comes from: a line of the file, the command line, \"auto\", a\n"
-            "default, or derived from others; then what is accepted without effect, and every refusal. Exits with 78\n"
-            "when training would be refused. --explain says what a key does, its type, default and limits, and\n"
-            "where DeepSpeed means something else.\n",
+    .text =
+        "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
+        "every effective value and where it comes from: a line of the file, the command line, \"auto\", a default,\n"
+        "or derived from others; then every refusal. Exits with 78 when training would be refused. --explain says\n"
+        "what a key does, its type, default and limits, and where DeepSpeed means something else.\n",
     .example = "cspeed config ds_config.json --world_size 8",
     .run     = run,
 };

@@ -2,6 +2,8 @@
 #include "command/planner.h"
 
 #include "codes.h"
+#include "command/launch.h"
+#include "descriptors.h"
 #include "node/program.h"
 #include "plan/hostplan.h"
 
@@ -41,6 +43,7 @@ _Noreturn static void become(const char *path, char **program, char *flag, int r
     snprintf(size, sizeof size, "--world_size=%d", ranks);
     arguments[count]     = flag;
     arguments[count + 1] = size;
+    cs_descriptors_restore();
     execv(path, arguments);
     _exit(CS_CODE_NOT_EXECUTABLE);
 }
@@ -133,14 +136,21 @@ static int plan(const cs_options *options, char **arguments)
                                  *arguments);
         json = true;
     }
-    return cs_planner_show(options, arguments, json);
+    bool behind = *arguments && (strcmp(*arguments, "run") == 0 || strcmp(*arguments, "launch") == 0);
+    if (behind) {
+        cs_options both;
+        int        code = cs_launch_read(&both, options, arguments + 1);
+        return code ? code : cs_planner_show(&both, both.program, json);
+    }
+    int code = *arguments ? cs_program_may_be(*arguments) : 0;
+    return code ? code : cs_planner_show(options, arguments, json);
 }
 
 const cs_command cs_command_planner = {
     .name    = "plan",
     .group   = "Prepare",
     .summary = "hosts, ranks, environment and command of a job, starting nothing",
-    .usage   = "cspeed [LAUNCH FLAGS] plan [--json] [PROGRAM [ARGUMENTS]]",
+    .usage   = "cspeed [LAUNCH FLAGS] plan [--json] [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
     .text    = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: hosts, slots, ranks, where they meet, the\n"
                "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
                "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"

@@ -6,6 +6,7 @@
 #include "node/logs.h"
 #include "front/place.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +60,20 @@ static void print_cause(const cs_link_end *end, FILE *out)
         fprintf(out, "; core dumped");
 }
 
+/* Programs that are not cspeed's tell nothing of their progress: then nothing is said of it. */
+static bool any_told(const cs_front *front)
+{
+    bool any = false;
+    for (int rank = 0; rank < front->worker_count; rank++)
+        any |= cs_place_told(&front->workers[rank]);
+    return any;
+}
+
 static void print_progress(const cs_front *front, FILE *out)
 {
     char text[CS_PLACE_BYTES];
+    if (!any_told(front))
+        return;
     cs_place_print(&front->workers[front->first], text);
     fprintf(out, "last progress   rank %d: %s\n", front->first, text);
     cs_place_table(front, "                ", front->first, 0, out);
@@ -75,7 +87,8 @@ static void save_tail(const cs_front *front, FILE *out)
     if (cs_logs_folder(path) != 0)
         return;
     snprintf(path, sizeof path, "%s/failed/attempt_%d.%d.err", front->run_dir, front->attempt, front->first);
-    FILE *file = fopen(path, "we");
+    int   fd   = cs_logs_create(path, O_TRUNC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool  kept = file && fputs(front->workers[front->first].tail, file) >= 0;
     if (file && fclose(file) == 0 && kept)
         fprintf(out, "  (these lines: %s)", path);
@@ -173,7 +186,10 @@ static void print_first(const cs_front *front, FILE *out)
 
 static void print_lost(const cs_front *front, FILE *out)
 {
-    fprintf(out, "first failure   %s\nlast progress\n", front->why);
+    fprintf(out, "first failure   %s\n", front->why);
+    if (!any_told(front))
+        return;
+    fprintf(out, "last progress\n");
     cs_place_table(front, "                ", -1, 0, out);
 }
 

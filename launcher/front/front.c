@@ -84,6 +84,7 @@ int cs_front_begin(cs_front *front, int64_t now)
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
     front->attempt_began           = now;
+    cs_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
     cs_front_enter(front, CS_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
     return cs_muster_call(front, now);
 }
@@ -174,6 +175,8 @@ void cs_front_take_time(cs_front *front, int64_t now)
         join(front, now);
     if (front->phase == CS_ORDERING && all_ready(front))
         start_ranks(front);
+    else if (front->phase == CS_ORDERING)
+        cs_muster_remind(front, now);
     if (front->phase >= CS_RUNNING && front->phase <= CS_STOPPING && all_swept(front))
         finish_attempt(front, now);
     if (front->phase == CS_SETTLING && now >= front->deadline)

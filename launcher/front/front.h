@@ -70,14 +70,14 @@ typedef struct {
     cs_output         output;
     cs_registry       registry;
     cs_lobby         *lobby; /* NULL: every agent is started from here */
-    cs_node *nodes; /* [node_total], in the order of plan->nodes; the first plan->node_count are in this attempt */
+    cs_node *nodes; /* [node_total]; the first plan->node_count take part in this attempt, ordered as plan->nodes */
     int      node_total;
     unsigned long long digest;
     unsigned char      key[CS_MAC_BYTES];           /* for the ranks of this job */
     pid_t              starter;                     /* mpirun or srun; 0: none   */
     cs_world_sizes     world_sizes;                 /* that an elastic job may have */
     int64_t    mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
-    cs_worker *workers; /* [worker_count], as many as plan->rank_count; NULL while agents are joining */
+    cs_worker *workers; /* [worker_count], the ranks of this attempt; none (NULL) while agents are joining */
     int        worker_count;
     cs_phase   phase;
     int        attempt;
@@ -135,7 +135,7 @@ int  cs_muster_open(cs_front *front);               /* the nodes of the plan, no
 int  cs_muster_call(cs_front *front, int64_t now);  /* calls those that are absent: a new attempt */
 void cs_muster_admit(cs_front *front, int64_t now); /* who stands in the lobby */
 bool cs_muster_complete(cs_front *front, int64_t now);
-void cs_muster_remind(cs_front *front, int64_t now); /* every 10 s: who is missing */
+void cs_muster_remind(cs_front *front, int64_t now); /* every 10 s: who is missing or not ready, and what it does */
 void cs_muster_list_missing(const cs_front *front, char text[512]);
 
 /* ---- orders.c: what each node is told ---- */

@@ -53,7 +53,9 @@ static const struct {
 const char *cs_hint_text(const cs_front *front)
 {
     if (!cs_failure_is_rank(front))
-        return front->first_node >= 0 ? "see whether the host is up, and whether a scheduler took it away" : "";
+        return front->first_node >= 0 && front->code == CS_CODE_PEER
+                   ? "see whether the host is up, and whether a scheduler took it away"
+                   : "";
     const cs_worker *first = &front->workers[front->first];
     if (cs_hint_is_oom(&first->end))
         return oom;

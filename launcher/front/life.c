@@ -76,8 +76,8 @@ static int open_registry(cs_front *front)
     int code = cs_registry_open(&front->registry, front->plan, front->run_dir);
     if (code != CS_CODE_SYSTEM)
         return code;
-    if (front->options->verbose)
-        cs_output_say(&front->output, "cspeed: %s", cs_error());
+    cs_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
+                  cs_error());
     cs_fail(CS_OK, "%s", "");
     return 0;
 }
@@ -117,9 +117,11 @@ static int open_front(cs_front *front)
 
 static int64_t next_due(const cs_front *front, int64_t now)
 {
-    int64_t due   = cs_output_due(&front->output);
-    due           = front->deadline < due ? front->deadline : due;
-    due           = front->heartbeat_at < due ? front->heartbeat_at : due;
+    int64_t due = cs_output_due(&front->output);
+    due         = front->deadline < due ? front->deadline : due;
+    due         = front->heartbeat_at < due ? front->heartbeat_at : due;
+    if (front->lobby && cs_lobby_due(front->lobby) < due)
+        due = cs_lobby_due(front->lobby);
     bool    waits = cs_output_waits(&front->output); /* a console that stands still is noticed by the clock */
     int64_t most  = now + (waits ? TICK : SECOND);
     return due < most ? due : most;
@@ -129,7 +131,8 @@ static int list_polled(const cs_front *front, struct pollfd *polled, int signal_
 {
     int count       = 0;
     polled[count++] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
-    polled[count++] = (struct pollfd){ .fd = front->registry.fd, .events = POLLIN };
+    bool rests      = cs_clock_now() < front->registry.rests_until;
+    polled[count++] = (struct pollfd){ .fd = rests ? -1 : front->registry.fd, .events = POLLIN };
     count += cs_output_poll(&front->output, polled + count);
     for (int i = 0; i < front->node_total; i++)
         if (cs_link_is_open(&front->nodes[i].link))
@@ -157,11 +160,13 @@ static void sleep_on(cs_front *front, int signal_fd, struct pollfd *polled)
             front->nodes[i].link.heard = cs_clock_now();
 }
 
-/* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name. */
+/* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name, and so are carriers
+ * whose node is not written off yet: how they ended is a part of why it was lost. */
 static void reap(cs_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
-        if (front->nodes[i].pid > 0 && !front->nodes[i].here && waitpid(front->nodes[i].pid, NULL, WNOHANG) > 0)
+        if (front->nodes[i].pid > 0 && front->nodes[i].state == CS_NODE_LOST &&
+            waitpid(front->nodes[i].pid, NULL, WNOHANG) > 0)
             front->nodes[i].pid = 0;
     int status;
     if (front->starter > 0 && waitpid(front->starter, &status, WNOHANG) > 0) {
@@ -186,9 +191,9 @@ static void run(cs_front *front, int signal_fd, struct pollfd *polled)
         sleep_on(front, signal_fd, polled);
         int64_t now = cs_clock_now();
         cs_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
-        cs_muster_admit(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
+        cs_muster_admit(front, now); /* a bounded number of callers, who may be strangers */
         cs_front_take_time(front, now);
         cs_watch_stall(&watch, front, now);
         cs_output_serve(&front->output, now);

@@ -6,6 +6,8 @@
 #include "wire/starter.h"
 #include "plan/world_sizes.h"
 
+#include "base/status.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -46,7 +48,7 @@ static int call_here(cs_front *front, cs_node *node)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent of this machine: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent of this machine: %s", cs_reason(errno));
     fflush(NULL);
     node->pid = fork();
     if (node->pid < 0)
@@ -56,6 +58,7 @@ static int call_here(cs_front *front, cs_node *node)
             if (&front->nodes[i] != node)
                 cs_link_close(&front->nodes[i].link);
         cs_registry_forget(&front->registry);
+        cs_lobby_close(front->lobby);
         close(ends[0]);
         setsid();
         cs_guard none = { .signals = front->guard->signals, .before = front->guard->before, .alive_fd = -1 };
@@ -94,13 +97,19 @@ static int call(cs_front *front, cs_node *node, int64_t now)
     return code;
 }
 
+/* A node that has come by itself, and whose agent has not said HELLO yet. To close its link would end that node. */
+static bool is_coming(const cs_front *front, const cs_node *node)
+{
+    return front->lobby && !node->here && node->state == CS_NODE_CALLED && cs_link_is_open(&node->link);
+}
+
 int cs_muster_call(cs_front *front, int64_t now)
 {
     int code = 0;
     for (int i = 0; i < front->node_total && code == 0; i++) {
         if (front->nodes[i].state == CS_NODE_SWEPT)
             front->nodes[i].state = CS_NODE_JOINED; /* from the attempt before */
-        if (!is_there(&front->nodes[i]))
+        if (!is_there(&front->nodes[i]) && !is_coming(front, &front->nodes[i]))
             code = call(front, &front->nodes[i], now);
     }
     front->mustered_at = now;
@@ -135,6 +144,15 @@ static cs_node *find_place(cs_front *front, const cs_guest_node *guest)
             return node;
     }
     return NULL;
+}
+
+/* Whether the job can still take a node that comes by itself. */
+static bool has_place(const cs_front *front)
+{
+    for (int i = 0; i < front->node_total; i++)
+        if (!front->nodes[i].here && !cs_link_is_open(&front->nodes[i].link))
+            return true;
+    return false;
 }
 
 static void dismiss(cs_link *link, int code, const char *why)
@@ -181,7 +199,11 @@ void cs_muster_admit(cs_front *front, int64_t now)
     cs_guest_node guest;
     if (!front->lobby)
         return;
-    while (cs_lobby_serve(front->lobby, now, &guest))
+    cs_lobby_listen(front->lobby, has_place(front));
+    int code = cs_lobby_accept(front->lobby);
+    if (code && front->phase == CS_JOINING)
+        cs_front_fail(front, -1, code, cs_error());
+    while (cs_lobby_serve(front->lobby, &guest))
         admit(front, &guest, now);
     for (const char *news; (news = cs_lobby_news(front->lobby));)
         cs_output_say(&front->output, "cspeed: %s", news);
@@ -200,31 +222,50 @@ static int count_there(const cs_front *front)
 /* Those that are there come first, in order. */
 static void sort_nodes(cs_front *front)
 {
-    cs_plan *plan = front->plan;
     for (int to = 0, from = 0; from < front->node_total; from++) {
         if (!is_there(&front->nodes[from]))
             continue;
-        cs_node      node    = front->nodes[from];
-        cs_plan_node planned = plan->nodes[from];
+        cs_node node = front->nodes[from];
         memmove(&front->nodes[to + 1], &front->nodes[to], (size_t)(from - to) * sizeof node);
-        memmove(&plan->nodes[to + 1], &plan->nodes[to], (size_t)(from - to) * sizeof planned);
-        front->nodes[to]  = node;
-        plan->nodes[to++] = planned;
+        front->nodes[to++] = node;
     }
 }
 
-/* How many of the first `count` nodes make a world that the configuration's elasticity allows; 0: none of them. */
-static int allowed_nodes(const cs_front *front, int count)
+/* The places of the nodes that are there, in order, malloc'ed, of which the first *count make a world that the
+ * configuration's elasticity allows; 0: no number of them does, or memory is short. */
+static int *choose_nodes(const cs_front *front, int *count)
 {
-    const cs_plan *plan = front->plan;
-    for (; count >= plan->least_nodes && count > 0; count--) {
-        int ranks = 0;
-        for (int i = 0; i < count; i++)
-            ranks += plan->nodes[i].host->slot_count;
-        if (cs_world_sizes_allow(&front->world_sizes, ranks))
-            return count;
+    const cs_plan *plan   = front->plan;
+    int           *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0, ranks = 0;
+    *count = 0;
+    for (int i = 0; places && i < front->node_total; i++) {
+        if (!is_there(&front->nodes[i]))
+            continue;
+        places[there++] = front->nodes[i].place;
+        ranks += plan->hosts.list[front->nodes[i].place].slot_count;
+        if (there >= plan->least_nodes && cs_world_sizes_allow(&front->world_sizes, ranks))
+            *count = there;
     }
-    return 0;
+    return places;
+}
+
+/* The plan is cut to the nodes that are there, as many of them as may take part. False: no number of them may. */
+static bool cut_plan(cs_front *front)
+{
+    cs_plan *plan   = front->plan;
+    int      before = plan->rank_count, count, code = 0;
+    int     *places = choose_nodes(front, &count);
+    if (count) {
+        sort_nodes(front);
+        code = cs_hostplan_cut(plan, places, count);
+    }
+    free(places);
+    if (code)
+        cs_front_fail(front, -1, code, cs_error());
+    if (count && !code && plan->rank_count != before)
+        cs_output_say(&front->output, "cspeed: %d of %d nodes take part: world size %d -> %d", count, front->node_total,
+                      before, plan->rank_count);
+    return count && !code;
 }
 
 static bool is_answered(const cs_front *front)
@@ -248,17 +289,7 @@ bool cs_muster_complete(cs_front *front, int64_t now)
     bool waited      = now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
     if (there < plan->most_nodes && !waited && !is_answered(front))
         return false;
-    sort_nodes(front);
-    int count = allowed_nodes(front, there < plan->most_nodes ? there : plan->most_nodes);
-    if (count == 0)
-        return false;
-    int before       = plan->rank_count;
-    plan->node_count = count;
-    cs_hostplan_rank(plan);
-    if (plan->rank_count != before)
-        cs_output_say(&front->output, "cspeed: %d of %d nodes take part: world size %d -> %d", count, front->node_total,
-                      before, plan->rank_count);
-    return true;
+    return cut_plan(front);
 }
 
 /* Where all have come, it is another number of them that is missing. */
@@ -273,13 +304,46 @@ void cs_muster_list_missing(const cs_front *front, char text[512])
         snprintf(text, 512, "a number of nodes whose world size \"elasticity\" allows");
 }
 
+/* What a node that is waited for is doing, as far as it is known here. */
+static const char *phase_of(const cs_front *front, const cs_node *node)
+{
+    if (node->state >= CS_NODE_JOINED && node->state != CS_NODE_LOST)
+        return "makes ready its folder, program, cores and files";
+    if (node->state == CS_NODE_LOST)
+        return "was lost";
+    if (node->state == CS_NODE_ABSENT)
+        return front->options->launcher >= CS_BY_OPENMPI ? "has not been started by mpirun or srun yet"
+                                                         : "has not called yet";
+    return node->here || front->lobby ? "starts its agent" : "is being called over SSH";
+}
+
+/* Whether the job waits for it: to come, or to be ready when all have come. */
+static bool is_awaited(const cs_front *front, int index)
+{
+    const cs_node *node = &front->nodes[index];
+    return front->phase == CS_JOINING ? !is_there(node)
+                                      : index < front->plan->node_count && node->state < CS_NODE_READY;
+}
+
+/* "node 1 (b), which has not called yet, and node 2 (c), which ..." */
+static void list_awaited(const cs_front *front, char text[1024])
+{
+    size_t used = 0;
+    for (int i = 0; i < front->node_total && used < 1024; i++)
+        if (is_awaited(front, i))
+            used += (size_t)snprintf(text + used, 1024 - used, "%snode %d (%s), which %s", used ? ", and " : "",
+                                     front->nodes[i].place, front->nodes[i].host, phase_of(front, &front->nodes[i]));
+    if (used == 0)
+        cs_muster_list_missing(front, text);
+}
+
 void cs_muster_remind(cs_front *front, int64_t now)
 {
-    char missing[512];
+    char missing[1024];
     if (now - (front->reminded_at ? front->reminded_at : front->mustered_at) < REMIND_EVERY)
         return;
     front->reminded_at = now;
-    cs_muster_list_missing(front, missing);
+    list_awaited(front, missing);
     cs_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
                   front->plan->id, missing, (now - front->mustered_at) / SECOND, front->options->rdzv_timeout);
 }

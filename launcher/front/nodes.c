@@ -67,11 +67,27 @@ static int clean_here(cs_front *front, cs_node *node, char why[512])
     return code;
 }
 
+/* The connection was carried by a process of ours. Returns the exit code to blame it with; when that process was
+ * killed, or fell by a fault of its own, `why` says so, since the node itself may be well. */
+static int end_carrier(const cs_node *node, char why[512])
+{
+    int status = 0;
+    if (!has_ended(node, &status)) {
+        kill(node->pid, SIGTERM);
+        return CS_CODE_PEER;
+    }
+    if (!WIFSIGNALED(status))
+        return CS_CODE_PEER;
+    snprintf(why, 512, "the process on this machine that carried the connection to %s (pid %d) was killed by %s",
+             node->host, node->pid, cs_codes_signal_name(WTERMSIG(status)));
+    return CS_CODE_SIGNAL + WTERMSIG(status);
+}
+
 void cs_nodes_lose(cs_front *front, int index, const char *reason)
 {
     cs_node *node = &front->nodes[index];
     char     why[512];
-    int      code = CS_CODE_PEER;
+    int      code      = CS_CODE_PEER;
     bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
     if (node->state == CS_NODE_LOST)
         return;
@@ -79,7 +95,7 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
     if (node->here && node->pid > 0)
         code = clean_here(front, node, why);
     else if (node->pid > 0)
-        kill(node->pid, SIGTERM);
+        code = end_carrier(node, why);
     node->pid   = 0;
     node->state = CS_NODE_LOST;
     cs_link_close(&node->link);
@@ -107,6 +123,23 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
+/* A job that runs takes a node in with its next attempt. The node is told so, since nothing else happens there. */
+static void tell_to_wait(cs_front *front, cs_node *node)
+{
+    const int left = front->options->max_restarts - front->attempt;
+    char      until[128], text[640];
+    if (left > 0)
+        snprintf(until, sizeof until, "for the next attempt, which begins when a node is lost or a rank fails");
+    else
+        snprintf(until, sizeof until, "for the end of the job, since no attempt is left (--max_restarts %d)",
+                 front->options->max_restarts);
+    snprintf(text, sizeof text,
+             "cspeed: node %d (%s) has joined job %s, which runs already with %d rank%s; it waits %s", node->place,
+             node->host, front->plan->id, front->plan->rank_count, front->plan->rank_count == 1 ? "" : "s", until);
+    cs_link_say(&node->link, CS_LINK_SAY, 0, "%s", text);
+    cs_output_say(&front->output, "%s", text);
+}
+
 static void greet(cs_front *front, cs_node *node, const cs_message *message)
 {
     const char *end = message->bytes + message->length;
@@ -121,6 +154,8 @@ static void greet(cs_front *front, cs_node *node, const cs_message *message)
         if (strncmp(at, "front_address=", 14) == 0)
             keep_address(node->front_address, at + 14);
     }
+    if (front->phase == CS_ORDERING || front->phase == CS_RUNNING || front->phase == CS_SETTLING)
+        tell_to_wait(front, node);
     if (front->phase == CS_STOPPING) /* it comes late: all others have been told, and this one is waited for now */
         cs_link_send(&node->link, CS_LINK_STOP, 0, NULL, 0);
 }
@@ -150,7 +185,7 @@ static void take_failure(cs_front *front, int index, const cs_message *message)
     if (joining && (elastic || front->code))
         cs_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
-        return; /* it does without this one */
+        return;                                   /* it does without this one */
     if (joining && front->plan->node_count > 1) { /* others may have something to say too */
         if (!front->code) {
             front->first_node = index;

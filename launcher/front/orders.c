@@ -67,28 +67,27 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
     const cs_plan      *plan    = front->plan;
     const cs_plan_node *node    = &plan->nodes[index];
     *order                      = (cs_order){
-                             .attempt        = front->attempt,
-                             .max_restarts   = options->max_restarts,
-                             .node_rank      = index,
-                             .node_count     = plan->node_count,
-                             .first_rank     = node->first_rank,
-                             .rank_count     = node->host->slot_count,
-                             .world_size     = plan->rank_count,
-                             .slots          = node->host->slots,
-                             .master_port    = front->lobby ? 0 : plan->master_port,
-                             .arguments      = plan->arguments,
-                             .log_max        = read_size(options->log_max),
-                             .bind           = options->bind,
-                             .oversubscribe  = options->oversubscribe,
-                             .has_devices    = plan->has_devices,
-                             .local_rank_arg = options->local_rank_arg,
-                             .grace_seconds  = options->grace_seconds,
-                             .dead_after     = front->nodes[index].here ? 0 : options->dead_after,
-                             .stop_signal    = options->stop_signal,
-                             .insecure       = options->insecure_join,
-                             .many_hosts     = is_on_many_hosts(front),
-                             .verbose        = options->verbose,
-                             .columns        = cs_output_columns(),
+                             .attempt       = front->attempt,
+                             .max_restarts  = options->max_restarts,
+                             .node_rank     = index,
+                             .node_count    = plan->node_count,
+                             .first_rank    = node->first_rank,
+                             .rank_count    = node->host->slot_count,
+                             .world_size    = plan->rank_count,
+                             .slots         = node->host->slots,
+                             .master_port   = front->lobby ? 0 : plan->master_port,
+                             .arguments     = plan->arguments,
+                             .log_max       = read_size(options->log_max),
+                             .bind          = options->bind,
+                             .oversubscribe = options->oversubscribe,
+                             .has_devices   = plan->has_devices,
+                             .grace_seconds = options->grace_seconds,
+                             .dead_after    = front->nodes[index].here ? 0 : options->dead_after,
+                             .stop_signal   = options->stop_signal,
+                             .insecure      = options->insecure_join,
+                             .many_hosts    = is_on_many_hosts(front),
+                             .verbose       = options->verbose,
+                             .columns       = cs_output_columns(),
     };
     set_text(order->job, sizeof order->job, plan->id);
     set_text(order->host, sizeof order->host, front->nodes[index].host);
@@ -96,25 +95,42 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
     set_text(order->log_dir, sizeof order->log_dir, front->run_dir);
     set_text(order->master_if, sizeof order->master_if, index == 0 ? options->master_if : NULL);
     set_text(order->core_list, sizeof order->core_list, options->bind_core_list);
+    set_text(order->local_rank_flag, sizeof order->local_rank_flag, options->local_rank_flag);
     set_text(order->venv_script, sizeof order->venv_script, options->venv_script);
     write_key(front, order->key);
 }
 
+/* malloc'ed; as cs_order's places. */
+static int *list_places(const cs_front *front)
+{
+    int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
+    for (int i = 0; places && i < front->plan->node_count; i++)
+        places[i] = front->nodes[i].place;
+    return places;
+}
+
 int cs_orders_send(cs_front *front)
 {
-    int code = cs_staging_send(front);
+    int  code   = cs_staging_send(front);
+    int *places = list_places(front);
+    if (!places)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cs_order order;
         size_t   length;
         fill_order(front, i, &order);
+        order.places      = places;
         order.environment = make_environment(front->plan, front->plan->nodes[i].host);
-        if (!order.environment)
-            return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the environment of node %d", i);
+        if (!order.environment) {
+            code = cs_codes_fail(CS_CODE_SYSTEM, "no memory for the environment of node %d", i);
+            break;
+        }
         char *bytes = cs_order_encode(&order, &length);
         cs_link_send(&front->nodes[i].link, CS_LINK_ORDER, 0, bytes, length);
         free(bytes);
         free_environment(order.environment);
     }
+    free(places);
     return code;
 }
 

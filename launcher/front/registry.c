@@ -2,8 +2,11 @@
 #include "front/registry.h"
 
 #include "codes.h"
+#include "node/proc.h"
 #include "show/quote.h"
 #include "front/roster.h"
+
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +18,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#define REST INT64_C(500000000) /* nanoseconds */
 
 enum { CALLERS = 16, TRIES = 3 };
 
@@ -42,32 +47,17 @@ static int listen_in(const char *folder)
     return open ? fd : -1;
 }
 
-/* The value of a secret is not shown: "--env HF_TOKEN=x" is "--env HF_TOKEN=***", "--api_key x" is "--api_key ***". */
-static void print_argument(const char *argument, bool *hide, FILE *out)
-{
-    const char *sign = strchr(argument, '=');
-    char        name[256];
-    snprintf(name, sizeof name, "%.*s", sign ? (int)(sign - argument) : (int)strlen(argument), argument);
-    for (char *at = name; *at; at++)
-        *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
-    bool secret = cs_env_is_secret(name);
-    if (*hide || (secret && sign))
-        fprintf(out, "%.*s***", *hide ? 0 : (int)(sign + 1 - argument), argument);
-    else
-        fputs(argument, out);
-    *hide = secret && !sign && argument[0] == '-' && !*hide;
-}
-
 static char *command_of(const cs_plan *plan)
 {
     char  *text = NULL;
     size_t length;
+    char   room[512];
     bool   hide = false;
     FILE  *out  = open_memstream(&text, &length);
     for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
         if (i)
             putc(' ', out);
-        print_argument(plan->arguments[i], &hide, out);
+        fputs(cs_env_masked(plan->arguments[i], &hide, room, sizeof room), out);
     }
     if (out)
         fclose(out);
@@ -95,7 +85,7 @@ static bool write_entry(const cs_plan *plan, const char *run_dir, const char *pa
         fputs("{\"job\": ", out);
         cs_quote(out, plan->id);
         fprintf(out, ", \"pid\": %d, \"start\": %llu, \"since\": %ld, \"ranks\": %d, \"hosts\": ", getpid(),
-                cs_roster_start(getpid()), time(NULL), plan->rank_count);
+                cs_proc_start(getpid()), time(NULL), plan->rank_count);
         cs_quote(out, hosts ? hosts : "");
         fputs(", \"run_dir\": ", out);
         cs_quote(out, folder ? folder : run_dir);
@@ -173,8 +163,10 @@ void cs_registry_answer(cs_registry *registry, const char *state)
 {
     int caller = accept4(registry->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     int bytes  = (int)strlen(state) + 4096;
-    if (caller < 0)
+    if (caller < 0) {
+        registry->rests_until = cs_clock_now() + REST;
         return;
+    }
     setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* all of it fits: nobody waits for the caller */
     send(caller, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL);
     close(caller);

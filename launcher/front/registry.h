@@ -9,11 +9,13 @@
 
 #include "plan/hostplan.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 typedef struct {
-    int  fd; /* listens; -1: none */
-    char job[64];
+    int     fd;          /* listens; -1: none */
+    int64_t rests_until; /* of cs_clock_now: it is not to be polled before, since no descriptor was free for a caller */
+    char    job[64];
 } cs_registry;
 
 /* Enters the job. A running job of the same id on this machine is CS_CODE_USAGE, naming its pid. CS_CODE_SYSTEM when

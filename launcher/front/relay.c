@@ -39,7 +39,7 @@ static int start_agent(relay *here, const cs_guard *guard)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent: %s", cs_reason(errno));
     fflush(NULL);
     here->agent_pid = fork();
     if (here->agent_pid < 0)
@@ -57,28 +57,41 @@ static int start_agent(relay *here, const cs_guard *guard)
     return 0;
 }
 
+/* The nodes and ranks of this attempt, for the prefixes and streams of the console. */
+static int take_world(relay *here, const cs_order *order)
+{
+    int code = cs_hostplan_cut(here->plan, order->places, order->node_count);
+    if (code == 0 && here->plan->rank_count != order->world_size)
+        code = cs_codes_fail(CS_CODE_DISAGREE, "an order says %d ranks; the slots of its nodes make %d",
+                             order->world_size, here->plan->rank_count);
+    return code ? code : cs_output_rank(&here->output);
+}
+
 /* The agent gets the order, but for what is run: that is what this node's own command line says, never what came over
- * the network. The world of this attempt is for the prefixes and streams of the console. */
+ * the network. */
+static void hand_to_agent(relay *here, cs_order *order)
+{
+    size_t      length;
+    char      **theirs = order->arguments;
+    const char *script = here->plan->options->venv_script;
+    order->arguments   = here->plan->arguments;
+    snprintf(order->venv_script, sizeof order->venv_script, "%s", script ? script : "");
+    char *bytes = cs_order_encode(order, &length);
+    cs_link_send(&here->agent, CS_LINK_ORDER, 0, bytes, length);
+    free(bytes);
+    order->arguments = theirs;
+}
+
 static void pass_order(relay *here, const cs_message *message)
 {
     cs_order order;
-    if (cs_order_decode(&order, message->bytes, message->length) == 0) {
-        size_t length;
-        char **theirs      = order.arguments;
-        order.arguments    = here->plan->arguments;
-        const char *script = here->plan->options->venv_script;
-        snprintf(order.venv_script, sizeof order.venv_script, "%s", script ? script : "");
-        char *bytes = cs_order_encode(&order, &length);
-        cs_link_send(&here->agent, CS_LINK_ORDER, 0, bytes, length);
-        free(bytes);
-        order.arguments = theirs;
-        if (order.world_size != here->plan->rank_count) {
-            here->plan->rank_count = order.world_size;
-            cs_output_rank(&here->output);
-        }
-    } else {
-        cs_link_say(&here->front, CS_LINK_FAILED, CS_CODE_DISAGREE, "%s", cs_error());
-    }
+    int      code = cs_order_decode(&order, message->bytes, message->length);
+    if (code == 0)
+        code = take_world(here, &order);
+    if (code == 0)
+        hand_to_agent(here, &order);
+    else
+        cs_link_say(&here->front, CS_LINK_FAILED, (uint32_t)code, "%s", cs_error());
     cs_order_free(&order);
 }
 
@@ -89,13 +102,16 @@ static void pass_down(relay *here, int64_t now)
     while (cs_link_next(&here->front, &message)) {
         if (message.kind == CS_LINK_ORDER)
             pass_order(here, &message);
+        if (message.kind == CS_LINK_SAY)
+            cs_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
         if (message.kind == CS_LINK_FINISH) {
             cs_output_finish(&here->output);
             cs_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
             here->finished = true;
             here->code     = (int)message.rank;
         }
-        if (message.kind != CS_LINK_CREDIT && message.kind != CS_LINK_ORDER && message.kind != CS_LINK_STAGE)
+        if (message.kind != CS_LINK_CREDIT && message.kind != CS_LINK_ORDER && message.kind != CS_LINK_STAGE &&
+            message.kind != CS_LINK_SAY)
             cs_link_send(&here->agent, message.kind, message.rank, message.bytes, message.length);
     }
 }

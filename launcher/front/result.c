@@ -3,8 +3,11 @@
 
 #include "codes.h"
 #include "front/hint.h"
+#include "node/logs.h"
 #include "front/place.h"
 #include "show/quote.h"
+
+#include "base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +37,10 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
 }
 
-/* The furthest that any rank has told; -1: none has. */
+/* The furthest that any rank of this attempt has told; before there are ranks, of the attempts before. -1: none has. */
 static int64_t last_step(const cs_front *front)
 {
-    int64_t step = -1;
+    int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;
     for (int rank = 0; rank < front->worker_count; rank++)
         if (cs_place_told(&front->workers[rank]) && cs_place_beat(&front->workers[rank])->step > step)
             step = cs_place_beat(&front->workers[rank])->step;
@@ -111,10 +114,9 @@ static char *result_text(const cs_front *front)
     return text;
 }
 
-/* 0, or errno. */
-static int write_file(const char *path, int flags, const char *text)
+/* Closes it. 0, or errno. */
+static int write_text(int fd, const char *text)
 {
-    int     fd = open(path, flags | O_WRONLY | O_CLOEXEC | O_NOCTTY, 0666);
     ssize_t taken;
     if (fd < 0)
         return errno;
@@ -131,11 +133,14 @@ void cs_result_write(cs_front *front)
         return;
     if (*front->run_dir) {
         snprintf(path, sizeof path, "%s/result.json", front->run_dir);
-        int failed = write_file(path, O_CREAT | O_TRUNC, text);
+        int fd     = cs_logs_create(path, O_TRUNC);
+        int failed = fd < 0 ? 0 : write_text(fd, text);
+        if (fd < 0)
+            cs_output_say(&front->output, "cspeed: %s", cs_error());
         if (failed)
             cs_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
     }
-    write_file("/dev/termination-log", O_TRUNC, text); /* exists in a pod alone */
+    write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text); /* in a pod alone */
     free(text);
 }
 

@@ -23,7 +23,7 @@ static bool is_named(const char *codes, int code)
 
 static bool has_progressed(const cs_front *front)
 {
-    for (int rank = 0; rank < front->plan->rank_count; rank++)
+    for (int rank = 0; rank < front->worker_count; rank++) /* none where agents were still joining */
         if (front->workers[rank].beat.step > front->steps_before)
             return true;
     return false;
@@ -32,7 +32,7 @@ static bool has_progressed(const cs_front *front)
 static int64_t last_step(const cs_front *front)
 {
     int64_t step = front->steps_before;
-    for (int rank = 0; rank < front->plan->rank_count; rank++)
+    for (int rank = 0; rank < front->worker_count; rank++)
         if (front->workers[rank].beat.step > step)
             step = front->workers[rank].beat.step;
     return step;

@@ -2,6 +2,7 @@
 #include "front/roster.h"
 
 #include "codes.h"
+#include "node/proc.h"
 
 #include "base/json.h"
 
@@ -47,27 +48,9 @@ void cs_roster_file(const char *folder, const char *job, char path[PATH_MAX])
     snprintf(path + used, (size_t)(PATH_MAX - used), ".json");
 }
 
-/* "PID (NAME) STATE PARENT ... START": NAME may hold anything, so the last ')' ends it; START is the 22nd field. */
-unsigned long long cs_roster_start(pid_t pid)
-{
-    char path[64], text[1024], state = 'X';
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE  *file   = fopen(path, "re");
-    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[length]             = '\0';
-    const char        *after = strrchr(text, ')');
-    unsigned long long start = 0;
-    if (!after || sscanf(after + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                         &state, &start) != 2)
-        return 0;
-    return state == 'Z' || state == 'X' ? 0 : start;
-}
-
 bool cs_roster_runs(const cs_roster_job *job)
 {
-    return job->pid > 0 && job->start && cs_roster_start(job->pid) == job->start;
+    return job->pid > 0 && job->start && cs_proc_start(job->pid) == job->start;
 }
 
 static void copy_text(const json_t *root, const char *key, char *text, size_t room)
@@ -105,7 +88,7 @@ static bool is_stale(const char *folder, const char *name, cs_roster_job *job)
     char path[PATH_MAX];
     job->pid = 0;
     if (ends_with(name, ".sock"))
-        return cs_roster_start(atoi(name)) == 0;
+        return cs_proc_start(atoi(name)) == 0;
     if (!ends_with(name, ".json") || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return false;
     if (cs_roster_read(path, job) && cs_roster_runs(job))

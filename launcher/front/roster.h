@@ -10,7 +10,7 @@
 typedef struct {
     char               job[64];
     pid_t              pid;   /* of the front   */
-    unsigned long long start; /* of that process: with it, a pid is not mistaken for one that came later */
+    unsigned long long start; /* of that process, as cs_proc_start says */
     int64_t            since; /* seconds of the wall clock */
     int                ranks;
     char               hosts[256], command[512], run_dir[PATH_MAX];
@@ -22,9 +22,7 @@ int cs_roster_folder(char path[PATH_MAX]);
 /* FOLDER/JOB.json, any byte of the id that a file name should not have as %XX. */
 void cs_roster_file(const char *folder, const char *job, char path[PATH_MAX]);
 
-/* When a process was started, in the kernel's ticks; 0: there is none, or it is a zombie. */
-unsigned long long cs_roster_start(pid_t pid);
-bool               cs_roster_runs(const cs_roster_job *job);
+bool cs_roster_runs(const cs_roster_job *job);
 
 /* One entry of the folder. False: it is none. */
 bool cs_roster_read(const char *path, cs_roster_job *job);

@@ -18,7 +18,7 @@ static void say_standstill(cs_front *front, int64_t now)
     char *text = cs_stall_text(front, now);
     cs_output_say(&front->output, "%s", text);
     free(text);
-    for (int rank = 0; rank < front->plan->rank_count; rank++)
+    for (int rank = 0; rank < front->worker_count; rank++)
         if (rank == odd || (odd < 0 && rank == 0) || front->options->stall_action == CS_STALL_DUMP)
             ask_for_stack(front, rank);
 }

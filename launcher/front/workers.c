@@ -68,7 +68,7 @@ static bool is_rather(const cs_front *front, int a, int b)
 
 static void judge(cs_front *front, int64_t now)
 {
-    for (int rank = 0; rank < front->plan->rank_count; rank++)
+    for (int rank = 0; rank < front->worker_count; rank++)
         if (cs_workers_failed(front, rank) && (front->first < 0 || is_rather(front, rank, front->first)))
             front->first = rank;
     if (front->first < 0 || front->phase > CS_SETTLING)
@@ -157,7 +157,7 @@ void cs_workers_take_beats(cs_front *front, const cs_message *message, int64_t n
     for (size_t at = 0; at + sizeof(cs_link_beat) <= message->length; at += sizeof(cs_link_beat)) {
         cs_link_beat beat;
         memcpy(&beat, message->bytes + at, sizeof beat);
-        if (beat.rank < 0 || beat.rank >= front->plan->rank_count)
+        if (beat.rank < 0 || beat.rank >= front->worker_count)
             continue;
         cs_worker *worker = &front->workers[beat.rank];
         if (worker->state != CS_WORKER_RUNNING)
@@ -180,7 +180,7 @@ int64_t cs_workers_kept(const cs_front *front)
 
 void cs_workers_write_off(cs_front *front, int index, int64_t now)
 {
-    for (int rank = 0; rank < front->plan->rank_count; rank++) {
+    for (int rank = 0; rank < front->worker_count; rank++) {
         cs_worker *worker = &front->workers[rank];
         if (worker->node != index || worker->state == CS_WORKER_ENDED)
             continue;

@@ -2,6 +2,10 @@
 #include "node/local.h"
 
 #include "codes.h"
+#include "descriptors.h"
+#include "node/leftover.h"
+
+#include "base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +43,9 @@ static void set_environment(const cs_local_job *job, int local, int beat_fd, int
     int count = cs_ranks_variables(job->order, job->seats, local, variables);
     for (int i = 0; i < count; i++)
         setenv(variables[i].name, variables[i].value, strcmp(variables[i].name, "OMP_NUM_THREADS") != 0);
+    char mark[64];
+    cs_leftover_mark(getppid(), mark);
+    setenv("CSPEED_AGENT", mark, 1);
     set_number("CSPEED_BEAT_FD", beat_fd);
     if (key_fd >= 0)
         set_number("CSPEED_KEY_FD", key_fd);
@@ -51,14 +58,14 @@ static bool inherit(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* argv, with --local_rank=N behind it when that was asked for. */
+/* The program's arguments, and behind them "--local_rank=N" where the order has a flag for it. */
 static char **arguments_of(const cs_order *order, int local)
 {
     int count = 0;
     while (order->arguments[count])
         count++;
     char **list = calloc((size_t)count + 2, sizeof *list), *last = NULL;
-    if (!list || (order->local_rank_arg && asprintf(&last, "--local_rank=%d", local) < 0))
+    if (!list || (*order->local_rank_flag && asprintf(&last, "%s=%d", order->local_rank_flag, local) < 0))
         return NULL;
     memcpy(list, order->arguments, (size_t)count * sizeof *list);
     list[count] = last;
@@ -95,6 +102,7 @@ static void become(const cs_local_job *job, int local, pid_t parent, const int f
         return;
     set_environment(job, local, beat_fd, key_fd);
     signal(SIGPIPE, SIG_DFL);
+    cs_descriptors_restore();
     sigprocmask(SIG_SETMASK, job->mask, NULL);
     execv(job->program, arguments);
 }
@@ -106,7 +114,7 @@ static int start_rank(const cs_local_job *job, int local, int report_fd, cs_proc
     int beat  = memfd_create("cspeed-beat", MFD_CLOEXEC);
     if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, cs_reason(errno));
     void *page    = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
     pid_t parent  = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
@@ -151,7 +159,7 @@ int cs_local_start(const cs_local_job *job, cs_process *processes)
 {
     int reports[2];
     if (pipe2(reports, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no pipe: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "no pipe: %s", cs_reason(errno));
     for (int local = 0; local < job->order->rank_count; local++)
         processes[local] = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     int code = start_all(job, reports, processes);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT = 3 };
+enum { KEPT = 3, FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
 int cs_logs_folder(const char *path)
 {
@@ -18,16 +18,40 @@ int cs_logs_folder(const char *path)
     snprintf(made, sizeof made, "%s", path);
     for (char *slash = made + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
         *slash = '\0';
-        mkdir(made, 0777);
+        mkdir(made, FOLDER_MODE);
     }
-    if (mkdir(made, 0777) == 0 || errno == EEXIST)
+    if (mkdir(made, FOLDER_MODE) == 0 || errno == EEXIST)
         return 0;
     return cs_codes_fail(CS_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
 }
 
+/* O_NONBLOCK, or a pipe of that name would hold up who opens it until somebody reads there. */
+int cs_logs_create(const char *path, int flags)
+{
+    struct stat facts;
+    int         fd = open(path, flags | O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, FILE_MODE);
+    int         reason = errno;
+    bool        odd    = fd >= 0 ? fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode) : reason == ENXIO;
+    if (fd >= 0 && !odd)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    if (reason == ELOOP)
+        cs_codes_fail(CS_CODE_LOG,
+                      "%s is a symbolic link, and what ranks print is not written to where a link points: "
+                      "remove it, or name another folder with --log_dir",
+                      path);
+    else if (odd)
+        cs_codes_fail(CS_CODE_LOG, "%s is no regular file: remove it, or name another folder with --log_dir", path);
+    else
+        cs_codes_fail(CS_CODE_LOG, "%s cannot be written: %s", path, strerror(reason));
+    errno = odd ? EINVAL : reason;
+    return -1;
+}
+
 static int open_file(cs_log_file *file)
 {
-    file->fd    = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    file->fd    = cs_logs_create(file->path, O_APPEND);
     file->bytes = file->fd < 0 ? 0 : lseek(file->fd, 0, SEEK_END);
     return file->fd;
 }
@@ -39,9 +63,9 @@ int cs_logs_open(cs_log_file *file, const cs_order *order, int local, int which)
         return 0;
     int length = snprintf(file->path, sizeof file->path, "%s/attempt_%d/%d.%s", order->log_dir, order->attempt,
                           order->first_rank + local, which ? "err" : "out");
-    if (length < (int)sizeof file->path && open_file(file) >= 0)
-        return 0;
-    return cs_codes_fail(CS_CODE_LOG, "--log_dir: %s cannot be written: %s", file->path, strerror(errno));
+    if (length >= (int)sizeof file->path)
+        return cs_codes_fail(CS_CODE_LOG, "--log_dir: the path %s is too long", file->path);
+    return open_file(file) >= 0 ? 0 : CS_CODE_LOG;
 }
 
 void cs_logs_close(cs_log_file *file)

@@ -11,8 +11,14 @@ typedef struct {
     char      path[PATH_MAX];
 } cs_log_file;
 
-/* mkdir -p. 0 or CS_CODE_LOG with a sentence. */
+/* mkdir -p for a job's files. They follow umask, but neither the group nor others may write to them: what ranks print
+ * is evidence. A part of the path may be a link to a folder. 0 or CS_CODE_LOG with a sentence. */
 int cs_logs_folder(const char *path);
+
+/* A file of a job in such a folder, made when it is not there; `flags` are O_APPEND or O_TRUNC. Only a regular file is
+ * opened, never what a link points to: who may write to the folder could have any file of the user's overwritten.
+ * Returns the descriptor, or -1 with errno and a sentence in cs_error(). */
+int cs_logs_create(const char *path, int flags);
 
 /* LOG_DIR/attempt_N/RANK.out (which 0) or .err. Without a log_dir the file is absent. 0 or CS_CODE_LOG. */
 int  cs_logs_open(cs_log_file *file, const cs_order *order, int local, int which);

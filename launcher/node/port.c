@@ -3,6 +3,8 @@
 
 #include "codes.h"
 
+#include "base/status.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -63,8 +65,8 @@ int cs_port_hold(const cs_port_wish *wish, int *port, int *fd)
     }
     if (wish->port)
         return cs_codes_fail(CS_CODE_SLOTS,
-                             "--master_port %d: %s; another job or program holds it (`ss -ltnp` names it), and "
-                             "without the flag a free port is taken",
+                             "--master_port (or MASTER_PORT) %d: %s; another job or program holds it (`ss -ltnp` "
+                             "names it), and without either a free port is taken",
                              wish->port, strerror(reason));
-    return cs_codes_fail(CS_CODE_SLOTS, "no free port: %s", strerror(reason));
+    return cs_codes_fail(CS_CODE_SLOTS, "no free port: %s", cs_reason(reason));
 }

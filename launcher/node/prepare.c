@@ -2,6 +2,7 @@
 #include "node/agent.h"
 
 #include "codes.h"
+#include "node/leftover.h"
 #include "node/port.h"
 #include "node/program.h"
 #include "wire/lobby.h"
@@ -11,6 +12,7 @@
 #include "base/status.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +72,32 @@ static int read_key(cs_agent *agent)
     return agent->keyed ? 0 : cs_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
 }
 
+/* Processes that jobs which were killed have left on this host may hold its memory, ports and devices. */
+static void end_leftovers(cs_agent *agent)
+{
+    enum { SECONDS = 2, NAMED = 4 };
+    char         names[NAMED * 64] = "";
+    int          count;
+    cs_leftover *list = cs_leftover_find(&count);
+    for (int i = 0; i < count && i < NAMED; i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%d (%s)", i ? ", " : "", list[i].pid, list[i].name);
+    }
+    cs_leftover_signal(list, count, SIGKILL);
+    int alive = count ? cs_leftover_await(list, count, SECONDS) : 0;
+    if (count)
+        cs_link_say(&agent->link, CS_LINK_SAY, 0,
+                    "cspeed: %s: job %s and its agent were killed here and had left %d process%s: %s%s; %s",
+                    agent->order.host, list[0].job, count, count == 1 ? "" : "es", names, count > NAMED ? ", ..." : "",
+                    alive ? "not all of them end, though SIGKILL was sent" : "ended by SIGKILL");
+    free(list);
+}
+
 int cs_prepare(cs_agent *agent, const char *bytes, size_t length)
 {
     int code = cs_order_decode(&agent->order, bytes, length);
+    if (code == 0)
+        end_leftovers(agent);
     if (code == 0)
         code = enter_folder(&agent->order);
     if (code == 0)

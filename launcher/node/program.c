@@ -24,6 +24,17 @@ static int refusal(const char *path)
     return access(path, X_OK) < 0 ? errno : 0;
 }
 
+static bool is_script(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".py") == 0;
+}
+
+static int refuse_script(int code, const char *name)
+{
+    return cs_codes_fail(code, "%s is a script of Python; `cspeed run python3 %s` runs it on every rank", name, name);
+}
+
 static int check_path(const char *path)
 {
     int reason = refusal(path);
@@ -31,6 +42,8 @@ static int check_path(const char *path)
         return 0;
     if (reason == ENOENT || reason == ENOTDIR)
         return cs_codes_fail(CS_CODE_NOT_FOUND, "%s: there is no such program", path);
+    if (is_script(path))
+        return refuse_script(CS_CODE_NOT_EXECUTABLE, path);
     return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
 }
 
@@ -52,13 +65,21 @@ static bool is_beside(const char *name, char path[PATH_MAX])
     return join(path, self, (size_t)(strrchr(self, '/') - self), name) && access(path, F_OK) == 0;
 }
 
-static int refuse(const char *name)
+/* The name of ours that is nearest; NULL: none is near. */
+static const char *find_nearest(const char *name)
 {
     enum { OWN = 4, MOST = 64 };
     const char *names[MOST + 1] = { "train", "generate", "eval", "pack" };
     for (int i = 0; cs_commands[i] && OWN + i < MOST; i++)
         names[OWN + i] = cs_commands[i]->name;
-    const char *meant = cs_nearest(name, names);
+    return cs_nearest(name, names);
+}
+
+static int refuse(const char *name)
+{
+    if (is_script(name))
+        return refuse_script(CS_CODE_NOT_FOUND, name);
+    const char *meant = find_nearest(name);
     return cs_codes_fail(CS_CODE_NOT_FOUND,
                          "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
                          "%s%s%s", name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
@@ -95,4 +116,22 @@ int cs_program_find(const char *name, char path[PATH_MAX])
     if (*name && is_beside(name, path))
         return check_path(path);
     return search(name, path);
+}
+
+int cs_program_may_be(const char *word)
+{
+    char path[PATH_MAX];
+    if (strchr(word, '/') || is_beside(word, path))
+        return 0;
+    if (is_script(word))
+        return refuse_script(CS_CODE_USAGE, word);
+    if (search(word, path)) { /* it may be on the hosts of the job, which say so if it is not */
+        cs_fail(CS_OK, "%s", "");
+        return 0;
+    }
+    const char *meant = find_nearest(word);
+    return cs_codes_fail(CS_CODE_USAGE,
+                         "%s is no command of cspeed and no program beside it%s%s%s; `cspeed run %s` starts "
+                         "%s on every rank",
+                         word, meant ? " (is " : "", meant ? meant : "", meant ? " meant?)" : "", word, path);
 }

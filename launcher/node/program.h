@@ -8,4 +8,9 @@
  * CS_CODE_NOT_FOUND or CS_CODE_NOT_EXECUTABLE with a sentence. */
 int cs_program_find(const char *name, char path[PATH_MAX]);
 
+/* Whether a word that stands where a command of cspeed could may name a program: a path, or a program beside cspeed.
+ * One that is found in PATH alone is refused, since a misspelt command must not start a program of that name on every
+ * rank; `cspeed run` takes it. 0, or CS_CODE_USAGE with a sentence that says what to write. */
+int cs_program_may_be(const char *word);
+
 #endif

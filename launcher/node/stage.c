@@ -2,7 +2,6 @@
 #include "node/stage.h"
 
 #include "codes.h"
-#include "node/logs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +40,16 @@ static bool write_file(const char *path, mode_t mode, const char *bytes, size_t 
     return kept;
 }
 
+/* mkdir -p; a folder of the user's work, not of the job's files: umask alone says who may write to it. */
+static bool make_folder(char *path)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        mkdir(path, 0777);
+    }
+    return mkdir(path, 0777) == 0 || errno == EEXIST;
+}
+
 int cs_stage_write(const cs_message *message)
 {
     char        path[PATH_MAX];
@@ -54,7 +63,7 @@ int cs_stage_write(const cs_message *message)
     if (!slash)
         return cs_codes_fail(CS_CODE_NO_FILE, "--stage %s: the path is too long", name);
     *slash = '\0';
-    if (*path && cs_logs_folder(path) != 0)
+    if (*path && !make_folder(path))
         return cs_codes_fail(CS_CODE_LOG, "--stage %s: the folder %s cannot be made: %s", name, path, strerror(errno));
     *slash = '/';
     if (write_file(path, message->rank & 0777, bytes, (size_t)(end - bytes)))

@@ -1,11 +1,11 @@
 /* sweep.c - every process below this one. */
 #include "node/sweep.h"
 
+#include "node/proc.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 typedef struct {
-    pid_t pid, parent;
-    bool  zombie, ours, spared;
+    cs_proc facts;
+    bool    ours, spared;
 } process;
 
 typedef struct {
@@ -22,33 +22,14 @@ typedef struct {
     int      count, capacity;
 } table;
 
-/* "PID (NAME) STATE PARENT ..."; NAME may hold anything, so the last ')' ends it. */
-static bool read_process(const char *pid, process *found)
-{
-    char    path[64], text[512];
-    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
-    FILE   *file   = fopen(path, "re");
-    size_t  length = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[length]     = '\0';
-    const char *name = strrchr(text, ')');
-    char        state;
-    if (!name || sscanf(name + 1, " %c %d", &state, &found->parent) != 2)
-        return false;
-    found->pid    = atoi(pid);
-    found->zombie = state == 'Z' || state == 'X';
-    found->ours   = found->parent == getpid();
-    return true;
-}
-
 static void read_table(table *all)
 {
     DIR *folder = opendir("/proc");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        process found;
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !read_process(entry->d_name, &found))
+        process found = { .ours = false };
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !cs_proc_read(atoi(entry->d_name), &found.facts))
             continue;
+        found.ours = found.facts.parent == getpid();
         if (all->count == all->capacity) {
             int      capacity = all->capacity ? 2 * all->capacity : 512;
             process *larger   = realloc(all->list, (size_t)capacity * sizeof *larger);
@@ -66,7 +47,7 @@ static void read_table(table *all)
 static const process *find(const table *all, pid_t pid)
 {
     for (int i = 0; i < all->count; i++)
-        if (all->list[i].pid == pid)
+        if (all->list[i].facts.pid == pid)
             return &all->list[i];
     return NULL;
 }
@@ -83,12 +64,12 @@ static bool is_spared(const cs_spared *spared, pid_t pid)
 static void mark_descendants(table *all, const cs_spared *spared)
 {
     for (int i = 0; i < all->count; i++)
-        all->list[i].spared = is_spared(spared, all->list[i].pid);
+        all->list[i].spared = is_spared(spared, all->list[i].facts.pid);
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = 0; i < all->count; i++) {
             process       *here   = &all->list[i];
-            const process *parent = find(all, here->parent);
+            const process *parent = find(all, here->facts.parent);
             if (parent && parent->ours && !here->ours)
                 changed = here->ours = true;
             if (parent && parent->spared && !here->spared)
@@ -105,12 +86,12 @@ int cs_sweep_signal(int number, const cs_spared *spared, pid_t *pids, int most)
     mark_descendants(&all, spared);
     for (int i = 0; i < all.count; i++) {
         const process *here = &all.list[i];
-        if (!here->ours || here->zombie || here->spared)
+        if (!here->ours || here->facts.zombie || here->spared)
             continue;
         if (number)
-            kill(here->pid, number);
+            kill(here->facts.pid, number);
         if (pids && count < most)
-            pids[count] = here->pid;
+            pids[count] = here->facts.pid;
         count++;
     }
     free(all.list);

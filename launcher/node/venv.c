@@ -2,6 +2,9 @@
 #include "node/venv.h"
 
 #include "codes.h"
+#include "descriptors.h"
+
+#include "base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +19,11 @@ static int run_script(const char *script, char **bytes, size_t *length)
 {
     int pipes[2], status = 0;
     if (pipe2(pipes, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: no pipe: %s", strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: no pipe: %s", cs_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         dup2(pipes[1], 3);
+        cs_descriptors_restore();
         char path[PATH_MAX + 2]; /* a name without a slash would be looked for in PATH */
         snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
         execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);

@@ -82,15 +82,31 @@ bool cs_env_is_secret(const char *name)
     return false;
 }
 
+const char *cs_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
+{
+    const char *sign       = strchr(word, '=');
+    size_t      name_bytes = sign ? (size_t)(sign - word) : strlen(word);
+    char        name[256];
+    snprintf(name, sizeof name, "%.*s", (int)name_bytes, word);
+    bool secret = cs_env_is_secret(name), hidden = *hide;
+    *hide = secret && !sign && word[0] == '-' && !hidden;
+    if (hidden)
+        return CS_ENV_MASKED;
+    if (!secret || !sign)
+        return word;
+    snprintf(room, room_bytes, "%s=%s", name, CS_ENV_MASKED);
+    return room;
+}
+
 /* ---- forwarded by prefix ---- */
 
 /* Those that are one host's or one rank's own, or that the launcher sets itself. */
 static bool is_local(const char *name)
 {
     static const char *const names[] = {
-        "CUDA_VISIBLE_DEVICES", "CSPEED_JOB_ID",    "CSPEED_ATTEMPT",   "CSPEED_HOST",          "CSPEED_SLOT",
-        "CSPEED_RUN_DIR",       "CSPEED_BOUND",     "CSPEED_TERMINAL",  "CSPEED_BEAT_FD",       "CSPEED_KEY_FD",
-        "CSPEED_JOIN",          "CSPEED_MASTER_FD", "CSPEED_NODE_RANK", "CSPEED_INSECURE_JOIN",
+        "CUDA_VISIBLE_DEVICES", "CSPEED_JOB_ID", "CSPEED_ATTEMPT",   "CSPEED_HOST",      "CSPEED_SLOT",
+        "CSPEED_RUN_DIR",       "CSPEED_BOUND",  "CSPEED_TERMINAL",  "CSPEED_AGENT",     "CSPEED_BEAT_FD",
+        "CSPEED_KEY_FD",        "CSPEED_JOIN",   "CSPEED_MASTER_FD", "CSPEED_NODE_RANK", "CSPEED_INSECURE_JOIN",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)

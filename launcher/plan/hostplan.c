@@ -82,13 +82,45 @@ static int choose_nodes(cs_plan *plan)
 
 /* ---- nodes and ranks ---- */
 
-void cs_hostplan_rank(cs_plan *plan)
+static void number_ranks(cs_plan *plan)
 {
     plan->rank_count = 0;
     for (int i = 0; i < plan->node_count; i++) {
         plan->nodes[i].first_rank = plan->rank_count;
         plan->rank_count += plan->nodes[i].host->slot_count;
     }
+}
+
+static bool are_places(const cs_plan *plan, const int *places, int count)
+{
+    if (count < 1 || count > plan->hosts.count)
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (places[i] < 0 || places[i] >= plan->hosts.count)
+            return false;
+        for (int before = 0; before < i; before++)
+            if (places[before] == places[i])
+                return false;
+    }
+    return true;
+}
+
+int cs_hostplan_cut(cs_plan *plan, const int *places, int count)
+{
+    if (!are_places(plan, places, count))
+        return cs_codes_fail(CS_CODE_DISAGREE, "the %d nodes of this attempt are not among the %d hosts of this plan",
+                             count, plan->hosts.count);
+    for (int to = 0; to < count; to++) {
+        int from = to;
+        while (plan->nodes[from].host != &plan->hosts.list[places[to]])
+            from++;
+        cs_plan_node moved = plan->nodes[from];
+        plan->nodes[from]  = plan->nodes[to];
+        plan->nodes[to]    = moved;
+    }
+    plan->node_count = count;
+    number_ranks(plan);
+    return 0;
 }
 
 static int lay_nodes(cs_plan *plan)
@@ -105,7 +137,7 @@ static int lay_nodes(cs_plan *plan)
             return cs_codes_fail(CS_CODE_USAGE, "%s local starts ranks on this machine alone, but %s names %s",
                                  cs_options_origin("launcher"), plan->hosts.origin, host->name);
     }
-    cs_hostplan_rank(plan);
+    number_ranks(plan);
     return 0;
 }
 
@@ -147,7 +179,7 @@ static int set_master_port(cs_plan *plan)
         if (plan->master_port == 0 && plan->no_ssh)
             return cs_codes_fail(CS_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
                                  cs_options_origin("master_port"));
-    } else if (plan->no_ssh && port > 0 && port < 65536) {
+    } else if (port > 0 && port < 65536) {
         plan->master_port = port;
         SET(plan->master_port_origin, "MASTER_PORT");
     } else {

@@ -17,7 +17,7 @@ typedef struct {
     const cs_options *options;
     cs_hosts          hosts;
     cs_env            env;
-    cs_plan_node     *nodes;
+    cs_plan_node     *nodes; /* [hosts.count], one for each host; the first node_count are the nodes of the plan */
     int               node_count, rank_count;
     int               least_nodes, most_nodes; /* elastic bounds; both node_count when the job is not elastic */
     int               node_rank;               /* of this machine under --no_ssh; else 0; -1: not known yet    */
@@ -37,8 +37,11 @@ typedef struct {
 int  cs_hostplan_make(cs_plan *plan, const cs_options *options);
 void cs_hostplan_free(cs_plan *plan);
 
-/* Ranks again, after the hosts of the plan have changed (a node was lost, or came). */
-void cs_hostplan_rank(cs_plan *plan);
+/* Makes the hosts at these `count` places of plan->hosts.list the nodes of the plan, in this order, and numbers their
+ * ranks: the nodes of an elastic job that take part in an attempt. The other entries of plan->nodes stay behind them,
+ * so that a later call may take them again. 0, or CS_CODE_DISAGREE with a sentence, and an unchanged plan, when
+ * `places` is not a list of different places of that list. */
+int cs_hostplan_cut(cs_plan *plan, const int *places, int count);
 
 /* SHA-256 or the like is not needed: 64 bits that differ when hosts, slots, program, arguments or versions differ. */
 unsigned long long cs_hostplan_digest(const cs_plan *plan);

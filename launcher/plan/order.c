@@ -44,7 +44,7 @@ static const struct {
     ORDER_TEXT(core_list),
     ORDER(oversubscribe, FLAG),
     ORDER(has_devices, FLAG),
-    ORDER(local_rank_arg, FLAG),
+    ORDER_TEXT(local_rank_flag),
     ORDER(grace_seconds, FRACTION),
     ORDER(dead_after, FRACTION),
     ORDER(stop_signal, WHOLE),
@@ -100,6 +100,11 @@ char *cs_order_encode(const cs_order *order, size_t *length)
         snprintf(number, sizeof number, "%d", order->slots[i]);
         put(out, "slot", number);
     }
+    for (int i = 0; i < order->node_count; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", order->places[i]);
+        put(out, "place", number);
+    }
     for (char **argument = order->arguments; *argument; argument++)
         put(out, "arg", *argument);
     for (char **variable = order->environment; *variable; variable++)
@@ -133,7 +138,7 @@ static bool read_field(cs_order *order, int index, const char *value)
 }
 
 typedef struct {
-    int slots, arguments, variables; /* seen so far */
+    int slots, places, arguments, variables; /* seen so far */
 } counts;
 
 /* What repeats: returns false when `key` is none of it. */
@@ -141,6 +146,8 @@ static bool read_item(cs_order *order, const char *key, const char *value, count
 {
     if (strcmp(key, "slot") == 0 && seen->slots < order->rank_count)
         order->slots[seen->slots++] = atoi(value);
+    else if (strcmp(key, "place") == 0 && seen->places < order->node_count)
+        order->places[seen->places++] = atoi(value);
     else if (strcmp(key, "arg") == 0)
         order->arguments[seen->arguments++] = strdup(value);
     else if (strcmp(key, "env") == 0 && strchr(value, '='))
@@ -154,7 +161,8 @@ static bool read_pair(cs_order *order, const char *key, const char *value, count
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if (strcmp(fields[i].name, key) == 0)
-            return read_field(order, i, value) && order->rank_count >= 0 && order->rank_count <= MOST_RANKS;
+            return read_field(order, i, value) && order->rank_count >= 0 && order->rank_count <= MOST_RANKS &&
+                   order->node_count >= 0 && order->node_count <= MOST_RANKS;
     return read_item(order, key, value, seen);
 }
 
@@ -163,9 +171,10 @@ static bool make_lists(cs_order *order, size_t length)
 {
     size_t strings     = 1;
     order->slots       = calloc(MOST_RANKS, sizeof *order->slots);
+    order->places      = calloc(MOST_RANKS, sizeof *order->places);
     order->arguments   = calloc(length / 2 + strings, sizeof *order->arguments);
     order->environment = calloc(length / 2 + strings, sizeof *order->environment);
-    return order->slots && order->arguments && order->environment;
+    return order->slots && order->places && order->arguments && order->environment;
 }
 
 int cs_order_decode(cs_order *order, const char *bytes, size_t length)
@@ -188,6 +197,8 @@ int cs_order_decode(cs_order *order, const char *bytes, size_t length)
     if (seen.slots != order->rank_count || seen.arguments == 0)
         return cs_codes_fail(CS_CODE_DISAGREE, "an order names %d ranks with %d slots and %d arguments",
                              order->rank_count, seen.slots, seen.arguments);
+    if (seen.places != order->node_count)
+        return cs_codes_fail(CS_CODE_DISAGREE, "an order is of %d nodes and names %d", order->node_count, seen.places);
     return 0;
 }
 
@@ -201,6 +212,7 @@ static void free_list(char **list)
 void cs_order_free(cs_order *order)
 {
     free(order->slots);
+    free(order->places);
     free_list(order->arguments);
     free_list(order->environment);
     *order = (cs_order){ 0 };

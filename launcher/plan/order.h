@@ -15,6 +15,7 @@ typedef struct {
     int       node_rank, node_count;
     int       first_rank, rank_count, world_size; /* rank_count: of this node */
     int      *slots;                              /* [rank_count] */
+    int      *places; /* [node_count], of the nodes of this attempt: their places in the list of hosts that was given */
     char      master_addr[256];
     int       master_port;
     char      master_if[64]; /* of the first node: the interface whose address it is to tell; "": none */
@@ -25,7 +26,7 @@ typedef struct {
     int       bind;                                 /* a cs_bind  */
     char      core_list[1024];                      /* --bind_core_list; "": all */
     bool      oversubscribe, has_devices;           /* has_devices: slots are GPUs, CUDA_VISIBLE_DEVICES is theirs  */
-    bool      local_rank_arg;                       /* append --local_rank=N                                       */
+    char      local_rank_flag[16];                  /* FLAG=N is appended to the arguments, N: LOCAL_RANK; "": not */
     double    grace_seconds,
         dead_after; /* dead_after: seconds of silence after which the front is taken for lost; 0: never */
     int  stop_signal;

@@ -113,6 +113,12 @@ static int read_hostfile(cs_plan *plan, const char *path)
 static int find_hosts(cs_plan *plan)
 {
     const cs_options *options = plan->options;
+    if (options->launcher == CS_BY_SLURM && !cs_allocation_here())
+        return cs_codes_fail(CS_CODE_USAGE,
+                             "%s slurm: this is no allocation of Slurm (SLURM_JOB_NODELIST is not set), and outside of "
+                             "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
+                             "the flag",
+                             cs_options_origin("launcher"));
     if (options->standalone)
         return use_this_machine(plan);
     if (options->hosts) {

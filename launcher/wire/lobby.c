@@ -5,6 +5,7 @@
 #include "wire/owner.h"
 #include "wire/secret.h"
 
+#include "base/clock.h"
 #include "base/join.h"
 
 #include <arpa/inet.h>
@@ -13,32 +14,60 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_CALLS = 128, MOST_NEWS = 32, MOST_REFUSED = 64, NEWS_BYTES = 512, DEFAULT_PORT = 29500 };
+#define SECOND INT64_C(1000000000)
+
+/* MOST_ACCEPTED: connections taken in one turn of the front, which has links, signals and deadlines to serve too. Where
+ * more wait, the next are taken only after REST times as long as those took, so that the front sleeps in between. */
+enum {
+    MOST_CALLS    = 128,
+    MOST_ACCEPTED = 64,
+    REST          = 4,
+    MOST_NEWS     = 32,
+    MOST_REFUSED  = 64,
+    NEWS_BYTES    = 512,
+    DEFAULT_PORT  = 29500
+};
 
 typedef struct {
-    int     fd;
-    cs_join join;
-    char    address[INET6_ADDRSTRLEN];
+    int      fd;
+    uint64_t number; /* of the connection: the lower, the older */
+    cs_join  join;
+    char     address[INET6_ADDRSTRLEN];
 } caller;
 
 struct cs_lobby {
     int           fd, port;
-    bool          keyed;
+    bool          keyed, named;      /* named: the port was chosen by the user, not by the kernel */
+    bool          listens, reported; /* reported: that the port could not be opened again         */
     unsigned char key[CS_MAC_BYTES];
     char          job[CS_JOIN_JOB + 1];
-    caller        calls[MOST_CALLS]; /* in the order they came */
+    caller        calls[MOST_CALLS]; /* in no order */
     int           call_count;
+    uint64_t      connections;                             /* taken until now */
+    int64_t       rests_until;                             /* of cs_clock_now: none is taken before */
     char          refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses that have been told of */
     int           refused_count;
     char          news[MOST_NEWS][NEWS_BYTES];
     int           news_count, news_told;
 };
+
+/* A line for the user, unless as many wait to be told already. */
+static void __attribute__((format(printf, 2, 3))) add_news(cs_lobby *lobby, const char *format, ...)
+{
+    va_list arguments;
+    if (lobby->news_count - lobby->news_told == MOST_NEWS)
+        return;
+    va_start(arguments, format);
+    vsnprintf(lobby->news[lobby->news_count++ % MOST_NEWS], NEWS_BYTES, format, arguments);
+    va_end(arguments);
+}
 
 /* ---- where to listen --------------------------------------------------------------------------- */
 
@@ -133,7 +162,8 @@ static int listen_at(cs_lobby *lobby, const address *a)
         lobby->fd = -1;
         return reason;
     }
-    lobby->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
+    lobby->port    = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
+    lobby->listens = true;
     return 0;
 }
 
@@ -147,8 +177,14 @@ static int explain(const cs_plan *plan, int port, int reason)
                              "--master_port %d: %s listens there; another job of this machine needs another "
                              "--master_port, the same on all its nodes",
                              port, owner);
-    return cs_codes_fail(reason == EADDRINUSE ? CS_CODE_SLOTS : CS_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
-                         *plan->master_addr ? plan->master_addr : "any address", port, strerror(reason));
+    if (reason == EADDRINUSE)
+        return cs_codes_fail(CS_CODE_SLOTS,
+                             "--master_port %d: it is held by a process that does not listen there now, such as a job "
+                             "that has all its nodes; another job of this machine needs another --master_port, the "
+                             "same on all its nodes",
+                             port);
+    return cs_codes_fail(CS_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
+                         *plan->master_addr ? plan->master_addr : "any address", port, cs_reason(reason));
 }
 
 static int listen_for(cs_lobby *lobby, const cs_plan *plan)
@@ -165,8 +201,9 @@ static int listen_for(cs_lobby *lobby, const cs_plan *plan)
     if (cs_join_allow(&a.any, lobby->keyed) != CS_OK)
         return cs_codes_fail(CS_CODE_USAGE,
                              "nodes on other hosts must prove that they are of the job: put the same random "
-                             "text into CSPEED_SECRET (or a file for --secret_file, mode 0600) on every node; "
-                             "--insecure_join does without");
+                             "text (openssl rand -hex 32) into CSPEED_SECRET, or a file for --secret_file, mode "
+                             "0600, on every node; --insecure_join does without");
+    lobby->named = port != 0;
     set_port(&a, port);
     int reason = listen_at(lobby, &a);
     if (reason == EAFNOSUPPORT && is_any(&a)) { /* a kernel without IPv6 */
@@ -206,12 +243,43 @@ int cs_lobby_open(cs_lobby **lobby, const cs_plan *plan)
     return code;
 }
 
+static void hang_up(cs_lobby *lobby)
+{
+    for (; lobby->call_count > 0; lobby->call_count--)
+        close(lobby->calls[lobby->call_count - 1].fd);
+}
+
+/* A socket that is shut stays bound, and refuses connections until it listens again. Without SO_REUSEADDR no other
+ * socket may be bound to its port meanwhile; with it, it may listen again although connections of that port remain. A
+ * port that the kernel chose would be lost by this, and those who were told of it come once only: that socket is
+ * closed. */
+void cs_lobby_listen(cs_lobby *lobby, bool wanted)
+{
+    int reuse = wanted;
+    if (lobby->fd < 0 || lobby->listens == wanted)
+        return;
+    setsockopt(lobby->fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+    if (wanted) {
+        lobby->listens = listen(lobby->fd, SOMAXCONN) == 0;
+        if (!lobby->listens && !lobby->reported)
+            add_news(lobby, "no node can come any more: port %d cannot be listened at again: %s", lobby->port,
+                     strerror(errno));
+        lobby->reported = !lobby->listens;
+        return;
+    }
+    hang_up(lobby);
+    lobby->listens = false;
+    if (lobby->named && shutdown(lobby->fd, SHUT_RD) == 0)
+        return;
+    close(lobby->fd);
+    lobby->fd = -1;
+}
+
 void cs_lobby_close(cs_lobby *lobby)
 {
     if (!lobby)
         return;
-    for (int i = 0; i < lobby->call_count; i++)
-        close(lobby->calls[i].fd);
+    hang_up(lobby);
     if (lobby->fd >= 0)
         close(lobby->fd);
     cs_mac_forget(lobby->key, sizeof lobby->key);
@@ -225,10 +293,9 @@ int cs_lobby_port(const cs_lobby *lobby)
 
 /* ---- who calls --------------------------------------------------------------------------------- */
 
-static void forget_call(cs_lobby *lobby, int index)
+static void forget_call(cs_lobby *lobby, caller *call)
 {
-    lobby->call_count--;
-    memmove(&lobby->calls[index], &lobby->calls[index + 1], (size_t)(lobby->call_count - index) * sizeof *lobby->calls);
+    *call = lobby->calls[--lobby->call_count]; /* the last one fills the gap */
 }
 
 /* Once an address; the oldest of them is forgotten first. */
@@ -241,9 +308,7 @@ static void refuse(cs_lobby *lobby, const caller *call, const char *why)
     char address_text[INET6_ADDRSTRLEN];
     memcpy(address_text, call->address, sizeof address_text);
     memcpy(lobby->refused[lobby->refused_count++ % MOST_REFUSED], address_text, sizeof address_text);
-    if (lobby->news_count - lobby->news_told < MOST_NEWS)
-        snprintf(lobby->news[lobby->news_count++ % MOST_NEWS], NEWS_BYTES,
-                 "refused a caller from %s: %s (told once an address)", address_text, why);
+    add_news(lobby, "refused a caller from %s: %s (told once an address)", address_text, why);
 }
 
 const char *cs_lobby_news(cs_lobby *lobby)
@@ -251,26 +316,76 @@ const char *cs_lobby_news(cs_lobby *lobby)
     return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
 }
 
-/* When all places are taken the one that has waited longest goes: a node needs no time to prove itself. */
-static void accept_calls(cs_lobby *lobby)
+/* The caller to let go of: the oldest of those that have not even said of which job they are, otherwise the oldest. */
+static caller *find_oldest(cs_lobby *lobby)
 {
-    for (;;) {
-        address   from   = { 0 };
-        socklen_t length = sizeof from;
-        int       on = 1, fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
-            return;
-        if (lobby->call_count == MOST_CALLS) {
-            refuse(lobby, &lobby->calls[0], "it had not joined when too many others called");
-            close(lobby->calls[0].fd);
-            forget_call(lobby, 0);
-        }
-        caller *call = &lobby->calls[lobby->call_count++];
-        call->fd     = fd;
-        name_address(&from, call->address);
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, 0, "front", 5);
+    caller *oldest = &lobby->calls[0];
+    for (caller *call = oldest + 1; call < lobby->calls + lobby->call_count; call++) {
+        bool heard = cs_join_heard(&call->join), oldest_heard = cs_join_heard(&oldest->join);
+        if (heard == oldest_heard ? call->number < oldest->number : oldest_heard)
+            oldest = call;
     }
+    return oldest;
+}
+
+static void dismiss_oldest(cs_lobby *lobby)
+{
+    caller *oldest = find_oldest(lobby);
+    refuse(lobby, oldest, "it had not joined when too many others called");
+    close(oldest->fd);
+    forget_call(lobby, oldest);
+}
+
+static void greet(cs_lobby *lobby, int fd, const address *from)
+{
+    int on = 1;
+    if (lobby->call_count == MOST_CALLS)
+        dismiss_oldest(lobby);
+    caller *call = &lobby->calls[lobby->call_count++];
+    call->fd     = fd;
+    call->number = lobby->connections++;
+    name_address(from, call->address);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, 0, "front", 5);
+}
+
+static bool has_waiting(const cs_lobby *lobby)
+{
+    return poll(&(struct pollfd){ .fd = lobby->fd, .events = POLLIN }, 1, 0) > 0;
+}
+
+/* 0, or an errno value: EAGAIN where none waits any more; of the others, this process or the system has run out. */
+static int accept_one(cs_lobby *lobby)
+{
+    address   from   = { 0 };
+    socklen_t length = sizeof from;
+    int       fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), reason = errno;
+    if (fd >= 0) {
+        greet(lobby, fd, &from);
+        return 0;
+    }
+    bool exhausted = reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
+    if (!exhausted || !has_waiting(lobby)) /* without a free descriptor accept fails even if none waits */
+        return EAGAIN;
+    if (reason != EMFILE || lobby->call_count == 0)
+        return reason;
+    dismiss_oldest(lobby); /* its descriptor is free for one who may be a node */
+    return 0;
+}
+
+int cs_lobby_accept(cs_lobby *lobby)
+{
+    int64_t began = cs_clock_now();
+    int     count = 0, reason = 0;
+    if (!lobby->listens || began < lobby->rests_until)
+        return 0;
+    while (reason == 0 && count++ < MOST_ACCEPTED)
+        reason = accept_one(lobby);
+    if (reason == EAGAIN)
+        return 0;
+    int64_t now        = cs_clock_now();
+    lobby->rests_until = now + (reason ? SECOND : REST * (now - began));
+    return reason ? cs_codes_fail(CS_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
 }
 
 /* NODE_RANK NUL HOST NUL DIGEST NUL; the join left a zero byte behind. */
@@ -292,10 +407,8 @@ static bool admit(const cs_lobby *lobby, const caller *call, cs_guest_node *gues
     return read_identity(&call->join, guest);
 }
 
-bool cs_lobby_serve(cs_lobby *lobby, int64_t now, cs_guest_node *guest)
+bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest)
 {
-    (void)now; /* the handshakes have a clock of their own */
-    accept_calls(lobby);
     for (int i = 0; i < lobby->call_count;) {
         caller       *call  = &lobby->calls[i];
         cs_join_state state = cs_join_advance(&call->join, call->fd);
@@ -307,8 +420,9 @@ bool cs_lobby_serve(cs_lobby *lobby, int64_t now, cs_guest_node *guest)
         if (!joined) {
             refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(call->fd);
+            cs_fail(CS_OK, "%s", ""); /* a stranger's failure is none of the job's */
         }
-        forget_call(lobby, i);
+        forget_call(lobby, call);
         if (joined)
             return true;
     }
@@ -318,9 +432,14 @@ bool cs_lobby_serve(cs_lobby *lobby, int64_t now, cs_guest_node *guest)
 int cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most)
 {
     int count = 0;
-    if (most > 0)
+    if (most > 0 && lobby->listens && cs_clock_now() >= lobby->rests_until)
         polled[count++] = (struct pollfd){ .fd = lobby->fd, .events = POLLIN };
     for (int i = 0; i < lobby->call_count && count < most; i++)
         polled[count++] = (struct pollfd){ .fd = lobby->calls[i].fd, .events = cs_join_events(&lobby->calls[i].join) };
     return count;
+}
+
+int64_t cs_lobby_due(const cs_lobby *lobby)
+{
+    return lobby->listens && cs_clock_now() < lobby->rests_until ? lobby->rests_until : INT64_MAX;
 }

@@ -1,8 +1,9 @@
 /* lobby.h - how agents that were not started by the front come to it: --no_ssh, mpirun, srun.
  *
  * The front listens on the master address and port; a node calls and proves that it knows the job's secret
- * (base/join.h), and from then on its link is sealed. Strangers are refused, told of once each (cs_lobby_news), and
- * hold up nobody. The port stays open as long as the lobby, so that a node may come again. */
+ * (base/join.h), and from then on its link is sealed. Strangers are refused and told of once each (cs_lobby_news). They
+ * hold up nobody: a turn takes a bounded number of connections, and when all places are taken, callers that have not
+ * said of which job they are go first. */
 #ifndef CS_LAUNCHER_LOBBY_H
 #define CS_LAUNCHER_LOBBY_H
 
@@ -27,8 +28,14 @@ int  cs_lobby_open(cs_lobby **lobby, const cs_plan *plan);
 void cs_lobby_close(cs_lobby *lobby); /* accepts NULL */
 int  cs_lobby_port(const cs_lobby *lobby);
 
-int  cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most); /* how many entries it wants watched */
-bool cs_lobby_serve(cs_lobby *lobby, int64_t now, cs_guest_node *guest);    /* true: one has joined; call again  */
+int     cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most); /* how many entries it wants watched */
+int64_t cs_lobby_due(const cs_lobby *lobby); /* when it is to be polled again, of cs_clock_now; INT64_MAX: any time */
+/* Takes some of the connections that wait; once a turn. 0, or CS_CODE_SYSTEM: descriptors or memory have run out. */
+int  cs_lobby_accept(cs_lobby *lobby);
+bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest); /* the handshakes; true: one has joined, call again */
+
+/* Whether nodes may come now. If not, callers are refused by the kernel at no cost, and the port remains ours. */
+void cs_lobby_listen(cs_lobby *lobby, bool wanted);
 
 /* The next line for the user about who was refused, or NULL; until the next call on the lobby. */
 const char *cs_lobby_news(cs_lobby *lobby);

@@ -97,7 +97,8 @@ static int reach(calling *c, int *fd)
     }
     freeaddrinfo(all);
     if (*fd < 0)
-        snprintf(c->why, sizeof c->why, "%s", reason == ETIMEDOUT ? "no answer" : strerror(reason));
+        snprintf(c->why, sizeof c->why, "%s%s", reason == ETIMEDOUT ? "no answer" : cs_reason(reason),
+                 reason == ECONNREFUSED ? ": cspeed is not running there yet, or its job has all its nodes" : "");
     return 0;
 }
 

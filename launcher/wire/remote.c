@@ -343,7 +343,7 @@ static int start(cs_channel *channel, const cs_host *host, const cs_options *opt
     pid_t parent = getpid();
     *channel     = (cs_channel){ .fd = -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no socket for it: %s", host->name, strerror(errno));
+        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no socket for it: %s", host->name, cs_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         static carrier c; /* of this process alone */

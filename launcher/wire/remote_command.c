@@ -1,7 +1,10 @@
 /* remote_command.c - a host reached by a command: OpenSSH's, by --ssh_cmd; or sh, when the host is this machine. */
 #include "codes.h"
+#include "descriptors.h"
 #include "wire/remote_way.h"
 #include "wire/words.h"
+
+#include "base/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +33,7 @@ static void become(char **argv, pid_t parent, const int fds[3])
         if (dup2(fds[fd], fd) < 0)
             _exit(CS_CODE_SYSTEM);
     signal(SIGPIPE, SIG_DFL);
+    cs_descriptors_restore();
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
     _exit(errno == ENOENT ? CS_CODE_NOT_FOUND : CS_CODE_NOT_EXECUTABLE);
@@ -44,7 +48,7 @@ static int start(cs_route *route, char **argv)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
     for (int i = 0; i < 3; i++)
         if (pipe2(fds[i], O_CLOEXEC) < 0)
-            return cs_codes_fail(CS_CODE_SYSTEM, "no pipes: %s", strerror(errno));
+            return cs_codes_fail(CS_CODE_SYSTEM, "no pipes: %s", cs_reason(errno));
     c->pid = fork();
     if (c->pid < 0)
         return cs_codes_fail(CS_CODE_SYSTEM, "no process for %s: %s", argv[0], strerror(errno));

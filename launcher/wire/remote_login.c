@@ -37,6 +37,16 @@ static int refuse_proxy(ssh_session session)
                          "has none of its own; --ssh_cmd ssh goes through OpenSSH, which has");
 }
 
+/* ssh_config(5): "UserKnownHostsFile none" means that no such file is read or written. libssh would take a file of that
+ * name. */
+static void ignore_known_hosts(ssh_session session)
+{
+    char *file = NULL;
+    if (ssh_options_get(session, SSH_OPTIONS_KNOWNHOSTS, &file) == SSH_OK && strcasecmp(file, "none") == 0)
+        ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, CS_REMOTE_NO_FILE);
+    ssh_string_free_char(file);
+}
+
 static int read_configuration(ssh_session session, const cs_options *options)
 {
     const char *file = options->ssh_config;
@@ -44,6 +54,7 @@ static int read_configuration(ssh_session session, const cs_options *options)
         return cs_codes_fail(CS_CODE_NO_FILE, "--ssh_config %s: %s", file, strerror(errno));
     if (ssh_options_parse_config(session, file) < 0)
         return cs_codes_fail(CS_CODE_FILE, "%s: %s", file ? file : "~/.ssh/config", ssh_get_error(session));
+    ignore_known_hosts(session);
     return refuse_proxy(session);
 }
 

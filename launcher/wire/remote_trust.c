@@ -27,13 +27,20 @@ static void describe(ssh_session session, char *text, size_t room)
     ssh_key_free(key);
 }
 
+/* The folder of known_hosts, where there is none yet. A name without a slash stands in the current folder. */
+static void make_folder(const char *file)
+{
+    char        folder[4096];
+    const char *slash = strrchr(file, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) : 0, file);
+    if (*folder)
+        mkdir(folder, 0700);
+}
+
 /* Adds the key to known_hosts; others may be doing the same with theirs, or with this one. */
 static int keep(ssh_session session, const char *file, const char *host, const char *print, cs_link *news)
 {
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", file);
-    *strrchr(folder, '/') = '\0';
-    mkdir(folder, 0700);
+    make_folder(file);
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), code = 0;
     if (fd < 0 || flock(fd, LOCK_EX) < 0)
         code = cs_codes_fail(CS_CODE_HOST, "%s: %s; the new host key cannot be kept there", file, strerror(errno));
@@ -70,7 +77,11 @@ static int judge(ssh_session session, const cs_options *options, const char *hos
             "unknown host key of %s: %s is not in %s, and --host_key strict adds none; compare it with the "
             "host's own (ssh-keygen -lf), and log in once with ssh to add it",
             host, print, file);
-    return keep(session, file, host, print, news);
+    if (strcmp(file, CS_REMOTE_NO_FILE) != 0)
+        return keep(session, file, host, print, news);
+    cs_link_say(news, CS_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
+                print);
+    return 0;
 }
 
 int cs_remote_trust(ssh_session session, const cs_options *options, cs_link *news)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 4096, LEAST_BYTES = 8 };
+enum { MOST_BYTES = 4096, LEAST_BYTES = 16 };
 
 static int take(const char *where, const char *secret, size_t length, unsigned char *key)
 {

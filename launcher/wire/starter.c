@@ -8,6 +8,7 @@
 #include "wire/starter.h"
 
 #include "codes.h"
+#include "descriptors.h"
 #include "wire/words.h"
 
 #include "base/mac.h"
@@ -231,6 +232,7 @@ static void become(char **argv, pid_t parent)
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
+    cs_descriptors_restore();
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "cspeed: %s: %s\n", argv[0], strerror(errno));
     _exit(CS_CODE_NOT_FOUND);

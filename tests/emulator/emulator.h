@@ -36,6 +36,10 @@ using emulator_guard = std::lock_guard<std::recursive_mutex>;
 
 cudaError_t emulator_fail(cudaError_t error); /* keeps it for cudaGetLastError */
 
+/* True in a process that was forked from one that has called the runtime: CUDA does not survive a fork, and every call
+ * there fails with cudaErrorInitializationError. */
+bool emulator_is_forked();
+
 /* ---- memory.cc ---- */
 
 /* Device memory can be touched while one of these lives. */

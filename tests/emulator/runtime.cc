@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static thread_local cudaError_t last_error;
 static thread_local int         current;
@@ -13,6 +14,7 @@ static const struct {
 } errors[] = {
     { cudaSuccess, "cudaSuccess", "no error" },
     { cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument" },
+    { cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error" },
     { cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory" },
     { cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument" },
     { cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy" },
@@ -48,6 +50,12 @@ cudaError_t emulator_fail(cudaError_t error)
     return error;
 }
 
+bool emulator_is_forked()
+{
+    static const pid_t opened = getpid();
+    return getpid() != opened;
+}
+
 const char *cudaGetErrorString(cudaError_t error)
 {
     for (const auto &known : errors)
@@ -81,7 +89,10 @@ cudaError_t cudaPeekAtLastError(void)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     const char *given = getenv("CSPEED_EMULATOR_DEVICES");
-    *count            = given ? atoi(given) : 1;
+    *count            = 0;
+    if (emulator_is_forked())
+        return emulator_fail(cudaErrorInitializationError);
+    *count = given ? atoi(given) : 1;
     return *count > 0 ? cudaSuccess : emulator_fail(cudaErrorNoDevice);
 }
 
@@ -94,7 +105,7 @@ static bool exists(int device)
 cudaError_t cudaGetDevice(int *device)
 {
     *device = current;
-    return cudaSuccess;
+    return emulator_is_forked() ? emulator_fail(cudaErrorInitializationError) : cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device)

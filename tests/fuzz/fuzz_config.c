@@ -22,6 +22,7 @@ static cs_config *make(const char *text, size_t length)
     cs_config *config = calloc(1, sizeof *config);
     CS_ASSERT(config);
     config->doc = doc;
+    cs_json_advise(doc, cs_listing_advise);
     return config;
 }
 
@@ -56,9 +57,8 @@ static void finish(cs_config *config)
         check_again(config);
     else
         CS_ASSERT(*cs_error());
-    if (config->world.size)
-        cs_listing_each(config, look, &listed);
-    CS_ASSERT(listed > 0 || !config->world.size);
+    cs_listing_each(config, look, &listed);
+    CS_ASSERT(listed > 0 || !config->filled);
 }
 
 static uint32_t draw(uint32_t *state, uint32_t below)
@@ -73,7 +73,7 @@ static void set_known(cs_config *config, uint32_t *state)
     static const char *const values[] = {
         "true",   "false", "null",   "0",   "1",       "-1",       "2",     "0.5",  "1e12", "\"auto\"",
         "[]",     "{}",    "[1, 2]", "[3]", "\"cpu\"", "Infinity", "1e300", "\"\"", "64",   "{\"enabled\": true}",
-        "[null]", "-1e300"};
+        "[null]", "-1e300", "\"true\"", "\"3\"", "\"0.5\"", "\"${X}\""};
     char assignment[512];
     int  sections = 0;
     while (cs_sections_at(sections))

@@ -13,7 +13,7 @@ static const unsigned char key[CS_MAC_BYTES] = "the key";
 /* The stranger's words come all at once, or behind a genuine hello's head. */
 static void meet(const uint8_t *data, size_t size, bool caller, bool prompted)
 {
-    static const unsigned char head[CS_JOIN_HEAD] = { 'C', 'S', 'J', 'N', 1, 1, 0, 64 };
+    static const unsigned char head[CS_JOIN_HEAD] = { 'C', 'S', 'J', 'N', 2, 1, 0, 64 };
     cs_join                    join;
     int                        sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)

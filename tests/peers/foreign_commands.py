@@ -1,10 +1,13 @@
-"""foreign_commands.py - the command that each refusal names, run as it stands: its result imports, with the same weights.
+"""foreign_commands.py - the command that each refusal names, run as it stands: its result imports and trains, with the same weights.
 
-    python tests/peers/foreign_commands.py BUILD/bin/cspeed
+    python tests/peers/foreign_commands.py BUILD/bin [NAME...]
 
-Needs torch, transformers and safetensors; checkpoints of DeepSpeed and GGUF files are tried where those packages are installed.
+For an untied and a tied model; NAME (pickled, file, dcp, ds0, ds1, ds3, gguf) tries those alone. Needs torch, transformers and safetensors, deepspeed for
+DeepSpeed's checkpoints, gguf and accelerate for GGUF files, and a transformers below 5 with TensorFlow and Flax for theirs: what is
+not installed is named and left out. `pip install` is left out of the commands.
 """
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -50,6 +53,8 @@ def make_gguf(model, path):
     writer.add_token_list([f"t{i}" for i in range(c.vocab_size)])
     writer.add_token_merges([])
     for name, value in model.state_dict().items():
+        if c.tie_word_embeddings and name == "lm_head.weight":
+            continue
         stem, value = name.removesuffix(".weight"), value.numpy()
         layer = re.match(r"model\.layers\.(\d+)\.(.*)", stem)
         heads = {"q_proj": c.num_attention_heads, "k_proj": c.num_key_value_heads}.get(stem[-6:])
@@ -63,56 +68,100 @@ def make_gguf(model, path):
     writer.close()
 
 
-def make_all(model):
+def make_all(model, chosen):
     """Yields what to import; each is made just before."""
     for folder in ("pickled", "file", "dcp", "gguf"):
         os.mkdir(folder)
-    model.config.save_pretrained("pickled")
-    torch.save(model.state_dict(), "pickled/pytorch_model.bin")
-    yield "pickled"
-    torch.save({"model": model.state_dict(), "epoch": 3}, "file/it's last.pt")
-    yield "file"
-    yield "file/it's last.pt"
-    dcp.save({"model": model.state_dict()}, checkpoint_id="dcp", no_dist=True)
-    yield "dcp"
+    if chosen("pickled"):
+        model.config.save_pretrained("pickled")
+        torch.save(model.state_dict(), "pickled/pytorch_model.bin")
+        yield "pickled"
+    if chosen("file"):
+        torch.save({"model": model.state_dict(), "epoch": 3}, "file/it's last.pt")
+        yield "file"
+        yield "file/it's last.pt"
+    if chosen("dcp"):
+        dcp.save({"model": model.state_dict()}, checkpoint_id="dcp", no_dist=True)
+        yield "dcp"
     for stage in (0, 1, 3) if importlib.util.find_spec("deepspeed") else ():
-        subprocess.run([sys.executable, "-c", DEEPSPEED, "whole", f"ds{stage}", str(29760 + stage)], check=True,
-                       capture_output=True)
-        yield f"ds{stage}"
-        yield f"ds{stage}/global_step0"
-    if importlib.util.find_spec("gguf"):
+        if chosen(f"ds{stage}"):
+            run([sys.executable, "-c", DEEPSPEED, "whole", f"ds{stage}", str(29760 + stage)])
+            yield f"ds{stage}"
+            yield f"ds{stage}/global_step0"
+    if importlib.util.find_spec("gguf") and chosen("gguf"):
         make_gguf(model, "gguf/tiny.gguf")
         yield "gguf"
         yield "gguf/tiny.gguf"
 
 
-def try_one(program, path, config, wanted):
-    refusal = subprocess.run([program, "import", path, "never"], capture_output=True, text=True)
+RECIPE = {"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "cspeed": {
+    "model": "OUT", "steps": 3, "output": "runs", "export": "trained", "data": {"train": "tokens.bin", "seq_len": 16}}}
+
+
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        raise RuntimeError(f"exit code {done.returncode} of {command}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done
+
+
+def train(programs):
+    """A few steps from OUT as it is, on tokens as nanoGPT writes them; transformers opens the outcome."""
+    with open("recipe.json", "w", encoding="utf-8") as file:
+        json.dump(RECIPE, file)
+    (np.arange(1000) % 61).astype("<u2").tofile("tokens.bin")
+    run([f"{programs}/train", "--config", "recipe.json", "--set", "cspeed.device=cpu"])
+    transformers.AutoModelForCausalLM.from_pretrained("trained")
+
+
+def try_one(programs, path, config, wanted):
+    refusal = subprocess.run([f"{programs}/cspeed", "import", path, "never"], capture_output=True, text=True)
     assert refusal.returncode != 0 and not os.path.exists("never"), refusal
-    for command in re.findall("`([^`]*)`", refusal.stderr):
-        command = command.replace("python ", f"'{sys.executable}' ").replace("pip install gguf accelerate && ", "")
-        subprocess.run(command, shell=True, check=True, capture_output=True)
+    commands = re.findall("`([^`]*)`", refusal.stderr)
+    assert commands, refusal.stderr
+    for command in commands:
+        command = re.sub(r"pip install [^&]*&& ", "", command).replace("python ", f"'{sys.executable}' ")
+        run(command, shell=True)
     if not os.path.exists("OUT/config.json"):
         config.save_pretrained("OUT")
-    subprocess.run([program, "import", "OUT", "imported"], check=True, capture_output=True)
+    run([f"{programs}/cspeed", "import", "OUT", "imported"])
     got = load_file("imported/model.safetensors")
     same = set(got) == set(wanted) and all(torch.equal(got[name], wanted[name]) for name in wanted)
-    subprocess.run("rm -rf OUT OUT.pt imported", shell=True, check=True)
-    print(f"{path}: {'same' if same else 'DIFFERS'}", flush=True)
+    train(programs)
+    subprocess.run("rm -rf OUT OUT.pt imported runs trained", shell=True, check=True)
+    print(f"  {path}: {'same' if same else 'DIFFERS'}", flush=True)
     return same
 
 
+def try_model(programs, kind, names):
+    model = hf_logits.random_model(kind)
+    model.save_pretrained("whole")
+    wanted = load_file("whole/model.safetensors")
+    right = True
+    for path in make_all(model, lambda name: not names or name in names):
+        try:
+            right = try_one(programs, path, model.config, wanted) and right
+        except RuntimeError as error:
+            right = False
+            print(f"  {path}: FAILS: {error}", flush=True)
+            subprocess.run("rm -rf OUT OUT.pt imported runs trained", shell=True, check=True)
+    return right
+
+
 def main():
-    program = os.path.realpath(sys.argv[1])
+    programs = os.path.realpath(sys.argv[1])
     transformers.logging.set_verbosity_error()
-    with tempfile.TemporaryDirectory() as place:
-        os.chdir(place)
-        model = hf_logits.random_model("llama")
-        model.save_pretrained("whole")
-        wanted = load_file("whole/model.safetensors")
-        right = [try_one(program, path, model.config, wanted) for path in make_all(model)]
-        os.chdir("/")
-    sys.exit(not all(right))
+    right = True
+    for package in ("deepspeed", "gguf", "accelerate", "tensorflow", "flax"):
+        if not importlib.util.find_spec(package):
+            print(f"{package} is not installed")
+    for kind in ("llama", "smollm"):
+        print(f"{kind}, {'tied' if hf_logits.KINDS[kind][1].get('tie_word_embeddings') else 'untied'}")
+        with tempfile.TemporaryDirectory() as place:
+            os.chdir(place)
+            right = try_model(programs, kind, sys.argv[2:]) and right
+            os.chdir("/")
+    sys.exit(not right)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,11 @@ def options():
     parser.add_argument("--allocator", choices=("default", "tuned"), default="default")
     parser.add_argument("--optimizer", choices=("fused", "foreach", "loop"), default="fused")
     parser.add_argument("--steps", type=int, default=7)
+    parser.add_argument("--vocabulary", type=int, help="instead of the model's own")
     parser.add_argument("--warmup", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=120)
     chosen = parser.parse_args()
+    chosen.vocabulary = chosen.vocabulary or MODELS[chosen.model][4]
     if chosen.batch % chosen.ranks:
         parser.error(f"--batch {chosen.batch} cannot be dealt to {chosen.ranks} ranks evenly")
     return chosen
@@ -79,9 +81,9 @@ def start_ranks(count, threads):
     return code
 
 
-def model_of(torch, name):
+def model_of(torch, name, vocabulary):
     nn, F = torch.nn, torch.nn.functional
-    layers, heads, width, positions, vocabulary = MODELS[name]
+    layers, heads, width, positions, _ = MODELS[name]
 
     class Block(nn.Module):
         def __init__(self):
@@ -130,7 +132,7 @@ def measure(chosen, rank, ranks):
     import torch
     torch.set_num_threads(chosen.threads)
     torch.manual_seed(0)
-    model = model_of(torch, chosen.model)
+    model = model_of(torch, chosen.model, chosen.vocabulary)
     optimizer = optimizer_of(torch, model, chosen.optimizer)
     if ranks > 1:
         torch.distributed.init_process_group("gloo")
@@ -138,9 +140,9 @@ def measure(chosen, rank, ranks):
     else:
         trained = model
     generator = torch.Generator().manual_seed(rank)
-    vocabulary, times, loss, began = MODELS[chosen.model][4], [], 0.0, time.monotonic()
+    times, loss, began = [], 0.0, time.monotonic()
     for step in range(chosen.warmup + chosen.steps):
-        tokens = torch.randint(0, vocabulary, (chosen.batch // ranks, chosen.seq + 1), generator=generator)
+        tokens = torch.randint(0, chosen.vocabulary, (chosen.batch // ranks, chosen.seq + 1), generator=generator)
         start = time.monotonic()
         with torch.autocast("cpu", dtype=torch.bfloat16) if chosen.dtype == "bf16" else contextlib.nullcontext():
             result = trained(tokens[:, :-1], tokens[:, 1:])

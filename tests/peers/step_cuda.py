@@ -33,9 +33,12 @@ def options():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--seq", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--vocabulary", type=int, help="instead of the model's own")
     parser.add_argument("--pure", action="store_true")
     parser.add_argument("--eager", action="store_true")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    chosen.vocabulary = chosen.vocabulary or MODELS[chosen.model][1]
+    return chosen
 
 
 class Attention(nn.Module):
@@ -95,9 +98,9 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, name, length):
+    def __init__(self, name, length, vocabulary):
         super().__init__()
-        family, vocabulary, layers, heads, keys, width, inner, tied = MODELS[name]
+        family, _, layers, heads, keys, width, inner, tied = MODELS[name]
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(1024, width) if family == "gpt2" else None
         self.blocks = nn.ModuleList(Block(family, width, heads, keys, inner) for _ in range(layers))
@@ -132,9 +135,8 @@ def main():
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("highest" if chosen.dtype == "fp32" else "high")
     with torch.device("cuda"):
-        model = Model(chosen.model, chosen.seq)
-        vocabulary = MODELS[chosen.model][1]
-        inputs, targets = torch.randint(vocabulary, (2, chosen.batch, chosen.seq))
+        model = Model(chosen.model, chosen.seq, chosen.vocabulary)
+        inputs, targets = torch.randint(chosen.vocabulary, (2, chosen.batch, chosen.seq))
     if chosen.pure:
         model = model.to(torch.bfloat16)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)

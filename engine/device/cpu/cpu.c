@@ -25,11 +25,10 @@ static int wanted_threads(const cs_device_settings *settings, int cores)
 
 static void describe(cs_device *device)
 {
-    bool native = cs_matmul_native(cs_cpu_of(device)->matmul, CS_BF16);
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
              device->threads > 1 ? "s" : "", cs_matmul_isa(),
-             native ? "bf16 products on AMX; fp16 is stored, fp32 computed"
-                    : "bf16 and fp16 are stored, fp32 computed");
+             cs_cpu_native(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
+                                   : "bf16 and fp16 are stored, fp32 computed");
 }
 
 static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
@@ -116,6 +115,40 @@ void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes)
         cpu->bytes[use]  = bytes;
     }
     return cpu->memory[use];
+}
+
+void cs_cpu_drop_workspaces(cs_device *device)
+{
+    cs_cpu *cpu = cs_cpu_of(device);
+    for (int use = 0; use < CS_CPU_WORKSPACES; use++) {
+        cs_device_free(device, cpu->memory[use]);
+        device->workspace -= cpu->bytes[use];
+        cpu->memory[use] = NULL;
+        cpu->bytes[use]  = 0;
+    }
+}
+
+/* ---- how bf16 matrices are multiplied ---- */
+
+bool cs_cpu_native(const cs_device *device)
+{
+    const cs_cpu *cpu = device->own;
+    return cs_matmul_native(cpu->matmul, CS_BF16);
+}
+
+bool cs_cpu_has_native(cs_device *device)
+{
+    return cs_matmul_grade_of(cs_cpu_of(device)->matmul, CS_BF16) == CS_MATMUL_FAST;
+}
+
+bool cs_cpu_set_native(cs_device *device, bool native)
+{
+    cs_matmul *matmul = cs_cpu_of(device)->matmul;
+    if (native && cs_matmul_grade_of(matmul, CS_BF16) == CS_MATMUL_NONE)
+        return false;
+    cs_matmul_set_native(matmul, native);
+    describe(device);
+    return true;
 }
 
 /* ---- threads ---- */
@@ -209,6 +242,10 @@ const cs_device_table cs_device_cpu = {
     .alloc              = cpu_alloc,
     .free               = cpu_free,
     .roof               = cs_cpu_roof,
+    .native             = cs_cpu_native,
+    .has_native         = cs_cpu_has_native,
+    .native_gain        = cs_cpu_native_gain,
+    .set_native         = cs_cpu_set_native,
     .parallel           = cpu_parallel,
     .call               = cpu_call,
     .record             = cpu_record,

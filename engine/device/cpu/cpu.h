@@ -48,13 +48,29 @@ cs_status   cs_matmul_open(cs_matmul **matmul, cs_device *device);
 void        cs_matmul_close(cs_matmul *matmul); /* accepts NULL */
 void        cs_matmul_quiet(void);              /* this thread's OpenMP regions have one thread from now on */
 const char *cs_matmul_isa(void);
-bool        cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype); /* products of this type without widening */
+/* Whether products of this type go to oneDNN's primitives, without fp32 copies. No, when it is opened. */
+bool        cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype);
+void        cs_matmul_set_native(cs_matmul *matmul, bool native); /* of bf16 */
+/* What oneDNN has for products of this type on this CPU: nothing, its reference loops, or code for the CPU. */
+typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } cs_matmul_grade;
+cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype);
 void        cs_matmul_sgemm(const cs_panel *panel, const float *a, const float *b, float *c);
-/* a, b in `dtype`, c in `to`, bias (n, in `dtype`) or NULL; beta 0 or 1. For all tasks of one product the panels are
- * prepared first, by one thread. */
-void cs_matmul_prepare(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias);
-void cs_matmul_run(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, const void *a, const void *b,
-                   const void *bias, void *c, int thread);
+
+/* A panel and its types, for which oneDNN makes a primitive. */
+typedef struct {
+    cs_panel panel;     /* beta 0 or 1        */
+    cs_dtype dtype, to; /* of a, b and bias; of c */
+    bool     bias;
+} cs_matmul_shape;
+typedef struct {
+    const void *a, *b, *bias; /* bias (n), or NULL */
+    void       *c, *scratch;  /* scratch: the thread's own */
+} cs_matmul_operands;
+
+/* One thread prepares all panels of a product, then its threads run them. Returns the bytes of scratch that a thread
+ * which runs this shape needs. */
+size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape);
+void   cs_matmul_run(cs_matmul *matmul, const cs_matmul_shape *shape, const cs_matmul_operands *with, int thread);
 
 /* ---- cpu.c ---- */
 typedef enum {
@@ -62,7 +78,6 @@ typedef enum {
     CS_CPU_RIGHT,
     CS_CPU_RESULT,
     CS_CPU_SCRATCH,
-    CS_CPU_PRIMITIVE,
     CS_CPU_WORKSPACES
 } cs_cpu_use;
 
@@ -81,6 +96,13 @@ static inline cs_cpu *cs_cpu_of(cs_device *device)
 
 /* At least `bytes`, 64-aligned, undefined content; valid until the next request for the same use. */
 void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes);
+void  cs_cpu_drop_workspaces(cs_device *device);
+
+/* ---- how bf16 matrices are multiplied: device.h's cs_device_native and its neighbours ---- */
+bool   cs_cpu_native(const cs_device *device);
+bool   cs_cpu_has_native(cs_device *device);
+double cs_cpu_native_gain(cs_device *device); /* trial.c */
+bool   cs_cpu_set_native(cs_device *device, bool native);
 
 /* Cuts [0, count) into at most `threads` parts of at least `least` and walks them in parallel; part borders are
  * multiples of 64 when least is. */

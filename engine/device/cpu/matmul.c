@@ -1,24 +1,27 @@
 /* matmul.c - oneDNN's one door: fp32 panels through its sgemm, 16-bit ones through its matmul primitives.
  *
  * Each of our threads computes panels by itself, so OpenMP, which oneDNN would use, is held at one thread.
- * Primitives are kept by shape and their scratchpads are ours: after the first step nothing is allocated. oneDNN 2
- * and 3 differ in how descriptors are made; the section "descriptors" knows both. */
+ * Primitives are kept by shape, and the caller gives each thread the scratch that its primitive writes to, so a step
+ * whose shapes were met before allocates nothing. When the table is full, the shape that was needed longest ago gives
+ * its place to the new one: a training has some tens of shapes, but a text that grows has new ones at every length.
+ * oneDNN 2 and 3 differ in how descriptors are made; the section "descriptors" knows both. */
 #include "device/cpu/cpu.h"
 #include "base/must.h"
+#include "base/rng.h"
 
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SHAPES = 512 };
 
 typedef struct {
-    cs_panel         panel;
-    cs_dtype         dtype, to;
-    bool             bias;
-    dnnl_primitive_t primitive; /* NULL: a free place */
-    size_t           scratch;   /* bytes a thread */
-    dnnl_memory_t   *memory;    /* ARGUMENTS a thread */
+    cs_matmul_shape  shape;
+    dnnl_primitive_t primitive;
+    size_t           scratch; /* bytes that a thread needs             */
+    dnnl_memory_t   *memory;  /* ARGUMENTS a thread                    */
+    uint64_t         used;    /* matmul->uses when it was last prepared */
 } entry;
 
 static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
@@ -30,6 +33,9 @@ struct cs_matmul {
     bool           native_bf16;
     dnnl_engine_t  engine;
     dnnl_stream_t *streams; /* one a thread */
+    int            count;   /* of entries   */
+    uint64_t       uses;
+    uint64_t       hashes[SHAPES]; /* of the entries' shapes: a search reads these alone */
     entry          entries[SHAPES];
 };
 
@@ -136,8 +142,7 @@ cs_status cs_matmul_open(cs_matmul **matmul, cs_device *device)
     cs_matmul *new = *matmul = calloc(1, sizeof *new);
     if (!new || !(new->streams = calloc((size_t)device->threads, sizeof(dnnl_stream_t))))
         return cs_fail(CS_NO_MEMORY, "no memory for oneDNN's primitives");
-    new->device      = device;
-    new->native_bf16 = has(dnnl_cpu_isa_avx512_core_amx); /* without AMX bf16 products are slower than fp32 ones */
+    new->device = device;
     if (dnnl_engine_create(&new->engine, dnnl_cpu, 0) != dnnl_success)
         return cs_fail(CS_NO_DEVICE, "oneDNN cannot make a CPU engine");
     for (int thread = 0; thread < device->threads; thread++)
@@ -159,9 +164,8 @@ void cs_matmul_close(cs_matmul *matmul)
 {
     if (!matmul)
         return;
-    for (int i = 0; i < SHAPES; i++)
-        if (matmul->entries[i].primitive)
-            drop_entry(&matmul->entries[i], matmul->device->threads);
+    for (int i = 0; i < matmul->count; i++)
+        drop_entry(&matmul->entries[i], matmul->device->threads);
     for (int thread = 0; matmul->streams && thread < matmul->device->threads; thread++)
         if (matmul->streams[thread])
             dnnl_stream_destroy(matmul->streams[thread]);
@@ -174,6 +178,11 @@ void cs_matmul_close(cs_matmul *matmul)
 bool cs_matmul_native(const cs_matmul *matmul, cs_dtype dtype)
 {
     return dtype == CS_BF16 && matmul->native_bf16;
+}
+
+void cs_matmul_set_native(cs_matmul *matmul, bool native)
+{
+    matmul->native_bf16 = native;
 }
 
 /* ---- fp32 ---- */
@@ -200,22 +209,45 @@ static void make_matrix(owned_desc *desc, int64_t rows, int64_t columns, int64_t
     make_desc(desc, dims, type_of(dtype), strides);
 }
 
-/* A hash finds the place; different panels that meet take the next one. */
-static entry *place_of(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias)
+static uint64_t hash_of(const cs_matmul_shape *shape)
 {
-    uint64_t hash = (uint64_t)(panel->m * 31 + panel->n) * 31 + (uint64_t)panel->k;
-    for (uint64_t step = 0; step < SHAPES; step++) {
-        entry          *place = &matmul->entries[(hash + step) % SHAPES];
-        const cs_panel *known = &place->panel;
-        if (!place->primitive)
-            return place;
-        if (known->m == panel->m && known->n == panel->n && known->k == panel->k && known->lda == panel->lda &&
-            known->ldb == panel->ldb && known->ldc == panel->ldc && known->transpose_a == panel->transpose_a &&
-            known->transpose_b == panel->transpose_b && (known->beta != 0) == (panel->beta != 0) &&
-            place->dtype == dtype && place->to == to && place->bias == bias)
-            return place;
-    }
-    cs_fatal(CS_UNSUPPORTED, "over %d different shapes of matrix products in one training", SHAPES);
+    const cs_panel *p       = &shape->panel;
+    const int64_t   parts[] = { p->m,           p->n,           p->k,     p->lda,   p->ldb, p->ldc, p->beta != 0,
+                                p->transpose_a, p->transpose_b, shape->dtype, shape->to, shape->bias };
+    uint64_t        hash    = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = cs_rng_mix(hash, (uint64_t)parts[i]);
+    return hash;
+}
+
+static bool same(const cs_matmul_shape *one, const cs_matmul_shape *other)
+{
+    const cs_panel *a = &one->panel, *b = &other->panel;
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc &&
+           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && (a->beta != 0) == (b->beta != 0) &&
+           one->dtype == other->dtype && one->to == other->to && one->bias == other->bias;
+}
+
+/* NULL: this shape has no primitive. */
+static entry *find(cs_matmul *matmul, const cs_matmul_shape *shape, uint64_t hash)
+{
+    for (int i = 0; i < matmul->count; i++)
+        if (matmul->hashes[i] == hash && same(&matmul->entries[i].shape, shape))
+            return &matmul->entries[i];
+    return NULL;
+}
+
+/* A place for a new entry. The entries of the product at hand were prepared last, so they are never the oldest. */
+static entry *take_place(cs_matmul *matmul)
+{
+    if (matmul->count < SHAPES)
+        return &matmul->entries[matmul->count++];
+    entry *oldest = matmul->entries;
+    for (entry *other = oldest; other < matmul->entries + SHAPES; other++)
+        if (other->used < oldest->used)
+            oldest = other;
+    drop_entry(oldest, matmul->device->threads);
+    return oldest;
 }
 
 static dnnl_primitive_attr_t make_attributes(bool add)
@@ -240,44 +272,78 @@ static void make_memories(cs_matmul *matmul, entry *new, borrowed_desc const *de
     if (!new->memory)
         cs_fatal(CS_NO_MEMORY, "no memory for a matrix product");
     for (int i = 0; i < threads * ARGUMENTS; i++)
-        if (i % ARGUMENTS != BIAS || new->bias)
+        if (i % ARGUMENTS != BIAS || new->shape.bias)
             must(dnnl_memory_create(&new->memory[i], descs[i % ARGUMENTS], matmul->engine, DNNL_MEMORY_NONE),
                  "a memory");
 }
 
-static void make_entry(cs_matmul *matmul, entry *new, const cs_panel *panel)
+/* The descriptors of a product's operands, and of its primitive where oneDNN has one. */
+static dnnl_status_t describe(cs_matmul *matmul, const cs_matmul_shape *shape, owned_desc *desc,
+                              dnnl_primitive_desc_t *made)
 {
-    owned_desc desc[ARGUMENTS];
-    make_matrix(&desc[SOURCE], panel->m, panel->k, panel->lda, panel->transpose_a, new->dtype);
-    make_matrix(&desc[WEIGHTS], panel->k, panel->n, panel->ldb, panel->transpose_b, new->dtype);
-    make_matrix(&desc[TARGET], panel->m, panel->n, panel->ldc, false, new->to);
-    if (new->bias)
-        make_matrix(&desc[BIAS], 1, panel->n, panel->n, false, new->dtype);
+    const cs_panel *panel = &shape->panel;
+    make_matrix(&desc[SOURCE], panel->m, panel->k, panel->lda, panel->transpose_a, shape->dtype);
+    make_matrix(&desc[WEIGHTS], panel->k, panel->n, panel->ldb, panel->transpose_b, shape->dtype);
+    make_matrix(&desc[TARGET], panel->m, panel->n, panel->ldc, false, shape->to);
+    if (shape->bias)
+        make_matrix(&desc[BIAS], 1, panel->n, panel->n, false, shape->dtype);
     dnnl_primitive_attr_t attributes = make_attributes(panel->beta != 0);
-    dnnl_primitive_desc_t made;
-    must(make_primitive_desc(&made, matmul->engine, desc, new->bias, attributes), "a matrix product");
-    must(dnnl_primitive_create(&new->primitive, made), "a primitive");
-    borrowed_desc scratch = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
-    new->panel            = *panel;
-    new->scratch          = (size_t)cs_round_up((int64_t)dnnl_memory_desc_get_size(scratch), 64);
-    borrowed_desc descs[ARGUMENTS] = { borrow(&desc[SOURCE]), borrow(&desc[WEIGHTS]), borrow(&desc[TARGET]), scratch,
-                                       new->bias ? borrow(&desc[BIAS]) : NULL };
-    make_memories(matmul, new, descs);
-    for (int i = 0; i < ARGUMENTS; i++)
-        if (i != SCRATCH && (i != BIAS || new->bias))
-            drop_desc(&desc[i]);
-    dnnl_primitive_desc_destroy(made);
+    dnnl_status_t         status     = make_primitive_desc(made, matmul->engine, desc, shape->bias, attributes);
     dnnl_primitive_attr_destroy(attributes);
+    return status;
 }
 
-void cs_matmul_prepare(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, bool bias)
+static void drop_descs(const cs_matmul_shape *shape, owned_desc *desc)
 {
-    entry *place = place_of(matmul, panel, dtype, to, bias);
-    if (!place->primitive) {
-        *place = (entry){ .dtype = dtype, .to = to, .bias = bias };
-        make_entry(matmul, place, panel);
+    for (int i = 0; i < ARGUMENTS; i++)
+        if (i != SCRATCH && (i != BIAS || shape->bias))
+            drop_desc(&desc[i]);
+}
+
+static void make_entry(cs_matmul *matmul, entry *new, const cs_matmul_shape *shape)
+{
+    owned_desc            desc[ARGUMENTS];
+    dnnl_primitive_desc_t made;
+    *new = (entry){ .shape = *shape };
+    must(describe(matmul, shape, desc, &made), "a matrix product");
+    must(dnnl_primitive_create(&new->primitive, made), "a primitive");
+    borrowed_desc scratch = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
+    new->scratch          = dnnl_memory_desc_get_size(scratch);
+    borrowed_desc descs[ARGUMENTS] = { borrow(&desc[SOURCE]), borrow(&desc[WEIGHTS]), borrow(&desc[TARGET]), scratch,
+                                       shape->bias ? borrow(&desc[BIAS]) : NULL };
+    make_memories(matmul, new, descs);
+    drop_descs(shape, desc);
+    dnnl_primitive_desc_destroy(made);
+}
+
+cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype)
+{
+    enum { SIDE = 64 };
+    cs_matmul_shape       shape = { { false, false, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, 0 }, dtype, dtype, true };
+    owned_desc            desc[ARGUMENTS];
+    dnnl_primitive_desc_t made;
+    dnnl_status_t         status = describe(matmul, &shape, desc, &made);
+    const char           *name   = NULL;
+    drop_descs(&shape, desc);
+    if (status != dnnl_success)
+        return CS_MATMUL_NONE;
+    must(dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &name), "an implementation's name");
+    cs_matmul_grade grade = strncmp(name, "ref", 3) == 0 ? CS_MATMUL_PLAIN : CS_MATMUL_FAST;
+    dnnl_primitive_desc_destroy(made);
+    return grade;
+}
+
+size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape)
+{
+    uint64_t hash  = hash_of(shape);
+    entry   *place = find(matmul, shape, hash);
+    if (!place) {
+        place = take_place(matmul);
+        make_entry(matmul, place, shape);
+        matmul->hashes[place - matmul->entries] = hash;
     }
-    cs_cpu_workspace(matmul->device, CS_CPU_PRIMITIVE, place->scratch * (size_t)matmul->device->threads);
+    place->used = ++matmul->uses;
+    return place->scratch;
 }
 
 /* oneDNN reads through pointers that are not const. */
@@ -290,16 +356,13 @@ static void *unlocked(const void *pointer)
     return same.to;
 }
 
-void cs_matmul_run(cs_matmul *matmul, const cs_panel *panel, cs_dtype dtype, cs_dtype to, const void *a, const void *b,
-                   const void *bias, void *c, int thread)
+void cs_matmul_run(cs_matmul *matmul, const cs_matmul_shape *shape, const cs_matmul_operands *with, int thread)
 {
-    entry *place   = place_of(matmul, panel, dtype, to, bias != NULL);
-    char  *scratch = cs_cpu_of(matmul->device)->memory[CS_CPU_PRIMITIVE];
-    CS_ASSERT(place->primitive);
-    void           *handles[ARGUMENTS] = { unlocked(a), unlocked(b), c,
-                                           scratch ? scratch + (size_t)thread * place->scratch : NULL, unlocked(bias) };
+    entry *place = find(matmul, shape, hash_of(shape));
+    CS_ASSERT(place && thread < matmul->device->threads);
+    void *handles[ARGUMENTS] = { unlocked(with->a), unlocked(with->b), with->c, with->scratch, unlocked(with->bias) };
     dnnl_exec_arg_t arguments[ARGUMENTS];
-    int             count = bias ? ARGUMENTS : ARGUMENTS - 1;
+    int             count = shape->bias ? ARGUMENTS : ARGUMENTS - 1;
     for (int i = 0; i < count; i++) {
         dnnl_memory_t memory = place->memory[thread * ARGUMENTS + i];
         must(dnnl_memory_set_data_handle(memory, handles[i]), "a pointer");

@@ -25,7 +25,8 @@ typedef struct {
     method            how;
     cs_tensor         a, b;    /* the product's, or fp32 copies */
     float            *strips;  /* one a thread, where c is 16-bit */
-    char             *scratch; /* of PACKED, one a thread */
+    char             *scratch; /* of NATIVE and PACKED: thread t has `stride` bytes from t * stride on */
+    size_t            stride;
 } job;
 
 static cs_panel whole_of(const cs_product *product)
@@ -76,7 +77,7 @@ static void multiply(const job *all, const piece *part, float *c, int thread)
     const void *a = cs_elements_at(all->a, part->a), *b = cs_elements_at(all->b, part->b);
     if (all->how == PACKED)
         cs_gemm_run(&part->panel, all->a.dtype, a, b, c,
-                    (float *)(void *)(all->scratch + (size_t)thread * cs_gemm_scratch()));
+                    (float *)(void *)(all->scratch + (size_t)thread * all->stride));
     else
         cs_matmul_sgemm(&part->panel, a, b, c);
 }
@@ -121,16 +122,33 @@ static void run_strips(const job *all, const piece *part, int thread)
     }
 }
 
+static cs_matmul_shape native_shape(const job *all, const cs_panel *panel)
+{
+    const cs_product *product = all->product;
+    return (cs_matmul_shape){ *panel, product->a.dtype, product->c.dtype, product->bias.data };
+}
+
+static void run_native(const job *all, const piece *part, int thread)
+{
+    const cs_product  *product = all->product;
+    cs_matmul_shape    shape   = native_shape(all, &part->panel);
+    cs_matmul_operands with    = {
+           .a       = cs_elements_at(product->a, part->a),
+           .b       = cs_elements_at(product->b, part->b),
+           .bias    = product->bias.data ? cs_elements_at(product->bias, part->column) : NULL,
+           .c       = cs_elements_at(product->c, part->c),
+           .scratch = all->scratch + (size_t)thread * all->stride,
+    };
+    cs_matmul_run(cs_cpu_of(all->device)->matmul, &shape, &with, thread);
+}
+
 static void run_piece(void *argument, int index, int thread)
 {
     const job        *all     = argument;
     const cs_product *product = all->product;
     piece             part    = piece_of(all, index);
     if (all->how == NATIVE) {
-        const void *bias = product->bias.data ? cs_elements_at(product->bias, part.column) : NULL;
-        cs_matmul_run(cs_cpu_of(all->device)->matmul, &part.panel, product->a.dtype, product->c.dtype,
-                      cs_elements_at(product->a, part.a), cs_elements_at(product->b, part.b), bias,
-                      cs_elements_at(product->c, part.c), thread);
+        run_native(all, &part, thread);
     } else if (product->c.dtype != CS_F32) {
         run_strips(all, &part, thread);
     } else {
@@ -175,27 +193,34 @@ static method choose(const job *all)
     return cs_gemm_fits() && (dtype != CS_F32 || weak) ? PACKED : WIDENED;
 }
 
+/* Panels of one product differ in size, so their primitives differ in scratch: each thread has room for the largest. */
+static size_t prepare_native(const job *all)
+{
+    size_t most = 0;
+    for (int i = 0; i < all->parts; i++) {
+        cs_panel        panel = piece_of(all, i).panel;
+        cs_matmul_shape shape = native_shape(all, &panel);
+        size_t          bytes = cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &shape);
+        most                  = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static void prepare(job *all)
 {
     const cs_product *product = all->product;
     size_t            threads = (size_t)all->device->threads;
     all->a                    = product->a;
     all->b                    = product->b;
-    if (all->how == NATIVE) {
-        for (int i = 0; i < all->parts; i++) {
-            cs_panel panel = piece_of(all, i).panel;
-            cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &panel, product->a.dtype, product->c.dtype,
-                              product->bias.data);
-        }
-        return;
-    }
-    if (all->how == PACKED) {
-        all->scratch = cs_cpu_workspace(all->device, CS_CPU_SCRATCH, cs_gemm_scratch() * threads);
-    } else {
+    if (all->how == WIDENED) {
         all->a = widened(all->device, CS_CPU_LEFT, product->a);
         all->b = widened(all->device, CS_CPU_RIGHT, product->b);
+    } else {
+        size_t bytes = all->how == NATIVE ? prepare_native(all) : cs_gemm_scratch();
+        all->stride  = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
+        all->scratch = cs_cpu_workspace(all->device, CS_CPU_SCRATCH, all->stride * threads);
     }
-    if (product->c.dtype != CS_F32)
+    if (all->how != NATIVE && product->c.dtype != CS_F32)
         all->strips = cs_cpu_workspace(all->device, CS_CPU_RESULT,
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }

@@ -32,6 +32,9 @@ cs_status cs_cuda_count(int *count)
         return cs_fail(CS_NO_DEVICE, "device \"cuda\": the NVIDIA driver here is for CUDA %d.%d, and %d.%d is needed: "
                                      "install a newer driver, or use \"cpu\"", driver / 1000, driver % 1000 / 10,
                        runtime / 1000, runtime % 1000 / 10);
+    if (error == cudaErrorInitializationError)
+        return cs_fail(CS_NO_DEVICE, "device \"cuda\": CUDA cannot be used in this process: it was forked from one that "
+                                     "had used CUDA. Open the device in the child alone, or start the child by exec");
     if (error != cudaSuccess && error != cudaErrorNoDevice)
         return refuse(error, "GPUs cannot be counted");
     if (*count == 0 && visible)

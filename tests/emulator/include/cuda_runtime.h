@@ -21,6 +21,7 @@ typedef enum cudaError {
     cudaSuccess                       = 0,
     cudaErrorInvalidValue             = 1,
     cudaErrorMemoryAllocation         = 2,
+    cudaErrorInitializationError      = 3,
     cudaErrorInvalidConfiguration     = 9,
     cudaErrorInvalidMemcpyDirection   = 21,
     cudaErrorInsufficientDriver       = 35,

@@ -1,0 +1,96 @@
+/* strings.c - booleans and numbers written as strings, where DeepSpeed takes them. Its pydantic sections turn "true"
+ * into true and "3" into 3; all other sections keep the string, and there it is refused. */
+#include "base/value.h"
+#include "config/resolve.h"
+#include "config/sections.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const coercing[] = {
+    "zero_optimization",
+    "zero_optimization.offload_param",
+    "zero_optimization.offload_optimizer",
+    "fp16",
+    "bf16",
+    "csv_monitor",
+    "tensorboard",
+    "wandb",
+    "comet",
+    "comms_logger",
+    "timers.throughput",
+};
+
+/* The words that pydantic takes for a boolean, in any case of letters. NULL: it is none of them. */
+static json_t *boolean_of(const char *text)
+{
+    static const char *const words[][2] = {
+        { "false", "true" }, { "0", "1" }, { "off", "on" }, { "f", "t" }, { "n", "y" }, { "no", "yes" },
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (int truth = 0; truth < 2; truth++)
+            if (strcasecmp(text, words[i][truth]) == 0)
+                return json_boolean(truth);
+    return NULL;
+}
+
+/* Decimal digits alone, with a sign or a fraction of zeros. NULL: it is no such text, or too large. */
+static json_t *integer_of(const char *text)
+{
+    char     *end;
+    long long value  = strtoll(text, &end, 10);
+    size_t    digits = strspn(text + (*text == '-' || *text == '+'), "0123456789");
+    size_t    zeros  = *end == '.' ? strspn(end + 1, "0") : 0;
+    bool      whole  = zeros > 0 && end[1 + zeros] == 0;
+    return digits > 0 && digits < 19 && (*end == 0 || whole) ? json_integer(value) : NULL;
+}
+
+static json_t *number_of(const char *text)
+{
+    char  *end;
+    double value = strtod(text, &end);
+    bool   plain = *text && !*end && text[strspn(text, "+-.0123456789eE")] == 0;
+    return plain ? json_real(value) : NULL; /* NULL too where the value is infinite */
+}
+
+/* What a row's values are: of an inert or refused row, what its default or sample is. */
+static cs_key_type type_of(const cs_key *key)
+{
+    json_t     *sample = key->type >= CS_KEY_INERT ? cs_value_sample(key) : NULL;
+    bool        whole  = json_is_integer(sample) || key->most == INFINITY;
+    cs_key_type type   = json_is_boolean(sample)  ? CS_KEY_BOOL
+                         : json_is_number(sample) ? (whole ? CS_KEY_INT : CS_KEY_NUMBER)
+                                                  : key->type;
+    json_decref(sample);
+    return type;
+}
+
+static void coerce(cs_json *doc, json_t *object, const char *path, const cs_key *key)
+{
+    char        full[160], shown[64];
+    const char *text  = json_string_value(json_object_get(object, key->name));
+    cs_key_type type  = text ? type_of(key) : CS_KEY_JSON;
+    json_t     *value = type == CS_KEY_BOOL     ? boolean_of(text)
+                        : type == CS_KEY_INT    ? integer_of(text)
+                        : type == CS_KEY_NUMBER ? number_of(text)
+                                                : NULL;
+    if (!value)
+        return;
+    snprintf(full, sizeof full, "%s.%s", path, key->name);
+    cs_json_note(doc, full, "the string \"%.20s\" is taken for %s, as DeepSpeed does; write it without quotes", text,
+                 cs_json_show(value, shown, sizeof shown));
+    json_object_set_new(object, key->name, value);
+}
+
+void cs_resolve_strings(cs_config *config)
+{
+    for (size_t i = 0; i < sizeof coercing / sizeof *coercing; i++) {
+        const cs_section *section = cs_sections_find(coercing[i], strlen(coercing[i]));
+        const char       *path    = cs_resolve_spelling(config->doc, coercing[i]);
+        json_t           *object  = cs_json_find(config->doc, path);
+        for (int k = 0; section && k < section->count; k++)
+            coerce(config->doc, object, path, &section->keys[k]);
+    }
+}

@@ -1,0 +1,46 @@
+/* templates.c - strings that a template left behind: "${BATCH_SIZE}" where a number belongs is no wrong type, but a
+ * file that was never filled in. */
+#include "base/dialect.h"
+#include "config/resolve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PATH = 320 };
+
+/* <x> counts where it is the whole string alone, as prose may hold it too. */
+static void check_string(cs_json *doc, const char *path, const char *text)
+{
+    size_t length = strlen(text);
+    for (size_t i = 0; i < length; i++) {
+        size_t found = cs_dialect_placeholder(text + i, length - i);
+        if (found > 0 && (text[i] != '<' || found == length)) {
+            cs_json_fault(doc, path, CS_DIALECT_UNFILLED, (int)found, text + i);
+            return;
+        }
+    }
+}
+
+static void check(cs_json *doc, const char *path, const json_t *value)
+{
+    char        full[PATH];
+    const char *name;
+    json_t     *member;
+    size_t      index;
+    if (strcmp(path, "cspeed.model") == 0) /* whose tokens may look like it */
+        return;
+    if (json_is_string(value))
+        check_string(doc, path, json_string_value(value));
+    json_array_foreach(value, index, member) check(doc, path, member);
+    json_object_foreach((json_t *)(uintptr_t)value, name, member)
+    {
+        snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
+        if (*name != '_')
+            check(doc, full, member);
+    }
+}
+
+void cs_resolve_templates(cs_config *config)
+{
+    check(config->doc, "", cs_json_root(config->doc));
+}

@@ -1,0 +1,23 @@
+/* linear.c - PyTorch's LinearLR: the optimizer's lr times a factor that goes from start_factor to end_factor in
+ * total_iters updates, and stays there. With 1 and 0 it is the linear decay of Hugging Face's Trainer. */
+#include "schedule/warmup.h"
+
+static const cs_key keys[] = {
+    { "start_factor", CS_KEY_NUMBER, CS_WARMUP_AT(start_factor), "0.3333333333333333", 1e-30, 1, NULL,
+      "the factor of the first update; above 0" },
+    { "end_factor", CS_KEY_NUMBER, CS_WARMUP_AT(end_factor), "1.0", 0, 1, NULL,
+      "the factor after total_iters updates" },
+    { "total_iters", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "5", 1, CS_WARMUP_MOST, "auto",
+      "updates until the factor is end_factor; \"auto\": cspeed.steps" },
+    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,
+      "where the schedule starts; -1: at its beginning" },
+};
+
+static double rate(const cs_schedule_settings *settings, int64_t iteration)
+{
+    int64_t update = iteration + 1, total = settings->total_num_steps;
+    double  share = total > 0 ? (double)(update < total ? update : total) / (double)total : 0;
+    return settings->base_rate * (settings->start_factor + (settings->end_factor - settings->start_factor) * share);
+}
+
+const cs_schedule cs_schedule_linear = { "LinearLR", CS_KEYS(keys), rate, NULL };

@@ -1,0 +1,386 @@
+/* owner.c - one run at a time writes an output folder: the file .cspeed-owner in it says which.
+ *
+ * Rank 0 writes the file before anything else of the folder is touched, and removes it at its end. A run that was
+ * killed leaves it. Whoever finds the file of another run judges by it whether the folder is free:
+ *
+ *  - of an earlier attempt of the same job: yes, on whatever host that attempt ran;
+ *  - of a process of this host (the same boot, the same name space of process numbers): if that process is gone. Its
+ *    time of start tells it from another process that was given the same number later;
+ *  - of another host: if the file stays the same for 60 s. Its run sets the file's time of modification every 10 s,
+ * from a thread of its own, since a step or a save may last longer. Only a change of the file counts, watched by this
+ *    host's clock: the clocks of two hosts, or of a host and its file server, are never compared.
+ *
+ * Two runs that start at the same moment judge one after the other, under flock() on the file. On a file system without
+ * such locks both may take the folder; then the file names one of them, and the other ends before its first save. */
+#include "train.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REFRESH = 10, PATIENCE = 60, LOCK_TRIES = 100, TEXT_BYTES = 1024, ANY_FAILURE = 1, TAKEN = 69 };
+
+/* What the file says of a run. */
+typedef struct {
+    char               job[256], host[256], boot[64], space[64]; /* job "-": no launcher named one */
+    long               attempt, process;
+    unsigned long long began; /* the process, in clock ticks since the boot */
+} owner;
+
+/* The file at one moment. */
+typedef struct {
+    char            text[TEXT_BYTES];
+    struct timespec changed;
+} sight;
+
+static struct {
+    char           *output, *path, *text; /* path: of the file; text: what this run writes into it */
+    owner           who;
+    pid_t           process;
+    bool            made, refreshes; /* made: this run has made the folder */
+    bool            ends;            /* under the mutex */
+    pthread_mutex_t mutex;
+    pthread_cond_t  ending;
+    pthread_t       thread;
+} own = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ending = PTHREAD_COND_INITIALIZER };
+
+/* ---- who a run is ---- */
+
+/* The first line of a file of the system, or what a link of it says. "-": there is none. */
+static void read_name(char *name, size_t room, const char *path)
+{
+    ssize_t length = readlink(path, name, room - 1);
+    int     file   = length < 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        length = read(file, name, room - 1);
+        close(file);
+    }
+    name[length > 0 ? length : 0] = 0;
+    name[strcspn(name, "\n")]     = 0;
+    if (!name[0])
+        strcpy(name, "-");
+}
+
+/* A process's state and time of start. False: there is none of this number, or it may not be looked at. */
+static bool read_process(long process, char *state, unsigned long long *began)
+{
+    enum { STATE = 3, BEGAN = 22 }; /* fields of the line, from 1; the second ends with the last ')' */
+    char  *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
+    FILE  *file = fopen(path, "r");
+    size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;
+    free(path);
+    if (file)
+        fclose(file);
+    line[read]     = 0;
+    const char *at = strrchr(line, ')');
+    *state         = at && at[1] ? at[2] : 0;
+    for (int field = STATE; at && field <= BEGAN; field++)
+        at = strchr(at + 1, ' ');
+    return at && sscanf(at, "%llu", began) == 1;
+}
+
+static void read_own(owner *who)
+{
+    const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
+    char        state;
+    snprintf(who->job, sizeof who->job, "%s", job && *job ? job : "-");
+    who->attempt = attempt ? atol(attempt) : 0;
+    read_name(who->host, sizeof who->host, "/proc/sys/kernel/hostname");
+    read_name(who->boot, sizeof who->boot, "/proc/sys/kernel/random/boot_id");
+    read_name(who->space, sizeof who->space, "/proc/self/ns/pid");
+    who->process = (long)getpid();
+    if (!read_process(who->process, &state, &who->began))
+        who->began = 0;
+}
+
+static char *write_text(const owner *who)
+{
+    return text("job %s\nattempt %ld\nhost %s\nboot %s\nprocess_space %s\nprocess %ld\nbegan %llu\n", who->job,
+                who->attempt, who->host, who->boot, who->space, who->process, who->began);
+}
+
+/* False: it is no such text, as after a crash of the machine. */
+static bool read_text(owner *who, const char *written)
+{
+    return sscanf(written,
+                  "job %255[^\n]\nattempt %ld\nhost %255[^\n]\nboot %63[^\n]\nprocess_space %63[^\n]\nprocess %ld\n"
+                  "began %llu\n",
+                  who->job, &who->attempt, who->host, who->boot, who->space, &who->process, &who->began) == 7;
+}
+
+/* "process 71 on host1, of job 7f3a91c2, attempt 0", malloc'ed. */
+static char *describe(const char *written)
+{
+    owner who;
+    if (!read_text(&who, written))
+        return text("a run that cannot be told");
+    if (strcmp(who.job, "-") == 0)
+        return text("process %ld on %s", who.process, who.host);
+    return text("process %ld on %s, of job %s, attempt %ld", who.process, who.host, who.job, who.attempt);
+}
+
+/* ---- the file ---- */
+
+static void look(sight *seen, int file)
+{
+    struct stat facts;
+    ssize_t     length                  = pread(file, seen->text, sizeof seen->text - 1, 0);
+    seen->text[length > 0 ? length : 0] = 0;
+    seen->changed                       = fstat(file, &facts) == 0 ? facts.st_mtim : (struct timespec){ 0 };
+}
+
+static bool same(const sight *one, const sight *other)
+{
+    return strcmp(one->text, other->text) == 0 && one->changed.tv_sec == other->changed.tv_sec &&
+           one->changed.tv_nsec == other->changed.tv_nsec;
+}
+
+/* The path still leads to the open file. */
+static bool is_there(int file)
+{
+    struct stat open_one, named;
+    return fstat(file, &open_one) == 0 && stat(own.path, &named) == 0 && open_one.st_dev == named.st_dev &&
+           open_one.st_ino == named.st_ino;
+}
+
+static bool lock(int file)
+{
+    return flock(file, LOCK_EX | LOCK_NB) == 0 || errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK;
+}
+
+/* The file, open and locked: others lock it for moments only. `make`: if there is none. -1: there is none, or what is
+ * wrong was said. */
+static int open_locked(bool make)
+{
+    for (int tries = 0;; tries++) {
+        int file = open(own.path, O_RDWR | (make ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW, 0666);
+        if (file >= 0 && lock(file) && is_there(file))
+            return file;
+        int why = errno;
+        if (file >= 0)
+            close(file);
+        if (file < 0 && !make)
+            return -1;
+        if (file < 0 || tries == LOCK_TRIES) {
+            complain("cannot %s %s: %s; it says which run writes the folder; --output DIR names another folder",
+                     file < 0 ? "open" : "lock", own.path, strerror(why));
+            return -1;
+        }
+        nanosleep(&(struct timespec){ 0, 100000000 }, NULL);
+    }
+}
+
+static bool write_record(int file)
+{
+    size_t length = strlen(own.text);
+    if (pwrite(file, own.text, length, 0) == (ssize_t)length && ftruncate(file, (off_t)length) == 0 && fsync(file) == 0)
+        return true;
+    complain("cannot write %s: %s; --output DIR names another folder", own.path, strerror(errno));
+    return false;
+}
+
+/* Whether the file names this run, with what it says in `found`. One that cannot be read now may be read later: true
+ * then. `renew`: others see that this run lives. */
+static bool names_us(sight *found, bool renew)
+{
+    int file       = open(own.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    found->text[0] = 0;
+    if (file < 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    look(found, file);
+    bool ours = strcmp(found->text, own.text) == 0;
+    if (ours && renew)
+        futimens(file, NULL);
+    close(file);
+    return ours;
+}
+
+/* ---- whether the folder is free ---- */
+
+typedef enum { FREE, HELD, FAR } verdict;
+
+/* A zombie writes nothing more. One that may not be looked at is there if signals find it. */
+static bool lives(const owner *who)
+{
+    char               state;
+    unsigned long long began;
+    if (read_process(who->process, &state, &began))
+        return began == who->began && state != 'Z' && state != 'X';
+    return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
+}
+
+/* `still`: what was seen unchanged for as long as it takes; its text is empty if nothing was. */
+static verdict judge(const sight *seen, const sight *still)
+{
+    owner who;
+    if (!read_text(&who, seen->text) || strcmp(seen->text, own.text) == 0 || same(seen, still))
+        return FREE;
+    bool ours = strcmp(who.job, "-") != 0 && strcmp(who.job, own.who.job) == 0;
+    bool here =
+        strcmp(who.boot, "-") != 0 && strcmp(who.boot, own.who.boot) == 0 && strcmp(who.space, own.who.space) == 0;
+    if (ours && who.attempt < own.who.attempt)
+        return FREE;
+    if (!here)
+        return FAR;
+    return lives(&who) ? HELD : FREE;
+}
+
+/* Whether the file stays as it was seen, or goes, when the folder is to be judged anew. Looks every second. A look that
+ * takes long, because the file server does not answer, says nothing of the run, which could not write either: the time
+ * begins again. */
+static bool stands_still(const sight *seen)
+{
+    char *holder = describe(seen->text);
+    say("%s is held by %s; whether that run still lives shows within %d s", own.output, holder, PATIENCE);
+    free(holder);
+    for (double began = now(); now() - began < PATIENCE;) {
+        double before = now();
+        sight  again;
+        nanosleep(&(struct timespec){ 1, 0 }, NULL);
+        if (names_us(&again, false)) /* it is there, and cannot be read */
+            return false;
+        if (!again.text[0])
+            return true;
+        if (!same(&again, seen))
+            return false;
+        if (now() - before > REFRESH)
+            began = now();
+    }
+    return true;
+}
+
+static int refuse(const char *written)
+{
+    char *holder = describe(written);
+    complain("the output folder %s is written by another run: %s. Let it end, or stop it; or give --output DIR another "
+             "folder. --force_output takes this one, and the other run ends before its next checkpoint",
+             own.output, holder);
+    free(holder);
+    return TAKEN;
+}
+
+/* With the file open and locked. */
+static int take(int file, const sight *seen, bool force)
+{
+    owner who;
+    if (!write_record(file))
+        return ANY_FAILURE;
+    if (force && read_text(&who, seen->text) && strcmp(seen->text, own.text) != 0) {
+        char *holder = describe(seen->text);
+        say("--force_output: %s is taken from %s; if that run lives, it ends before its next checkpoint", own.output,
+            holder);
+        free(holder);
+    }
+    return 0;
+}
+
+static int contend(bool force)
+{
+    sight seen, still = { .text = "" };
+    for (;;) {
+        int file = open_locked(true);
+        if (file < 0)
+            return ANY_FAILURE;
+        look(&seen, file);
+        verdict found = force ? FREE : judge(&seen, &still);
+        int     code  = found == FREE ? take(file, &seen, force) : 0;
+        close(file);
+        if (found == FREE)
+            return code;
+        if (found == HELD || !stands_still(&seen))
+            return refuse(seen.text);
+        still = seen;
+    }
+}
+
+/* ---- while the run lasts, and its end ---- */
+
+static void *refresh(void *unused)
+{
+    sight           found;
+    struct timespec next;
+    pthread_mutex_lock(&own.mutex);
+    while (!own.ends) {
+        clock_gettime(CLOCK_MONOTONIC, &next);
+        next.tv_sec += REFRESH;
+        if (pthread_cond_clockwait(&own.ending, &own.mutex, CLOCK_MONOTONIC, &next) == ETIMEDOUT)
+            names_us(&found, true);
+    }
+    pthread_mutex_unlock(&own.mutex);
+    return unused;
+}
+
+/* Of exit(): a process that this one forked and that has run no program is not the run. */
+static void release(void)
+{
+    sight found;
+    if (getpid() != own.process)
+        return;
+    pthread_mutex_lock(&own.mutex);
+    own.ends = true;
+    pthread_cond_signal(&own.ending);
+    pthread_mutex_unlock(&own.mutex);
+    if (own.refreshes)
+        pthread_join(own.thread, NULL);
+    int file = open_locked(false);
+    if (file >= 0) {
+        look(&found, file);
+        if (strcmp(found.text, own.text) == 0 && unlink(own.path) == 0 && own.made)
+            rmdir(own.output); /* which fails if the run has left anything in it */
+        close(file);
+    }
+    free(own.output);
+    free(own.path);
+    free(own.text);
+}
+
+/* No signal is for the thread: the program's own takes them, and writes its stack when the launcher asks for it. */
+static void begin(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    own.refreshes = pthread_create(&own.thread, NULL, refresh, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!own.refreshes)
+        complain("no thread to refresh %s: to runs on other hosts this one seems dead after %d s", own.path, PATIENCE);
+}
+
+int owner_take(const char *output, bool made, bool force)
+{
+    if (!own.path) {
+        read_own(&own.who);
+        own.output  = text("%s", output);
+        own.path    = text("%s/%s", output, OWNER_FILE);
+        own.text    = write_text(&own.who);
+        own.process = getpid();
+        own.made    = made;
+        atexit(release);
+    }
+    int code = contend(force);
+    if (code == 0 && !own.refreshes)
+        begin();
+    return code;
+}
+
+void owner_check(cs_engine *engine)
+{
+    sight found;
+    bool  lost = is_rank_zero() && !names_us(&found, true);
+    if (lost) {
+        char *holder = found.text[0] ? describe(found.text) : text("%s is gone", OWNER_FILE);
+        complain("the output folder %s is no longer this run's: %s%s. It ends here, and has not written the checkpoint "
+                 "that was due",
+                 own.output, found.text[0] ? "it was taken by " : "", holder);
+        free(holder);
+    }
+    if (cs_agree(engine, lost))
+        exit(TAKEN);
+}

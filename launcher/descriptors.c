@@ -1,0 +1,26 @@
+/* descriptors.c - how many files this process may have open. */
+#include "descriptors.h"
+
+#include <stdbool.h>
+
+static struct rlimit before;
+static bool          raised;
+
+void cs_descriptors_raise(void)
+{
+    raised = getrlimit(RLIMIT_NOFILE, &before) == 0 &&
+             setrlimit(RLIMIT_NOFILE, &(struct rlimit){ before.rlim_max, before.rlim_max }) == 0;
+}
+
+void cs_descriptors_restore(void)
+{
+    if (raised)
+        setrlimit(RLIMIT_NOFILE, &before);
+}
+
+struct rlimit cs_descriptors_before(void)
+{
+    if (!raised)
+        getrlimit(RLIMIT_NOFILE, &before);
+    return before;
+}

@@ -1,0 +1,30 @@
+/* proc.c - what /proc/PID/stat says of a process. */
+#include "node/proc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* "PID (NAME) STATE PARENT ... START": NAME may hold anything, so the last ')' ends it; START is the 22nd field. */
+bool cs_proc_read(pid_t pid, cs_proc *found)
+{
+    char path[64], text[1024], state = 'X';
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE  *file   = fopen(path, "re");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    text[length]      = '\0';
+    const char *after = strrchr(text, ')');
+    *found            = (cs_proc){ .pid = pid };
+    if (!after || sscanf(after + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                         &state, &found->parent, &found->start) != 3)
+        return false;
+    found->zombie = state == 'Z' || state == 'X';
+    return true;
+}
+
+unsigned long long cs_proc_start(pid_t pid)
+{
+    cs_proc found;
+    return cs_proc_read(pid, &found) && !found.zombie ? found.start : 0;
+}

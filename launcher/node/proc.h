@@ -1,0 +1,21 @@
+/* proc.h - what /proc/PID/stat says of a process. */
+#ifndef CS_LAUNCHER_PROC_H
+#define CS_LAUNCHER_PROC_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct {
+    pid_t              pid, parent;
+    unsigned long long start; /* when it was started, in the kernel's ticks: with it, a pid is not mistaken for one that
+                                 came later */
+    bool zombie;
+} cs_proc;
+
+/* False: there is no such process. */
+bool cs_proc_read(pid_t pid, cs_proc *found);
+
+/* When a process was started; 0: there is none, or it is a zombie. */
+unsigned long long cs_proc_start(pid_t pid);
+
+#endif

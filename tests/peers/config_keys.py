@@ -1,0 +1,155 @@
+"""config_keys.py [--write] BUILD/bin/train - every key that transformers' configuration classes know is judged by a table.
+
+    python tests/peers/config_keys.py build/bin/train            exits with 1 if a key of the installed transformers is in none
+    python tests/peers/config_keys.py --write build/bin/train    writes engine/models/neutral_keys.h; rows of keys that this
+                                                                 version of transformers does not have stay
+
+The keys are those of PretrainedConfig and of the classes of gpt2, llama, mistral, qwen2 and qwen3: what they save, what their
+constructors read and drop, and what GenerationConfig holds, since older versions save that in config.json too. A key that has no
+row in the table of its family (train --config_help) gets one here: a key of ALWAYS never changes what the model computes; one of
+NEUTRAL does not at the value given, and is refused at any other. A key that is in neither is named: it has to be judged. Needs
+transformers, of any version: the table was made with 4.36, 4.57 and 5.23.
+"""
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+
+import transformers
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/models/neutral_keys.h")
+FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralConfig", "qwen2": "Qwen2Config", "qwen3": "Qwen3Config"}
+
+GENERATION = "about generation in Python"
+LABELS = "of classification heads"
+RETURNED = "about what Python's model returns"
+PRECISION = "fp16, bf16 of this file choose the precision"
+SAME = "another way to the same numbers"
+NOTE = "a note"
+TOKENS = "the tokenizer's business"
+ALWAYS = {
+    "architectures": "the family follows from model_type", "transformers_version": NOTE, "name_or_path": NOTE,
+    "transformers.js_config": "about JavaScript",
+    "bos_token_id": TOKENS, "eos_token_id": TOKENS, "pad_token_id": TOKENS, "unk_token_id": TOKENS,
+    "finetuning_task": LABELS, "id2label": LABELS, "label2id": LABELS, "num_labels": LABELS, "problem_type": LABELS,
+    "classifier_dropout": LABELS,
+    "return_dict": RETURNED, "output_attentions": RETURNED, "output_hidden_states": RETURNED, "torchscript": RETURNED,
+    "dtype": PRECISION, "torch_dtype": PRECISION, "use_bfloat16": PRECISION, "tf_legacy_loss": "about TensorFlow",
+    "xla_device": "about TPUs", "chunk_size_feed_forward": SAME, "gradient_checkpointing": SAME, "attn_implementation": SAME,
+    "experts_implementation": "there are no experts",
+    "is_decoder": "these models are decoders", "tie_encoder_decoder": "there is no encoder", "prefix": GENERATION,
+    "task_specific_params": GENERATION, "tokenizer_class": TOKENS, "sep_token_id": TOKENS,
+    "max_window_layers": "no layer of this model_type is chosen by it",
+}
+NEUTRAL = {
+    "add_cross_attention": (False, "there is no encoder to attend to"),
+    "attention_bias": (False, "the attention of this model_type has no such biases"),
+    "auto_map": ({}, "it names Python code of the model's own, which is not run"),
+    "cross_attention_hidden_size": (None, "there is no encoder to attend to"),
+    "is_causal": (True, "attention is causal in any case"),
+    "is_encoder_decoder": (False, "there is no encoder"),
+    "mlp_bias": (False, "the feed-forward of this model_type has no biases"),
+    "partial_rotary_factor": (1.0, "whole heads are turned"),
+    "per_layer_config": (None, "all layers have the same sizes"),
+    "pretraining_tp": (1, "it asks for another order of sums"),
+    "pruned_heads": ({}, "all heads are there"),
+    "quantization_config": (None, "weights are read as F32, BF16 or F16"),
+    "sliding_window": (None, "the rows of this model_type see all before them"),
+    "use_mrope": (False, "positions have one dimension"),
+    "use_sliding_window": (False, "no layer of this model_type is given a window by it"),
+}
+# Read by transformers where a file has them, though no class above saves them.
+READ = ["transformers.js_config", "auto_map", "classifier_dropout", "is_causal", "partial_rotary_factor", "quantization_config", "unk_token_id",
+        "use_mrope"]
+# What the constructors turn into rope_parameters, and aliases of a family's own keys.
+SPELLINGS = {"rope_scaling", "rope_theta", "rope_parameters", "layer_types"}
+
+
+def constructed(config_class):
+    """What a constructor takes out of the keys that the class does not name."""
+    names = set()
+    for method in ("__init__", "__post_init__"):
+        if method in vars(config_class):
+            try:
+                source = inspect.getsource(vars(config_class)[method])
+            except OSError:  # a dataclass's, which is made of its fields
+                continue
+            names |= set(re.findall(r'kwargs\.(?:pop|get)\(\s*"(\w+)"', source))
+    return names
+
+
+def keys_of_transformers():
+    """{key: whether it is gpt2's too}"""
+    base = set(transformers.PretrainedConfig().to_dict()) | constructed(transformers.PretrainedConfig)
+    base |= set(transformers.GenerationConfig().to_dict()) | set(READ)
+    keys = {key: True for key in base}
+    for family, name in FAMILIES.items():
+        if hasattr(transformers, name):
+            for key in set(getattr(transformers, name)().to_dict()) - base:
+                keys[key] = keys.get(key, False) or family == "gpt2"
+    return {key: gpt2 for key, gpt2 in keys.items() if not key.startswith("_") and key != "model_type"}
+
+
+def keys_of_families(train):
+    """{family: the keys of its own table}"""
+    text = subprocess.run([train, "--config_help"], check=True, capture_output=True, text=True).stdout
+    sections = re.findall(r'\ncspeed\.model, model_type "(\w+)".*\n((?:  \S.*\n?)*)', text)
+    assert {family for family, rows in sections} == set(FAMILIES)
+    return {family: {row.split()[0] for row in rows.splitlines() if row.strip()} for family, rows in sections}
+
+
+def is_missing(key, gpt2, own):
+    if key in SPELLINGS:
+        return False
+    wanted = set(FAMILIES) - ({"gpt2"} if not gpt2 else set())
+    if not gpt2 and all(key not in own[family] for family in wanted):
+        raise SystemExit(f"{key}: no family of Llama's kin has a row for it")
+    # A key of gpt2's class alone means nothing to the others, and the other way round.
+    return any(key not in own[family] for family in wanted) and not (gpt2 and key in own["gpt2"] and is_gpt2s_alone(key))
+
+
+def is_gpt2s_alone(key):
+    return key in set(transformers.GPT2Config().to_dict()) - set(transformers.PretrainedConfig().to_dict()) and key not in NEUTRAL
+
+
+def row_of(key):
+    if key in NEUTRAL:
+        value, sentence = NEUTRAL[key]
+        text = json.dumps(value)
+        return f'{{ "{key}", CS_KEY_REFUSED, 0, "{text}", 0, 0, NULL, "{sentence}" }},'
+    sentence = ALWAYS.get(key) or (GENERATION if key in transformers.GenerationConfig().to_dict() else None)
+    return f'{{ "{key}", CS_KEY_INERT, 0, "null", 0, 0, NULL, "{sentence}" }},' if sentence else None
+
+
+def read_table():
+    if not os.path.exists(TABLE):
+        return {}
+    with open(TABLE, encoding="utf-8") as file:
+        return {re.search('"([^"]+)"', line)[1]: line.rstrip("\n") for line in file if line.startswith("{")}
+
+
+def main():
+    train = sys.argv[-1]
+    keys, own, table = keys_of_transformers(), keys_of_families(train), read_table()
+    rows = {key: row_of(key) for key, gpt2 in sorted(keys.items()) if is_missing(key, gpt2, own)}
+    unknown = [key for key, row in rows.items() if row is None]
+    print(f"transformers {transformers.__version__}: {len(keys)} keys, {len(rows)} of them in no family's own table")
+    for key in unknown:
+        print(f"{key}: in no table; does it change what a model computes?")
+    if unknown:
+        return 1
+    if "--write" in sys.argv:
+        with open(TABLE, "w", encoding="utf-8") as file:
+            file.write("/* neutral_keys.h - made by tests/peers/config_keys.py: keys of config.json that change nothing. */\n")
+            file.write("\n".join(row for key, row in sorted({**table, **rows}.items())) + "\n")
+        return 0
+    wrong = [key for key, row in rows.items() if table.get(key) != row]
+    for key in wrong:
+        print(f"{key}: engine/models/neutral_keys.h has another row for it, or none")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

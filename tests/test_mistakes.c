@@ -1,0 +1,127 @@
+/* test_mistakes.c - what people write by mistake: keys in the wrong place, values of the wrong type, strings in place
+ * of booleans and numbers (which DeepSpeed takes in some sections), templates that were never filled in. */
+#include "config/config.h"
+#include "suite.h"
+#include "written.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static cs_config *must_finish(const char *text)
+{
+    cs_config *config = written_config(text);
+    cs_config_for_world(config, 1);
+    ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
+    return config;
+}
+
+static void must_refuse(const char *text, const char *sentence)
+{
+    cs_config *config = written_config(text);
+    cs_config_for_world(config, 1);
+    ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
+    ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
+    cs_config_close(config);
+}
+
+/* A file with a batch and this. */
+static const char *with(const char *more)
+{
+    static char text[1024];
+    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 1, %s}", more);
+    return text;
+}
+
+static bool has_note(const cs_config *config, const char *text)
+{
+    for (int i = 0; i < cs_json_note_count(config->doc); i++)
+        if (strstr(cs_json_note_text(config->doc, i), text))
+            return true;
+    return false;
+}
+
+START_TEST(test_refused)
+{
+    static const char *const bad[][2] = {
+        /* where a misplaced key belongs, and how an unknown one may be left in */
+        { "\"optimizer\": {\"type\": \"Adam\", \"eps\": 1e-8}",
+          "at optimizer.eps: unknown key here: it belongs in optimizer.params (train --lenient ignores it)" },
+        { "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"momentum\": 0}}", "it is a key of SGD or of Muon" },
+        { "\"zero_optimization\": {\"zero_allow_untested_optimizer\": true}", "it belongs at the top level" },
+        { "\"zero_optimization\": {\"device\": \"cpu\"}",
+          "it belongs in zero_optimization.offload_param, in zero_optimization.offload_optimizer or in cspeed" },
+        { "\"zero_optimization\": {\"fp16\": {}}", "it belongs at the top level" },
+        { "\"zero_optimization\": {\"enabled\": true}", "unknown key, and no known one is near" },
+        { "\"total_num_steps\": 5", "it belongs in scheduler.params" },
+        { "\"auto_cast\": true", "it belongs in fp16" },
+        { "\"fp16\": {\"dynamic_loss_scale\": true}",
+          "not supported: fp16.dynamic_loss_scale, because a dynamic loss scale is written \"loss_scale\": 0" },
+        { "\"dynamic_loss_scale\": true", "a dynamic loss scale is written \"loss_scale\": 0 in the section \"fp16\"" },
+        { "\"frobnicate\": 1", "no known one is near; --config_help lists them (train --lenient ignores it)" },
+        /* keys without effect have types too */
+        { "\"zero_optimization\": {\"overlap_comm\": {\"banana\": 1}}", "overlap_comm: true or false is needed" },
+        { "\"zero_optimization\": {\"leaf_module\": 5}", "an object is needed, not 5" },
+        { "\"zero_optimization\": {\"offload_param\": {\"nvme_path\": 5}}", "a string in double quotes is needed" },
+        { "\"wandb\": {\"project\": {}}", "a string in double quotes is needed" },
+        { "\"bf16\": {\"loss_scale\": []}", "a number is needed" },
+        { "\"aio\": {\"queue_depht\": 8}", "the nearest known one is \"queue_depth\"" },
+        { "\"aio\": {\"block_size\": 0.5}", "a whole number is needed" },
+        { "\"vocabulary_size\": \"5\"", "a number is needed" },
+        /* strings that stand for a boolean or a number, where DeepSpeed does not take them */
+        { "\"flops_profiler\": {\"enabled\": \"true\"}", "true or false is needed, not \"true\"" },
+        { "\"gradient_clipping\": \"1.0\"", "a number is needed, not \"1.0\"" },
+        { "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"1e-3\"}}", "a number is needed, not \"1e-3\"" },
+        { "\"zero_optimization\": {\"stage\": \"three\"}", "a whole number is needed, not \"three\"" },
+        { "\"zero_optimization\": {\"stage\": \"5\"}", "at most 3 is possible, not 5" },
+        { "\"zero_optimization\": {\"reduce_bucket_size\": \"5e8\"}", "a number is needed, not \"5e8\"" },
+        { "\"fp16\": {\"enabled\": \"maybe\"}", "true or false is needed, not \"maybe\"" },
+        { "\"fp16\": {\"initial_scale_power\": \"1.5\"}", "a whole number is needed, not \"1.5\"" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        must_refuse(with(bad[i][0]), bad[i][1]);
+}
+END_TEST
+
+/* DeepSpeed's pydantic sections take strings for booleans and numbers; "auto" is the default there. */
+START_TEST(test_strings)
+{
+    cs_config *config = must_finish(
+        with("\"fp16\": {\"enabled\": \"True\", \"loss_scale\": \"1e3\", \"hysteresis\": \"3\", "
+             "\"initial_scale_power\": \"12.0\", \"fp16_master_weights_and_grads\": \"auto\"}, \"zero_optimization\": "
+             "{\"stage\": \"2\", \"overlap_comm\": \"yes\", \"reduce_bucket_size\": \"500\", \"offload_optimizer\": "
+             "{\"ratio\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
+             "\"tensorboard\": {\"enabled\": \"auto\"}, \"comms_logger\": {\"enabled\": \"n\", \"verbose\": \"t\"}, "
+             "\"timers\": {\"throughput\": {\"enabled\": \"0\"}}, \"steps_per_print\": \"auto\""));
+    const cs_settings *s = &config->settings;
+    ck_assert(s->dtype == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
+    ck_assert(s->scaler.initial_scale_power == 12 && s->stage == 2 && s->steps_per_print == 0 && !s->csv.enabled);
+    ck_assert(!s->tally.enabled && s->tally.verbose && !s->throughput && !s->tensorboard.enabled);
+    ck_assert(has_note(config, "zero_optimization.stage: the string \"2\" is taken for 2, as DeepSpeed does"));
+    ck_assert(has_note(config, "fp16.enabled: the string \"True\" is taken for true"));
+    ck_assert_ptr_nonnull(strstr(config->text, "\"overlap_comm\": true"));
+    cs_config_close(config);
+    config = must_finish(with("\"bfloat16\": {\"enabled\": \"1\"}"));
+    ck_assert(config->settings.dtype == CS_BF16);
+    cs_config_close(config);
+}
+END_TEST
+
+/* A template is said to be one, and nothing else is. */
+START_TEST(test_templates)
+{
+    static const char *const forms[] = { "{{ batch }}", "${BATCH}", "<batch size>", "%(batch)s", "{% if x %}" };
+    char                     text[256], sentence[128];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        snprintf(text, sizeof text, "{\"train_batch_size\": \"%s\", \"frobnicate\": 1}", forms[i]);
+        snprintf(sentence, sizeof sentence, ":1:22 at train_batch_size: the placeholder %s was never filled in",
+                 forms[i]);
+        must_refuse(text, sentence);
+        ck_assert_ptr_null(strstr(cs_error(), "frobnicate"));
+    }
+    must_refuse("{\"cspeed\": {\"data\": {\"train\": [\"a/${X}\"]}}}", "at cspeed.data.train: the placeholder ${X}");
+    cs_config_close(must_finish(with("\"_\": \"${X}\", \"cspeed\": {\"output\": \"a<b>c{d}\", \"model\": "
+                                     "{\"bos_token\": \"<s>\"}}")));
+}
+END_TEST
+
+SUITE_MAIN("mistakes", test_refused, test_strings, test_templates)

@@ -1,0 +1,279 @@
+/* test_owner.c - one run at a time writes an output folder: which of two that is, and what a killed one leaves. */
+#include "shell.h"
+#include "suite.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS = 20, LIMIT = 120, TAKEN = 69 };
+
+#define RECORD "out/.cspeed-owner"
+#define LONG   "--steps 1000000 --save_interval 0"
+
+static const char config_text[] =
+    "{ \"train_micro_batch_size_per_gpu\": 1, \"optimizer\": { \"type\": \"SGD\", \"params\": { \"lr\": 1e-2 } },\n"
+    "  \"cspeed\": { \"output\": \"out\", \"threads\": 1, \"eval_interval\": 0,\n"
+    "    \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 16 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 8, \"n_positions\": 16,\n"
+    "               \"vocab_size\": 256 } } }\n";
+
+static void enter(void)
+{
+    shell_enter();
+    shell_write("config.json", config_text);
+    ck_assert_int_eq(shell_run("seq 200 >song.txt && '%s/pack' --valid 0 --output data song.txt", CS_BIN), 0);
+}
+
+static void pause_ms(long milliseconds)
+{
+    nanosleep(&(struct timespec){ milliseconds / 1000, milliseconds % 1000 * 1000000 }, NULL);
+}
+
+/* Its output goes to NAME.txt. */
+static pid_t start(const char *name, const char *arguments)
+{
+    return shell_start("'%s/train' --config config.json %s >%s.txt 2>&1", CS_BIN, arguments, name);
+}
+
+static int train(const char *environment, const char *arguments)
+{
+    return shell_run("env %s '%s/train' --config config.json %s", environment, CS_BIN, arguments);
+}
+
+static void check_says(const char *file, const char *words)
+{
+    char *text = shell_read(file, NULL);
+    ck_assert_msg(strstr(text, words) != NULL, "%s does not say \"%s\":\n%s", file, words, text);
+    free(text);
+}
+
+static void await(const char *command)
+{
+    for (int turns = 0; shell_run("%s", command) != 0; turns++) {
+        ck_assert_msg(turns < LIMIT * 10, "waited in vain for: %s", command);
+        pause_ms(100);
+    }
+}
+
+static void kill_run(pid_t run)
+{
+    ck_assert_int_eq(kill(run, SIGKILL), 0);
+    ck_assert_int_eq(shell_wait(run), 128 + SIGKILL);
+}
+
+/* Which of the two ends first, and that it was refused for the other, which goes on. */
+static int refused_of(const pid_t *run)
+{
+    int status = 0, ended = -1;
+    for (int turns = 0; ended < 0; turns++) {
+        ck_assert_int_lt(turns, LIMIT * 100);
+        for (int i = 0; i < 2 && ended < 0; i++)
+            ended = waitpid(run[i], &status, WNOHANG) == run[i] ? i : -1;
+        pause_ms(10);
+    }
+    char file[16], words[64];
+    snprintf(file, sizeof file, "%d.txt", ended);
+    snprintf(words, sizeof words, "is written by another run: process %d on ", (int)run[1 - ended]);
+    check_says(file, words);
+    ck_assert_int_eq(WEXITSTATUS(status), TAKEN);
+    return ended;
+}
+
+/* At the same instant, and 50 ms apart. Each round begins with what the killed run of the one before left. */
+START_TEST(one_of_two_wins)
+{
+    enter();
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t run[2];
+        run[0] = start("0", LONG);
+        if (round % 2)
+            pause_ms(50);
+        run[1]     = start("1", LONG);
+        int winner = 1 - refused_of(run);
+        await(winner ? "grep -q 'step ' 1.txt" : "grep -q 'step ' 0.txt");
+        ck_assert_int_eq(waitpid(run[winner], NULL, WNOHANG), 0);
+        kill_run(run[winner]);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Both stand before the lock that another holds on the file, until it lets go: then one after the other judges. */
+START_TEST(judging_takes_turns)
+{
+    enter();
+    ck_assert_int_eq(shell_run("mkdir out"), 0);
+    int   file   = open(RECORD, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    pid_t run[2] = { 0 };
+    ck_assert_int_eq(flock(file, LOCK_EX), 0);
+    for (int i = 0; i < 2; i++)
+        run[i] = start(i ? "1" : "0", LONG);
+    pause_ms(1500);
+    ck_assert_int_eq(lseek(file, 0, SEEK_END), 0);
+    close(file);
+    kill_run(run[1 - refused_of(run)]);
+    shell_leave();
+}
+END_TEST
+
+/* The holder stands still, so that whatever moves was moved by the others. */
+START_TEST(who_is_refused_touches_nothing)
+{
+    static const char *const others[] = { "", "--fresh", "--load out", "--output out/" };
+    enter();
+    pid_t holder = start("holder", "--steps 1000000 --save_interval 20");
+    await("test -s out/latest && test -s out/metrics.jsonl");
+    ck_assert_int_eq(kill(holder, SIGSTOP), 0);
+    ck_assert_int_eq(shell_run("find out -printf '%%p %%i %%s %%T@\\n' | sort >before"), 0);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ck_assert_msg(train("", others[i]) == TAKEN, "train %s was not refused", others[i]);
+        check_says("out.txt", "--force_output takes this one");
+    }
+    ck_assert_int_eq(shell_run("! ls -d out.[0-9]* 2>/dev/null && find out -printf '%%p %%i %%s %%T@\\n' | sort | "
+                               "diff before -"),
+                     0);
+    kill_run(holder);
+    ck_assert_int_eq(train("", "--fresh --steps 1"), 0);
+    ck_assert_int_eq(shell_run("test -s out.1/latest && ! test -e out.1/.cspeed-owner && ! test -e " RECORD), 0);
+    shell_leave();
+}
+END_TEST
+
+/* The run that has lost the folder ends at its next save, and nothing of that save is there. It is stopped between two
+ * saves. */
+static void loses_to(const char *taker, bool ends, const char *words)
+{
+    enter();
+    pid_t holder = start("holder", "--steps 1000000 --save_interval 3000"), other = 0;
+    await("test -s out/latest");
+    ck_assert_int_eq(kill(holder, SIGSTOP), 0);
+    other = start("taker", taker);
+    if (ends)
+        ck_assert_int_eq(shell_wait(other), 0);
+    else
+        await("grep -q 'step ' taker.txt");
+    check_says("taker.txt", "--force_output: out is taken from process ");
+    ck_assert_int_eq(shell_run("ls -A out >before"), 0);
+    ck_assert_int_eq(kill(holder, SIGCONT), 0);
+    ck_assert_int_eq(shell_wait(holder), TAKEN);
+    check_says("holder.txt", words);
+    ck_assert_int_eq(shell_run("ls -A out | diff before -"), 0);
+    if (!ends)
+        kill_run(other);
+    shell_leave();
+}
+
+START_TEST(a_taken_folder_is_left_alone)
+{
+    loses_to("--force_output " LONG, false, "is no longer this run's: it was taken by process ");
+    loses_to("--force_output --fresh --steps 2", true, "is no longer this run's: .cspeed-owner is gone");
+}
+END_TEST
+
+#define ELSEWHERE "s/^boot .*/boot 0/; s/^host .*/host far/; "
+
+/* Records of runs, made from a real one, and whether the folder is free for another. PID and BEGAN are this test's. */
+static const struct {
+    const char *change, *environment;
+    int         code;
+    const char *words; /* NULL: any */
+} records[] = {
+    { "s/^began .*/began 1/", "", 0, NULL }, /* killed */
+    { "s/^process .*/process PID/; s/^began .*/began BEGAN/", "", TAKEN, "process PID on " },
+    { "s/^process .*/process PID/; s/^began .*/began 1/", "", 0, NULL }, /* the number is another process's now */
+    { "s/^boot .*/boot 0/; s/^process .*/process PID/; s/^began .*/began BEGAN/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1",
+      TAKEN, "process PID on " },
+    { ELSEWHERE "s/^job .*/job j/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", 0, NULL },
+    { ELSEWHERE "s/^job .*/job j/; s/^attempt .*/attempt 1/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN,
+      "on far, of job j, attempt 1." },
+    { ELSEWHERE "s/^job .*/job i/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN, "on far, of job i, attempt 0." },
+    { ELSEWHERE, "", TAKEN, "on far" },
+    { "s/^process_space .*/process_space pid:[1]/", "", TAKEN, "is written by another run" }, /* another container */
+    { "s/^job /jab /", "", 0, NULL },
+    { "d", "", 0, NULL },
+};
+
+static void fill_in(char *to, size_t room, const char *from)
+{
+    char               stat[1024] = "";
+    FILE              *file       = fopen("/proc/self/stat", "r");
+    unsigned long long began      = 0;
+    ck_assert_ptr_nonnull(file);
+    ck_assert(fgets(stat, sizeof stat, file) != NULL);
+    fclose(file);
+    char *at = strrchr(stat, ')');
+    for (int space = 0; space < 20; space++)
+        at = strchr(at + 1, ' ');
+    began = strtoull(at, NULL, 10);
+    to[0] = 0;
+    for (size_t used = 0; *from; used = strlen(to)) {
+        bool pid = strncmp(from, "PID", 3) == 0, start_of = strncmp(from, "BEGAN", 5) == 0;
+        if (pid)
+            snprintf(to + used, room - used, "%d", (int)getpid());
+        else if (start_of)
+            snprintf(to + used, room - used, "%llu", began);
+        else
+            snprintf(to + used, room - used, "%c", *from);
+        from += pid ? 3 : start_of ? 5 : 1;
+    }
+}
+
+/* While each is tried, the file is touched as by a run that lives. */
+START_TEST(records_are_judged)
+{
+    enter();
+    pid_t run = start("first", LONG);
+    await("grep -q 'step ' first.txt");
+    kill_run(run);
+    ck_assert_int_eq(shell_run("cp " RECORD " record"), 0);
+    pid_t toucher = shell_start("sh -c 'while sleep 0.3; do touch -c " RECORD "; done'");
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        char change[512], words[128];
+        fill_in(change, sizeof change, records[i].change);
+        ck_assert_int_eq(shell_run("sed '%s' record >" RECORD, change), 0);
+        int code = train(records[i].environment, "--steps 1");
+        ck_assert_msg(code == records[i].code, "%s: exit code %d", change, code);
+        if (records[i].words) {
+            fill_in(words, sizeof words, records[i].words);
+            check_says("out.txt", words);
+        }
+        ck_assert_int_eq(access(RECORD, F_OK) == 0, code != 0);
+    }
+    ck_assert_int_eq(kill(toucher, SIGTERM), 0);
+    shell_wait(toucher);
+    shell_leave();
+}
+END_TEST
+
+/* A minute each: with CSPEED_OWNER_WAIT alone. */
+START_TEST(another_hosts_run_is_waited_for)
+{
+    if (!getenv("CSPEED_OWNER_WAIT"))
+        return;
+    enter();
+    pid_t run = start("first", LONG);
+    await("grep -q 'step ' first.txt");
+    kill_run(run);
+    ck_assert_int_eq(shell_run("sed -i '" ELSEWHERE "' " RECORD), 0);
+    time_t began = time(NULL);
+    ck_assert_int_eq(train("", "--steps 1"), 0);
+    ck_assert_int_ge(time(NULL) - began, 50);
+    check_says("out.txt", "on far; whether that run still lives shows within 60 s");
+    run = start("second", LONG);
+    await("grep -q 'step ' second.txt");
+    ck_assert_int_eq(shell_run("touch before && sleep 15 && test " RECORD " -nt before"), 0);
+    kill_run(run);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("owner", one_of_two_wins, judging_takes_turns, who_is_refused_touches_nothing, a_taken_folder_is_left_alone,
+           records_are_judged, another_hosts_run_is_waited_for)
