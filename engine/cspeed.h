@@ -240,9 +240,10 @@ typedef struct {
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
 /* dir/tag/, then dir/latest. tag NULL: "global_step<N>". client_state: JSON text or NULL, returned
- * verbatim by load. Collective; on failure nothing of an earlier checkpoint is lost. One run at a time may save in a
- * folder, which is the program's to see to: examples/train/owner.c is how `train` does it. CS_NOT_FINITE: a parameter
- * holds an infinity or a NaN, and nothing was saved; while metrics.not_finite is above 0 no older checkpoint is removed.
+ * verbatim by load; other text is CS_BAD_CONFIG. Collective; on failure nothing of an earlier checkpoint is lost. One
+ * run at a time may save in a folder, which is the program's to see to: examples/train/owner.c is how `train` does it.
+ * CS_NOT_FINITE: a parameter holds an infinity or a NaN, and nothing was saved; while metrics.not_finite is above 0 no
+ * older checkpoint is removed.
  */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
@@ -252,6 +253,10 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
  * next cs_save_checkpoint, cs_load_checkpoint or cs_finish_checkpoint, which does nothing else then.
  * cs_finish_checkpoint waits until nothing is in flight; cs_destroy does too. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
+
+/* Whether `saves` more checkpoints will fit in dir, of which cspeed.keep_last are kept: CS_IO_ERROR says why not. What
+ * is there now counts, so it is to be asked when the folder is made and the training begins. Of one rank. */
+cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves);
 
 /* A checkpoint's weights as a new Hugging Face folder, in the type that cspeed.export_dtype says, with the tokenizer of
  * the folder that training started from; rank 0 writes it. tag NULL: the latest. Collective. */
@@ -263,9 +268,15 @@ typedef struct {
     bool module_only;              /* load_module_only: parameters, nothing else */
     bool loose; /* load_module_strict=False: parameters that the checkpoint lacks stay as they are, and
                  * what the model lacks is passed over; a shape that differs is refused all the same */
+    bool
+        rewind; /* the training goes back to `tag` and on from there in this folder: dir/latest names it from now on,
+                 * and the checkpoints that it does not continue are left aside, by name on the log, and never pruned */
 } cs_load_options;
 
-/* tag NULL: what dir/latest names, else the newest whole checkpoint, loudly. options NULL: everything.
+/* tag NULL: what dir/latest names. If that is missing or damaged, though this shows only while it is read, the newest
+ * whole checkpoint of those that it continues, else of all, is loaded instead, with a warning that names the damage;
+ * the damaged one is kept under another name (TAG~damaged) when the next is saved in dir. A tag that is named, or
+ * cspeed.checkpoint.on_bad_latest "fail", makes it CS_BAD_FILE. options NULL: everything.
  * *client_state (may be NULL) is malloc'ed text. CS_NOT_FOUND when dir holds no checkpoint. Collective. After another
  * failure the parameters are undefined: load again, or destroy the engine. */
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,

@@ -39,6 +39,14 @@ typedef struct {
     char   *gave_up; /* why no loss scale is left that fits; NULL: one is */
 } cs_finite;
 
+/* What the state comes from; a key stands for a folder of checkpoints. */
+typedef struct {
+    json_t *lines;      /* key to list, newest first (checkpoint/line.h); complete on rank 0 */
+    json_t *parent;     /* what the state was last saved or loaded as; NULL: nothing */
+    json_t *damaged;    /* key to names of folders in it that loading passed over  */
+    char    saving[64]; /* the key of the save in flight */
+} cs_ancestry;
+
 /* A step's verdict, on its way from the device to the host. */
 typedef struct {
     cs_words   words;
@@ -101,7 +109,8 @@ struct cs_engine {
     int64_t    windows; /* of the training data, once it is open */
     uint64_t   mark;    /* cs_windows_mark of it */
     cs_saving  saving;
-    cs_finite  finite;
+    cs_finite   finite;
+    cs_ancestry ancestry;
     cs_mirror *mirror; /* NULL: never needed, or the device reads the host's memory */
 
     /* what people see */
@@ -124,6 +133,14 @@ void    cs_saving_trust(cs_engine *engine, const char *dir, const char *tag); /*
 void    cs_saving_hold(cs_engine *engine); /* due before parameters and optimizer states change */
 int64_t cs_saving_ready(const cs_engine *engine);
 void    cs_saving_turn(cs_engine *engine, int64_t ready); /* `ready`: summed over ranks. Collective */
+
+/* ancestry.c: what the state comes from. `loaded` and `saved` are due when that is done; `offer` before a save */
+void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only);
+void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content *content);
+void cs_ancestry_saved(cs_engine *engine);
+void cs_ancestry_close(cs_engine *engine);
+/* Makes the checkpoint that was loaded the latest of dir, and names those that are left aside. Collective. */
+cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader);
 
 /* walk.c: entering and leaving unit i */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } cs_direction;

@@ -2,7 +2,7 @@
 #include "engine.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
-#include "checkpoint/listed.h"
+#include "checkpoint/manifest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +123,9 @@ static cs_status read_config(json_t **full, const char *folder)
     size_t      length = 0;
     cs_status   status = cs_manifest_load(&manifest, folder);
     if (status == CS_OK)
-        status = cs_listed_read(&text, &length, &manifest, "config", folder);
+        status = cs_manifest_read_text(&text, &length, &manifest, folder, CS_CONFIG_FILE);
+    if (status == CS_OK && !text)
+        status = cs_fail(CS_NOT_FOUND, "%s: the checkpoint was saved without %s", folder, CS_CONFIG_FILE);
     *full = status == CS_OK ? cs_json_strict(text, length) : NULL;
     if (status == CS_OK && !*full)
         status = cs_fail(CS_BAD_FILE, "%s/%s: %s", folder, CS_CONFIG_FILE, cs_error());

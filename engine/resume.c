@@ -186,6 +186,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     content.await_argument = engine->mirror;
     content.pieces         = list.piece;
     content.piece_count = list.count;
+    cs_ancestry_offer(engine, dir, &content);
     if (status == CS_OK)
         status = cs_saving_save(engine, dir, &content, started);
     drop(&list);
@@ -259,26 +260,66 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
                "cspeed.data.train names now");
 }
 
-static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options, piece_list *list)
+/* What changes a shape is refused when the tensors are read; these numbers only make the same tensors mean another
+ * function. */
+static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 {
-    bool    states = !options->module_only && !options->skip_optimizer_states;
-    json_t *state  = cs_checkpoint_engine(reader);
-    if (states)
-        CS_TRY(check_optimizer(engine, state));
+    char          text[CS_MODELS_DIFFERENCES];
+    const json_t *saved = json_object_get(provenance, "model");
+    if (!engine->model_json || !json_is_object(saved))
+        return;
+    cs_models_compare(text, saved, engine->model_json);
+    if (text[0])
+        cs_log(CS_LOG_WARNING,
+               "the checkpoint was made with another model: %s; its parameters were trained for what the "
+               "checkpoint says",
+               text);
+}
+
+/* The parameters, and the optimizer's states where they are wanted, from the checkpoint that is open. */
+static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bool states, piece_list *list)
+{
     CS_TRY(list_pieces(engine, list, states));
     CS_TRY(cs_mirror_take(engine, list->piece, list->count));
     cs_mirror_await(engine->mirror);
     CS_TRY(cs_checkpoint_read(reader, engine->comm, list->piece, list->count));
     cs_mirror_put(engine, list->piece, list->count);
+    return CS_OK;
+}
+
+/* Everything but the pieces is taken when all of them are there: a read that ends at a damaged block has changed pieces
+ * alone, and reading an earlier checkpoint replaces each of them. */
+static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
+{
+    bool       states = !options->module_only && !options->skip_optimizer_states;
+    json_t    *state  = cs_checkpoint_engine(reader);
+    piece_list list   = { 0 };
+    if (states)
+        CS_TRY(check_optimizer(engine, state));
+    cs_status status = read_pieces(engine, reader, states, &list);
+    drop(&list);
+    CS_TRY(status);
     for (int i = 0; i < engine->model->count; i++) {
         if (options->skip_optimizer_states)
             cs_shard_forget(engine->shards[i]);
         cs_shard_spread(engine->shards[i]);
     }
     warn_of_other_data(engine, state);
+    warn_of_other_model(engine, cs_checkpoint_provenance(reader));
     if (!options->module_only)
         take_numbers(engine, state, options);
     return CS_OK;
+}
+
+/* Of the checkpoints that may be taken, the first that proves whole when it is read. */
+static cs_status load_whole(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
+{
+    cs_status status = load(engine, reader, options);
+    while (status != CS_OK && cs_checkpoint_is_damaged(reader)) {
+        CS_TRY(cs_checkpoint_fall_back(reader, engine->comm));
+        status = load(engine, reader, options);
+    }
+    return status;
 }
 
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
@@ -286,7 +327,6 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
 {
     static const cs_load_options everything = { 0 };
     cs_checkpoint_reader        *reader     = NULL;
-    piece_list                   list       = { 0 };
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_load_checkpoint");
     if (engine->micro != 0)
         return cs_fail(CS_UNSUPPORTED,
@@ -302,7 +342,11 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                                       .verify      = (unsigned)engine->settings->verify_on_load,
                                       .names       = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
     CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
-    cs_status status = load(engine, reader, options, &list);
+    cs_status status = load_whole(engine, reader, options);
+    if (status == CS_OK)
+        cs_ancestry_loaded(engine, dir, reader, options->module_only);
+    if (status == CS_OK && options->rewind)
+        status = cs_ancestry_rewind(engine, dir, reader);
     if (status == CS_OK && client_state) {
         const char *text = cs_checkpoint_client_state(reader);
         *client_state    = text ? strdup(text) : NULL;
@@ -313,7 +357,6 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         cs_saving_trust(engine, dir, cs_checkpoint_tag(reader));
         engine->metrics.not_finite = 0; /* what was not finite has been replaced */
     }
-    drop(&list);
     cs_checkpoint_close(reader);
     engine->started = cs_clock_seconds();
     return status;

@@ -25,6 +25,7 @@ void cs_saving_close(cs_engine *engine)
     free(engine->saving.sought);
     free(engine->saving.going);
     free(engine->saving.good);
+    cs_ancestry_close(engine);
 }
 
 static void name_good(cs_saving *saving, char *place)
@@ -55,6 +56,7 @@ static void end(cs_engine *engine, cs_status status)
         saving->going              = NULL;
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
+        cs_ancestry_saved(engine);
         if (saving->resumes)
             cs_beat_keep(saving->step);
         return;

@@ -105,7 +105,7 @@ END_TEST
 START_TEST(texts_come_back)
 {
     cs_comm              *comm       = saved_world();
-    json_t               *engine     = json_pack("{s:I, s:f}", "samples", (json_int_t)1 << 60, "scale", 0.5);
+    json_t               *engine     = json_pack("{s:I, s:f}", "samples", (json_int_t)1 << 53, "scale", 0.5);
     json_t               *aliases    = json_pack("{s:s}", "lm_head.weight", "wte");
     json_t               *provenance = json_pack("{s:i}", "world_size", 1);
     const char           *state      = " {\"b\":1,\n\"a\": \"\xc3\xa9\"}\n\n";
@@ -125,6 +125,9 @@ START_TEST(texts_come_back)
     ck_assert(json_equal(cs_checkpoint_engine(reader), engine));
     ck_assert(json_equal(cs_checkpoint_provenance(reader), provenance));
     cs_checkpoint_close(reader);
+    content.client_state = "best so far";
+    ck_assert_int_eq(cs_checkpoint_save(comm, "deep/down/out", &content), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "client state is no JSON text (line 1, column") != NULL, "%s", cs_error());
     content.client_state = NULL;
     SHOULD(cs_checkpoint_save(comm, "deep/down/out", &content));
     SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
@@ -153,6 +156,8 @@ START_TEST(tags)
         { "..", "%2E." },
         { ".hidden", "%2Ehidden" },
         { "latest", "%6Catest" },
+        { "manifest.json", "%6Danifest.json" },
+        { "global_step10~damaged", "global_step10%7Edamaged" },
         { "\xc3\xa9%", "%C3%A9%25" },
         { "a\nb", "a%0Ab" },
         { "/etc", "%2Fetc" },
@@ -266,7 +271,7 @@ START_TEST(pieces_must_fit_together)
 }
 END_TEST
 
-/* Every rank misses something else; every rank hears of all. */
+/* Every rank misses something else; every rank hears of the first and how many there are. */
 static int want_too_much(void *argument)
 {
     static float          data[8];
@@ -279,9 +284,8 @@ static int want_too_much(void *argument)
     cs_status status = cs_checkpoint_open(&reader, comm, "out", NULL);
     if (status == CS_OK)
         status = cs_checkpoint_read(reader, comm, piece + cs_comm_rank(comm), 2);
-    bool heard =
-        status == CS_BAD_FILE && strstr(cs_error(), "absent is missing; h.0.ln.weight is [12] there and [2, 4] here; "
-                                                    "nowhere is missing");
+    bool heard = status == CS_BAD_FILE && !cs_checkpoint_is_damaged(reader) &&
+                 strstr(cs_error(), "absent is missing, and 2 more tensors differ");
     if (status == CS_OK)
         cs_fail(CS_BAD_FILE, "it was read");
     cs_checkpoint_close(reader);

@@ -32,15 +32,17 @@ typedef struct {
     const char *name, *tag; /* what the save under test is called; the old state is tag "old", step 1, in latest */
     int64_t     keep_last;
     bool        background;
+    const char *damaged; /* a checkpoint that was found so, and is to be kept; NULL: none */
 } scene;
 
 static const scene scenes[] = {
-    { "a new tag", "new", 0, false },
-    { "a new tag, in the background", "new", 0, true },
-    { "the same tag again", "old", 0, false },
-    { "the same tag again, in the background", "old", 0, true },
-    { "pruning", "new", 1, false },
-    { "pruning, in the background", "new", 1, true },
+    { "a new tag", "new", 0, false, NULL },
+    { "a new tag, in the background", "new", 0, true, NULL },
+    { "the same tag again", "old", 0, false, NULL },
+    { "the same tag again, in the background", "old", 0, true, NULL },
+    { "pruning", "new", 1, false, NULL },
+    { "pruning, in the background", "new", 1, true, NULL },
+    { "past a damaged one", "new", 1, false, "older" },
 };
 enum { SCENES = sizeof scenes / sizeof *scenes, OLD = 1, NEW = 9 };
 
@@ -58,6 +60,7 @@ static _Noreturn void save_armed(const scene *s, int at, shim_how how, int repor
                                       .writing.buffer_bytes = 4096 };
     json_t               *engine  = json_pack("{s:i}", "global_step", NEW);
     saved_open(&pieces, 0, 1, SAVED_FLAT, NEW);
+    content.damaged     = s->damaged ? json_pack("[s]", s->damaged) : NULL;
     content.engine      = engine;
     content.pieces      = pieces.piece;
     content.piece_count = pieces.count;
@@ -123,6 +126,9 @@ static void judge(const scene *s, int code, shim_how how)
     ck_assert_msg(code != 2, "%s: no sentence", story);
     if (strcmp(s->tag, "new") == 0 && s->keep_last == 0) /* nobody may have touched it */
         ck_assert_msg(saved_load("out", "old", &step) == CS_OK && step == OLD, "%s: old: %s", story, cs_error());
+    if (s->damaged)
+        ck_assert_msg(shell_run("diff -r keep/older out/older || diff -r keep/older out/older~damaged") == 0,
+                      "%s: the damaged one is not kept", story);
     ck_assert_msg(saved_save("out", "next", 20) == CS_OK, "%s: the next save: %s", story, cs_error());
     ck_assert_msg(shell_run("ls -A out | grep -q cspeed") == 1, "%s: something is left behind", story);
 }

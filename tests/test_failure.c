@@ -210,6 +210,7 @@ START_TEST(the_way_on)
         { 21, 21, 0, 75 * EXIT, "step 20\n" },
     };
     char *again[] = { "train", "--config", "c.json", NULL }, *over[] = { "train", "--fresh", NULL };
+    char *back[] = { "train", "--tag", "best", NULL }, *load[] = { "train", "--tag", "best", "--load", "a", NULL };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cs_front *front                 = broken(1, cases[i].status);
         front->workers[2].beat.kept     = cases[i].beat;
@@ -225,10 +226,12 @@ START_TEST(the_way_on)
         else
             check_lacks("the same command");
         free(text);
-        job.options.program = over;
-        text                = cs_failure_text(front);
-        check_lacks("the same command");
-        free(text);
+        for (int turn = 0; turn < 3; turn++) {
+            job.options.program = turn == 0 ? over : turn == 1 ? back : load;
+            text                = cs_failure_text(front);
+            ck_assert_int_eq(strstr(text, "the same command") != NULL, turn == 2 && cases[i].words);
+            free(text);
+        }
     }
 }
 END_TEST

@@ -4,13 +4,16 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "base/crc.h"
 #include "base/json.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
 
@@ -188,6 +191,78 @@ START_TEST(damage_is_named)
 }
 END_TEST
 
+/* A part of the manifest is another, and its checksum right: what is no checkpoint for loading is none for verify. */
+static void alter_manifest(const char *from, const char *to)
+{
+    char  *text = shell_read("out/t/manifest.json", NULL), *at = strstr(text, from), digits[9];
+    size_t room = strlen(text) + strlen(to) + 1;
+    ck_assert_msg(at != NULL, "%s is not in %s", from, text);
+    char *changed = malloc(room);
+    snprintf(changed, room, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    char *place = strstr(changed, "\"crc32c\": \"") + strlen("\"crc32c\": \"");
+    memcpy(place, "00000000", 8);
+    snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, changed, strlen(changed)));
+    memcpy(place, digits, 8);
+    shell_write("out/t/manifest.json", changed);
+    free(changed);
+    free(text);
+}
+
+START_TEST(verify_and_load_agree)
+{
+    static const char *const rows[][3] = {
+        { "\"version\": 1", "\"version\": -1", "no format version -1" },
+        { "\"engine\": {\n  \"global_step\": 1\n }", "\"engine\": null", "\"engine\" is missing or no object" },
+        { "\"global_step\": 1", "\"global_step\": -5", "\"global_step\" is no whole number" },
+        { "\"step\": 1", "\"step\": 9223372036854775807", "\"step\" is missing or wrong" },
+        { "\"bytes\": 8,\n  \"crc", "\"bytes\": 9,\n  \"crc",
+          "client_state.json has 8 bytes where the manifest says 9" },
+        { "\"bytes\": 8,\n  \"crc", "\"bytes\": 9223372036854775807,\n  \"crc", "does not describe client_state.json" },
+        { "\"optim/shard-00001-of-00001", "\"weights/shard-00001-of-00001", "is listed twice" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        SHOULD(saved_save("out", "t", 1));
+        expect(0, "whole", "verify out");
+        alter_manifest(rows[i][0], rows[i][1]);
+        expect(65, rows[i][2], "verify out");
+        ck_assert_int_eq(saved_load("out", "t", NULL), CS_BAD_FILE);
+        ck_assert_msg(strstr(cs_error(), rows[i][2]) != NULL, "%s", cs_error());
+        if (!strstr(rows[i][2], "8 bytes")) /* inspect reads no text */
+            expect(0, "DAMAGED", "inspect out");
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Stopped in the middle of its reading, which another delay meets on another machine, it finds nothing when it goes on.
+ */
+START_TEST(removed_while_it_is_read)
+{
+    enum { COUNT = 16 << 20, MOST = 400 };
+    float *data = calloc(COUNT, sizeof *data);
+    bool   met  = false;
+    shell_enter();
+    save_floats("out", data, COUNT);
+    for (int delay = 1; delay < MOST && !met; delay++) {
+        pid_t child = shell_start("%s/cspeed verify out/t", CS_BIN);
+        usleep((useconds_t)delay * 500);
+        kill(-child, SIGSTOP);
+        ck_assert_int_eq(rename("out/t", "gone"), 0);
+        kill(-child, SIGCONT);
+        int   code = shell_wait(child);
+        char *text = shell_read("out.txt", NULL);
+        met        = strstr(text, "was removed or replaced while it was read") != NULL;
+        ck_assert_msg(!strstr(text, "DAMAGED") && (code == 66 || (code == 0 && !met)), "exit code %d: %s", code, text);
+        free(text);
+        ck_assert_int_eq(rename("gone", "out/t"), 0);
+    }
+    ck_assert(met);
+    free(data);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(differences_are_told)
 {
     float a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 1, 2, 3.5f, 4, 5, NAN };
@@ -268,4 +343,5 @@ START_TEST(foreign_checkpoints)
 END_TEST
 
 SUITE_MAIN("inspect", tags_are_listed, tensors_and_numbers, what_is_not_finite_is_counted, damage_is_named,
-           differences_are_told, memory_stays_flat, foreign_checkpoints)
+           verify_and_load_agree, removed_while_it_is_read, differences_are_told, memory_stays_flat,
+           foreign_checkpoints)

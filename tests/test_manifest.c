@@ -10,8 +10,16 @@
 
 static char *text_of(json_t *tensors, json_t *files)
 {
-    cs_checkpoint_content content = { .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}" };
-    char                 *text    = cs_manifest_text(&content, "the-id", tensors, files);
+    json_t *engine =
+        json_pack("{s:i, s:i, s:{s:s, s:f, s:i}, s:{s:s}, s:{s:i}}", "global_step", 7, "samples", 14, "loss_scale",
+                  "kind", "dynamic", "scale", 8.0, "last_overflow", -1, "optimizer", "type", "AdamW", "rng", "seed", 5);
+    json_t               *ancestors = json_pack("[{s:s, s:s}]", "tag", "before", "crc32c", "0a1b2c3d");
+    cs_checkpoint_content content   = {
+          .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}", .engine = engine
+    };
+    char *text = cs_manifest_text(&content, "the-id", tensors, files, ancestors);
+    json_decref(engine);
+    json_decref(ancestors);
     json_decref(tensors);
     json_decref(files);
     return text;
@@ -46,7 +54,7 @@ START_TEST(says_what_was_said)
     ck_assert_str_eq(manifest.files[0].name, SHARD);
     ck_assert_int_eq(manifest.files[0].bytes, 4100);
     ck_assert_uint_eq(manifest.files[0].header_crc, 0x12ab34);
-    ck_assert_int_eq(manifest.client_bytes, 2);
+    ck_assert_int_eq(manifest.client_state.bytes, 2);
     cs_manifest_close(&manifest);
     free(text);
 }
@@ -111,7 +119,7 @@ END_TEST
 static char *altered(const char *from, const char *to)
 {
     char *text = text_of(some_tensors(), one_file(SHARD)), *at = strstr(text, from);
-    ck_assert_ptr_nonnull(at);
+    ck_assert_msg(at != NULL, "%s is not in %s", from, text);
     char *changed = malloc(strlen(text) + strlen(to) + 1), digits[9];
     sprintf(changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     free(text);
@@ -128,10 +136,27 @@ START_TEST(contents)
         const char *from, *to, *words;
     } rows[] = {
         { "\"version\": 1", "\"version\": 2", "use a newer one" },
+        { "\"version\": 1", "\"version\": 0", "no format version 0" },
+        { "\"version\": 1", "\"version\": -1", "no format version -1" },
         { "cspeed-checkpoint", "other-checkpoint", "not the manifest of a checkpoint" },
         { "\"step\": 7", "\"step\": 7.5", "\"step\" is missing or wrong" },
         { "\"step\": 7", "\"step\": 7, \"step\": 8", "duplicate" },
+        { "\"step\": 7", "\"step\": -1", "\"step\" is missing or wrong" },
+        { "\"step\": 7", "\"step\": 9223372036854775807", "\"step\" is missing or wrong" },
         { "\"the-id\"", "null", "\"save_id\"" },
+        { "\"t/\xc3\xa9\"", "\"\"", "\"tag\"" },
+        { "\"engine\"", "\"motor\"", "\"engine\" is missing or no object" },
+        { "\"global_step\": 7", "\"global_step\": -5", "\"global_step\" is no whole number from 0" },
+        { "\"global_step\": 7", "\"global_step\": 9223372036854775807", "\"global_step\" is no whole number from 0" },
+        { "\"global_step\": 7", "\"global_step\": 9007199254740993", "\"global_step\" is no whole number from 0" },
+        { "\"samples\": 14", "\"samples\": \"14\"", "\"samples\" is no whole number" },
+        { "\"scale\": 8.0", "\"scale\": -8.0", "\"scale\" is no number above 0" },
+        { "\"scale\": 8.0", "\"scale\": true", "\"scale\" is no number above 0" },
+        { "\"dynamic\"", "7", "\"kind\" is no string" },
+        { "\"last_overflow\": -1", "\"last_overflow\": -2", "\"last_overflow\" is no whole number from -1" },
+        { "\"seed\": 5", "\"seed\": 0.5", "\"seed\" is no whole number" },
+        { "\"0a1b2c3d\"", "\"0a1b2c\"", "ancestors: entry 0" },
+        { "\"before\"", "4", "ancestors: entry 0" },
         { "\"F32\"", "\"F33\"", "no type this program knows" },
         { "\"F32\"", "[]", "no type this program knows" },
         { "3,", "-3,", "whole number" },
@@ -142,6 +167,11 @@ START_TEST(contents)
         { "4100", "99999999999999999999", "too big" },
         { "0012ab34", "0012AB34", "\"bytes\" or \"header_crc32c\"" },
         { "\"client_state.json\"", "\"../client_state.json\"", "does not describe client_state.json" },
+        { "\"client_state.json\",\n  \"bytes\": 2", "\"client_state.json\",\n  \"bytes\": -2",
+          "does not describe client_state.json" },
+        { "\"client_state.json\",\n  \"bytes\": 2", "\"client_state.json\",\n  \"bytes\": 9223372036854775807",
+          "does not describe client_state.json" },
+        { "\"ds_config.json\"", "\"ds_config\"", "does not describe ds_config.json" },
         { "\"tensors\"", "\"tensor\"", "\"tensors\" is missing" },
         { "\"files\"", "\"file\"", "\"files\" is missing" },
     };
@@ -150,4 +180,29 @@ START_TEST(contents)
 }
 END_TEST
 
-SUITE_MAIN("manifest", says_what_was_said, no_other_text_passes, names_stay_inside, contents)
+/* A file that is listed again would be read again; a list of a hundred thousand is judged at once all the same. */
+START_TEST(lists_of_files)
+{
+    enum { MANY = 99999 };
+    json_t *many = json_array(), *twice = json_array(), *huge = json_array();
+    char    name[64];
+    for (int i = 1; i <= MANY; i++) {
+        snprintf(name, sizeof name, "weights/shard-%05d-of-%05d.safetensors", i, MANY);
+        json_array_append_new(
+            many, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)1, "header_crc32c", "0012ab34"));
+        json_array_append(twice, json_array_get(many, 0));
+        json_array_append_new(huge, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)1 << 60,
+                                              "header_crc32c", "0012ab34"));
+    }
+    cs_manifest manifest;
+    char       *text = text_of(some_tensors(), many);
+    ck_assert_msg(cs_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(manifest.bytes, MANY);
+    cs_manifest_close(&manifest);
+    free(text);
+    expect_refusal(text_of(some_tensors(), twice), "shard-00001-of-99999.safetensors is listed twice");
+    expect_refusal(text_of(some_tensors(), huge), "more bytes than a file system can have");
+}
+END_TEST
+
+SUITE_MAIN("manifest", lists_of_files, says_what_was_said, no_other_text_passes, names_stay_inside, contents)

@@ -223,6 +223,93 @@ START_TEST(finished_fresh_and_alone)
 }
 END_TEST
 
+/* The link stays, and what it leads to is moved aside there. */
+START_TEST(fresh_behind_a_link)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    expect(0, shell_run("mkdir -p disk/run && ln -s disk/run out"));
+    train(1, "--steps 2");
+    train(1, "--steps 1 --fresh");
+    ck_assert(says("the earlier run is in "));
+    expect(0, shell_run("test -L out && test -f disk/run/global_step1/manifest.json && "
+                        "test -f disk/run.1/global_step2/manifest.json && test ! -e out.1"));
+    expect(0, shell_run("rm -r disk"));
+    expect(1, shell_run("%s/train --config config.json --fresh", CS_BIN));
+    ck_assert(says("is a symbolic link to a folder that is not there"));
+    shell_leave();
+}
+END_TEST
+
+/* --tag T without --load: back to T in the same folder, and on from there with the same bits; what lies behind it is
+ * named and stays, and damage of the newest falls back along the line that is continued. */
+START_TEST(back_to_a_tag)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(2, "--steps 8 --set cspeed.save_interval=2 --set cspeed.keep_last=0");
+    expect(0, shell_run("cp -r out first"));
+    train(2, "--steps 5 --set cspeed.save_interval=1 --set cspeed.keep_last=2 --tag global_step2");
+    ck_assert(says("out/latest names global_step2 from now on, and these checkpoints are left aside: global_step8, "
+                   "global_step6, global_step4."));
+    ck_assert(says("continuing at step 2 of 5, from out"));
+    expect(0,
+           shell_run("for run in out first; do head -n 5 $run/metrics.jsonl | grep -o '\"loss\": [^,]*' > $run.losses; "
+                     "done; test $(wc -l < out.losses) -eq 5 && cmp out.losses first.losses"));
+    expect(0, shell_run("[ \"$(echo $(ls out))\" = 'global_step4 global_step5 global_step6 global_step8 latest "
+                        "metrics.jsonl' ]"));
+    ck_assert_int_eq(lines_of("out/metrics.jsonl"), 5);
+    expect(0, shell_run("diff -r first/global_step6 out/global_step6"));
+    expect(0,
+           shell_run(
+               "mv out elsewhere && mkdir out && cp -r elsewhere/. out")); /* the line is one of names, not of places */
+    expect(0, shell_run("printf x | dd of=out/global_step5/optim/shard-00002-of-00002.safetensors "
+                        "bs=1 seek=20000 conv=notrunc"));
+    train(2, "--steps 6");
+    ck_assert(says("loading out/global_step4 instead, the newest whole checkpoint that it continues"));
+    ck_assert(says("continuing at step 4 of 6, from out"));
+    ck_assert(says("out/global_step5 is kept as out/global_step5~damaged"));
+    shell_leave();
+}
+END_TEST
+
+/* Numbers that change no shape are compared. */
+START_TEST(another_model_of_the_same_shapes)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(1, "--steps 1");
+    train(1, "--steps 2");
+    ck_assert(is_silent_on("another model"));
+    train(1, "--steps 3 --set cspeed.model.n_head=4 --set cspeed.model.layer_norm_epsilon=1e-3");
+    ck_assert(says("n_head (2 there, 4 here), layer_norm_epsilon (1e-5 there, 0.001 here)"));
+    shell_leave();
+}
+END_TEST
+
+/* Three checkpoints and the one that is written need 1.6 MB. */
+START_TEST(checkpoints_that_will_not_fit)
+{
+    static const char *const mounted = "unshare -m sh -c 'mount --make-rprivate / && mkdir -p out && mount -t tmpfs -o "
+                                       "size=1m none out && %s/train --config config.json --set cspeed.save_interval=1 "
+                                       "--steps %d'";
+    prepare();
+    write_config("bf16", "", 1);
+    if (shell_run("unshare -m sh -c 'mount --make-rprivate / && mount -t tmpfs none /mnt'") != 0) {
+        printf("skipped: checkpoints that will not fit (no file system can be mounted)\n");
+    } else {
+        expect(0, shell_run(mounted, CS_BIN, 2));
+        ck_assert(is_silent_on("more checkpoints of"));
+        expect(1, shell_run(mounted, CS_BIN, 9));
+        ck_assert(says("train: out: 4 more checkpoints of 0.4 MB will be there at a time (cspeed.keep_last is 3;"));
+        ck_assert(says("the file system has 1.0 MB free"));
+        expect(0, shell_run("%s/train --config config.json --steps 9", CS_BIN));
+        ck_assert(is_silent_on("more checkpoints of"));
+    }
+    shell_leave();
+}
+END_TEST
+
 /* One attempt of a job. */
 static void attempt(int number, const char *arguments)
 {
@@ -241,6 +328,27 @@ START_TEST(a_restart_does_not_start_over_again)
     ck_assert(says("continuing at step 2 of 3, from out"));
     attempt(0, "--steps 1"); /* the same command by hand */
     ck_assert(says("the earlier run is in out.2"));
+    shell_leave();
+}
+END_TEST
+
+static void attempt_back(int number, const char *arguments)
+{
+    expect(0, shell_run("CSPEED_JOB_ID=j CSPEED_ATTEMPT=%d %s/train --config config.json --tag global_step2 %s", number,
+                        CS_BIN, arguments));
+}
+
+START_TEST(a_restart_does_not_go_back_again)
+{
+    prepare();
+    write_config("bf16", "", 1);
+    train(1, "--steps 4 --set cspeed.save_interval=1 --set cspeed.keep_last=0");
+    attempt_back(0, "--steps 3");
+    ck_assert(says("continuing at step 2 of 3, from out"));
+    attempt_back(1, "--steps 5");
+    ck_assert(says("continuing at step 3 of 5, from out"));
+    attempt_back(0, "--steps 3"); /* the same command by hand */
+    ck_assert(says("continuing at step 2 of 3, from out"));
     shell_leave();
 }
 END_TEST
@@ -421,8 +529,10 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
     expect(78, shell_run("%s/train --config config.json --seq_len 64", CS_BIN));
     ck_assert(says("is the most"));
     expect(66, shell_run("%s/train --config config.json --load nowhere", CS_BIN));
-    expect(64, shell_run("%s/train --config config.json --tag 20", CS_BIN));
-    ck_assert(says("there is no --load"));
+    expect(66, shell_run("%s/train --config config.json --tag 20", CS_BIN));
+    ck_assert(says("out has no checkpoint \"20\""));
+    expect(64, shell_run("%s/train --config config.json --tag 20 --fresh", CS_BIN));
+    ck_assert(says("give one of the two"));
     expect(1, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output song.txt", CS_BIN));
     ck_assert(says("the output folder song.txt is a file"));
     expect(1, shell_run("%s/train --config config.json --output song.txt/under", CS_BIN));
@@ -434,6 +544,8 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
     expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out "
                          "--tag global_step2 --output other", CS_BIN));
     ck_assert(says("shard-00001-of-00002"));
+    expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json", CS_BIN));
+    ck_assert(says("out holds no other whole checkpoint"));
     shell_leave();
 }
 END_TEST
@@ -492,8 +604,9 @@ END_TEST
 
 SUITE_MAIN("train", resumes_fp16_stage_0, resumes_bf16_stage_2, resumes_bf16_stage_3,
            another_world_reads_on_where_the_first_stopped, finished_fresh_and_alone,
-           a_restart_does_not_start_over_again, a_failure_says_how_to_go_on, names_stay_names,
-           metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
+           a_restart_does_not_start_over_again, another_model_of_the_same_shapes, checkpoints_that_will_not_fit,
+           a_restart_does_not_go_back_again, fresh_behind_a_link, back_to_a_tag, a_failure_says_how_to_go_on,
+           names_stay_names, metrics_go_where_they_are_told, steps_fit_the_time_also_after_a_resume,
            bf16_products_are_the_same_on_all_ranks, progress_fits_the_terminal,
            wrong_things_get_one_sentence_and_a_code, a_trainers_file_says_what_it_trains_with,
            config_help_prints_the_table, own_model_trains_sharded)

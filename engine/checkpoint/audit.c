@@ -5,7 +5,6 @@
 #include "checkpoint/blocks.h"
 #include "checkpoint/crew.h"
 #include "checkpoint/files.h"
-#include "checkpoint/listed.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdlib.h>
@@ -104,16 +103,6 @@ void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *d
         check_file(audit, manifest, i, directory);
 }
 
-/* A text that the manifest describes under `key`, if it does. */
-static cs_status check_text(const cs_manifest *manifest, const char *key, const char *directory)
-{
-    char     *text;
-    size_t    length;
-    cs_status status = cs_listed_read(&text, &length, manifest, key, directory);
-    free(text);
-    return status == CS_NOT_FOUND ? CS_OK : status;
-}
-
 /* Together the headers must give each tensor exactly once; told apart from damage of a single file. */
 static cs_status check_coverage(const cs_manifest *manifest, const char *directory)
 {
@@ -137,10 +126,15 @@ static cs_status check_coverage(const cs_manifest *manifest, const char *directo
 
 void cs_audit_directory(cs_audit *audit, const char *directory)
 {
-    cs_manifest manifest;
+    static const char *const texts[] = { CS_CLIENT_STATE_FILE, CS_CONFIG_FILE };
+    cs_manifest              manifest;
     if (good(audit, cs_manifest_load(&manifest, directory))) {
-        good(audit, check_text(&manifest, "client_state", directory));
-        good(audit, check_text(&manifest, "config", directory));
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            char  *text;
+            size_t length;
+            good(audit, cs_manifest_read_text(&text, &length, &manifest, directory, texts[i]));
+            free(text);
+        }
         cs_audit_shards(audit, &manifest, directory, 0, 1);
         if (audit->faults == 0)
             good(audit, check_coverage(&manifest, directory));

@@ -111,6 +111,7 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
     b->content.engine       = json_deep_copy(content->engine);
     b->content.aliases      = json_deep_copy(content->aliases);
     b->content.provenance   = json_deep_copy(content->provenance);
+    b->content.damaged      = json_deep_copy(content->damaged);
     b->content.pieces       = b->pieces;
     return CS_OK;
 }
@@ -128,6 +129,7 @@ static void forget_content(cs_background *b)
     json_decref((json_t *)(uintptr_t)b->content.engine);
     json_decref((json_t *)(uintptr_t)b->content.aliases);
     json_decref((json_t *)(uintptr_t)b->content.provenance);
+    json_decref((json_t *)(uintptr_t)b->content.damaged);
     b->pieces  = NULL;
     b->sources = NULL;
     b->dir     = NULL;

@@ -3,7 +3,9 @@
 #include "checkpoint/absent.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/files.h"
+#include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/staging.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -17,7 +19,12 @@ static cs_status look(cs_catalog_item *item, const char *dir, const char *name)
     if (status == CS_OK)
         status = cs_manifest_check_files(&manifest, path);
     if (status == CS_OK)
-        *item = (cs_catalog_item){ strdup(name), strdup(manifest.tag), manifest.step };
+        *item = (cs_catalog_item){ .name       = strdup(name),
+                                   .tag        = strdup(manifest.tag),
+                                   .step       = manifest.step,
+                                   .digest     = manifest.digest,
+                                   .has_line   = json_object_get(manifest.root, CS_LINE_KEY) != NULL,
+                                   .generation = CS_NO_ANCESTOR };
     cs_manifest_close(&manifest);
     free(path);
     return status;
@@ -54,7 +61,7 @@ cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
     if (!listing)
         return cs_absent_folder(dir);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
-        if (entry->d_name[0] != '.')
+        if (entry->d_name[0] != '.' && !cs_staging_is_aside(entry->d_name))
             add(catalog, dir, entry->d_name);
     closedir(listing);
     if (catalog->count > 1)
@@ -79,6 +86,10 @@ cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
     CS_TRY(cs_tag_escape(name, tag));
     if (cs_files_holds(dir, name))
         return CS_OK;
+    if (!strchr(tag, '/') && tag[0] != '.' && strlen(tag) < CS_TAG_BYTES && cs_files_holds(dir, tag)) {
+        strcpy(name, tag); /* a folder that no save has named */
+        return CS_OK;
+    }
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_absent_tag(&catalog, dir, tag);
     cs_catalog_close(&catalog);

@@ -2,6 +2,7 @@
  *
  *     OUTPUT/latest                     the tag, no newline
  *     OUTPUT/<tag>/manifest.json        written last: the commit record, with a checksum of itself
+ *                                       and the list of the checkpoints that this one continues (line.h)
  *                  client_state.json    the user's JSON, verbatim
  *                  ds_config.json       the configuration used
  *                  weights/shard-00001-of-00002.safetensors   fp32 masters; keys are parameter names
@@ -53,6 +54,9 @@ typedef struct {
     int64_t               keep_last;  /* 0: keep all                                                        */
     int64_t               keep_every; /* steps whose checkpoint is never pruned: multiples of this; 0: none */
     int64_t               step;
+    json_t               *line;    /* what this checkpoint continues (line.h), to which it is added when it is whole, on
+                                    * rank 0; NULL: not recorded */
+    const json_t         *damaged; /* names of folders in dir that are damaged and to be kept, or NULL */
     const cs_piece       *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
     int64_t               piece_count;
     void (*await)(void *argument); /* pieces lie in a copy that is whole when this returns; NULL: where training does */
@@ -75,9 +79,9 @@ typedef struct {
     enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
 } cs_checkpoint_reading;
 
-/* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint, with a
- * warning that says so. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the sentence lists those it holds).
- * CS_BAD_FILE: damaged, with file, and tensor. */
+/* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint of those that
+ * it continues, then of all, with a warning that says so. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the
+ * sentence lists those it holds). CS_BAD_FILE: damaged, with file, and tensor. */
 cs_status   cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 cs_status   cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                   const cs_checkpoint_reading *reading);
@@ -87,7 +91,17 @@ json_t     *cs_checkpoint_engine(cs_checkpoint_reader *reader);       /* borrowe
 json_t     *cs_checkpoint_provenance(cs_checkpoint_reader *reader);   /* borrowed */
 const char *cs_checkpoint_client_state(cs_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
 /* Fills the pieces (any ranges; ranks may overlap), verifying every block it touches. A tensor the checkpoint lacks, or
- * whose shape differs, is CS_BAD_FILE with all such names. Collective. */
+ * whose shape differs, is CS_BAD_FILE that says which. Collective. */
 cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count);
+
+/* The files of a checkpoint may prove damaged only while they are read. cs_checkpoint_is_damaged: the last
+ * cs_checkpoint_read failed for that reason, on any rank, and not because the checkpoint does not fit the pieces; it is
+ * the same on all ranks. cs_checkpoint_fall_back closes that checkpoint and opens the next one that cs_checkpoint_open
+ * would have tried, with a warning; then everything must be read again, from the manifest's numbers on. Its failure,
+ * where there is no other one, or none is allowed, says what was wrong with each. Collective. */
+bool      cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader);
+cs_status cs_checkpoint_fall_back(cs_checkpoint_reader *reader, cs_comm *comm);
+/* The names of the folders in dir that were found damaged before the one that is open; borrowed. */
+json_t *cs_checkpoint_damaged(const cs_checkpoint_reader *reader);
 
 #endif

@@ -94,29 +94,25 @@ static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs
     free(asked);
 }
 
-/* The lines of all ranks, each once. */
+/* The first line, and how many others there are: ranks have lines in common, and models with one wrong size hundreds.
+ */
 static cs_status report(const char *path, const char *lines)
 {
-    enum { MOST = 2000 }; /* bytes of a sentence */
-    json_t *seen = json_object();
-    char    list[MOST + 128];
-    size_t  used = 0, left_out = 0;
-    for (size_t length; *lines; lines += length + 1) {
-        length = strcspn(lines, "\n");
-        char key[8192];
-        snprintf(key, sizeof key, "%.*s", (int)length, lines);
-        if (json_object_get(seen, key))
-            continue;
+    json_t *seen  = json_object();
+    size_t  first = strcspn(lines, "\n");
+    for (const char *line = lines; *line;) {
+        char   key[CS_SAFETENSORS_MAX_NAME + 512];
+        size_t length = strcspn(line, "\n");
+        snprintf(key, sizeof key, "%.*s", (int)length, line);
         json_object_set_new(seen, key, json_null());
-        if (used + length + 2 < MOST)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? "; " : "", key);
-        else
-            left_out++;
+        line += length + 1;
     }
-    if (left_out)
-        snprintf(list + used, sizeof list - used, "; and %zu more", left_out);
+    size_t others = json_object_size(seen) - 1;
     json_decref(seen);
-    return cs_fail(CS_BAD_FILE, "%s does not fit this model: %s", path, list);
+    if (others == 0)
+        return cs_fail(CS_BAD_FILE, "%s does not fit this model: %.*s", path, (int)first, lines);
+    return cs_fail(CS_BAD_FILE, "%s does not fit this model: %.*s, and %zu more tensor%s differ%s", path, (int)first,
+                   lines, others, others > 1 ? "s" : "", others > 1 ? "" : "s");
 }
 
 static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t count)
@@ -287,5 +283,6 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
     free(f.path);
     free(f.takings);
     free(f.buffer);
-    return cs_agree_status(comm, status);
+    reader->damage = cs_agree_status(comm, status);
+    return reader->damage;
 }

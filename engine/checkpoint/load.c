@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "checkpoint/absent.h"
 #include "checkpoint/agree.h"
+#include "checkpoint/line.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"
 
@@ -10,32 +11,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rank 0's search: names to try, in order. */
-typedef struct {
-    const char *dir;
-    char        first[CS_TAG_BYTES]; /* what was asked for, or latest's; "": latest names nothing */
-    cs_catalog  catalog;
-    bool        only_first;
-    int64_t     next;   /* -1: first; then into the catalog */
-    cs_status   status; /* why it was none of those before */
-    char        reason[4096];
-} search;
+/* The checkpoints that are tried in order, until one can be read. Rank 0 knows the order; the others follow it. */
+struct cs_search {
+    char      *dir;
+    char      *tag;                 /* what was asked for; NULL: nothing by name */
+    char       first[CS_TAG_BYTES]; /* the folder that was asked for, or latest's; "": latest names nothing */
+    cs_catalog catalog;
+    bool       only_first;
+    int64_t    next;               /* -1: first; then into the catalog */
+    char       name[CS_TAG_BYTES]; /* the folder that is open or was tried last */
+    cs_status  status;             /* why it was none of those before */
+    char       reason[4096];
+    json_t    *damaged; /* names of folders */
+};
 
-/* Damage weighs more than absence. */
-static void keep_reason(search *s, cs_status status)
+/* Damage weighs more than absence. What a later version or another program wrote is not damaged. */
+static void keep_reason(cs_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
     snprintf(s->reason + used, sizeof s->reason - used, "%s%s", used ? "; " : "", cs_error());
     if (s->status == CS_OK || s->status == CS_NOT_FOUND)
         s->status = status;
+    if (s->name[0] && (status == CS_BAD_FILE || status == CS_IO_ERROR))
+        json_array_append_new(s->damaged, json_string(s->name));
 }
 
-static cs_status find_newest(search *s)
+static cs_status find_newest(cs_search *s)
 {
     CS_TRY(cs_catalog_open(&s->catalog, s->dir));
     cs_status status = cs_catalog_latest(s->first, s->dir);
-    if (status == CS_OK)
+    if (status == CS_OK) {
+        cs_line_follow(&s->catalog, s->dir, s->first);
         return CS_OK;
+    }
     s->first[0] = 0;
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
         return cs_absent_all(&s->catalog, s->dir);
@@ -46,7 +54,7 @@ static cs_status find_newest(search *s)
 }
 
 /* The next name to try; "" when there is none. */
-static const char *next_name(search *s)
+static const char *next_name(cs_search *s)
 {
     if (s->next < 0) {
         s->next = 0;
@@ -60,9 +68,9 @@ static const char *next_name(search *s)
     return s->next < s->catalog.count ? s->catalog.items[s->next++].name : "";
 }
 
-static cs_status give_up(const search *s, const char *tag)
+static cs_status give_up(const cs_search *s)
 {
-    if (tag)
+    if (s->tag)
         return cs_fail(s->status, "%s", s->reason);
     if (s->only_first)
         return cs_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
@@ -71,21 +79,28 @@ static cs_status give_up(const search *s, const char *tag)
                    s->reason, s->dir);
 }
 
-/* Opens the first that can be. Rank 0 leads: it says which name is tried, "" when there is none left. */
-static cs_status try_all(cs_checkpoint_reader *reader, cs_comm *comm, search *s, const char *tag)
+static void warn_of_fallback(const cs_checkpoint_reader *reader)
 {
+    const cs_search *s        = reader->search;
+    bool             ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CS_NO_ANCESTOR;
+    cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
+           reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
+           json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
+}
+
+/* Opens the next that can be. Rank 0 leads: it says which name is tried, "" when there is none left. */
+static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    cs_search *s     = reader->search;
+    bool       leads = cs_comm_rank(comm) == 0;
     for (;;) {
-        char name[CS_TAG_BYTES] = "";
-        bool leads              = cs_comm_rank(comm) == 0;
-        if (leads)
-            snprintf(name, sizeof name, "%s", next_name(s));
-        cs_comm_broadcast(comm, name, sizeof name, CS_U8, 0);
-        if (!name[0])
-            return cs_agree_status(comm, leads ? give_up(s, tag) : CS_OK);
-        cs_status status = cs_reader_open(reader, comm, s->dir, name);
+        snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
+        cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
+        if (!s->name[0])
+            return cs_agree_status(comm, leads ? give_up(s) : CS_OK);
+        cs_status status = cs_reader_open(reader, comm, s->dir, s->name);
         if (status == CS_OK && leads && s->reason[0])
-            cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint (step %lld)", s->reason,
-                   reader->path, (long long)reader->manifest.step);
+            warn_of_fallback(reader);
         if (status == CS_OK)
             return CS_OK;
         keep_reason(s, status);
@@ -93,13 +108,14 @@ static cs_status try_all(cs_checkpoint_reader *reader, cs_comm *comm, search *s,
     }
 }
 
-static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm, search *s, const char *tag)
+static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    cs_status status = CS_OK;
+    cs_search *s      = reader->search;
+    cs_status  status = CS_OK;
     if (cs_comm_rank(comm) == 0)
-        status = tag ? cs_catalog_find(s->first, s->dir, tag) : find_newest(s);
+        status = s->tag ? cs_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
     CS_TRY(cs_agree_status(comm, status));
-    return try_all(reader, comm, s, tag);
+    return try_next(reader, comm);
 }
 
 cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag)
@@ -107,14 +123,41 @@ cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const
     return cs_checkpoint_open_as(reader, comm, dir, tag, &(cs_checkpoint_reading){ 0 });
 }
 
+static char *copy_of(const char *text)
+{
+    return text ? strcpy(cs_agree_memory(strlen(text) + 1), text) : NULL;
+}
+
+static cs_search *make_search(const char *dir, const char *tag, bool no_fallback)
+{
+    cs_search *s  = cs_agree_memory(sizeof *s);
+    s->dir        = copy_of(dir);
+    s->tag        = copy_of(tag);
+    s->next       = -1;
+    s->only_first = tag || no_fallback;
+    s->damaged    = json_array();
+    return s;
+}
+
+static void close_search(cs_search *s)
+{
+    cs_catalog_close(&s->catalog);
+    json_decref(s->damaged);
+    free(s->dir);
+    free(s->tag);
+    free(s);
+}
+
 cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const cs_checkpoint_reading *reading)
 {
-    search s           = { .dir = dir, .next = -1, .only_first = tag || reading->no_fallback };
     *reader            = cs_agree_memory(sizeof **reader);
     (*reader)->reading = *reading;
-    cs_status status = find_and_open(*reader, comm, &s, tag);
-    cs_catalog_close(&s.catalog);
+    (*reader)->search  = make_search(dir, tag, reading->no_fallback);
+    /* What one checkpoint lacks would keep what a damaged one before it had put there. */
+    if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
+        (*reader)->reading.verify = CS_VERIFY_FULL;
+    cs_status status = find_and_open(*reader, comm);
     if (status != CS_OK) {
         cs_checkpoint_close(*reader);
         *reader = NULL;
@@ -122,11 +165,29 @@ cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, co
     return status;
 }
 
+bool cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader)
+{
+    return reader->damage != CS_OK && reader->reading.names != CS_NAMES_LOOSE;
+}
+
+cs_status cs_checkpoint_fall_back(cs_checkpoint_reader *reader, cs_comm *comm)
+{
+    keep_reason(reader->search, reader->damage);
+    cs_reader_close(reader);
+    return try_next(reader, comm);
+}
+
+json_t *cs_checkpoint_damaged(const cs_checkpoint_reader *reader)
+{
+    return reader->search->damaged;
+}
+
 void cs_checkpoint_close(cs_checkpoint_reader *reader)
 {
     if (!reader)
         return;
     cs_reader_close(reader);
+    close_search(reader->search);
     free(reader);
 }
 

@@ -63,17 +63,19 @@ static void stamp(char text[32])
     strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &date);
 }
 
-char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files)
+char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files,
+                       json_t *ancestors)
 {
     char created[32], digits[DIGITS + 1];
     stamp(created);
-    json_t *root = json_pack(
-        "{s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:o, s:O, s:o, s:O, s:o, s:o, s:o}", "format", "cspeed-checkpoint",
-        "version", CS_MANIFEST_VERSION, "crc32c", ZEROS, "save_id", save_id, "tag", content->tag, "step",
-        (json_int_t)content->step, "created", created, "engine", copy_or_empty(content->engine), "tensors", tensors,
-        "aliases", copy_or_empty(content->aliases), "files", files, "client_state",
-        describe_text(CS_CLIENT_STATE_FILE, content->client_state), "config",
-        describe_text(CS_CONFIG_FILE, content->config_text), "provenance", copy_or_empty(content->provenance));
+    json_t *root =
+        json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:o, s:O, s:o, s:O, s:o, s:o, s:O*, s:o}", "format",
+                  "cspeed-checkpoint", "version", CS_MANIFEST_VERSION, "crc32c", ZEROS, "save_id", save_id, "tag",
+                  content->tag, "step", (json_int_t)content->step, "created", created, "engine",
+                  copy_or_empty(content->engine), "tensors", tensors, "aliases", copy_or_empty(content->aliases),
+                  "files", files, "client_state", describe_text(CS_CLIENT_STATE_FILE, content->client_state), "config",
+                  describe_text(CS_CONFIG_FILE, content->config_text), CS_LINE_KEY, ancestors, "provenance",
+                  copy_or_empty(content->provenance));
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);
     if (!text)
@@ -180,28 +182,119 @@ static cs_status read_tensors(cs_manifest *manifest, const char *path)
     return CS_OK;
 }
 
+/* Each file once, so that what is done for a file is done for no more files than there are. */
 static cs_status read_files(cs_manifest *manifest, const char *path)
 {
     const json_t *files = json_object_get(manifest->root, "files");
     if (!json_is_array(files))
         return cs_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
-    manifest->files = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
-    for (size_t i = 0; i < json_array_size(files); i++)
-        CS_TRY(read_file(&manifest->files[manifest->file_count++], json_array_get(files, i), path));
+    json_t   *seen   = json_object();
+    cs_status status = CS_OK;
+    manifest->files  = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
+    for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
+        cs_manifest_file *file = &manifest->files[manifest->file_count++];
+        status                 = read_file(file, json_array_get(files, i), path);
+        if (status == CS_OK && json_object_get(seen, file->name))
+            status = cs_fail(CS_BAD_FILE, "%s: files: %s is listed twice", path, file->name);
+        else if (status == CS_OK && __builtin_add_overflow(manifest->bytes, file->bytes, &manifest->bytes))
+            status = cs_fail(CS_BAD_FILE, "%s: files: more bytes than a file system can have", path);
+        else if (status == CS_OK)
+            json_object_set_new(seen, file->name, json_true());
+    }
+    json_decref(seen);
+    return status;
+}
+
+static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, const char *key, const char *name,
+                           const char *path)
+{
+    const json_t *about = json_object_get(manifest->root, key), *bytes = json_object_get(about, "bytes");
+    note->bytes = -1;
+    if (!about || json_is_null(about))
+        return CS_OK;
+    const char *file = json_string_value(json_object_get(about, "file"));
+    note->bytes      = json_integer_value(bytes);
+    if (!file || strcmp(file, name) != 0 || !json_is_integer(bytes) || note->bytes < 0 ||
+        note->bytes > CS_MANIFEST_LIMIT ||
+        !cs_manifest_digits(&note->crc, json_string_value(json_object_get(about, "crc32c"))))
+        return cs_fail(CS_BAD_FILE, "%s: \"%s\" does not describe %s", path, key, name);
     return CS_OK;
 }
 
-static cs_status read_client_state(cs_manifest *manifest, const char *path)
+#define MOST (INT64_C(1) << 53) /* beyond it a number of JSON is not exact everywhere */
+
+/* What "engine" may say; a member that is not there is not judged. */
+typedef struct {
+    const char *section, *key;
+    json_type   type;
+    int64_t     least, greatest; /* of whole numbers */
+} engine_row;
+
+static const engine_row engine_rows[] = {
+    { NULL, "global_step", JSON_INTEGER, 0, MOST },
+    { NULL, "samples", JSON_INTEGER, 0, MOST },
+    { NULL, "tokens", JSON_INTEGER, 0, MOST },
+    { NULL, "skipped_steps", JSON_INTEGER, 0, MOST },
+    { "loss_scale", "kind", JSON_STRING, 0, 0 },
+    { "loss_scale", "scale", JSON_REAL, 0, 0 },
+    { "loss_scale", "hysteresis", JSON_INTEGER, -MOST, MOST },
+    { "loss_scale", "iteration", JSON_INTEGER, 0, MOST },
+    { "loss_scale", "last_overflow", JSON_INTEGER, -1, MOST },
+    { "optimizer", "type", JSON_STRING, 0, 0 },
+    { "optimizer", "step", JSON_INTEGER, 0, MOST },
+    { "lr_scheduler", "last_step", JSON_INTEGER, 0, MOST },
+    { "rng", "seed", JSON_INTEGER, INT64_MIN, INT64_MAX },
+    { "data", "windows", JSON_INTEGER, 0, MOST },
+    { "data", "mark", JSON_STRING, 0, 0 },
+    { "data", "position", JSON_INTEGER, 0, MOST },
+};
+
+static cs_status check_engine_row(const json_t *engine, const engine_row *row, const char *path)
 {
-    const json_t *about = json_object_get(manifest->root, "client_state"), *bytes = json_object_get(about, "bytes");
-    manifest->client_bytes = -1;
-    if (!about || json_is_null(about))
+    const json_t *section = row->section ? json_object_get(engine, row->section) : engine;
+    const json_t *value   = json_object_get(section, row->key);
+    if (section && !json_is_object(section))
+        return cs_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no object", path, row->section);
+    if (!value)
         return CS_OK;
-    manifest->client_bytes = json_integer_value(bytes);
-    const char *file       = json_string_value(json_object_get(about, "file"));
-    if (!file || strcmp(file, CS_CLIENT_STATE_FILE) != 0 || !json_is_integer(bytes) || manifest->client_bytes < 0 ||
-        !cs_manifest_digits(&manifest->client_crc, json_string_value(json_object_get(about, "crc32c"))))
-        return cs_fail(CS_BAD_FILE, "%s: \"client_state\" does not describe %s", path, CS_CLIENT_STATE_FILE);
+    if (row->type == JSON_STRING && !json_is_string(value))
+        return cs_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no string", path, row->section, row->key);
+    if (row->type == JSON_REAL && !(json_number_value(value) > 0))
+        return cs_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no number above 0", path, row->section, row->key);
+    json_int_t number = json_integer_value(value);
+    if (row->type == JSON_INTEGER && (!json_is_integer(value) || number < row->least || number > row->greatest))
+        return cs_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no whole number from %lld to %lld", path, row->key,
+                       (long long)row->least, (long long)row->greatest);
+    return CS_OK;
+}
+
+static cs_status check_engine(const cs_manifest *manifest, const char *path)
+{
+    const json_t *engine = json_object_get(manifest->root, "engine");
+    if (!json_is_object(engine))
+        return cs_fail(CS_BAD_FILE, "%s: \"engine\" is missing or no object", path);
+    for (size_t i = 0; i < sizeof engine_rows / sizeof *engine_rows; i++)
+        CS_TRY(check_engine_row(engine, &engine_rows[i], path));
+    return CS_OK;
+}
+
+/* NULL: none, as before there were such lists. */
+static cs_status check_line(const json_t *line, const char *path)
+{
+    size_t   i;
+    json_t  *entry;
+    uint32_t digest;
+    if (line && !json_is_array(line))
+        return cs_fail(CS_BAD_FILE, "%s: \"" CS_LINE_KEY "\" is no list", path);
+    json_array_foreach(
+        line, i,
+        entry) if (!json_is_string(json_object_get(entry, "tag")) ||
+                   !cs_manifest_digits(
+                       &digest, json_string_value(json_object_get(
+                                    entry, "crc32c")))) return cs_fail(CS_BAD_FILE,
+                                                                       "%s: " CS_LINE_KEY
+                                                                       ": entry %zu has no \"tag\" or no \"crc32c\"",
+                                                                       path, i);
     return CS_OK;
 }
 
@@ -214,12 +307,16 @@ static cs_status read_head(cs_manifest *manifest, const char *path)
     manifest->step       = json_integer_value(step);
     if (!format || strcmp(format, "cspeed-checkpoint") != 0 || !json_is_integer(version))
         return cs_fail(CS_BAD_FILE, "%s: not the manifest of a checkpoint", path);
+    if (json_integer_value(version) < 1)
+        return cs_fail(CS_BAD_FILE, "%s: there is no format version %lld", path,
+                       (long long)json_integer_value(version));
     if (json_integer_value(version) > CS_MANIFEST_VERSION)
         return cs_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one",
                        path, (long long)json_integer_value(version), CS_MANIFEST_VERSION);
-    if (!manifest->tag || !manifest->save_id || !json_is_integer(step))
+    if (!manifest->tag || !manifest->tag[0] || !manifest->save_id || !json_is_integer(step) || manifest->step < 0 ||
+        manifest->step > MOST)
         return cs_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
-    return CS_OK;
+    return check_line(json_object_get(manifest->root, CS_LINE_KEY), path);
 }
 
 cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path)
@@ -229,10 +326,13 @@ cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t leng
     manifest->root = cs_json_strict(text, length);
     if (!manifest->root)
         return cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
+    manifest->digest = cs_crc32c(0, text, length);
     CS_TRY(read_head(manifest, path));
     CS_TRY(read_tensors(manifest, path));
     CS_TRY(read_files(manifest, path));
-    return read_client_state(manifest, path);
+    CS_TRY(check_engine(manifest, path));
+    CS_TRY(read_note(&manifest->config, manifest, "config", CS_CONFIG_FILE, path));
+    return read_note(&manifest->client_state, manifest, "client_state", CS_CLIENT_STATE_FILE, path);
 }
 
 cs_status cs_manifest_load(cs_manifest *manifest, const char *directory)
@@ -262,6 +362,33 @@ const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const ch
     if (manifest->tensor_count == 0)
         return NULL;
     return bsearch(&wanted, manifest->tensors, (size_t)manifest->tensor_count, sizeof wanted, by_name);
+}
+
+cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *manifest, const char *directory,
+                                const char *file)
+{
+    const cs_manifest_note *note = strcmp(file, CS_CONFIG_FILE) == 0 ? &manifest->config : &manifest->client_state;
+    *text                        = NULL;
+    *length                      = 0;
+    if (note->bytes < 0)
+        return CS_OK;
+    char     *path   = cs_files_join(directory, file);
+    cs_status status = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    uint32_t  crc    = status == CS_OK ? cs_crc32c(0, *text, *length) : 0;
+    if (status == CS_NOT_FOUND)
+        status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
+    else if (status == CS_OK && (int64_t)*length != note->bytes)
+        status = cs_fail(CS_BAD_FILE, "%s has %zu bytes where the manifest says %lld: the file was cut or continued",
+                         path, *length, (long long)note->bytes);
+    else if (status == CS_OK && crc != note->crc)
+        status = cs_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
+                         (unsigned)crc, (unsigned)note->crc);
+    free(path);
+    if (status == CS_OK)
+        return CS_OK;
+    free(*text);
+    *text = NULL;
+    return status;
 }
 
 cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)

@@ -1,6 +1,6 @@
 /* prune.c - old checkpoints go. */
 #include "checkpoint/prune.h"
-#include "checkpoint/catalog.h"
+#include "checkpoint/line.h"
 #include "checkpoint/staging.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static cs_status prune(const cs_catalog *catalog, const char *dir, const char *l
     int64_t kept = 0;
     for (int64_t i = 0; i < catalog->count; i++) {
         const cs_catalog_item *item = &catalog->items[i];
-        if (!is_own(item))
+        if (!is_own(item) || cs_line_leaves(item))
             continue;
         if (kept++ < keep_last || strcmp(item->name, latest) == 0 || (keep_every > 0 && item->step % keep_every == 0))
             continue;
@@ -34,8 +34,10 @@ cs_status cs_prune_directory(const char *dir, int64_t keep_last, int64_t keep_ev
         return CS_OK;
     CS_TRY(cs_catalog_latest(latest, dir));
     cs_status status = cs_catalog_open(&catalog, dir);
-    if (status == CS_OK)
+    if (status == CS_OK) {
+        cs_line_follow(&catalog, dir, latest);
         status = prune(&catalog, dir, latest, keep_last, keep_every);
+    }
     cs_catalog_close(&catalog);
     return status;
 }

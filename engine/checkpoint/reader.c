@@ -3,7 +3,6 @@
  * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast.
  */
 #include "checkpoint/reader.h"
-#include "base/crc.h"
 #include "checkpoint/absent.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/audit.h"
@@ -94,29 +93,15 @@ static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
     return status;
 }
 
-static cs_status read_client_state(char **text, size_t *length, const cs_checkpoint_reader *reader)
-{
-    char     *path   = cs_files_join(reader->path, CS_CLIENT_STATE_FILE);
-    int64_t   bytes  = reader->manifest.client_bytes;
-    cs_status status = cs_files_read(text, length, path, (size_t)bytes);
-    if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
-    else if (status == CS_OK &&
-             ((int64_t)*length != bytes || cs_crc32c(0, *text, *length) != reader->manifest.client_crc))
-        status = cs_fail(CS_BAD_FILE, "%s is not the text that was saved (%lld bytes, CRC32C %08x): it is damaged",
-                         path, (long long)bytes, (unsigned)reader->manifest.client_crc);
-    free(path);
-    return status;
-}
-
 static cs_status share_client_state(cs_checkpoint_reader *reader, cs_comm *comm)
 {
     size_t    length = 0;
     cs_status status = CS_OK;
-    if (reader->manifest.client_bytes < 0)
+    if (reader->manifest.client_state.bytes < 0)
         return CS_OK;
     if (cs_comm_rank(comm) == 0)
-        status = read_client_state(&reader->client_state, &length, reader);
+        status = cs_manifest_read_text(&reader->client_state, &length, &reader->manifest, reader->path,
+                                       CS_CLIENT_STATE_FILE);
     CS_TRY(cs_agree_status(comm, status));
     cs_agree_text(comm, &reader->client_state, &length, 0);
     return CS_OK;
@@ -156,5 +141,5 @@ void cs_reader_close(cs_checkpoint_reader *reader)
     cs_chunks_close(&reader->chunks);
     free(reader->client_state);
     free(reader->path);
-    *reader = (cs_checkpoint_reader){ .reading = reader->reading };
+    *reader = (cs_checkpoint_reader){ .reading = reader->reading, .search = reader->search };
 }

@@ -1,9 +1,11 @@
 /* save.c - state out, stage by stage. */
 #include "checkpoint/save.h"
+#include "base/crc.h"
 #include "base/log.h"
 #include "checkpoint/agree.h"
 #include "checkpoint/crew.h"
 #include "checkpoint/files.h"
+#include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/nonfinite.h"
 #include "checkpoint/prune.h"
@@ -46,9 +48,29 @@ static cs_status count_all(cs_save *s)
     return CS_OK;
 }
 
+/* The moments at which a damaged checkpoint is renamed: at once where there is no manifest, which would stand in the
+ * way of a save under its tag; when its tag is about to be taken; or when latest names another one. */
+typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
+
+static cs_status set_aside(const cs_save *s, occasion now)
+{
+    for (size_t i = 0; i < json_array_size(s->content->damaged); i++) {
+        const char *name = json_string_value(json_array_get(s->content->damaged, i));
+        char       *path = cs_files_join(s->dir, name);
+        occasion    its  = !cs_files_holds(path, CS_MANIFEST_FILE) ? NO_CHECKPOINT
+                           : strcmp(name, s->staging.name) == 0    ? TAG_IS_TAKEN
+                                                                   : THE_REST;
+        free(path);
+        if (its == now)
+            CS_TRY(cs_staging_set_aside(s->dir, name));
+    }
+    return CS_OK;
+}
+
 static cs_status make_staging(cs_save *s)
 {
     CS_TRY(make_id(s->save_id));
+    CS_TRY(set_aside(s, NO_CHECKPOINT));
     CS_TRY(cs_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
     for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
@@ -157,13 +179,16 @@ static cs_status write_text(const cs_save *s, const char *name, const char *text
 }
 
 /* Under another name first: a manifest that exists is complete. */
-static cs_status write_manifest(const cs_save *s, json_t *files)
+static cs_status write_manifest(cs_save *s, json_t *files)
 {
-    char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
+    json_t   *line = s->content->line ? cs_line_present(s->content->line, s->dir) : NULL;
+    char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files, line);
     char     *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
     cs_status status = cs_files_write(draft, text, strlen(text));
     if (status == CS_OK)
         status = cs_files_rename(draft, path);
+    s->digest = cs_crc32c(0, text, strlen(text));
+    json_decref(line);
     free(draft);
     free(path);
     free(text);
@@ -190,6 +215,8 @@ static cs_status commit(cs_save *s)
         status = write_manifest(s, files);
     json_decref(files);
     if (status == CS_OK)
+        status = set_aside(s, TAG_IS_TAKEN);
+    if (status == CS_OK)
         status = cs_staging_commit(&s->staging);
     return status;
 }
@@ -199,10 +226,33 @@ cs_status cs_save_commit(cs_save *s)
     if (s->rank != 0)
         return CS_OK;
     CS_TRY(commit(s));
+    if (s->content->line)
+        cs_line_add(s->content->line, s->content->tag, s->digest);
+    if (set_aside(s, THE_REST) != CS_OK)
+        cs_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name: %s", cs_error());
     cs_staging_close(&s->staging);
     s->path = NULL;
     if (cs_prune_directory(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
         cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
+    return CS_OK;
+}
+
+static cs_status check_client_state(const char *text)
+{
+    json_error_t why;
+    size_t       length = text ? strlen(text) : 0;
+    json_t      *value  = text ? json_loadb(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &why) : NULL;
+    json_decref(value);
+    if (text && !value)
+        return cs_fail(CS_BAD_CONFIG,
+                       "checkpoint: the client state is no JSON text (line %d, column %d: %s), and nothing "
+                       "was written; a plain text is JSON as a string in quotes",
+                       why.line, why.column, why.text);
+    if (length > CS_MANIFEST_LIMIT)
+        return cs_fail(CS_BAD_CONFIG,
+                       "checkpoint: a client state of %zu bytes, of which there may be %d; nothing was "
+                       "written",
+                       length, CS_MANIFEST_LIMIT);
     return CS_OK;
 }
 
@@ -214,6 +264,7 @@ static cs_status check_content(const cs_checkpoint_content *content)
     json_decref(tag);
     if (!tag)
         return cs_fail(CS_BAD_CONFIG, "checkpoint: the tag is not UTF-8");
+    CS_TRY(check_client_state(content->client_state));
     return cs_outline_check(content->pieces, content->piece_count);
 }
 

@@ -28,6 +28,7 @@ typedef struct {
     cs_save_volume              *volumes; /* of every rank */
     cs_save_volume               total;
     cs_staging                   staging; /* rank 0 */
+    uint32_t                     digest;  /* rank 0: of the manifest that was written */
     char                        *path;    /* of the staging directory, on every rank */
     cs_shardfile_record         *records; /* of the own files */
     cs_shardfile_record         *all;     /* rank 0: of all files */

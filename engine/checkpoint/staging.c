@@ -18,6 +18,7 @@
 
 #define WORK  ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
+#define ASIDE "~damaged"
 #define DRAFT "latest.tmp"              /* the new text of dir/latest; it travels in the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* so that prefix, tag and id fit a file name */
 
@@ -129,12 +130,28 @@ static void take_back(const cs_staging *staging, const char *target, bool exchan
     cs_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
 }
 
-static cs_status name_latest(const cs_staging *staging, const char *target)
+static cs_status name_latest(const char *dir, const char *target)
 {
-    char     *draft = cs_files_join(target, DRAFT), *latest = cs_files_join(staging->dir, "latest");
+    char     *draft = cs_files_join(target, DRAFT), *latest = cs_files_join(dir, "latest");
     cs_status status = cs_files_rename(draft, latest);
     free(latest);
     free(draft);
+    return status;
+}
+
+cs_status cs_staging_name_latest(const char *dir, const char *tag)
+{
+    char name[CS_TAG_BYTES];
+    CS_TRY(cs_tag_escape(name, tag));
+    char *target = cs_files_join(dir, name), *draft = cs_files_join(target, DRAFT);
+    unlink(draft); /* of a process that was killed here */
+    cs_status status = cs_files_write(draft, tag, strlen(tag));
+    if (status == CS_OK)
+        status = name_latest(dir, target);
+    if (status == CS_OK)
+        status = cs_files_sync_directory(dir);
+    free(draft);
+    free(target);
     return status;
 }
 
@@ -144,7 +161,7 @@ static cs_status publish(const cs_staging *staging, const char *target)
     CS_TRY(take_name(staging, target, &exchanged));
     cs_status status = cs_files_sync_directory(staging->dir);
     if (status == CS_OK)
-        status = name_latest(staging, target);
+        status = name_latest(staging->dir, target);
     if (status != CS_OK) {
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
@@ -175,6 +192,33 @@ void cs_staging_close(cs_staging *staging)
         close(staging->lock);
     free(staging->path);
     *staging = (cs_staging){ .lock = -1 };
+}
+
+bool cs_staging_is_aside(const char *name)
+{
+    return strstr(name, ASIDE) != NULL;
+}
+
+cs_status cs_staging_set_aside(const char *dir, const char *name)
+{
+    char     *path = cs_files_join(dir, name), *aside = NULL;
+    cs_status status = CS_OK;
+    for (int i = 1; !aside && cs_files_exists(path); i++) {
+        char next[CS_TAG_BYTES + 32], number[16] = "";
+        if (i > 1)
+            snprintf(number, sizeof number, ".%d", i);
+        snprintf(next, sizeof next, "%.*s" ASIDE "%s", SHORT_TAG, name, number);
+        aside = cs_files_holds(dir, next) ? NULL : cs_files_join(dir, next);
+    }
+    if (aside)
+        status = cs_files_rename(path, aside);
+    if (aside && status == CS_OK) {
+        cs_log(CS_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
+        status = cs_files_sync_directory(dir);
+    }
+    free(aside);
+    free(path);
+    return status;
 }
 
 cs_status cs_staging_discard(const char *dir, const char *name)

@@ -25,6 +25,14 @@ cs_status cs_staging_commit(cs_staging *staging);
 /* Removes what is left: the unfinished checkpoint, or the one that was replaced. */
 void cs_staging_close(cs_staging *staging);
 
+/* dir/latest names this tag, whose checkpoint is there. */
+cs_status cs_staging_name_latest(const char *dir, const char *tag);
+
+/* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on: it is kept, whatever is
+ * saved or pruned later. One that is gone is no failure. */
+cs_status cs_staging_set_aside(const char *dir, const char *name);
+bool      cs_staging_is_aside(const char *name); /* no tag's directory has such a name */
+
 /* Renames dir/name out of the way, then deletes it; a crash between leaves a name that the next save removes. */
 cs_status cs_staging_discard(const char *dir, const char *name);
 

@@ -7,6 +7,7 @@
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
 #include "checkpoint/foreign.h"
+#include "checkpoint/line.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shardfile.h"
 
@@ -68,6 +69,8 @@ static cs_status open_newest(stored *own, const char *dir)
     cs_catalog catalog;
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_catalog_latest(latest, dir);
+    if (status == CS_OK)
+        cs_line_follow(&catalog, dir, latest);
     if (status == CS_OK)
         status = try_folder(own, dir, latest);
     else if (status == CS_NOT_FOUND && catalog.count == 0)

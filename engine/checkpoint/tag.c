@@ -16,7 +16,7 @@ cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag)
     size_t used = 0;
     if (!tag[0])
         return cs_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" names no directory; give it at least one character");
-    bool escape_first = tag[0] == '.' || strcmp(tag, "latest") == 0;
+    bool escape_first = tag[0] == '.' || strcmp(tag, "latest") == 0 || strcmp(tag, "manifest.json") == 0;
     for (size_t i = 0; tag[i]; i++) {
         bool   as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
         size_t bytes = as_is ? 1 : 3;

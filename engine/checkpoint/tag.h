@@ -7,7 +7,7 @@
 enum { CS_TAG_BYTES = 256 };
 
 /* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX; so does the first letter of "latest", which is the
- * pointer's name. */
+ * pointer's name, and of "manifest.json", by which a checkpoint's own directory is told from the one it lies in. */
 cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
 /* The tag whose directory has this name. */

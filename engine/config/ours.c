@@ -21,10 +21,12 @@ static const cs_key cspeed[] = {
               "folder of checkpoints and metrics; null: runs/ and the name of the file, less .json"),
     SUPPORTED("load", STRING, load, "null", 0, 0, NULL,
               "folder of checkpoints to start from; null: continue from output if it holds one"),
-    SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL, "checkpoint to start from; null: the latest"),
+    SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL,
+              "checkpoint of load to start from, or of output to go back to; null: the latest"),
     SUPPORTED("save_interval", INT, save_interval, "200", 0, MOST, NULL,
               "updates between checkpoints; 0: only at the end"),
-    SUPPORTED("keep_last", INT, keep_last, "3", 0, MOST, NULL, "checkpoints to keep; 0: all"),
+    SUPPORTED("keep_last", INT, keep_last, "3", 0, MOST, NULL,
+              "checkpoints to keep of those that the latest continues; 0: all"),
     SUPPORTED("keep_every", INT, keep_every, "0", 0, MOST, NULL,
               "never remove checkpoints of steps that are multiples of this; 0: no such"),
     SUPPORTED("nan_patience", INT, nan_patience, "10", 0, MOST, NULL,
@@ -95,7 +97,7 @@ static const cs_key cspeed_checkpoint[] = {
     SUPPORTED("direct", BOOL, direct, "true", 0, 0, NULL, "write past the page cache where the file system allows"),
     SUPPORTED(
         "on_bad_latest", CHOICE, on_bad_latest, "\"fallback\"", 0, 0, "fallback|fail",
-        "when latest is missing or names no whole checkpoint: load the newest whole one, with a warning, or fail"),
+        "when latest is missing or damaged: load the newest whole one that it continues, with a warning, or fail"),
     SUPPORTED("verify_on_load", CHOICE, verify_on_load, "\"touched\"", 0, 0, "touched|full|off",
               "checksums to hold data to: of what this run reads, of all files first, or none (headers always)"),
 };

@@ -76,3 +76,63 @@ void cs_models_help(void)
     }
     cs_keys_help("cspeed.model, every model_type: keys without effect, or refused but at one value", neutral, NEUTRAL);
 }
+
+/* ---- two descriptions ---- */
+
+/* What the object says, else what the table says. A new reference. */
+static json_t *value_of(const json_t *config, const cs_key *key)
+{
+    json_t *value = json_object_get(config, key->name);
+    return value && !json_is_null(value) ? json_incref(value) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+}
+
+/* A size of 0 stands for one that follows from others. */
+static bool is_derived(const cs_key *key, const json_t *value)
+{
+    return key->type == CS_KEY_INT && json_is_integer(value) && json_integer_value(value) == 0;
+}
+
+static bool differ(const cs_key *key, const json_t *one, const json_t *other)
+{
+    if (is_derived(key, one) || is_derived(key, other))
+        return false;
+    if (json_is_number(one) && json_is_number(other))
+        return json_number_value(one) < json_number_value(other) || json_number_value(one) > json_number_value(other);
+    return !json_equal(one, other);
+}
+
+static bool is_compared(const cs_key *key)
+{
+    return key->type != CS_KEY_INERT && key->type != CS_KEY_REFUSED && strcmp(key->name, "initializer_range") != 0;
+}
+
+static void add_difference(char text[CS_MODELS_DIFFERENCES], const char *name, const json_t *there, const json_t *here)
+{
+    size_t used = strlen(text);
+    char  *one  = json_dumps(there, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)),
+         *other = json_dumps(here, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    snprintf(text + used, CS_MODELS_DIFFERENCES - used, "%s%s (%s there, %s here)", used ? ", " : "", name,
+             one ? one : "nothing", other ? other : "nothing");
+    free(one);
+    free(other);
+}
+
+void cs_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
+{
+    json_t          *types[2] = { json_object_get(there, "model_type"), json_object_get(here, "model_type") };
+    const char      *type     = json_string_value(types[1]);
+    const cs_family *family   = type ? find(type) : NULL;
+    text[0]                   = 0;
+    if (!json_equal(types[0], types[1])) {
+        add_difference(text, "model_type", types[0], types[1]);
+        return;
+    }
+    for (int i = 0; family && i < family->key_count; i++) {
+        const cs_key *key = &family->keys[i];
+        json_t       *one = is_compared(key) ? value_of(there, key) : NULL, *other = one ? value_of(here, key) : NULL;
+        if (one && differ(key, one, other))
+            add_difference(text, key->name, one, other);
+        json_decref(one);
+        json_decref(other);
+    }
+}

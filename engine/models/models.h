@@ -18,4 +18,9 @@ typedef struct {
 cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path);
 void      cs_models_help(void);
 
+enum { CS_MODELS_DIFFERENCES = 512 };
+/* The keys by which one config.json describes another model than the other, with both values, in one line; "" where
+ * there are none. What only the first weights depend on is left out. */
+void cs_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
+
 #endif

@@ -26,7 +26,7 @@ static const override overrides[] = {
     { "--seq_len", AS_JSON, "cspeed.data.seq_len", "N   tokens of a window" },
     { "--output", AS_STRING, "cspeed.output", "DIR   checkpoints and metrics (runs/ and the configuration's name)" },
     { "--load", AS_STRING, "cspeed.load", "DIR   start from a checkpoint of another run" },
-    { "--tag", AS_STRING, "cspeed.tag", "T   which checkpoint of --load" },
+    { "--tag", AS_STRING, "cspeed.tag", "T   checkpoint of --load; without it: go back to this one of --output" },
     { "--seed", AS_JSON, "cspeed.seed", "N   of first values, data order, dropout" },
     { "--eval_interval", AS_JSON, "cspeed.eval_interval", "N   steps between validations" },
     { "--save_interval", AS_JSON, "cspeed.save_interval", "N   steps between checkpoints" },
@@ -240,8 +240,11 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
         exit(WRONG_USAGE);
     }
     const char *tag = cs_config_get_string(config, "cspeed.tag");
-    if (!tag || cs_config_get_string(config, "cspeed.load"))
+    if (!tag || cs_config_get_string(config, "cspeed.load") || !options->fresh)
         return config;
-    complain("--tag %s says which checkpoint of --load, and there is no --load; give --load DIR too, or neither", tag);
+    complain(
+        "--tag %s goes back to a checkpoint of the output folder, and --fresh starts over without any; give one of "
+        "the two, or --load DIR too",
+        tag);
     exit(WRONG_USAGE);
 }

@@ -42,23 +42,34 @@ static void drop_owner(const char *aside)
     free(path);
 }
 
-/* --fresh loses nothing: what the folder holds gets the first free name beside it. */
+/* --fresh loses nothing: what the folder holds gets the first free name beside it. Where `output` is a symbolic link,
+ * the folder that it leads to is moved and made again, so that the link stays and new files go to the same disk. */
 static bool move_aside(const char *output)
 {
-    char *aside = text("%s.1", output);
+    struct stat info;
+    if (access(output, F_OK) != 0)
+        return true; /* make_output says what is wrong with a link that leads nowhere */
+    char *folder = lstat(output, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(output, NULL) : NULL;
+    folder       = folder ? folder : text("%s", output);
+    char *aside  = text("%s.1", folder);
     for (int i = 2; access(aside, F_OK) == 0; i++) {
         free(aside);
-        aside = text("%s.%d", output, i);
+        aside = text("%s.%d", folder, i);
     }
-    bool moved = rename(output, aside) == 0;
+    bool moved = rename(folder, aside) == 0;
+    bool made  = moved && (mkdir(folder, 0777) == 0 || errno == EEXIST); /* by another run, whose it is then */
+    int  why   = errno;
     if (moved)
         drop_owner(aside);
-    if (moved)
+    if (made)
         say("starting over; the earlier run is in %s", aside);
+    else if (moved)
+        complain("the earlier run is in %s, and %s cannot be made again: %s", aside, folder, strerror(why));
     else
-        complain("cannot move %s to %s: %s", output, aside, strerror(errno));
+        complain("cannot move %s to %s: %s; --output DIR names another", folder, aside, strerror(why));
     free(aside);
-    return moved;
+    free(folder);
+    return made;
 }
 
 static bool make_output(const char *output)
@@ -67,7 +78,11 @@ static bool make_output(const char *output)
     char       *inside = text("%s/", output);
     int         why    = outdir_make_above(inside);
     free(inside);
-    if (stat(output, &info) != 0)
+    if (stat(output, &info) != 0 && lstat(output, &info) == 0)
+        complain("the output folder %s is a symbolic link to a folder that is not there; make that folder, or --output "
+                 "DIR names another",
+                 output);
+    else if (stat(output, &info) != 0)
         complain("cannot make the output folder %s: %s; --output DIR names another", output,
                  strerror(why ? why : errno));
     else if (!S_ISDIR(info.st_mode))
@@ -79,21 +94,46 @@ static bool make_output(const char *output)
     return false;
 }
 
-/* An attempt of the same job (--max_restarts) goes on with what one before it has begun. The new folder is this run's
- * unless another run was faster. */
-static int start_over(const char *output)
+/* What one attempt of a job has begun, a later one (--max_restarts) goes on with. `what` is "fresh" or "back". */
+static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
-    char       *mark  = text("%s/.fresh-%s", output, job ? job : "");
+    char       *mark  = text("%s/.%s-%s", output, what, job ? job : "");
     bool        begun = attempt && atoi(attempt) > 0 && access(mark, F_OK) == 0;
-    int         code  = 0;
-    if (!begun && holds_files(output))
-        code = move_aside(output) && make_output(output) ? owner_take(output, false, false) : 1;
-    FILE *file = code == 0 && job ? fopen(mark, "w") : NULL;
+    free(mark);
+    return begun;
+}
+
+static void mark_begun(const char *output, const char *what)
+{
+    const char *job  = getenv("CSPEED_JOB_ID");
+    char       *mark = text("%s/.%s-%s", output, what, job ? job : "");
+    FILE       *file = job ? fopen(mark, "w") : NULL;
     if (file)
         fclose(file);
     free(mark);
+}
+
+/* The new folder is this run's unless another run was faster. */
+static int start_over(const char *output)
+{
+    int code = 0;
+    if (!is_begun(output, "fresh") && holds_files(output))
+        code = move_aside(output) && make_output(output) ? owner_take(output, false, false) : 1;
+    if (code == 0)
+        mark_begun(output, "fresh");
     return code;
+}
+
+bool outdir_went_back(cs_engine *engine, const char *output)
+{
+    return cs_agree(engine, is_rank_zero() && is_begun(output, "back"));
+}
+
+void outdir_mark_back(const char *output)
+{
+    if (is_rank_zero())
+        mark_begun(output, "back");
 }
 
 /* Now, as the first checkpoint would be hours too late to learn that there is no place for it. */

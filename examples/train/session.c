@@ -121,13 +121,24 @@ static double number_after(const char *json, const char *key, double fallback)
     return end > number ? value : fallback;
 }
 
-/* Takes up what an earlier run left: its own output folder's newest checkpoint, or the one --load names. */
+/* --tag without --load: the training goes back to that checkpoint of its own folder, once a job. */
+static cs_status go_back(session *run, const char *tag, char **client)
+{
+    cs_load_options back = { .rewind = true };
+    CS_MUST(cs_load_checkpoint(run->engine, run->output, tag, &back, client));
+    outdir_mark_back(run->output);
+    return CS_OK;
+}
+
+/* Takes up what an earlier run left: its own output folder's newest checkpoint, or the one --load or --tag names. */
 static void resume(session *run)
 {
     const char *load   = cs_config_get_string(run->config, "cspeed.load");
     const char *tag    = cs_config_get_string(run->config, "cspeed.tag");
     char       *client = NULL;
-    cs_status   status = cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
+    bool        back   = tag && !load && !outdir_went_back(run->engine, run->output);
+    cs_status   status =
+        back ? go_back(run, tag, &client) : cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
     run->source        = run->output;
     if (status == CS_OK && load)
         say("--load %s is passed over: %s holds a checkpoint; --fresh starts from %s", load, run->output, load);
@@ -184,6 +195,17 @@ static void check_export(session *run)
     exit(WRONG_CONFIG);
 }
 
+/* Said now: the save that does not fit may be days away. */
+static void check_room(const session *run)
+{
+    int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval"), saves = 0;
+    if (interval > 0)
+        saves = run->steps / interval - run->first / interval;
+    saves += run->first < run->steps && (interval == 0 || run->steps % interval != 0);
+    if (is_rank_zero() && cs_checkpoint_room(run->engine, run->output, saves) != CS_OK)
+        complain("%s", cs_error());
+}
+
 session session_open(int count, char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
@@ -202,6 +224,7 @@ session session_open(int count, char **argument)
     outdir_prepare(run.engine, run.output, run.options.fresh);
     resume(&run);
     check_export(&run);
+    check_room(&run);
     run.metrics = journal_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
     run.started = now();
     if (run.first >= run.steps)

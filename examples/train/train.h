@@ -28,6 +28,10 @@ int  outdir_make_above(char *path); /* every folder above the last slash; errno 
 void outdir_claim(const char *output, bool force); /* before anything of it is read or written; may not return */
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
 bool outdir_is_free(const char *folder); /* else says why */
+/* Whether an attempt of this job before this one (--max_restarts) has gone back to the tag already, so that what was
+ * saved since is not given up again; outdir_mark_back says that this one has. */
+bool outdir_went_back(cs_engine *engine, const char *output);
+void outdir_mark_back(const char *output);
 
 /* owner.c: one run at a time writes an output folder. A program of yours that saves without this is not protected. */
 #define OWNER_FILE ".cspeed-owner"

@@ -3,6 +3,7 @@
 #include "checkpoint/absent.h"
 #include "checkpoint/files.h"
 #include "checkpoint/foreign.h"
+#include "checkpoint/staging.h"
 #include "codes.h"
 #include "command.h"
 #include "command/contents.h"
@@ -37,12 +38,9 @@ static void add_text(json_t *row, const char *key, const char *text)
 static void describe_manifest(json_t *row, const cs_manifest *manifest)
 {
     const json_t *saver = json_object_get(manifest->root, "provenance");
-    json_int_t    bytes = 0;
-    for (int64_t i = 0; i < manifest->file_count; i++)
-        bytes += manifest->files[i].bytes;
     add_text(row, "tag", manifest->tag);
     json_object_set_new(row, "step", json_integer(manifest->step));
-    json_object_set_new(row, "bytes", json_integer(bytes));
+    json_object_set_new(row, "bytes", json_integer(manifest->bytes));
     json_object_set_new(row, "files", json_integer(manifest->file_count));
     json_object_set_new(row, "tensors", json_integer(manifest->tensor_count));
     add_text(row, "created", json_string_value(json_object_get(manifest->root, "created")));
@@ -61,6 +59,11 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
     if (status == CS_OK) {
         describe_manifest(row, &manifest);
         status = cs_manifest_check_files(&manifest, path);
+        if (status == CS_OK && cs_staging_is_aside(name))
+            status = cs_fail(CS_BAD_FILE,
+                             "%s: found damaged by the training that set it aside; cspeed verify %s names "
+                             "the damage",
+                             path, path);
         add_text(row, "status", status == CS_OK ? "whole" : status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", status == CS_OK ? NULL : cs_error());
     } else if (status != CS_NOT_FOUND) {

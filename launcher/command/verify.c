@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
@@ -61,17 +62,22 @@ static cs_status find(char **directory, const request *r)
     return status;
 }
 
-static void tell(void *to, const char *sentence)
+static void keep(void *to, const char *sentence)
 {
     request *r = to;
     json_array_append_new(r->faults, json_string(sentence));
-    if (!r->json)
-        puts(sentence);
 }
 
 static bool is_damaged(const cs_audit *audit)
 {
     return audit->faults > audit->refused;
+}
+
+/* Another folder, or none, is where it was: a training has pruned it, or saved under its tag again. */
+static bool is_gone(const char *directory, const struct stat *before)
+{
+    struct stat now;
+    return stat(directory, &now) != 0 || now.st_dev != before->st_dev || now.st_ino != before->st_ino;
 }
 
 static void print(const request *r, const cs_audit *audit, const char *directory, double seconds)
@@ -85,6 +91,8 @@ static void print(const request *r, const cs_audit *audit, const char *directory
         json_decref(all);
         return;
     }
+    for (size_t i = 0; i < json_array_size(r->faults); i++)
+        puts(json_string_value(json_array_get(r->faults, i)));
     printf("%s: %lld files, %lld blocks, %.1f MB in %.2f s: ", directory, (long long)audit->files,
            (long long)audit->blocks, 1e-6 * (double)audit->bytes, seconds);
     if (audit->faults)
@@ -105,9 +113,10 @@ static int verdict(const cs_audit *audit, const char *directory)
 
 static int run(const cs_options *options, char **arguments)
 {
-    request r         = { 0 };
-    int     code      = read_arguments(&r, arguments);
-    char   *directory = NULL;
+    request     r         = { 0 };
+    struct stat before    = { 0 };
+    int         code      = read_arguments(&r, arguments);
+    char       *directory = NULL;
     (void)options;
     if (code)
         return code;
@@ -115,11 +124,19 @@ static int run(const cs_options *options, char **arguments)
     if (status == CS_OK) {
         double begun   = cs_clock_seconds();
         r.faults       = json_array();
-        cs_audit audit = { .threads = cs_processors_allowed(), .fault = tell, .to = &r };
+        cs_audit audit = { .threads = cs_processors_allowed(), .fault = keep, .to = &r };
+        stat(directory, &before);
         cs_audit_directory(&audit, directory);
-        print(&r, &audit, directory, cs_clock_seconds() - begun);
+        if (audit.faults && is_gone(directory, &before)) {
+            status = cs_fail(CS_NOT_FOUND,
+                             "%s was removed or replaced while it was read, as a training does that prunes "
+                             "or saves in this folder; that is no damage: verify what is there now",
+                             directory);
+        } else {
+            print(&r, &audit, directory, cs_clock_seconds() - begun);
+            code = verdict(&audit, directory);
+        }
         json_decref(r.faults);
-        code = verdict(&audit, directory);
     }
     free(directory);
     return status == CS_OK ? code : cs_exit_code(status);
@@ -133,7 +150,7 @@ const cs_command cs_command_verify = {
     .text =
         "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
         "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when it is\n"
-        "damaged, 66 when it is not there, 1 when it may not be read.\n",
+        "damaged, 66 when it is not there, or was removed or replaced while it was read, 1 when it may not be read.\n",
     .example = "cspeed verify runs/quickstart",
     .run     = run,
 };

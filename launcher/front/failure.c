@@ -238,13 +238,16 @@ static void print_verdict(const cs_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Of train, whose restarts go on all the same. */
+/* Of train, by --fresh, or by --tag without --load, which goes back; its restarts go on all the same. */
 static bool starts_over(const cs_front *front)
 {
-    bool fresh = false;
-    for (char **argument = front->options->program; argument && *argument; argument++)
+    bool fresh = false, tag = false, load = false;
+    for (char **argument = front->options->program; argument && *argument; argument++) {
         fresh |= strcmp(*argument, "--fresh") == 0;
-    return fresh;
+        tag |= strncmp(*argument, "--tag", 5) == 0;
+        load |= strncmp(*argument, "--load", 6) == 0;
+    }
+    return fresh || (tag && !load);
 }
 
 /* Only where it is so: not where the same command would end the same way, or start over. */

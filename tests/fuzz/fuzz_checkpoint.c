@@ -3,7 +3,7 @@
  * The manifest's checksum would stop nearly every input, so the right digits are put in where there is a place for
  * them. */
 #include "base/crc.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/line.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdio.h>
@@ -11,6 +11,18 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What a good manifest says is added to and multiplied without looking again. */
+static void check_numbers(const cs_manifest *manifest)
+{
+    json_t    *engine = json_object_get(manifest->root, "engine");
+    json_int_t step = json_integer_value(json_object_get(engine, "global_step")), most = (json_int_t)1 << 53;
+    if (!json_is_object(engine) || step < 0 || step > most || manifest->step < 0 || manifest->step > most ||
+        manifest->bytes < 0 || manifest->client_state.bytes > CS_MANIFEST_LIMIT ||
+        manifest->config.bytes > CS_MANIFEST_LIMIT)
+        abort();
+    json_decref(cs_line_behind(manifest));
+}
 
 static void try_manifest(char *text, size_t size)
 {
@@ -23,10 +35,12 @@ static void try_manifest(char *text, size_t size)
         snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, text, size));
         memcpy(found + sizeof mark - 1, digits, 8);
     }
-    if (cs_manifest_parse(&manifest, text, size, "manifest.json") == CS_OK)
+    if (cs_manifest_parse(&manifest, text, size, "manifest.json") == CS_OK) {
         for (int64_t i = 0; i < manifest.tensor_count; i++)
             if (!cs_manifest_find(&manifest, manifest.tensors[i].name))
                 abort();
+        check_numbers(&manifest);
+    }
     cs_manifest_close(&manifest);
 }
 

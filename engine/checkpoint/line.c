@@ -1,0 +1,125 @@
+/* line.c - the checkpoints that one continues, newest first: its line. */
+#include "checkpoint/line.h"
+#include "checkpoint/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_BYTES = CS_TAG_BYTES + 16 };
+
+static json_t *entry_of(const char *tag, uint32_t digest)
+{
+    char digits[9];
+    snprintf(digits, sizeof digits, "%08x", (unsigned)digest);
+    return json_pack("{s:s, s:s}", "tag", tag, "crc32c", digits);
+}
+
+static const char *tag_of(const json_t *entry)
+{
+    const char *tag = json_string_value(json_object_get(entry, "tag"));
+    return tag ? tag : "";
+}
+
+json_t *cs_line_behind(const cs_manifest *manifest)
+{
+    json_t *line = json_array();
+    json_array_append_new(line, entry_of(manifest->tag, manifest->digest));
+    json_array_extend(line, json_object_get(manifest->root, CS_LINE_KEY));
+    return line;
+}
+
+void cs_line_add(json_t *line, const char *tag, uint32_t digest)
+{
+    for (size_t i = json_array_size(line); i-- > 0;)
+        if (strcmp(tag_of(json_array_get(line, i)), tag) == 0)
+            json_array_remove(line, i);
+    json_array_insert_new(line, 0, entry_of(tag, digest));
+}
+
+static bool is_there(const json_t *entry, const char *dir)
+{
+    char name[CS_TAG_BYTES];
+    if (cs_tag_escape(name, tag_of(entry)) != CS_OK)
+        return false;
+    char *path  = cs_files_join(dir, name);
+    bool  found = cs_files_holds(path, CS_MANIFEST_FILE);
+    free(path);
+    return found;
+}
+
+json_t *cs_line_present(const json_t *line, const char *dir)
+{
+    json_t *present = json_array();
+    for (size_t i = 0; i < json_array_size(line); i++)
+        if (i == 0 || is_there(json_array_get(line, i), dir))
+            json_array_append(present, json_array_get(line, i));
+    return present;
+}
+
+/* The list in dir/name's manifest, though the rest may be no JSON any more. A new reference, or NULL. */
+static json_t *read_list(const char *dir, const char *name)
+{
+    static const char mark[] = "\"" CS_LINE_KEY "\": [";
+    char             *folder = cs_files_join(dir, name), *path = cs_files_join(folder, CS_MANIFEST_FILE), *text;
+    size_t            length;
+    const char       *found = NULL;
+    if (cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT) == CS_OK)
+        found = memmem(text, length, mark, sizeof mark - 1);
+    const char *list = found ? found + sizeof mark - 2 : NULL;
+    json_t     *line = list ? json_loadb(list, length - (size_t)(list - text), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    free(text);
+    free(path);
+    free(folder);
+    return line;
+}
+
+/* The ancestors that dir/name's manifest lists, with what identifies each as the key and its generation as the value.
+ */
+static json_t *read_generations(const char *dir, const char *name)
+{
+    size_t  i;
+    json_t *generations = json_object(), *list = read_list(dir, name), *entry;
+    json_array_foreach(list, i, entry)
+    {
+        char        key[KEY_BYTES];
+        const char *digits = json_string_value(json_object_get(entry, "crc32c"));
+        snprintf(key, sizeof key, "%.8s %s", digits ? digits : "", tag_of(entry));
+        if (!json_object_get(generations, key))
+            json_object_set_new(generations, key, json_integer((json_int_t)i + 1));
+    }
+    json_decref(list);
+    return generations;
+}
+
+static int by_generation(const void *one, const void *other)
+{
+    const cs_catalog_item *a = one, *b = other;
+    if (a->generation != b->generation)
+        return a->generation < b->generation ? -1 : 1;
+    if (a->step != b->step)
+        return a->step > b->step ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name)
+{
+    json_t *generations = read_generations(dir, name);
+    for (int64_t i = 0; i < catalog->count; i++) {
+        cs_catalog_item *item = &catalog->items[i];
+        char             key[KEY_BYTES];
+        snprintf(key, sizeof key, "%08x %s", (unsigned)item->digest, item->tag);
+        const json_t *generation = json_object_get(generations, key);
+        item->generation         = generation ? json_integer_value(generation) : CS_NO_ANCESTOR;
+        if (strcmp(item->name, name) == 0)
+            item->generation = 0;
+    }
+    if (catalog->count > 1)
+        qsort(catalog->items, (size_t)catalog->count, sizeof *catalog->items, by_generation);
+    json_decref(generations);
+}
+
+bool cs_line_leaves(const cs_catalog_item *item)
+{
+    return item->generation == CS_NO_ANCESTOR && item->has_line;
+}
