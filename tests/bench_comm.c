@@ -311,7 +311,7 @@ int main(int count, char **words)
                                             { "--smallest", .number = &smallest, .min = 1, .max = INT_MAX },
                                             { "--largest", .number = &largest, .min = 1, .max = INT_MAX },
                                             { "--peers", .given = &peers },
-                                            { NULL } });
+                                            { .name = NULL } });
     page->smallest = (size_t)smallest;
     page->largest  = (size_t)largest;
     bool mpi       = peers && build_mpi(folder);

@@ -134,7 +134,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     const TTest *const tests[] = { bench };
-    bench_arguments(argc, argv,
-                    (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MOST_ROUNDS }, { NULL } });
+    bench_arguments(
+        argc, argv,
+        (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MOST_ROUNDS }, { .name = NULL } });
     return suite_run("bench_launch", tests, 1);
 }

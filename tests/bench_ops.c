@@ -474,7 +474,7 @@ int main(int count, char **arguments)
                                             { "THREADS", .number = &threads, .min = 0, .max = 1024 },
                                             { "SAMPLES", .number = &samples, .min = 1, .max = 64 },
                                             { "LENGTH", .number = &length, .min = 1, .max = 1 << 20 },
-                                            { NULL } });
+                                            { .name = NULL } });
     B = samples;
     T = length;
     N = B * T;

@@ -74,8 +74,9 @@ int main(int argc, char **argv)
     const char *python   = getenv("CSPEED_PEER_PYTHON");
     int         size     = 8;
     char        folder[] = "/tmp/bench_pack.XXXXXX", command[512];
-    bench_arguments(argc, argv,
-                    (const bench_option[]){ { "MEGABYTES", .number = &size, .min = 1, .max = 1000 }, { NULL } });
+    bench_arguments(
+        argc, argv,
+        (const bench_option[]){ { "MEGABYTES", .number = &size, .min = 1, .max = 1000 }, { .name = NULL } });
     CS_ASSERT(mkdtemp(folder));
     CS_ASSERT(chdir(folder) == 0);
     write_tokenizer("llama3");

@@ -60,7 +60,8 @@ int main(int argc, char **argv)
     char   folder[] = "/tmp/cspeed-start-XXXXXX";
     double seconds[MOST];
     int    runs = 10;
-    bench_arguments(argc, argv, (const bench_option[]){ { "RUNS", .number = &runs, .min = 1, .max = MOST }, { NULL } });
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "RUNS", .number = &runs, .min = 1, .max = MOST }, { .name = NULL } });
     if (!mkdtemp(folder))
         return 1;
     int failed = shell(folder, "for i in $(seq 400); do echo line $i of a small text; done > text.txt") ||

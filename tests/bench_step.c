@@ -2,7 +2,8 @@
  *
  *     bench_step [--rounds N] [--steps N] [--vocabulary N] [--precision fp32|bf16] [--seq 256|64] [--layout 1x2|2x1]
  *                [--stage 0|3]
- *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N] [--graphs on|off|both]
+ *     bench_step --device cuda [--model NAME] [--rounds N] [--steps N] [--vocabulary N] [--batch N] [--graphs
+ * on|off|both]
  *
  * On the CPU GPT-2 124M; without a choice: bf16 and fp32, micro-batch 4 x 256 and 4 x 64, 1 rank x 2 threads and 2
  * ranks x 1 thread, stages 0 and 3. On a GPU the models below in bf16 on one rank; times by phase come from a second
@@ -280,7 +281,7 @@ static selection read_choice(int argc, char **argv)
                         { "--stage", .number = &choice.stage, .min = 0, .max = 3 },
                         { "--steps", .number = &choice.steps, .min = 2, .max = MOST_STEPS },
                         { "--rounds", .number = &choice.rounds, .min = 1, .max = MOST_ROUNDS },
-                        { NULL } });
+                        { .name = NULL } });
     for (size_t i = 0; vocabulary && i < sizeof models / sizeof *models; i++)
         models[i].vocabulary = vocabulary;
     return choice;
