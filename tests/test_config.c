@@ -29,31 +29,6 @@ static cs_config *must_finish(const char *text)
     return config;
 }
 
-static void must_refuse(const char *text, const char *sentence)
-{
-    cs_config *config = written_config(text);
-    ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
-    ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
-    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* and again, not twice as long */
-    cs_config_close(config);
-}
-
-/* A file with a batch and this. */
-static const char *with(const char *more)
-{
-    static char text[1024];
-    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 1, %s}", more);
-    return text;
-}
-
-static bool has_note(const cs_config *config, const char *text)
-{
-    for (int i = 0; i < cs_json_note_count(config->doc); i++)
-        if (strstr(cs_json_note_text(config->doc, i), text))
-            return true;
-    return false;
-}
-
 /* ---- train_batch_size = micro batch x accumulation x world size ---- */
 
 /* "auto" alone is what Hugging Face's trainer fills in when it is told nothing. */
@@ -63,7 +38,7 @@ static void check_usual(const char *text, int accumulation)
     cs_config *config = must_finish(text);
     ck_assert_int_eq(config->settings.micro_batch, 8);
     ck_assert_int_eq(config->settings.train_batch_size, 8 * config->world.size * (accumulation ? accumulation : 1));
-    ck_assert(has_note(config, "train_micro_batch_size_per_gpu = 8, Hugging Face's default"));
+    ck_assert(written_has_note(config, "train_micro_batch_size_per_gpu = 8, Hugging Face's default"));
     ck_assert_str_eq(cs_json_origin(config->doc, "train_micro_batch_size_per_gpu", origin, sizeof origin),
                      "auto: Hugging Face's default");
     cs_config_close(config);
@@ -115,7 +90,7 @@ START_TEST(test_triangle)
             continue;
         }
         if (!fine) {
-            must_refuse(text, bad[i - sizeof good / sizeof *good].sentence);
+            written_refused(text, bad[i - sizeof good / sizeof *good].sentence);
             continue;
         }
         cs_config *config = must_finish(text);
@@ -125,9 +100,9 @@ START_TEST(test_triangle)
         cs_config_close(config);
     }
     set_world(1);
-    must_refuse("{\"train_micro_batch_size_per_gpu\": 9e15, \"gradient_accumulation_steps\": 9e15}", "is too large");
-    must_refuse("{\"train_batch_size\": 0}", "at least 1 is needed, not 0");
-    must_refuse("{\"train_batch_size\": 8.5}", "a whole number is needed, not 8.5");
+    written_refused("{\"train_micro_batch_size_per_gpu\": 9e15, \"gradient_accumulation_steps\": 9e15}", "is too large");
+    written_refused("{\"train_batch_size\": 0}", "at least 1 is needed, not 0");
+    written_refused("{\"train_batch_size\": 8.5}", "a whole number is needed, not 8.5");
 }
 END_TEST
 
@@ -135,7 +110,7 @@ END_TEST
 
 static void check_precision(const char *sections, cs_dtype dtype)
 {
-    cs_config *config = must_finish(with(sections));
+    cs_config *config = must_finish(written_with(sections));
     ck_assert_msg(config->settings.dtype == dtype, "%s", sections);
     cs_config_close(config);
 }
@@ -153,23 +128,23 @@ START_TEST(test_precision)
     check_precision(
         "\"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"}, \"cspeed\": {\"device\": \"cuda\"}",
         CS_F32);
-    must_refuse(with("\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}"), "both enabled");
-    must_refuse(with("\"fp16\": {\"enabled\": true, \"hysteresis\": 0}"),
+    written_refused(written_with("\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}"), "both enabled");
+    written_refused(written_with("\"fp16\": {\"enabled\": true, \"hysteresis\": 0}"),
                 "fp16.hysteresis: at least 1 is needed, not 0");
-    must_refuse(with("\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0}"), "above 0 is needed");
-    must_refuse(with("\"fp16\": {\"enabled\": true, \"initial_scale_power\": 4, \"min_loss_scale\": 1024}"),
+    written_refused(written_with("\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0}"), "above 0 is needed");
+    written_refused(written_with("\"fp16\": {\"enabled\": true, \"initial_scale_power\": 4, \"min_loss_scale\": 1024}"),
                 "2^4, is below min_loss_scale, 1024");
-    must_refuse(with("\"fp16\": null, \"bf16\": true"), "an object is needed, not true");
+    written_refused(written_with("\"fp16\": null, \"bf16\": true"), "an object is needed, not true");
 }
 END_TEST
 
 START_TEST(test_precision_notes)
 {
     cs_config *config =
-        must_finish(with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
-    ck_assert(has_note(config, "bf16: \"auto\" became enabled = false"));
-    ck_assert(has_note(config, "fp16.min_loss_scale: 0.5"));
-    ck_assert(has_note(config, "bf16: accepted, and without effect here (--config_help says why): hysteresis"));
+        must_finish(written_with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
+    ck_assert(written_has_note(config, "bf16: \"auto\" became enabled = false"));
+    ck_assert(written_has_note(config, "fp16.min_loss_scale: 0.5"));
+    ck_assert(written_has_note(config, "bf16: accepted, and without effect here (--config_help says why): hysteresis"));
     ck_assert(config->settings.scaler.min_loss_scale == 0.5);
     ck_assert_ptr_null(strstr(config->text, "auto"));
     cs_config_close(config);
@@ -224,8 +199,8 @@ START_TEST(test_real_file)
     ck_assert(config->settings.stage == 3 && config->settings.steps_per_print == 100000 &&
               config->settings.gradient_clipping == 1.0);
     ck_assert(config->settings.schedule.total_num_steps == 2000 && config->settings.schedule.warmup_max_lr == 5e-5);
-    ck_assert(has_note(config, "overlap_comm, stage3_max_live_parameters, stage3_gather_16bit_weights_on_model_save"));
-    ck_assert(has_note(config, "optimizer.params: \"auto\" became betas = [0.9, 0.999]"));
+    ck_assert(written_has_note(config, "overlap_comm, stage3_max_live_parameters, stage3_gather_16bit_weights_on_model_save"));
+    ck_assert(written_has_note(config, "optimizer.params: \"auto\" became betas = [0.9, 0.999]"));
     ck_assert_ptr_null(strstr(config->text, "\"auto\""));
     cs_config_close(config);
 }
@@ -278,7 +253,7 @@ START_TEST(test_refused)
         { "\"cspeed\": {\"stepz\": 5}", "the nearest known one is \"steps\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        must_refuse(with(bad[i][0]), bad[i][1]);
+        written_refused(written_with(bad[i][0]), bad[i][1]);
 }
 END_TEST
 
@@ -300,10 +275,10 @@ START_TEST(test_harmless)
         "\"zero_allow_untested_optimizer\": true, \"optimizer\": {\"type\": \"sgd\"}, \"dump_state\": true",
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        cs_config_close(must_finish(with(good[i])));
-    cs_config *config = must_finish(with("\"zero_optimization\": true"));
+        cs_config_close(must_finish(written_with(good[i])));
+    cs_config *config = must_finish(written_with("\"zero_optimization\": true"));
     ck_assert_int_eq(config->settings.stage, 1);
-    ck_assert(has_note(config, "old spelling"));
+    ck_assert(written_has_note(config, "old spelling"));
     cs_config_close(config);
 }
 END_TEST
@@ -363,11 +338,11 @@ END_TEST
 
 START_TEST(test_epochs)
 {
-    cs_config *config = must_finish(with("\"cspeed\": {\"epochs\": 3}"));
+    cs_config *config = must_finish(written_with("\"cspeed\": {\"epochs\": 3}"));
     ck_assert(config->settings.epochs == 3 && config->settings.steps == 0);
     cs_config_close(config);
     config = must_finish(
-        with("\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
+        written_with("\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
              "{\"total_num_steps\": \"auto\"}}"));
     ck_assert(config->settings.schedule.total_is_auto); /* until the data says how many steps that is */
     cs_config_close(config);
@@ -376,10 +351,10 @@ END_TEST
 
 START_TEST(test_lenient)
 {
-    cs_config *config = written_config(with("\"zero_optimisation\": {}"));
+    cs_config *config = written_config(written_with("\"zero_optimisation\": {}"));
     cs_config_lenient(config);
     ck_assert_int_eq(cs_config_finish(config), CS_OK);
-    ck_assert(has_note(config, "zero_optimisation: ignored: unknown key"));
+    ck_assert(written_has_note(config, "zero_optimisation: ignored: unknown key"));
     cs_config_close(config);
 }
 END_TEST
@@ -388,7 +363,7 @@ END_TEST
 START_TEST(test_text)
 {
     cs_config *config =
-        must_finish(with("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1, \"eps\": \"auto\"}}, // gone\n"
+        must_finish(written_with("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1, \"eps\": \"auto\"}}, // gone\n"
                          "\"cspeed\": {\"fit_seconds\": 1.0000000000000002}"));
     ck_assert_ptr_nonnull(strstr(config->text, "\"train_batch_size\": 1"));
     ck_assert_ptr_nonnull(strstr(config->text, "1.0000000000000002"));

@@ -15,31 +15,6 @@ static cs_config *must_finish(const char *text)
     return config;
 }
 
-static void must_refuse(const char *text, const char *sentence)
-{
-    cs_config *config = written_config(text);
-    cs_config_for_world(config, 1);
-    ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
-    ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
-    cs_config_close(config);
-}
-
-/* A file with a batch and this. */
-static const char *with(const char *more)
-{
-    static char text[1024];
-    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 1, %s}", more);
-    return text;
-}
-
-static bool has_note(const cs_config *config, const char *text)
-{
-    for (int i = 0; i < cs_json_note_count(config->doc); i++)
-        if (strstr(cs_json_note_text(config->doc, i), text))
-            return true;
-    return false;
-}
-
 START_TEST(test_refused)
 {
     static const char *const bad[][2] = {
@@ -78,7 +53,7 @@ START_TEST(test_refused)
         { "\"fp16\": {\"initial_scale_power\": \"1.5\"}", "a whole number is needed, not \"1.5\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        must_refuse(with(bad[i][0]), bad[i][1]);
+        written_refused(written_with(bad[i][0]), bad[i][1]);
 }
 END_TEST
 
@@ -86,7 +61,7 @@ END_TEST
 START_TEST(test_strings)
 {
     cs_config *config = must_finish(
-        with("\"fp16\": {\"enabled\": \"True\", \"loss_scale\": \"1e3\", \"hysteresis\": \"3\", "
+        written_with("\"fp16\": {\"enabled\": \"True\", \"loss_scale\": \"1e3\", \"hysteresis\": \"3\", "
              "\"initial_scale_power\": \"12.0\", \"fp16_master_weights_and_grads\": \"auto\"}, \"zero_optimization\": "
              "{\"stage\": \"2\", \"overlap_comm\": \"yes\", \"reduce_bucket_size\": \"500\", \"offload_optimizer\": "
              "{\"ratio\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
@@ -96,11 +71,11 @@ START_TEST(test_strings)
     ck_assert(s->dtype == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
     ck_assert(s->scaler.initial_scale_power == 12 && s->stage == 2 && s->steps_per_print == 0 && !s->csv.enabled);
     ck_assert(!s->tally.enabled && s->tally.verbose && !s->throughput && !s->tensorboard.enabled);
-    ck_assert(has_note(config, "zero_optimization.stage: the string \"2\" is taken for 2, as DeepSpeed does"));
-    ck_assert(has_note(config, "fp16.enabled: the string \"True\" is taken for true"));
+    ck_assert(written_has_note(config, "zero_optimization.stage: the string \"2\" is taken for 2, as DeepSpeed does"));
+    ck_assert(written_has_note(config, "fp16.enabled: the string \"True\" is taken for true"));
     ck_assert_ptr_nonnull(strstr(config->text, "\"overlap_comm\": true"));
     cs_config_close(config);
-    config = must_finish(with("\"bfloat16\": {\"enabled\": \"1\"}"));
+    config = must_finish(written_with("\"bfloat16\": {\"enabled\": \"1\"}"));
     ck_assert(config->settings.dtype == CS_BF16);
     cs_config_close(config);
 }
@@ -115,11 +90,11 @@ START_TEST(test_templates)
         snprintf(text, sizeof text, "{\"train_batch_size\": \"%s\", \"frobnicate\": 1}", forms[i]);
         snprintf(sentence, sizeof sentence, ":1:22 at train_batch_size: the placeholder %s was never filled in",
                  forms[i]);
-        must_refuse(text, sentence);
+        written_refused(text, sentence);
         ck_assert_ptr_null(strstr(cs_error(), "frobnicate"));
     }
-    must_refuse("{\"cspeed\": {\"data\": {\"train\": [\"a/${X}\"]}}}", "at cspeed.data.train: the placeholder ${X}");
-    cs_config_close(must_finish(with("\"_\": \"${X}\", \"cspeed\": {\"output\": \"a<b>c{d}\", \"model\": "
+    written_refused("{\"cspeed\": {\"data\": {\"train\": [\"a/${X}\"]}}}", "at cspeed.data.train: the placeholder ${X}");
+    cs_config_close(must_finish(written_with("\"_\": \"${X}\", \"cspeed\": {\"output\": \"a<b>c{d}\", \"model\": "
                                      "{\"bos_token\": \"<s>\"}}")));
 }
 END_TEST

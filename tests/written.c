@@ -2,6 +2,7 @@
 #include "written.h"
 
 #include "base/status.h"
+#include "config/config.h"
 
 #include <check.h>
 #include <errno.h>
@@ -24,4 +25,28 @@ cs_config *written_config(const char *text)
     unlink(path);
     ck_assert_msg(status == CS_OK, "%s", cs_error());
     return config;
+}
+
+const char *written_with(const char *more)
+{
+    static char text[1024];
+    snprintf(text, sizeof text, "{\"train_micro_batch_size_per_gpu\": 1, %s}", more);
+    return text;
+}
+
+void written_refused(const char *text, const char *sentence)
+{
+    cs_config *config = written_config(text);
+    ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
+    ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
+    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* the faults are not said twice */
+    cs_config_close(config);
+}
+
+bool written_has_note(const cs_config *config, const char *text)
+{
+    for (int i = 0; i < cs_json_note_count(config->doc); i++)
+        if (strstr(cs_json_note_text(config->doc, i), text))
+            return true;
+    return false;
 }
