@@ -228,11 +228,12 @@ cs_status cs_save_commit(cs_save *s)
     CS_TRY(commit(s));
     if (s->content->line)
         cs_line_add(s->content->line, s->content->tag, s->digest);
-    if (set_aside(s, THE_REST) != CS_OK)
-        cs_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name: %s", cs_error());
+    bool aside = set_aside(s, THE_REST) == CS_OK;
+    if (!aside)
+        cs_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name, so none is removed this time: %s", cs_error());
     cs_staging_close(&s->staging);
     s->path = NULL;
-    if (cs_prune_directory(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
+    if (aside && cs_prune_directory(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
         cs_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
     return CS_OK;
 }
