@@ -1,7 +1,7 @@
 /* test_matrix.c - the kill matrix: whatever dies, wherever, the job ends in time, says who, and leaves nothing.
  *
- * Each rank has a child in a session of its own that hears nothing but SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N cells
- * drawn at random instead of each cell once. */
+ * Each rank has a child in a session of its own that hears nothing but SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N cells of
+ * 1 to 5 nodes drawn at random; otherwise each cell of 1 and 2 nodes runs once. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { LOCAL, SSH, NO_SSH } way;
+typedef enum { LOCAL, SSH, NO_SSH, ELASTIC, WAYS } way;
 typedef enum {
     WORKER_EXIT,
     WORKER_SEGV,
@@ -34,12 +34,12 @@ typedef struct {
     event what;
 } cell;
 
-static const char *const way_names[]   = { "local", "ssh", "no_ssh" };
+static const char *const way_names[]   = { "local", "ssh", "no_ssh", "elastic no_ssh" };
 static const char *const event_names[] = { "worker exits",  "worker SEGV",   "worker KILL",
                                            "agent KILL",    "launcher TERM", "launcher INT",
                                            "launcher KILL", "link cut",      "node frozen" };
 
-enum { RANKS_A_NODE = 2, DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
+enum { RANKS_A_NODE = 2, MOST_NODES = 5, DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
 
 static const char script[] = "(setsid sh -c 'trap \"\" TERM INT HUP; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
                              "while ! test -e child.$RANK; do sleep 0.01; done\n"
@@ -65,9 +65,41 @@ static void add(const char **list, int *count, const char *word)
     list[*count]     = NULL;
 }
 
+/* Nodes find each other without SSH: by hosts that are named, or as many of a span as come. */
+static void add_meeting(const cell *here, int node, const char **list, int *count)
+{
+    static char port[32], node_rank[32], span[32];
+    if (node == 0)
+        snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    snprintf(node_rank, sizeof node_rank, "--node_rank=%d", node);
+    add(list, count, "--no_ssh");
+    add(list, count, "--master_addr=127.0.0.1");
+    add(list, count, port);
+    add(list, count, node_rank);
+    if (here->by == NO_SSH)
+        return;
+    snprintf(span, sizeof span, "--nnodes=1:%d", here->nodes > 1 ? here->nodes : 2);
+    add(list, count, span);
+    add(list, count, "--nproc_per_node=2");
+    add(list, count, "--last_call=1"); /* how long one node waits for a second */
+}
+
+/* "--hosts=NAME:2,..." */
+static void add_hosts(const cell *here, const char **list, int *count)
+{
+    static char hosts[256];
+    int         used = snprintf(hosts, sizeof hosts, "--hosts=");
+    for (int i = 0; i < here->nodes; i++) {
+        char own[] = { (char)('a' + i), 0 };
+        used += snprintf(hosts + used, sizeof hosts - (size_t)used, "%s%s:%d", i ? "," : "",
+                         here->by == SSH ? cluster_host(i) : own, RANKS_A_NODE);
+    }
+    add(list, count, hosts);
+}
+
 static job start_node(const cell *here, int node)
 {
-    static char hosts[256], port[32], node_rank[32], ssh_port[16];
+    static char ssh_port[32];
     const char *list[48];
     int         count = 0;
     add(list, &count, "--dead_after=3");
@@ -75,27 +107,16 @@ static job start_node(const cell *here, int node)
     add(list, &count, "--grace=2");
     add(list, &count, "--oversubscribe");
     add(list, &count, "--env=CSPEED_TEST_MARK");
-    if (here->by == LOCAL) {
+    if (here->by == LOCAL)
         add(list, &count, "--num_gpus=2");
-    } else if (here->by == SSH) {
-        int used = snprintf(hosts, sizeof hosts, "--hosts=%s:%d", cluster_host(0), RANKS_A_NODE);
-        if (here->nodes == 2)
-            snprintf(hosts + used, sizeof hosts - (size_t)used, ",%s:%d", cluster_host(1), RANKS_A_NODE);
-        snprintf(ssh_port, sizeof ssh_port, "%d", cluster_port());
-        add(list, &count, hosts);
-        add(list, &count, "--ssh_port");
+    if (here->by == SSH || here->by == NO_SSH)
+        add_hosts(here, list, &count);
+    if (here->by == SSH) {
+        snprintf(ssh_port, sizeof ssh_port, "--ssh_port=%d", cluster_port());
         add(list, &count, ssh_port);
-    } else {
-        snprintf(hosts, sizeof hosts, here->nodes == 2 ? "--hosts=a:2,b:2" : "--hosts=a:2");
-        if (node == 0)
-            snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
-        snprintf(node_rank, sizeof node_rank, "--node_rank=%d", node);
-        add(list, &count, hosts);
-        add(list, &count, "--no_ssh");
-        add(list, &count, "--master_addr=127.0.0.1");
-        add(list, &count, port);
-        add(list, &count, node_rank);
     }
+    if (here->by == NO_SSH || here->by == ELASTIC)
+        add_meeting(here, node, list, &count);
     add(list, &count, "/bin/sh");
     add(list, &count, "-c");
     add(list, &count, script);
@@ -146,7 +167,7 @@ static void strike(const cell *here, int victim, job *jobs, int *frozen)
 static int expected_code(const cell *here)
 {
     static const int codes[EVENTS] = { 7, 139, 137, 75, 143, 130, -SIGKILL, 75, 75 };
-    bool             own_agent     = here->by == LOCAL || (here->by == NO_SSH && here->nodes == 1);
+    bool             own_agent     = here->by == LOCAL || (here->by != SSH && here->nodes == 1);
     return here->what == AGENT_KILL && own_agent ? 137 : codes[here->what];
 }
 
@@ -154,7 +175,7 @@ static bool is_possible(const cell *here)
 {
     if (here->by == LOCAL && here->nodes > 1)
         return false;
-    return here->what != LINK_CUT || here->by == SSH || (here->by == NO_SSH && here->nodes == 2);
+    return here->what != LINK_CUT || here->by == SSH || (here->by != LOCAL && here->nodes > 1);
 }
 
 static void check_words(const cell *here, int victim, const job *front)
@@ -171,10 +192,10 @@ static void check_words(const cell *here, int victim, const job *front)
 static void check_cell(const cell *here)
 {
     int   ranks = RANKS_A_NODE * here->nodes, victim = ranks - 1, frozen;
-    job   jobs[2] = { 0 };
-    pid_t agents[2 * RANKS_A_NODE];
+    job   jobs[MOST_NODES] = { 0 };
+    pid_t agents[MOST_NODES * RANKS_A_NODE];
     char  file[32];
-    int   processes = here->by == NO_SSH ? here->nodes : 1;
+    int   processes = here->by == NO_SSH || here->by == ELASTIC ? here->nodes : 1;
     for (int i = 0; i < processes; i++)
         jobs[i] = start_node(here, i);
     for (int rank = 0; rank < ranks; rank++) {
@@ -210,10 +231,14 @@ static void check_cell(const cell *here)
 static void check_way(way by)
 {
     const char *rounds = getenv("CSPEED_MATRIX_ROUNDS");
-    int         count  = rounds ? atoi(rounds) / 3 : 2 * EVENTS;
+    int         nodes = rounds ? MOST_NODES : 2, count = rounds ? (atoi(rounds) + WAYS - 1) / WAYS : nodes * EVENTS;
     for (int i = 0; i < count; i++) {
         int  draw = rounds ? rand() : i;
-        cell here = { by, 1 + draw % 2, (event)(draw / 2 % EVENTS) };
+        cell here = { by, 1 + draw % nodes, (event)(draw / nodes % EVENTS) };
+        while (rounds && !is_possible(&here)) {
+            draw = rand();
+            here = (cell){ by, 1 + draw % nodes, (event)(draw / nodes % EVENTS) };
+        }
         if (is_possible(&here))
             check_cell(&here);
     }
@@ -235,10 +260,18 @@ START_TEST(no_ssh)
 }
 END_TEST
 
+START_TEST(elastic)
+{
+    jobs_begin();
+    check_way(ELASTIC);
+    jobs_leave();
+}
+END_TEST
+
 START_TEST(ssh)
 {
     shell_enter();
-    if (cluster_start(2, NULL)) {
+    if (cluster_start(MOST_NODES, NULL)) {
         jobs_begin();
         check_way(SSH);
         jobs_leave();
@@ -248,4 +281,4 @@ START_TEST(ssh)
 }
 END_TEST
 
-SUITE_MAIN("matrix", local, no_ssh, ssh)
+SUITE_MAIN("matrix", local, no_ssh, elastic, ssh)
