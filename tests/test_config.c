@@ -169,7 +169,7 @@ START_TEST(test_precision_notes)
         must_finish(with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
     ck_assert(has_note(config, "bf16: \"auto\" became enabled = false"));
     ck_assert(has_note(config, "fp16.min_loss_scale: 0.5"));
-    ck_assert(has_note(config, "bf16: accepted, and without effect here (--config_help says why): hysteresis"));
+    ck_assert(has_note(config, "bf16: accepted, and without effect here (train --config_help says why): hysteresis"));
     ck_assert(config->settings.scaler.min_loss_scale == 0.5);
     ck_assert_ptr_null(strstr(config->text, "auto"));
     cs_config_close(config);
