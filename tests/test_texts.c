@@ -233,6 +233,7 @@ START_TEST(texts_of_every_sort_are_read)
                        "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"), "documents, ");
     expect(0, train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
                        "--set cspeed.data.packing=documents"), "as they were made before");
+    ck_assert_int_eq(shell_run("'%s/cspeed' inspect out | grep -q ' 1 rank, ZeRO-'", CS_BIN), 0);
     shell_leave();
 }
 END_TEST
