@@ -143,8 +143,9 @@ static void end_run(cs_engine *engine, const char *why)
 {
     if (cs_saving_finish(engine) != CS_OK)
         cs_log(CS_LOG_WARNING, "%s", cs_error());
-    cs_fail(CS_NOT_FINITE, "%s; the run ends here, and its last good checkpoint is %s", why,
-            engine->saving.good ? engine->saving.good : "none");
+    cs_fail(CS_NOT_FINITE, "%s; the run ends here, and %s%s", why,
+            engine->saving.good ? "its last good checkpoint is " : "it has saved no good checkpoint",
+            engine->saving.good ? engine->saving.good : "");
     cs_must(CS_NOT_FINITE, "");
 }
 

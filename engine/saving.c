@@ -83,8 +83,8 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
     if (status == CS_OK && !engine->settings->async_save)
         end(engine, CS_OK);
     if (status == CS_NOT_FINITE)
-        cs_fail(status, "the checkpoint of step %lld was not saved: %s; the last good one is %s",
-                (long long)saving->step, cs_error(), saving->good ? saving->good : "none");
+        cs_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, cs_error(),
+                saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
     return status;
 }
 

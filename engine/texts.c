@@ -27,9 +27,10 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
 
 static void tell(const cs_recipe *self, const cs_packing_counts *counts)
 {
-    cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " of %" PRId64 " documents, %" PRId64 " of them learnt, in %.1f s",
-           self->name, counts->train_tokens, counts->documents, counts->learnt, counts->seconds);
-    cs_log(CS_LOG_INFO, "they are kept in %s", self->folder);
+    cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
+           self->name, counts->train_tokens, counts->documents, counts->documents == 1 ? "" : "s", counts->learnt,
+           counts->seconds);
+    cs_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
     if (counts->skipped > 0)
         cs_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,
                counts->skipped, self->settings->skip_bad);
@@ -89,7 +90,7 @@ static cs_status fill(const cs_recipe *self, const char *part)
                                 .skip_bad     = settings->skip_bad,
                                 .by_name      = true,
                                 .shard_tokens = SHARD_TOKENS };
-    cs_log(CS_LOG_INFO, "making tokens of %s with %s, once for all runs that read it", self->name,
+    cs_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "a token a byte");
     CS_TRY(cs_packing_run(&how, &counts));
     CS_TRY(cs_recipe_sign(self, part));

@@ -129,12 +129,12 @@ START_TEST(auto_takes_known_templates_alone)
     ck_assert_int_eq(find_auto(longer, NULL, &name), CS_OK); /* of the newline at the end Jinja sees nothing */
     free(longer);
     ck_assert_int_gt(asprintf(&longer, "%s\n\n", template), 0);
-    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_UNSUPPORTED);
+    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_BAD_CONFIG);
     free(longer);
     char *word = strstr(template, "<|im_end|>' + '\n'");
     ck_assert_ptr_nonnull(word);
     word[strlen("<|im_end|>' + '")] = ' ';
-    ck_assert_int_eq(find_auto(template, NULL, &name), CS_UNSUPPORTED);
+    ck_assert_int_eq(find_auto(template, NULL, &name), CS_BAD_CONFIG);
     ck_assert_msg(strstr(cs_error(), "cspeed.data.template \"auto\" with this tokenizer's chat_template (SHA-256 ") &&
                       strstr(cs_error(), "cspeed.data.template: \"chatml\"") &&
                       strstr(cs_error(), "\"chatml\", \"chatml-bos\", \"qwen2\"") &&

@@ -100,7 +100,8 @@ START_TEST(test_triangle)
         cs_config_close(config);
     }
     set_world(1);
-    written_refused("{\"train_micro_batch_size_per_gpu\": 9e15, \"gradient_accumulation_steps\": 9e15}", "is too large");
+    written_refused("{\"train_micro_batch_size_per_gpu\": 9e15, \"gradient_accumulation_steps\": 9e15}",
+                    "is too large");
     written_refused("{\"train_batch_size\": 0}", "at least 1 is needed, not 0");
     written_refused("{\"train_batch_size\": 8.5}", "a whole number is needed, not 8.5");
 }
@@ -130,21 +131,22 @@ START_TEST(test_precision)
         CS_F32);
     written_refused(written_with("\"fp16\": {\"enabled\": true}, \"bf16\": {\"enabled\": true}"), "both enabled");
     written_refused(written_with("\"fp16\": {\"enabled\": true, \"hysteresis\": 0}"),
-                "fp16.hysteresis: at least 1 is needed, not 0");
+                    "fp16.hysteresis: at least 1 is needed, not 0");
     written_refused(written_with("\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0}"), "above 0 is needed");
     written_refused(written_with("\"fp16\": {\"enabled\": true, \"initial_scale_power\": 4, \"min_loss_scale\": 1024}"),
-                "2^4, is below min_loss_scale, 1024");
+                    "2^4, is below min_loss_scale, 1024");
     written_refused(written_with("\"fp16\": null, \"bf16\": true"), "an object is needed, not true");
 }
 END_TEST
 
 START_TEST(test_precision_notes)
 {
-    cs_config *config =
-        must_finish(written_with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
+    cs_config *config = must_finish(
+        written_with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
     ck_assert(written_has_note(config, "bf16: \"auto\" became enabled = false"));
     ck_assert(written_has_note(config, "fp16.min_loss_scale: 0.5"));
-    ck_assert(written_has_note(config, "bf16: accepted, and without effect here (--config_help says why): hysteresis"));
+    ck_assert(
+        written_has_note(config, "bf16: accepted, and without effect here (train --config_help says why): hysteresis"));
     ck_assert(config->settings.scaler.min_loss_scale == 0.5);
     ck_assert_ptr_null(strstr(config->text, "auto"));
     cs_config_close(config);
@@ -199,7 +201,8 @@ START_TEST(test_real_file)
     ck_assert(config->settings.stage == 3 && config->settings.steps_per_print == 100000 &&
               config->settings.gradient_clipping == 1.0);
     ck_assert(config->settings.schedule.total_num_steps == 2000 && config->settings.schedule.warmup_max_lr == 5e-5);
-    ck_assert(written_has_note(config, "overlap_comm, stage3_max_live_parameters, stage3_gather_16bit_weights_on_model_save"));
+    ck_assert(written_has_note(config,
+                               "overlap_comm, stage3_max_live_parameters, stage3_gather_16bit_weights_on_model_save"));
     ck_assert(written_has_note(config, "optimizer.params: \"auto\" became betas = [0.9, 0.999]"));
     ck_assert_ptr_null(strstr(config->text, "\"auto\""));
     cs_config_close(config);
@@ -286,8 +289,8 @@ END_TEST
 START_TEST(test_all_faults_at_once)
 {
     cs_config *config = written_config("{\n  \"train_batch_size\": 3,\n  \"zero_optimization\": {\"stage\": 9},\n  "
-                                  "\"wandb\": {\"enabled\": true},\n"
-                                  "  \"fp61\": {}\n}");
+                                       "\"wandb\": {\"enabled\": true},\n"
+                                       "  \"fp61\": {}\n}");
     ck_assert_int_eq(cs_config_set(config, "cspeed.prefetch=-2"), CS_OK);
     set_world(2);
     ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG);
@@ -310,7 +313,7 @@ END_TEST
 START_TEST(test_getters)
 {
     cs_config *config = written_config("{\"train_batch_size\": 8, \"cspeed\": {\"data\": {\"train\": [\"a\", \"b\"], "
-                                  "\"valid\": \"v\"}, \"steps\": 5}}");
+                                       "\"valid\": \"v\"}, \"steps\": 5}}");
     ck_assert_int_eq(cs_config_set(config, "cspeed.steps=70"), CS_OK);
     ck_assert_int_eq(cs_config_set(config, "cspeed.output=runs/a=b"), CS_OK);
     ck_assert_int_eq(cs_config_set(config, "zero_optimization.stage=2"), CS_OK);
@@ -341,9 +344,9 @@ START_TEST(test_epochs)
     cs_config *config = must_finish(written_with("\"cspeed\": {\"epochs\": 3}"));
     ck_assert(config->settings.epochs == 3 && config->settings.steps == 0);
     cs_config_close(config);
-    config = must_finish(
-        written_with("\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
-             "{\"total_num_steps\": \"auto\"}}"));
+    config = must_finish(written_with(
+        "\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
+        "{\"total_num_steps\": \"auto\"}}"));
     ck_assert(config->settings.schedule.total_is_auto); /* until the data says how many steps that is */
     cs_config_close(config);
 }
@@ -362,9 +365,9 @@ END_TEST
 /* What a checkpoint keeps can be read again and means the same. */
 START_TEST(test_text)
 {
-    cs_config *config =
-        must_finish(written_with("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1, \"eps\": \"auto\"}}, // gone\n"
-                         "\"cspeed\": {\"fit_seconds\": 1.0000000000000002}"));
+    cs_config *config = must_finish(
+        written_with("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.1, \"eps\": \"auto\"}}, // gone\n"
+                     "\"cspeed\": {\"fit_seconds\": 1.0000000000000002}"));
     ck_assert_ptr_nonnull(strstr(config->text, "\"train_batch_size\": 1"));
     ck_assert_ptr_nonnull(strstr(config->text, "1.0000000000000002"));
     json_t *strict = cs_json_strict(config->text, strlen(config->text));

@@ -424,6 +424,8 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "eval x --zzzzzzz", "unknown flag --zzzzzzz; --help lists those of eval" },
         { "train --config c.json --stepps=3", "train: unknown flag --stepps; did you mean --steps?" },
         { "train --config c.json --lenint", "did you mean --lenient?" },
+        { "train --confg c.json", "train: unknown flag --confg; did you mean --config?" },
+        { "train --steps=3 --seq-len 2 --world_size=2 --lenient", "there is no --config FILE among the arguments" },
         { "train --config c.json --num_gpus 2", "--help lists those of train, and launch flags stand before it" },
         { "train --config c.json more", "unknown argument more" },
         { "pack --seq-len 3 x", "pack: unknown flag --seq-len; did you mean --seq_len?" },

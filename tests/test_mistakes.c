@@ -32,7 +32,7 @@ START_TEST(test_refused)
         { "\"fp16\": {\"dynamic_loss_scale\": true}",
           "not supported: fp16.dynamic_loss_scale, because a dynamic loss scale is written \"loss_scale\": 0" },
         { "\"dynamic_loss_scale\": true", "a dynamic loss scale is written \"loss_scale\": 0 in the section \"fp16\"" },
-        { "\"frobnicate\": 1", "no known one is near; --config_help lists them (train --lenient ignores it)" },
+        { "\"frobnicate\": 1", "no known one is near; train --config_help lists them (train --lenient ignores it)" },
         /* keys without effect have types too */
         { "\"zero_optimization\": {\"overlap_comm\": {\"banana\": 1}}", "overlap_comm: true or false is needed" },
         { "\"zero_optimization\": {\"leaf_module\": 5}", "an object is needed, not 5" },

@@ -393,7 +393,7 @@ START_TEST(faults_are_one_sentence)
         { "--seq_len 0 text", 64, "'0'" },
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
         { "--colour text", 64, "unknown flag --colour" },
-        { "--valid 0 --field text text", 65, "text, line 1: " },
+        { "--valid 0 --field text text", 65, "text, line 1: each line has to be one JSON object: line 1, " },
         { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
         { "--valid 0 --field other --skip_bad 2 bad.jsonl", 65, "bad.jsonl: nothing is left to train on" },
         { "--skip_bad some bad.jsonl", 64, "'some'" },

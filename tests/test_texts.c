@@ -233,6 +233,7 @@ START_TEST(texts_of_every_sort_are_read)
                        "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"), "documents, ");
     expect(0, train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
                        "--set cspeed.data.packing=documents"), "as they were made before");
+    ck_assert_int_eq(shell_run("'%s/cspeed' inspect out | grep -q ' 1 rank, ZeRO-'", CS_BIN), 0);
     shell_leave();
 }
 END_TEST
@@ -244,8 +245,8 @@ START_TEST(names_may_have_any_character)
     ck_assert_int_eq(mkdir("more [1]*", 0777), 0);
     shell_write("a[1].txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("more [1]*/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
-    expect(0, train(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "of 1 documents");
-    expect(0, train(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "of 1 documents");
+    expect(0, train(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "in 1 document, ");
+    expect(0, train(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "in 1 document, ");
     shell_leave();
 }
 END_TEST
@@ -327,6 +328,7 @@ START_TEST(faults_are_named)
         { "plain.json --model empty", 66, "there is no empty/config.json" },
         { "plain.json --model nowhere", 66, "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
+        { "recipe.json --model odd", 78, "this one is not among those that are known" },
         { "recipe.json --model tight", 65, "is not below 400, the model's vocab_size" },
     };
     enter();
@@ -334,6 +336,8 @@ START_TEST(faults_are_named)
     ck_assert_int_eq(mkdir("pickled", 0777), 0);
     shell_write("pickled/mp_rank_00_model_states.pt", "PK");
     ck_assert_int_eq(shell_run("cp -r model tight && sed -i s/448/400/ tight/config.json"), 0);
+    ck_assert_int_eq(shell_run("cp -r model odd"), 0);
+    shell_write("odd/chat_template.jinja", "{{ messages }}");
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");

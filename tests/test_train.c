@@ -203,6 +203,10 @@ START_TEST(finished_fresh_and_alone)
     train(2, "--steps 4");
     ck_assert(says("is finished: 4 of 4 steps"));
     ck_assert(says("--steps N"));
+    train(2, "--steps 3");
+    ck_assert(says("out is past step 3: 4 steps are done; --steps N goes on, --fresh starts over"));
+    ck_assert(!says("continuing at step"));
+    ck_assert(says("`" CS_BIN "/generate out --prompt TEXT` goes on with a text of yours")); /* it can be typed so */
     ck_assert_int_eq(lines_of("out/metrics.jsonl"), 4);
     train(2, "--steps 2 --fresh");
     ck_assert(says("out.1"));

@@ -47,7 +47,7 @@ static void refuse_unknown(cs_json *doc, json_t *object, const char *path, const
         else if (nearest)
             cs_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", nearest);
         else
-            cs_json_unknown(doc, full, "unknown key, and no known one is near; --config_help lists them");
+            cs_json_unknown(doc, full, "unknown key, and no known one is near; train --config_help lists them");
         free(advice);
     }
 }
@@ -103,7 +103,7 @@ void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings
         cs_value_read(&e);
     }
     if (used)
-        cs_json_note(doc, path, "accepted, and without effect here (--config_help says why): %s", inert);
+        cs_json_note(doc, path, "accepted, and without effect here (train --config_help says why): %s", inert);
 }
 
 void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *settings, const cs_key *table,

@@ -115,7 +115,8 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
     bench->line.size = 0;
     bench->repaired += cs_unicode_repair(&bench->line, document->bytes, (size_t)document->length);
     json_t   *root   = cs_json_words(bench->line.bytes, bench->line.size);
-    cs_status status = root ? make_json(work, plan, bench, root) : CS_BAD_FILE;
+    cs_status status = root ? make_json(work, plan, bench, root)
+                            : cs_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;

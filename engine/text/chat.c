@@ -135,7 +135,7 @@ static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *toke
     *shape = name ? shape_named(name) : NULL;
     if (*shape)
         return check_tokens(*shape, tokenizer);
-    return cs_fail(CS_UNSUPPORTED,
+    return cs_fail(CS_BAD_CONFIG,
                    "not supported: cspeed.data.template \"auto\" with this tokenizer's chat_template (SHA-256 %s), "
                    "because templates are programs that are not run here, and this one is not among those that are "
                    "known to write what a template of cspeed writes; name one that fits your conversations, such as "

@@ -12,7 +12,7 @@
 typedef struct cs_chat_shape cs_chat_shape;
 
 /* The shape of that name (cspeed.data.template lists them); or "auto": the one that the tokenizer's chat_template is
- * known to be, CS_UNSUPPORTED if it is known to be none. A shape whose words the tokenizer does not have is refused. */
+ * known to be, CS_BAD_CONFIG if it is known to be none. A shape whose words the tokenizer does not have is refused. */
 cs_status cs_chat_find(const cs_chat_shape **shape, const char *name, const cs_tokenizer *tokenizer);
 
 typedef struct {

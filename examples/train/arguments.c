@@ -119,6 +119,47 @@ static const char *value_of(const char *flag, int count, char **argument, int *i
     exit(WRONG_USAGE);
 }
 
+static const char *const others[] = { "config", "deepspeed_config", "deepspeed",  "fresh", "force_output",
+                                      "plan",   "lenient",          "world_size", "help",  "config_help" };
+enum { OTHERS = sizeof others / sizeof *others };
+
+_Noreturn static void refuse(const char *given)
+{
+    const char *names[OVERRIDES + OTHERS + 1] = { NULL };
+    for (int i = 0; i < OVERRIDES; i++)
+        names[i] = overrides[i].flag + 2;
+    memcpy(names + OVERRIDES, others, sizeof others);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    bool        flag  = strncmp(given, "--", 2) == 0;
+    const char *meant = flag ? cs_nearest(name + 2, names) : NULL;
+    if (meant)
+        complain("unknown flag %s; did you mean --%s?", name, meant);
+    else if (flag)
+        complain("unknown flag %s; --help lists those of train, and launch flags stand before it", name);
+    else
+        complain("unknown argument %s; try --help", given);
+    exit(WRONG_USAGE);
+}
+
+/* "--flag" or "--flag=value". */
+static bool is_named(const char *flag, const char *given)
+{
+    const char *rest = after(flag, given);
+    return rest && (!*rest || *rest == '=');
+}
+
+static bool is_known(const char *given)
+{
+    for (int i = 0; i < OVERRIDES; i++)
+        if (is_named(overrides[i].flag, given))
+            return true;
+    for (int i = 0; i < OTHERS; i++)
+        if (is_named(others[i], given + strlen("--")))
+            return true;
+    return false;
+}
+
 static const char *config_of(int count, char **argument, int *i)
 {
     const char *value = value_of("--config", count, argument, i);
@@ -141,6 +182,9 @@ static const char *find_config(int count, char **argument)
     }
     if (path)
         return path;
+    for (int i = 1; i < count; i++)
+        if (strncmp(argument[i], "--", 2) == 0 && !is_known(argument[i]))
+            refuse(argument[i]);
     complain("there is no --config FILE among the arguments; try --help");
     exit(WRONG_USAGE);
 }
@@ -182,28 +226,6 @@ static void set_world(cs_config *config, command_line *options, const char *give
         exit(WRONG_USAGE);
     }
     cs_config_for_world(config, (int)options->world_size);
-}
-
-_Noreturn static void refuse(const char *given)
-{
-    static const char *const others[] = { "config", "deepspeed_config", "deepspeed",  "fresh", "force_output",
-                                          "plan",   "lenient",          "world_size", "help",  "config_help" };
-    enum { OTHERS = sizeof others / sizeof *others };
-    const char *names[OVERRIDES + OTHERS + 1] = { NULL };
-    for (int i = 0; i < OVERRIDES; i++)
-        names[i] = overrides[i].flag + 2;
-    memcpy(names + OVERRIDES, others, sizeof others);
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
-    bool        flag  = strncmp(given, "--", 2) == 0;
-    const char *meant = flag ? cs_nearest(name + 2, names) : NULL;
-    if (meant)
-        complain("unknown flag %s; did you mean --%s?", name, meant);
-    else if (flag)
-        complain("unknown flag %s; --help lists those of train, and launch flags stand before it", name);
-    else
-        complain("unknown argument %s; try --help", given);
-    exit(WRONG_USAGE);
 }
 
 cs_config *arguments_read(int count, char **argument, command_line *options)

@@ -155,8 +155,9 @@ static void resume(session *run)
         take_fitted(run, fitted);
     run->best  = number_after(client, "best_valid_loss", run->best);
     run->first = cs_last_step(run->engine).step;
-    say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
-        run->source);
+    if (run->first <= run->steps)
+        say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
+            run->source);
     free(client);
 }
 
@@ -227,7 +228,10 @@ session session_open(int count, char **argument)
     check_room(&run);
     run.metrics = journal_open(run.output, cs_config_get_string(run.config, "cspeed.metrics"), run.first);
     run.started = now();
-    if (run.first >= run.steps)
+    if (run.first > run.steps)
+        say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
+            run.source ? run.source : run.output, run.steps, run.first);
+    else if (run.first == run.steps)
         say("%s is finished: %" PRId64 " of %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
             run.source ? run.source : run.output, run.first, run.steps);
     return run;

@@ -133,23 +133,23 @@ static void print_rows(const json_t *rows)
     printf("%-28s %9s  %-20s %10s %6s  %-22s %s\n", "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
     json_array_foreach(rows, i, row)
     {
-        const char *tag       = json_string_value(json_object_get(row, "tag")),
-                   *name      = json_string_value(json_object_get(row, "name"));
+        const char *name      = json_string_value(json_object_get(row, "name"));
         const char *status    = json_string_value(json_object_get(row, "status"));
         const char *date      = json_string_value(json_object_get(row, "created"));
         char        saver[64] = "-", step[32] = "-";
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));
         if (json_object_get(row, "world_size"))
-            snprintf(saver, sizeof saver, "%lld ranks, ZeRO-%lld",
+            snprintf(saver, sizeof saver, "%lld rank%s, ZeRO-%lld",
                      (long long)json_integer_value(json_object_get(row, "world_size")),
+                     json_integer_value(json_object_get(row, "world_size")) == 1 ? "" : "s",
                      (long long)json_integer_value(json_object_get(row, "zero_stage")));
-        printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s\n", tag ? tag : name,
+        printf("%-26s %c %9s  %-20s %10.1f %6lld  %-22s %s\n", name,
                json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, date ? date : "-",
                1e-6 * (double)json_integer_value(json_object_get(row, "bytes")),
                (long long)json_integer_value(json_object_get(row, "files")), saver, status);
     }
-    puts("* = latest");
+    puts("* = latest; whole: every file is there in its full size, and `cspeed verify` reads what is in them");
     json_array_foreach(rows, i, row) if (json_is_string(json_object_get(row, "why")))
         printf("\n%s\n", json_string_value(json_object_get(row, "why")));
 }
