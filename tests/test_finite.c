@@ -132,6 +132,7 @@ START_TEST(what_is_not_finite_is_not_saved)
         char *out = train(1, 2, options);
         ck_assert_msg(strstr(out, "cspeed: the checkpoint of step 4 was not saved: parameter transformer.") != NULL,
                       "%.3000s", out);
+        ck_assert_msg(strstr(out, "; the last good one is global_step3 in out") != NULL, "%.3000s", out);
         ck_assert_msg(strstr(out, "starts again") == NULL, "%.3000s", out);
         check_latest("global_step3");
         ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);

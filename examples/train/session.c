@@ -41,7 +41,7 @@ static void say_saved(session *run)
 static void save(session *run)
 {
     cs_metrics m      = cs_last_step(run->engine);
-    char      *best   = isnan(run->best) ? text("null") : text("%.17g", run->best);
+    char      *best   = isfinite(run->best) ? text("%.17g", run->best) : text("null");
     char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
     char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
                              ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
