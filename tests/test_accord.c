@@ -52,6 +52,9 @@ static const struct {
     { "--set cspeed.threads=2", 0, "finished" },
     { "--device cpu --metrics mine.jsonl", 0, "finished" },
     { "--data copy", 0, "finished" },
+    { "--load elsewhere", DISAGREE, "cspeed.load: null on rank 0, \"a name\" on rank 2" },
+    { "--set cspeed.data.valid=copy", DISAGREE, "cspeed.data.valid: null on rank 0, \"a name\" on rank 2" },
+    { "--set cspeed.export=folder", DISAGREE, "cspeed.export: null on rank 0, \"a name\" on rank 2" },
     { "--data changed", DISAGREE, "the tokens are not the same on all ranks: those of rank 2 are not rank 0's" },
     { "--config other.json", 0, "finished" },
 };
