@@ -52,6 +52,9 @@ static void save(session *run)
     progress_end(&run->progress);
     if (status == CS_NOT_FINITE) /* training goes on without this checkpoint: cspeed.nan_patience ends it */
         complain("%s", cs_error());
+    else if (m.not_finite > 0) /* of the last step alone, whose parameters may be good all the same */
+        complain("the loss or the gradients of step %" PRId64 ", the last, are not finite, and its checkpoint is saved "
+                 "all the same; earlier checkpoints are kept: --tag goes back to one", m.step);
     say_saved(run);
     free(best);
     free(fitted);
