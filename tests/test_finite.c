@@ -118,8 +118,8 @@ START_TEST(o3_does_not_end_in_silence)
     free(out);
     /* the last step comes before patience ends: its parameters are finite, and no step from them is */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
-    ck_assert_msg(strstr(out, "train: the loss or the gradients of step 5, the last, are not finite") != NULL, "%.3000s",
-                  out);
+    ck_assert_msg(strstr(out, "train: the loss or the gradients of step 5, the last, are not finite") != NULL,
+                  "%.3000s", out);
     free(out);
     shell_leave();
 }

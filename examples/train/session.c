@@ -219,6 +219,7 @@ session session_open(int count, char **argument)
     outdir_claim(run.output, run.options.force_output);
     progress_open(&run.progress, run.config);
     CS_MUST(cs_initialize(&run.engine, run.config, NULL));
+    run.options.steps_given = cs_agree(run.engine, run.options.steps_given); /* all ranks fit steps, or none */
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
