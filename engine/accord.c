@@ -18,23 +18,26 @@ enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
 
 /* Keys that may differ: what a rank computes with, and the names by which its host knows the same things. What is
  * behind a name is compared elsewhere: a model's folder by its config.json, here; data by its tokens, in cs_data_open;
- * a checkpoint by its checksums. */
-static const char *const of_a_rank[] = {
-    "cspeed.seed", /* rank 0's is taken: share_seed */
-    "cspeed.device",
-    "cspeed.threads",
-    "cspeed.model",
-    "cspeed.data.train",
-    "cspeed.data.valid",
-    "cspeed.data.tokenizer",
-    "cspeed.data.cache",
-    "cspeed.output",
-    "cspeed.load",
-    "cspeed.metrics",
-    "cspeed.export",
-    "csv_monitor.output_path",
-    "tensorboard.output_path",
-    "flops_profiler.output_file",
+ * a checkpoint by its checksums. Where ranks read or write together what is named, all must have a name, or none. */
+static const struct {
+    const char *path;
+    bool        together;
+} of_a_rank[] = {
+    { "cspeed.seed", false }, /* rank 0's is taken: share_seed */
+    { "cspeed.device", false },
+    { "cspeed.threads", false },
+    { "cspeed.model", false },
+    { "cspeed.data.train", false },
+    { "cspeed.data.valid", true },
+    { "cspeed.data.tokenizer", false },
+    { "cspeed.data.cache", false },
+    { "cspeed.output", false },
+    { "cspeed.load", true },
+    { "cspeed.metrics", false },
+    { "cspeed.export", true },
+    { "csv_monitor.output_path", false },
+    { "tensorboard.output_path", false },
+    { "flops_profiler.output_file", false },
 };
 enum { OF_A_RANK = sizeof of_a_rank / sizeof *of_a_rank };
 
@@ -43,8 +46,11 @@ enum { OF_A_RANK = sizeof of_a_rank / sizeof *of_a_rank };
 static void add(void *to, const cs_listing *item)
 {
     for (int i = 0; i < OF_A_RANK; i++)
-        if (strcmp(of_a_rank[i], item->path) == 0)
+        if (strcmp(of_a_rank[i].path, item->path) == 0) {
+            if (of_a_rank[i].together)
+                json_object_set_new(to, item->path, json_is_null(item->value) ? json_null() : json_string("a name"));
             return;
+        }
     if (!item->idle) /* else it has no effect */
         json_object_set(to, item->path, item->value);
 }

@@ -2,6 +2,7 @@
 #include "engine.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
+#include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
 
 #include <stdlib.h>
@@ -69,6 +70,8 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         return CS_OK;
     }
     CS_TRY(cs_catalog_open(&catalog, dir));
+    if (named)
+        cs_line_follow(&catalog, dir, name);
     if (catalog.count > 0)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     cs_catalog_close(&catalog);

@@ -46,6 +46,15 @@ void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag)
     name_good(&engine->saving, place_of(dir, tag));
 }
 
+/* The save's failure as a verb returns it. */
+static cs_status refuse(const cs_saving *saving, cs_status status, const char *why)
+{
+    if (status != CS_NOT_FINITE)
+        return cs_fail(status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, why);
+    return cs_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, why,
+                   saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
+}
+
 /* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
 static void end(cs_engine *engine, cs_status status)
 {
@@ -82,10 +91,7 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
     saving->stall     = cs_clock_seconds() - begun;
     if (status == CS_OK && !engine->settings->async_save)
         end(engine, CS_OK);
-    if (status == CS_NOT_FINITE)
-        cs_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, cs_error(),
-                saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
-    return status;
+    return status == CS_NOT_FINITE ? refuse(saving, status, cs_error()) : status;
 }
 
 cs_status cs_saving_finish(cs_engine *engine)
@@ -103,10 +109,10 @@ cs_status cs_saving_finish(cs_engine *engine)
     }
     if (!saving->why)
         return CS_OK;
-    cs_fail(saving->status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, saving->why);
+    cs_status status = refuse(saving, saving->status, saving->why);
     free(saving->why);
     saving->why = NULL;
-    return saving->status;
+    return status;
 }
 
 void cs_saving_hold(cs_engine *engine)

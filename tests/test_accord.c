@@ -52,6 +52,9 @@ static const struct {
     { "--set cspeed.threads=2", 0, "finished" },
     { "--device cpu --metrics mine.jsonl", 0, "finished" },
     { "--data copy", 0, "finished" },
+    { "--load elsewhere", DISAGREE, "cspeed.load: null on rank 0, \"a name\" on rank 2" },
+    { "--set cspeed.data.valid=copy", DISAGREE, "cspeed.data.valid: null on rank 0, \"a name\" on rank 2" },
+    { "--set cspeed.export=folder", DISAGREE, "cspeed.export: null on rank 0, \"a name\" on rank 2" },
     { "--data changed", DISAGREE, "the tokens are not the same on all ranks: those of rank 2 are not rank 0's" },
     { "--config other.json", 0, "finished" },
 };
@@ -76,6 +79,24 @@ START_TEST(ranks_are_compared)
                       "%s: exit code %d, not %d, and it printed:\n%s", rows[i].flags, code, rows[i].code, said);
         free(said);
     }
+    shell_leave();
+}
+END_TEST
+
+/* One rank has the number of steps from a flag, the others the same from the file, which may be fitted to the machine.
+ */
+START_TEST(rank_0_knows_who_gave_the_steps)
+{
+    shell_enter();
+    shell_write("config.json", config_text);
+    shell_write("rank.sh", "[ $RANK = 0 ] || set -- \"$@\" --steps 30; exec \"$@\"");
+    int code = shell_run("seq 200 >song.txt && '%s/pack' --valid 0 --output data song.txt && sed -i 's/\"steps\": 2/"
+                           "\"steps\": 30, \"fit_seconds\": 1e-6/' config.json && '%s/cspeed' --num_gpus 2 "
+                           "--oversubscribe run sh rank.sh '%s/train' --config config.json",
+                         CS_BIN, CS_BIN, CS_BIN);
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(code == 0 && strstr(said, "6 steps instead of 30"), "exit code %d, and it printed:\n%s", code, said);
+    free(said);
     shell_leave();
 }
 END_TEST
@@ -166,4 +187,4 @@ START_TEST(programs_are_compared)
 }
 END_TEST
 
-SUITE_MAIN("accord", ranks_are_compared, the_seed_is_rank_0s, programs_are_compared)
+SUITE_MAIN("accord", ranks_are_compared, rank_0_knows_who_gave_the_steps, the_seed_is_rank_0s, programs_are_compared)

@@ -84,7 +84,7 @@ static void forge(const box *boxes, int count, const char *save_id)
     mkdir("out/t/weights", 0777);
     json_t *files   = write_shard(boxes, count, save_id);
     json_t *tensors = json_pack("{s:{s:s, s:[i,i]}}", "w", "dtype", "F32", "shape", ROWS, COLUMNS);
-    char   *text    = cs_manifest_text(&content, "this-save", tensors, files, NULL);
+    char   *text    = cs_manifest_text(&content, "this-save", tensors, files);
     shell_write("out/t/manifest.json", text);
     free(text);
     json_decref(files);

@@ -310,19 +310,22 @@ START_TEST(the_line_that_is_continued)
 }
 END_TEST
 
+/* Its configuration has the step for a seed. */
 static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep_last, int64_t keep_every)
 {
+    char                  text[64];
     float                 value   = (float)step;
     cs_comm              *comm    = saved_world();
     cs_piece              piece   = { "w", "weights", CS_F32, 1, { 1 }, { 0, 1 }, &value };
     cs_checkpoint_content content = { .tag         = tag,
-                                      .config_text = "{}",
+                                      .config_text = text,
                                       .step        = step,
                                       .line        = line,
                                       .keep_last   = keep_last,
                                       .keep_every  = keep_every,
                                       .pieces      = &piece,
                                       .piece_count = 1 };
+    snprintf(text, sizeof text, "{ \"cspeed\": { \"seed\": %lld } }", (long long)step);
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     cs_comm_close(comm);
 }
@@ -360,6 +363,7 @@ START_TEST(lists_of_ancestors)
         save_small(tags[i], i + 4, line, 2, 4);
     expect_listing("latest s4 s8 s9 ");
     expect_generations("s9", "s9:0 s8:1 s4:3 ");
+    ck_assert_uint_eq(json_array_size(line), 4); /* and s7, which was pruned since: it does not grow with each save */
     json_decref(line);
     json_t *other = json_array();
     save_small("s4", 4, other, 2, 0); /* by a training that began anew */
@@ -372,5 +376,27 @@ START_TEST(lists_of_ancestors)
 }
 END_TEST
 
+/* eval and generate read the configuration of the checkpoint whose parameters loading will take. */
+START_TEST(the_configuration_of_the_line)
+{
+    cs_config *config;
+    json_t    *line = json_array(), *other = json_array();
+    shell_enter();
+    save_small("a", 1, line, 0, 0);
+    save_small("dead", 9, other, 0, 0);
+    save_small("b", 2, line, 0, 0);
+    SHOULD(cs_reopen(&config, "out", NULL));
+    ck_assert_int_eq(json_integer_value(cs_json_find(config->doc, "cspeed.seed")), 2);
+    cs_config_close(config);
+    shell_flip("out/b/manifest.json", 200);
+    SHOULD(cs_reopen(&config, "out", NULL));
+    ck_assert_int_eq(json_integer_value(cs_json_find(config->doc, "cspeed.seed")), 1);
+    cs_config_close(config);
+    json_decref(other);
+    json_decref(line);
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("fallback", damage_that_shows_while_it_is_read, what_is_damaged_is_kept, no_fallback,
-           the_line_that_is_continued, lists_of_ancestors)
+           the_line_that_is_continued, lists_of_ancestors, the_configuration_of_the_line)

@@ -107,12 +107,19 @@ START_TEST(a_run_that_is_not_finite_ends)
 }
 END_TEST
 
+#define O3 "--set 'amp={\"enabled\": true, \"opt_level\": \"O3\"}' "
+
 /* Apex's O3 with AdamW at its defaults: the second moment is below what fp16 holds. */
 START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
-    char *out = train(1, 1, "--set 'amp={\"enabled\": true, \"opt_level\": \"O3\"}' --steps 200");
+    char *out = train(1, 1, O3 "--steps 200");
     ck_assert_msg(count_of(out, "warning: step ") == 1 && count_of(out, "keep fp32 masters") == 2, "%.3000s", out);
+    free(out);
+    /* the last step comes before patience ends: its parameters are finite, and no step from them is */
+    out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
+    ck_assert_msg(strstr(out, "train: the loss or the gradients of step 5, the last, are not finite") != NULL,
+                  "%.3000s", out);
     free(out);
     shell_leave();
 }
@@ -132,6 +139,7 @@ START_TEST(what_is_not_finite_is_not_saved)
         char *out = train(1, 2, options);
         ck_assert_msg(strstr(out, "cspeed: the checkpoint of step 4 was not saved: parameter transformer.") != NULL,
                       "%.3000s", out);
+        ck_assert_msg(strstr(out, "; the last good one is global_step3 in out") != NULL, "%.3000s", out);
         ck_assert_msg(strstr(out, "starts again") == NULL, "%.3000s", out);
         check_latest("global_step3");
         ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);
@@ -148,8 +156,8 @@ START_TEST(patience_may_be_endless_or_short)
     prepare();
     char *out = train(1, 1, STEEP "--steps 20 --set cspeed.nan_patience=0");
     ck_assert_msg(strstr(out, "\nstep 20/20  loss nan") != NULL, "%.3000s", out);
-    ck_assert_msg(count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1, "%.3000s",
-                  out);
+    ck_assert_msg(count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1,
+                  "%.3000s", out);
     ck_assert_msg(strstr(out, "such steps in a row") == NULL, "%.3000s", out);
     ck_assert_int_ne(access("out/latest", F_OK), 0);
     free(out);

@@ -15,9 +15,9 @@ static char *text_of(json_t *tensors, json_t *files)
                   "kind", "dynamic", "scale", 8.0, "last_overflow", -1, "optimizer", "type", "AdamW", "rng", "seed", 5);
     json_t               *ancestors = json_pack("[{s:s, s:s}]", "tag", "before", "crc32c", "0a1b2c3d");
     cs_checkpoint_content content   = {
-          .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}", .engine = engine
+          .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}", .engine = engine, .line = ancestors
     };
-    char *text = cs_manifest_text(&content, "the-id", tensors, files, ancestors);
+    char *text = cs_manifest_text(&content, "the-id", tensors, files);
     json_decref(engine);
     json_decref(ancestors);
     json_decref(tensors);

@@ -48,13 +48,11 @@ static bool is_there(const json_t *entry, const char *dir)
     return found;
 }
 
-json_t *cs_line_present(const json_t *line, const char *dir)
+void cs_line_shorten(json_t *line, const char *dir)
 {
-    json_t *present = json_array();
-    for (size_t i = 0; i < json_array_size(line); i++)
-        if (i == 0 || is_there(json_array_get(line, i), dir))
-            json_array_append(present, json_array_get(line, i));
-    return present;
+    for (size_t i = json_array_size(line); i-- > 1;)
+        if (!is_there(json_array_get(line, i), dir))
+            json_array_remove(line, i);
 }
 
 /* The list in dir/name's manifest, though the rest may be no JSON any more. A new reference, or NULL. */

@@ -16,8 +16,8 @@ json_t *cs_line_behind(const cs_manifest *manifest);
 /* Puts a checkpoint in front of the list, and takes out an earlier one of its tag. */
 void cs_line_add(json_t *line, const char *tag, uint32_t digest);
 
-/* The list as a manifest in dir has it: the parent, and of the others those that are still there. A new reference. */
-json_t *cs_line_present(const json_t *line, const char *dir);
+/* Takes out all but the parent and those others that are still in dir: a training of any length has a short list. */
+void cs_line_shorten(json_t *line, const char *dir);
 
 /* Sets the generations of the catalog's items for the line of the checkpoint dir/name, and sorts the items by them. A
  * damaged manifest is good enough for this, as each entry must agree with a checkpoint that is whole. */

@@ -63,8 +63,7 @@ static void stamp(char text[32])
     strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &date);
 }
 
-char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files,
-                       json_t *ancestors)
+char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files)
 {
     char created[32], digits[DIGITS + 1];
     stamp(created);
@@ -74,7 +73,7 @@ char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id
                   content->tag, "step", (json_int_t)content->step, "created", created, "engine",
                   copy_or_empty(content->engine), "tensors", tensors, "aliases", copy_or_empty(content->aliases),
                   "files", files, "client_state", describe_text(CS_CLIENT_STATE_FILE, content->client_state), "config",
-                  describe_text(CS_CONFIG_FILE, content->config_text), CS_LINE_KEY, ancestors, "provenance",
+                  describe_text(CS_CONFIG_FILE, content->config_text), CS_LINE_KEY, content->line, "provenance",
                   copy_or_empty(content->provenance));
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);

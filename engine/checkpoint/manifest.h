@@ -50,10 +50,9 @@ typedef struct {
     cs_manifest_note    client_state, config; /* client_state.json and ds_config.json */
 } cs_manifest;
 
-/* The text to write, malloc'ed. `files`: a list of {"name", "bytes", "header_crc32c", "writer"}. `ancestors` as
- * described above; NULL: no list. */
-char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files,
-                       json_t *ancestors);
+/* The text to write, malloc'ed. `files`: a list of {"name", "bytes", "header_crc32c", "writer"}. Without
+ * content->line there is no list of ancestors. */
+char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files);
 
 /* Everything that is taken from a manifest later is judged here, for loading and for `cspeed verify` alike: types,
  * bounds (counts from 0 to 2^53, a sum of all files' bytes that fits) and that no file is listed twice. CS_BAD_FILE:

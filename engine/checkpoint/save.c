@@ -181,14 +181,13 @@ static cs_status write_text(const cs_save *s, const char *name, const char *text
 /* Under another name first: a manifest that exists is complete. */
 static cs_status write_manifest(cs_save *s, json_t *files)
 {
-    json_t   *line = s->content->line ? cs_line_present(s->content->line, s->dir) : NULL;
-    char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files, line);
+    cs_line_shorten(s->content->line, s->dir);
+    char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
     char     *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
     cs_status status = cs_files_write(draft, text, strlen(text));
     if (status == CS_OK)
         status = cs_files_rename(draft, path);
     s->digest = cs_crc32c(0, text, strlen(text));
-    json_decref(line);
     free(draft);
     free(path);
     free(text);

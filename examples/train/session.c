@@ -41,7 +41,7 @@ static void say_saved(session *run)
 static void save(session *run)
 {
     cs_metrics m      = cs_last_step(run->engine);
-    char      *best   = isnan(run->best) ? text("null") : text("%.17g", run->best);
+    char      *best   = isfinite(run->best) ? text("%.17g", run->best) : text("null");
     char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
     char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
                              ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
@@ -52,6 +52,9 @@ static void save(session *run)
     progress_end(&run->progress);
     if (status == CS_NOT_FINITE) /* training goes on without this checkpoint: cspeed.nan_patience ends it */
         complain("%s", cs_error());
+    else if (m.not_finite > 0) /* of the last step alone, whose parameters may be good all the same */
+        complain("the loss or the gradients of step %" PRId64 ", the last, are not finite, and its checkpoint is saved "
+                 "all the same; earlier checkpoints are kept: --tag goes back to one", m.step);
     say_saved(run);
     free(best);
     free(fitted);
@@ -217,6 +220,7 @@ session session_open(int count, char **argument)
     outdir_claim(run.output, run.options.force_output);
     progress_open(&run.progress, run.config);
     CS_MUST(cs_initialize(&run.engine, run.config, NULL));
+    run.options.steps_given = cs_agree(run.engine, run.options.steps_given); /* all ranks fit steps, or none */
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
