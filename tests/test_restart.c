@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define TWO   "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
@@ -433,7 +434,25 @@ START_TEST(a_host_that_is_silent)
 }
 END_TEST
 
+/* A job that does without it sleeps meanwhile, although the connection has ended. */
+START_TEST(a_host_that_cannot_be_reached)
+{
+    struct rusage before, after;
+    jobs_begin();
+    getrusage(RUSAGE_CHILDREN, &before);
+    RUN(here, "--hosts=localhost:1,127.0.0.9:1", "--ssh_port=1", "--nnodes=1:2", "--last_call=0.5",
+        "--master_addr=127.0.0.1", "--oversubscribe", "/bin/sleep", "4");
+    getrusage(RUSAGE_CHILDREN, &after);
+    jobs_check_code(&here, 0);
+    jobs_check_has(here.err, "1 of 2 nodes take part");
+    ck_assert_int_le(after.ru_stime.tv_sec * 1000 + after.ru_stime.tv_usec / 1000 - before.ru_stime.tv_sec * 1000 -
+                         before.ru_stime.tv_usec / 1000,
+                     250);
+    jobs_end(&here);
+}
+END_TEST
+
 SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
            a_lost_node_is_done_without_and_may_come_back, nodes_that_come_or_stay_away,
            world_sizes_are_those_of_the_configuration, a_node_that_never_comes, the_port_where_nodes_met,
-           who_is_waited_for, a_host_is_called_again, a_host_that_is_silent)
+           who_is_waited_for, a_host_is_called_again, a_host_that_is_silent, a_host_that_cannot_be_reached)

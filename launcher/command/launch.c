@@ -21,8 +21,8 @@ static int count_of(char **list)
 int cs_launch_read(cs_options *both, const cs_options *options, char **arguments)
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
-    static char **line; /* options point there as long as the process lives */
-    line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
+    char **line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
+    *both       = (cs_options){ .argv = NULL };
     if (!line)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d arguments", behind);
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
@@ -39,7 +39,10 @@ static int run(const cs_options *options, char **arguments)
 {
     cs_options both;
     int        code = cs_launch_read(&both, options, arguments);
-    return code ? code : cs_run(&both);
+    if (code == 0)
+        code = cs_run(&both);
+    free(both.argv);
+    return code;
 }
 
 /* torch.distributed.launch adds --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank), unless
@@ -50,7 +53,10 @@ static int launch(const cs_options *options, char **arguments)
     int        code = cs_launch_read(&both, options, arguments);
     if (!both.local_rank_flag && strcmp(cs_options_origin("use_env"), "default") == 0)
         both.local_rank_flag = "--local-rank";
-    return code ? code : cs_run(&both);
+    if (code == 0)
+        code = cs_run(&both);
+    free(both.argv);
+    return code;
 }
 
 const cs_command cs_command_run = {

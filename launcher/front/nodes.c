@@ -100,8 +100,11 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
     char     why[512];
     int      code      = CS_CODE_PEER;
     bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
-    if (node->state == CS_NODE_LOST)
+    if (node->state ==
+        CS_NODE_LOST) { /* it has said why itself; what remains is its link, which poll would report on */
+        cs_link_close(&node->link);
         return;
+    }
     snprintf(why, sizeof why, "node %d (%s) was lost: %s", index, node->host, reason);
     if (node->here && node->pid > 0)
         code = clean_here(front, node, why);
