@@ -199,13 +199,13 @@ START_TEST(ranks_after_a_loss)
     static const struct {
         int places[4], count, code, nodes, ranks;
     } rows[] = {
-        { { 1, 2 }, 2, 0, 2, 4 },                       /* a is lost */
-        { { 2, 1, 0 }, 3, 0, 3, 6 },                    /* it is back, the last */
-        { { 2 }, 1, 0, 1, 1 },                          /* c alone */
-        { { 0, 1, 2, 3 }, 4, CS_CODE_DISAGREE, 1, 1 },  /* more than there are: the plan stays as it is */
+        { { 1, 2 }, 2, 0, 2, 4 },                      /* a is lost */
+        { { 2, 1, 0 }, 3, 0, 3, 6 },                   /* it is back, the last */
+        { { 2 }, 1, 0, 1, 1 },                         /* c alone */
+        { { 0, 1, 2, 3 }, 4, CS_CODE_DISAGREE, 1, 1 }, /* more than there are: the plan stays as it is */
         { { 0, 3 }, 2, CS_CODE_DISAGREE, 1, 1 },
         { { -1 }, 1, CS_CODE_DISAGREE, 1, 1 },
-        { { 1, 1 }, 2, CS_CODE_DISAGREE, 1, 1 },        /* one twice */
+        { { 1, 1 }, 2, CS_CODE_DISAGREE, 1, 1 }, /* one twice */
         { { 0 }, 0, CS_CODE_DISAGREE, 1, 1 },
     };
     cs_plan plan;
@@ -214,8 +214,8 @@ START_TEST(ranks_after_a_loss)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int code = cs_hostplan_cut(&plan, rows[i].places, rows[i].count);
         ck_assert_msg(code == rows[i].code, "row %zu: %d", i, code);
-        ck_assert_msg(plan.node_count == rows[i].nodes && plan.rank_count == rows[i].ranks, "row %zu: %d nodes, %d ranks",
-                      i, plan.node_count, plan.rank_count);
+        ck_assert_msg(plan.node_count == rows[i].nodes && plan.rank_count == rows[i].ranks,
+                      "row %zu: %d nodes, %d ranks", i, plan.node_count, plan.rank_count);
         for (int node = 0, rank = 0; node < plan.node_count; rank += plan.nodes[node++].host->slot_count)
             ck_assert_int_eq(plan.nodes[node].first_rank, rank);
         for (int node = 0; code == 0 && node < plan.node_count; node++)
@@ -304,6 +304,37 @@ START_TEST(where_they_meet)
         ck_assert_str_eq(plan.master_addr_origin, rows[i].address_origin);
         ck_assert_int_eq(plan.master_port, rows[i].port);
         ck_assert_str_eq(plan.master_port_origin, rows[i].port_origin);
+        cs_hostplan_free(&plan);
+    }
+    forget();
+}
+END_TEST
+
+/* Where nodes may come to the port while ranks run, it is not theirs. */
+START_TEST(the_port_of_the_ranks)
+{
+    static const struct {
+        const char *variables, *flags;
+        int         port;
+    } rows[] = {
+        { "", "--hosts a,b --master_port 7 --max_restarts 3", 7 },
+        { "", "--no_ssh --hosts a,b --node_rank 0 --master_port 7", 7 },
+        { "MASTER_PORT=9", "--no_ssh --hosts a,b --node_rank 1", 9 },
+        { "", "--no_ssh --hosts a,b --node_rank 0", 0 },
+        { "", "--no_ssh --hosts a,b --node_rank 0 --master_port 7 --max_restarts 1", 0 },
+        { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr m --node_rank 0 --master_port 7", 0 },
+        { "", "--no_ssh --nnodes 1 --nproc_per_node 1 --master_addr m --node_rank 0 --master_port 7 --max_restarts 1",
+          7 },
+        { "", "--launcher openmpi --hosts a,b --master_port 7", 7 },
+        { "", "--launcher openmpi --hosts a,b", 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_plan plan;
+        forget();
+        set_variables(rows[i].variables);
+        ck_assert_msg(make(&plan, rows[i].flags) == 0, "%s: %s", rows[i].flags, cs_error());
+        ck_assert_msg(cs_hostplan_ranks_port(&plan) == rows[i].port, "%s: %d", rows[i].flags,
+                      cs_hostplan_ranks_port(&plan));
         cs_hostplan_free(&plan);
     }
     forget();
@@ -596,5 +627,6 @@ START_TEST(for_people)
 }
 END_TEST
 
-SUITE_MAIN("hostplan", plans, bounds, ranks_after_a_loss, which_node, where_they_meet, what_is_here, names_and_digests,
-           this_machine, devices, node_lists, json, plans_of_run, arguments, for_people)
+SUITE_MAIN("hostplan", plans, bounds, ranks_after_a_loss, which_node, where_they_meet, the_port_of_the_ranks,
+           what_is_here, names_and_digests, this_machine, devices, node_lists, json, plans_of_run, arguments,
+           for_people)

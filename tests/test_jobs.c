@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -195,8 +196,10 @@ END_TEST
 /* A pid that is this test's, with another start: that of an agent which is gone. */
 static const char *dead_agent(void)
 {
-    static char mark[64];
-    snprintf(mark, sizeof mark, "%d:1", getpid());
+    static char mark[CS_LEFTOVER_MARK];
+    char        own[CS_LEFTOVER_MARK];
+    ck_assert(cs_leftover_mark(getpid(), own));
+    snprintf(mark, sizeof mark, "%d:1%s", getpid(), strchr(strchr(own, ':') + 1, ':'));
     return mark;
 }
 
@@ -214,8 +217,8 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
                                "sleep 1003; sleep 1003'",
                               gone);
     /* of agents that live: this test stands for one, whether a job of that name runs here or not */
-    char agent[64];
-    cs_leftover_mark(getpid(), agent);
+    char agent[CS_LEFTOVER_MARK];
+    ck_assert(cs_leftover_mark(getpid(), agent));
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
     await_file("deaf");
     command(0, "clean");
@@ -244,6 +247,57 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     command(0, "clean");
     check_has("no process is left behind\n");
     shell_leave();
+}
+END_TEST
+
+/* A process whose agent may live is spared, and so is one of another user. */
+START_TEST(what_is_not_certain_is_not_left_over)
+{
+    static const char *const marks[] = { "%d:1", "%d:0:pid:[1]", "%d:1:pid:[1]time:[1]", "1:1:pid:[1]", "" };
+    enum { MARKS = sizeof marks / sizeof *marks };
+    pid_t pids[MARKS + 1];
+    char  mark[CS_LEFTOVER_MARK], folder[4096];
+    enter();
+    for (int i = 0; i < MARKS; i++) {
+        snprintf(mark, sizeof mark, marks[i], getpid());
+        pids[i] = shell_start("env 'CSPEED_AGENT=%s' sleep 1005", mark);
+    }
+    /* a program that its user may not read cannot be dumped: its folder in /proc is root's */
+    ck_assert_ptr_nonnull(getcwd(folder, sizeof folder));
+    ck_assert_int_eq(shell_run("cp $(command -v sleep) rest && chmod 711 . rest"), 0);
+    pids[MARKS] = geteuid() == 0 ? shell_start("env CSPEED_AGENT=%s setpriv --reuid 65534 --clear-groups %s/rest 1006",
+                                               dead_agent(), folder)
+                                 : shell_start("sleep 1006");
+    nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
+    command(0, "clean --yes");
+    check_has("no process is left behind\n");
+    for (int i = 0; i <= MARKS; i++) {
+        ck_assert_int_eq(waitpid(pids[i], NULL, WNOHANG), 0);
+        kill(pids[i], SIGKILL);
+        shell_wait(pids[i]);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* Where /proc does not tell, a process is not taken for gone: one that runs but is hidden, as by hidepid. */
+START_TEST(only_a_process_that_has_ended_is_gone)
+{
+    struct rlimit            limit;
+    const pid_t              self  = getpid();
+    const unsigned long long start = cs_proc_start(self);
+    ck_assert(!cs_proc_is_gone(self, start));
+    ck_assert(cs_proc_is_gone(self, start + 1));
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 3, limit.rlim_max }), 0);
+    bool gone = cs_proc_is_gone(self, start), other = cs_proc_is_gone(1, start);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert(!gone && !other);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert(cs_proc_is_gone(child, start));
 }
 END_TEST
 
@@ -334,11 +388,11 @@ END_TEST
 
 START_TEST(the_report)
 {
-    static const char *const wanted[][2] = { { "build", "jansson" },   { "build", "oneDNN" },
-                                             { "cpu", "AMX" },         { "cpu", "NUMA nodes" },  { "cpu", "bf16 products" },
-                                             { "limits", "/dev/shm" }, { "limits", "open files" },
-                                             { "gpus", "NVIDIA" },     { "network", "lo" },
-                                             { "machine", "kernel" } };
+    static const char *const wanted[][2] = { { "build", "jansson" },     { "build", "oneDNN" },
+                                             { "cpu", "AMX" },           { "cpu", "NUMA nodes" },
+                                             { "cpu", "bf16 products" }, { "limits", "/dev/shm" },
+                                             { "limits", "open files" }, { "gpus", "NVIDIA" },
+                                             { "network", "lo" },        { "machine", "kernel" } };
     enter();
     command(0, "report --json");
     json_t *report = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -359,4 +413,5 @@ END_TEST
 
 SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
            logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, clean_ends_what_is_left_and_nothing_else,
-           the_next_job_ends_what_is_left, columns_stay_columns, a_registry_that_cannot_be_used, the_report)
+           what_is_not_certain_is_not_left_over, only_a_process_that_has_ended_is_gone, the_next_job_ends_what_is_left,
+           columns_stay_columns, a_registry_that_cannot_be_used, the_report)

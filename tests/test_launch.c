@@ -287,6 +287,7 @@ START_TEST(programs_are_found)
         { "train.py", 127, "`cspeed run python3 train.py`", "run" },
         { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },
         { "./bin/cs-test-tool", 0, "from path", NULL },
+        { "HF_TOKEN=hush", 127, "HF_TOKEN=(secret): there is no such program; `cspeed --env ", NULL },
         { "nosuchtool", 127, "for a file, write ./nosuchtool", NULL },
         { "trian", 127,
           "trian: there is no such command of cspeed, no such program beside it, and none in PATH; did "

@@ -56,11 +56,11 @@ START_TEST(a_carrier_that_crashes_is_named)
     job here = START(hosts, port, "/bin/sh", "-c", "touch ready.$RANK; exec sleep 60");
     jobs_await("ready.0");
     jobs_await("ready.1");
-    kill(jobs_child_of(here.pid), SIGSEGV);
+    kill(jobs_child_of(here.pid), SIGABRT);
     jobs_finish(&here);
-    jobs_check_code(&here, 128 + SIGSEGV);
+    jobs_check_code(&here, 128 + SIGABRT);
     jobs_check_has(here.err, "was lost: the process on this machine that carried its connection (pid ");
-    jobs_check_has(here.err, "was killed by SIGSEGV");
+    jobs_check_has(here.err, "was killed by SIGABRT");
     leave(&here);
 }
 END_TEST

@@ -53,8 +53,16 @@ static int count_jobs(void)
 
 START_TEST(an_entry_has_what_commands_show)
 {
-    char *arguments[] = { "train",         "--data",        "a b",  "--api_key", "hush",
-                          "HF_TOKEN=hush", "--secret=hush", "--lr", "1",         NULL };
+    char *arguments[] = { "train",
+                          "--data",
+                          "a b",
+                          "--api_key",
+                          "hush",
+                          "HF_TOKEN=hush",
+                          "--secret=hush",
+                          "--lr",
+                          "A=1 HF_TOKEN=hush B=2",
+                          NULL };
     enter();
     plan.arguments      = arguments;
     cs_registry   alpha = open_as("alpha");
@@ -64,7 +72,8 @@ START_TEST(an_entry_has_what_commands_show)
     ck_assert_int_eq(job.ranks, 2);
     ck_assert_str_eq(job.hosts, "w0");
     ck_assert_str_eq(job.run_dir, here);
-    ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) --lr 1");
+    ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) "
+                                  "--lr A=1 HF_TOKEN=(secret)");
     ck_assert(cs_roster_runs(&job));
     plan.arguments = NULL;
     cs_registry_close(&alpha);

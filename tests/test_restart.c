@@ -5,10 +5,14 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "node/proc.h"
+
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define TWO   "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
@@ -304,6 +308,37 @@ START_TEST(a_node_that_never_comes)
 }
 END_TEST
 
+/* Of the ranks on two nodes: it is theirs when all nodes have come and none may come again. */
+START_TEST(the_port_where_nodes_met)
+{
+    for (int restarts = 0; restarts < 2; restarts++) {
+        char port[32], most[32], line[64];
+        job  nodes[2];
+        int  number = ports_free("127.0.0.1");
+        jobs_begin();
+        snprintf(port, sizeof port, "--master_port=%d", number);
+        snprintf(most, sizeof most, "--max_restarts=%d", restarts);
+        for (int i = 1; i >= 0; i--) {
+            const char *name = i ? "1" : "0";
+            nodes[i] =
+                jobs_start_as(name, (const char *const[]){ "-q", "--no_ssh", "--hosts=a:1,b:1", "--node_rank", name,
+                                                           "--master_addr=127.0.0.1", port, most, "--prefix", "", SHELL,
+                                                           "echo port $MASTER_PORT", NULL });
+        }
+        snprintf(line, sizeof line, "port %d\n", number);
+        for (int i = 0; i < 2; i++) {
+            jobs_finish(&nodes[i]);
+            jobs_check_code(&nodes[i], 0);
+            ck_assert_int_eq(jobs_count_of(nodes[i].out, "port "), 1);
+            ck_assert_int_eq(jobs_count_of(nodes[i].out, line), restarts == 0);
+        }
+        free(nodes[1].out);
+        free(nodes[1].err);
+        jobs_end(&nodes[0]);
+    }
+}
+END_TEST
+
 /* Every 10 s it is said who is waited for, and what that node does. */
 START_TEST(who_is_waited_for)
 {
@@ -354,7 +389,70 @@ START_TEST(a_host_is_called_again)
 }
 END_TEST
 
+static int count_zombies(pid_t parent)
+{
+    int  count  = 0;
+    DIR *folder = opendir("/proc");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        cs_proc found;
+        count += atoi(entry->d_name) > 0 && cs_proc_read(atoi(entry->d_name), &found) && found.zombie &&
+                 found.parent == parent;
+    }
+    closedir(folder);
+    return count;
+}
+
+/* The process that carried its connection is told to end, and is waited for when it has. */
+START_TEST(a_host_that_is_silent)
+{
+    shell_enter();
+    if (cluster_start(2, NULL)) {
+        char hosts[128], port[16];
+        jobs_begin();
+        snprintf(hosts, sizeof hosts, "%s:1,%s:1", cluster_host(0), cluster_host(1));
+        snprintf(port, sizeof port, "%d", cluster_port());
+        job here = START("--hosts", hosts, "--ssh_port", port, "--max_restarts=1", "--restart_delay=0.5",
+                         "--dead_after=1.5", "--heartbeat=0.3", "--oversubscribe", SHELL,
+                         "echo $PPID >agent.$RANK; touch up.$CSPEED_ATTEMPT.$RANK; test $CSPEED_ATTEMPT = 0 && "
+                         "exec sleep 1000; while ! test -e done; do sleep 0.02; done");
+        jobs_await("up.0.0");
+        jobs_await("up.0.1");
+        char *pid = jobs_slurp("agent.1");
+        kill(atoi(pid), SIGSTOP);
+        jobs_await("up.1.0");
+        jobs_await("up.1.1");
+        ck_assert_int_eq(count_zombies(here.pid), 0);
+        kill(atoi(pid), SIGKILL);
+        free(pid);
+        fclose(fopen("done", "w"));
+        jobs_finish(&here);
+        jobs_check_code(&here, 0);
+        jobs_end(&here);
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
+/* A job that does without it sleeps meanwhile, although the connection has ended. */
+START_TEST(a_host_that_cannot_be_reached)
+{
+    struct rusage before, after;
+    jobs_begin();
+    getrusage(RUSAGE_CHILDREN, &before);
+    RUN(here, "--hosts=localhost:1,127.0.0.9:1", "--ssh_port=1", "--nnodes=1:2", "--last_call=0.5",
+        "--master_addr=127.0.0.1", "--oversubscribe", "/bin/sleep", "4");
+    getrusage(RUSAGE_CHILDREN, &after);
+    jobs_check_code(&here, 0);
+    jobs_check_has(here.err, "1 of 2 nodes take part");
+    ck_assert_int_le(after.ru_stime.tv_sec * 1000 + after.ru_stime.tv_usec / 1000 - before.ru_stime.tv_sec * 1000 -
+                         before.ru_stime.tv_usec / 1000,
+                     250);
+    jobs_end(&here);
+}
+END_TEST
+
 SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
            a_lost_node_is_done_without_and_may_come_back, nodes_that_come_or_stay_away,
-           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, who_is_waited_for,
-           a_host_is_called_again)
+           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, the_port_where_nodes_met,
+           who_is_waited_for, a_host_is_called_again, a_host_that_is_silent, a_host_that_cannot_be_reached)

@@ -116,7 +116,7 @@ static void make_order(const cs_plan *plan, int index, cs_order *order)
                                            .rank_count    = node->host->slot_count,
                                            .slots         = node->host->slots,
                                            .world_size    = plan->rank_count,
-                                           .master_port   = plan->master_port,
+                                           .master_port   = cs_hostplan_ranks_port(plan),
                                            .bind          = plan->options->bind,
                                            .oversubscribe = plan->options->oversubscribe,
                                            .has_devices   = plan->has_devices };

@@ -22,7 +22,7 @@ int cs_launch_read(cs_options *both, const cs_options *options, char **arguments
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
     char **line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
-    *both       = (cs_options){ 0 };
+    *both       = (cs_options){ .argv = NULL };
     if (!line)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d arguments", behind);
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
@@ -39,7 +39,8 @@ static int run(const cs_options *options, char **arguments)
 {
     cs_options both;
     int        code = cs_launch_read(&both, options, arguments);
-    code            = code ? code : cs_run(&both);
+    if (code == 0)
+        code = cs_run(&both);
     free(both.argv);
     return code;
 }
@@ -52,7 +53,8 @@ static int launch(const cs_options *options, char **arguments)
     int        code = cs_launch_read(&both, options, arguments);
     if (!both.local_rank_flag && strcmp(cs_options_origin("use_env"), "default") == 0)
         both.local_rank_flag = "--local-rank";
-    code = code ? code : cs_run(&both);
+    if (code == 0)
+        code = cs_run(&both);
     free(both.argv);
     return code;
 }

@@ -140,7 +140,8 @@ static int plan(const cs_options *options, char **arguments)
     if (behind) {
         cs_options both;
         int        code = cs_launch_read(&both, options, arguments + 1);
-        code            = code ? code : cs_planner_show(&both, both.program, json);
+        if (code == 0)
+            code = cs_planner_show(&both, both.program, json);
         free(both.argv);
         return code;
     }

@@ -86,7 +86,7 @@ static int open_meeting(cs_front *front)
 {
     bool started = front->options->launcher >= CS_BY_OPENMPI;
     int  code    = started ? cs_starter_secret() : 0;
-    if (code == 0 && (started || (front->plan->no_ssh && front->plan->most_nodes > 1)))
+    if (code == 0 && cs_hostplan_nodes_come(front->plan))
         code = cs_lobby_open(&front->lobby, front->plan);
     if (code == 0 && front->plan->least_nodes < front->plan->most_nodes)
         code = cs_world_sizes_read(&front->world_sizes, front->plan->arguments);

@@ -62,6 +62,7 @@ static int clean_here(cs_front *front, cs_node *node, char why[512])
                  cs_codes_signal_name(WTERMSIG(status)));
         code = CS_CODE_SIGNAL + WTERMSIG(status);
     }
+    node->pid = 0;
     list_spared(front, node, &spared);
     node->left_count = cs_sweep_kill(SECONDS, &spared);
     return code;
@@ -75,19 +76,21 @@ static bool is_fault(int number)
 
 /* The connection was carried by a process of ours, which is to end. Where a signal has ended it, `why` says so, since
  * the node itself may be well. Returns the exit code to blame it with. */
-static int end_carrier(const cs_node *node, int index, char why[512])
+static int end_carrier(cs_node *node, int index, char why[512])
 {
-    int status = 0;
+    int   status = 0;
+    pid_t pid    = node->pid;
     if (!has_ended(node, &status)) {
-        kill(node->pid, SIGTERM);
+        kill(pid, SIGTERM); /* it is waited for when it has ended: node->pid stays */
         return CS_CODE_PEER;
     }
+    node->pid = 0;
     if (!WIFSIGNALED(status))
         return CS_CODE_PEER;
     snprintf(why, 512,
              "node %d (%s) was lost: the process on this machine that carried its connection (pid %d) was "
              "killed by %s",
-             index, node->host, node->pid, cs_codes_signal_name(WTERMSIG(status)));
+             index, node->host, pid, cs_codes_signal_name(WTERMSIG(status)));
     return is_fault(WTERMSIG(status)) ? cs_codes_of_status(status) : CS_CODE_PEER;
 }
 
@@ -97,14 +100,16 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
     char     why[512];
     int      code      = CS_CODE_PEER;
     bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
-    if (node->state == CS_NODE_LOST)
+    if (node->state ==
+        CS_NODE_LOST) { /* it has said why itself; what remains is its link, which poll would report on */
+        cs_link_close(&node->link);
         return;
+    }
     snprintf(why, sizeof why, "node %d (%s) was lost: %s", index, node->host, reason);
     if (node->here && node->pid > 0)
         code = clean_here(front, node, why);
     else if (node->pid > 0)
         code = end_carrier(node, index, why);
-    node->pid   = 0;
     node->state = CS_NODE_LOST;
     cs_link_close(&node->link);
     if (front->workers)

@@ -75,7 +75,7 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
                              .rank_count    = node->host->slot_count,
                              .world_size    = plan->rank_count,
                              .slots         = node->host->slots,
-                             .master_port   = front->lobby ? 0 : plan->master_port,
+                             .master_port   = cs_hostplan_ranks_port(plan),
                              .arguments     = plan->arguments,
                              .log_max       = read_size(options->log_max),
                              .bind          = options->bind,
@@ -115,6 +115,8 @@ int cs_orders_send(cs_front *front)
     int *places = list_places(front);
     if (!places)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
+    if (front->lobby && cs_hostplan_ranks_port(front->plan))
+        cs_lobby_leave(front->lobby);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cs_order order;
         size_t   length;

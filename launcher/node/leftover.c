@@ -12,15 +12,45 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { ENVIRONMENT_BYTES = 256 << 10, NAMESPACE_BYTES = 64 };
+enum { ENVIRONMENT_BYTES = 256 << 10, STATUS_BYTES = 4096, NAMESPACE_BYTES = 64 };
 
-void cs_leftover_mark(pid_t agent, char text[64])
+/* The pid namespace and the time namespace of a process, since a pid is one of the first, and the time at which a
+ * process was started is shown in the second. A kernel without the second has no name for it. */
+static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 {
-    snprintf(text, 64, "%d:%llu", agent, cs_proc_start(agent));
+    char   path[64];
+    size_t used = 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "/proc/%s/ns/%s", process, i ? "time" : "pid");
+        ssize_t length = readlink(path, text + used, NAMESPACE_BYTES - 1 - used);
+        if (length < 0 && i == 0)
+            return false;
+        used += length > 0 ? (size_t)length : 0;
+    }
+    text[used] = '\0';
+    return true;
+}
+
+/* Whether the pids that /proc shows are those of this process's own namespace. */
+static bool is_proc_ours(void)
+{
+    char    text[32];
+    ssize_t length                = readlink("/proc/self", text, sizeof text - 1);
+    text[length < 0 ? 0 : length] = '\0';
+    return atoi(text) == getpid();
+}
+
+bool cs_leftover_mark(pid_t agent, char text[CS_LEFTOVER_MARK])
+{
+    char               namespaces[NAMESPACE_BYTES];
+    unsigned long long start = cs_proc_start(agent);
+    if (!start || !is_proc_ours() || !name_namespaces("self", namespaces))
+        return false;
+    snprintf(text, CS_LEFTOVER_MARK, "%d:%llu:%s", agent, start, namespaces);
+    return true;
 }
 
 /* A whole file of /proc/PID; returns its length. */
@@ -48,27 +78,38 @@ static const char *find_variable(const char *text, size_t length, const char *na
     return NULL;
 }
 
-/* Whether its environment names an agent that is gone; the job goes into found->job. */
-static bool has_lost_agent(cs_leftover *found, char *text)
+/* Whether its environment names an agent of the namespaces `ours` that is gone; the job goes into found->job. */
+static bool has_lost_agent(cs_leftover *found, char *text, const char *ours)
 {
     size_t             length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
     const char        *agent  = find_variable(text, length, "CSPEED_AGENT"), *job;
+    char               theirs[NAMESPACE_BYTES];
     int                pid;
     unsigned long long start;
-    if (!agent || sscanf(agent, "%d:%llu", &pid, &start) != 2 || cs_proc_start(pid) == start)
+    if (!agent || sscanf(agent, "%d:%llu:%63s", &pid, &start, theirs) != 3 || strcmp(theirs, ours) != 0 ||
+        !cs_proc_is_gone(pid, start))
         return false;
     job = find_variable(text, length, "CSPEED_JOB_ID");
     snprintf(found->job, sizeof found->job, "%s", job ? job : "");
     return true;
 }
 
-/* The pid that an agent has is one of its own pid namespace: a process of a container is not ours to judge. */
-static bool shares_namespace(pid_t pid)
+/* A process of a container is not ours to judge. */
+static bool shares_namespaces(pid_t pid, const char *ours)
 {
-    char    path[64], theirs[NAMESPACE_BYTES], ours[NAMESPACE_BYTES];
-    ssize_t length = readlink("/proc/self/ns/pid", ours, sizeof ours);
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-    return length > 0 && readlink(path, theirs, sizeof theirs) == length && memcmp(ours, theirs, (size_t)length) == 0;
+    char process[16], theirs[NAMESPACE_BYTES];
+    snprintf(process, sizeof process, "%d", pid);
+    return name_namespaces(process, theirs) && strcmp(theirs, ours) == 0;
+}
+
+/* The owner of /proc/PID is root where a process may not be dumped, whoever runs it: its status says who does. */
+static bool is_of_this_user(pid_t pid)
+{
+    char     text[STATUS_BYTES];
+    unsigned real, effective;
+    read_file(pid, "status", text, sizeof text);
+    const char *line = strstr(text, "\nUid:");
+    return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
 }
 
 /* Whether its program is this one, though the file may have been built anew since. */
@@ -82,42 +123,38 @@ static bool is_cspeed(pid_t pid)
     return name && (strcmp(name, "/cspeed") == 0 || strcmp(name, "/cspeed (deleted)") == 0);
 }
 
-/* A job that a rank has started is a job of its own, which goes on without that rank. */
-static bool is_of_another_job(pid_t pid)
+/* A job that a rank has started is a job of its own, which goes on without that rank. True also where a parent ends
+ * while this looks: then it is not known. */
+static bool may_be_of_another_job(pid_t pid)
 {
-    cs_proc here    = { .parent = pid };
-    bool    another = false;
-    while (!another && here.parent > 1) {
-        another = is_cspeed(here.parent);
-        if (!cs_proc_read(here.parent, &here))
-            break;
-    }
-    return another;
+    for (cs_proc here = { .parent = pid }; here.parent > 1;)
+        if (is_cspeed(here.parent) || !cs_proc_read(here.parent, &here))
+            return true;
+    return false;
 }
 
 /* Few processes name an agent, so that is looked at first; then again behind the start, which makes it the same process
  * that will be signalled. */
-static bool is_leftover(cs_leftover *found, char *text)
+static bool is_leftover(cs_leftover *found, char *text, const char *ours)
 {
-    char        path[64];
-    struct stat owner;
-    snprintf(path, sizeof path, "/proc/%d", found->pid);
-    if (stat(path, &owner) < 0 || owner.st_uid != geteuid() || !has_lost_agent(found, text))
+    if (!has_lost_agent(found, text, ours))
         return false;
     found->start = cs_proc_start(found->pid);
-    return found->start && has_lost_agent(found, text) && shares_namespace(found->pid) &&
-           !is_of_another_job(found->pid);
+    return found->start && has_lost_agent(found, text, ours) && shares_namespaces(found->pid, ours) &&
+           is_of_this_user(found->pid) && !may_be_of_another_job(found->pid);
 }
 
 cs_leftover *cs_leftover_find(int *count)
 {
+    char         ours[NAMESPACE_BYTES];
+    bool         known  = is_proc_ours() && name_namespaces("self", ours);
     cs_leftover *list   = NULL;
-    char        *text   = malloc(ENVIRONMENT_BYTES);
+    char        *text   = known ? malloc(ENVIRONMENT_BYTES) : NULL;
     DIR         *folder = text ? opendir("/proc") : NULL;
     *count              = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         cs_leftover found = { .pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0 };
-        if (!found.pid || found.pid == getpid() || !is_leftover(&found, text))
+        if (!found.pid || found.pid == getpid() || !is_leftover(&found, text, ours))
             continue;
         read_file(found.pid, "comm", found.name, sizeof found.name);
         found.name[strcspn(found.name, "\n")] = '\0';

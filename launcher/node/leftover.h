@@ -1,9 +1,9 @@
 /* leftover.h - processes that a job has left on this machine because everything that would have ended them was killed.
  *
- * Every rank has CSPEED_AGENT=PID:START in its environment, the agent that started it, and what a rank starts inherits
- * that. A process is left over when the agent it names is gone. While an agent lives, it ends its ranks and all that
- * they have started by itself, so that nothing of a running job is ever left over. A process whose environment does not
- * have that variable (`env -i`) is not found. */
+ * Every rank has CSPEED_AGENT=PID:START:NAMESPACES in its environment, the agent that started it, and what a rank
+ * starts inherits that. A process is left over when the agent it names is gone. Where that is not certain it is not.
+ * While an agent lives, it ends its ranks and all that they have started by itself, so that nothing of a running job is
+ * ever left over. A process whose environment does not have that variable (`env -i`) is not found. */
 #ifndef CS_LAUNCHER_LEFTOVER_H
 #define CS_LAUNCHER_LEFTOVER_H
 
@@ -16,8 +16,10 @@ typedef struct {
     char               job[64], name[32]; /* CSPEED_JOB_ID, and the program's name */
 } cs_leftover;
 
-/* The value of CSPEED_AGENT for what the process `agent` starts. */
-void cs_leftover_mark(pid_t agent, char text[64]);
+enum { CS_LEFTOVER_MARK = 128 }; /* bytes */
+
+/* The value of CSPEED_AGENT for what the process `agent` starts. False: /proc does not tell it. */
+bool cs_leftover_mark(pid_t agent, char text[CS_LEFTOVER_MARK]);
 
 /* The processes that are left over in this pid namespace and are of this user; malloc'ed, `*count` of them. */
 cs_leftover *cs_leftover_find(int *count);

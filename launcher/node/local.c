@@ -43,9 +43,11 @@ static void set_environment(const cs_local_job *job, int local, int beat_fd, int
     int count = cs_ranks_variables(job->order, job->seats, local, variables);
     for (int i = 0; i < count; i++)
         setenv(variables[i].name, variables[i].value, strcmp(variables[i].name, "OMP_NUM_THREADS") != 0);
-    char mark[64];
-    cs_leftover_mark(getppid(), mark);
-    setenv("CSPEED_AGENT", mark, 1);
+    char mark[CS_LEFTOVER_MARK];
+    if (cs_leftover_mark(getppid(), mark))
+        setenv("CSPEED_AGENT", mark, 1);
+    else
+        unsetenv("CSPEED_AGENT");
     set_number("CSPEED_BEAT_FD", beat_fd);
     if (key_fd >= 0)
         set_number("CSPEED_KEY_FD", key_fd);

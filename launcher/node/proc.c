@@ -1,6 +1,8 @@
 /* proc.c - what /proc/PID/stat says of a process. */
 #include "node/proc.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,4 +29,12 @@ unsigned long long cs_proc_start(pid_t pid)
 {
     cs_proc found;
     return cs_proc_read(pid, &found) && !found.zombie ? found.start : 0;
+}
+
+bool cs_proc_is_gone(pid_t pid, unsigned long long start)
+{
+    cs_proc found;
+    if (cs_proc_read(pid, &found))
+        return found.zombie || found.start != start;
+    return kill(pid, 0) < 0 && errno == ESRCH;
 }

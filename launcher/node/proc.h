@@ -18,4 +18,8 @@ bool cs_proc_read(pid_t pid, cs_proc *found);
 /* When a process was started; 0: there is none, or it is a zombie. */
 unsigned long long cs_proc_start(pid_t pid);
 
+/* Whether the process that was started then has ended. False also where /proc cannot be read: it may hide processes of
+ * other users (hidepid), or no descriptor may be free. */
+bool cs_proc_is_gone(pid_t pid, unsigned long long start);
+
 #endif

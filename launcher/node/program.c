@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "codes.h"
 #include "command.h"
+#include "plan/env.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -75,20 +76,29 @@ static const char *find_nearest(const char *name)
     return cs_nearest(name, names);
 }
 
+/* Words like HF_TOKEN=x are meant for a shell: their values are not repeated. */
 static int refuse(const char *name)
 {
+    char        room[512];
+    bool        hide = false;
+    const char *word = cs_env_masked(name, &hide, room, sizeof room);
     if (is_script(name))
         return refuse_script(CS_CODE_NOT_FOUND, name);
+    if (strchr(name, '='))
+        return cs_codes_fail(
+            CS_CODE_NOT_FOUND,
+            "%s: there is no such program; `cspeed --env NAME=VALUE ...` sets a variable for the ranks", word);
     const char *meant = find_nearest(name);
     return cs_codes_fail(CS_CODE_NOT_FOUND,
                          "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
-                         "%s%s%s", name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
+                         "%s%s%s",
+                         name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
                          meant ? "?" : "");
 }
 
 static int search(const char *name, char path[PATH_MAX])
 {
-    const char *folders = getenv("PATH");
+    const char *folders           = getenv("PATH");
     char        refused[PATH_MAX] = "";
     for (const char *folder = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; folder;) {
         size_t length = strcspn(folder, ":");

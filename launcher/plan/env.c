@@ -7,6 +7,7 @@
 
 #include "base/must.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -82,19 +83,31 @@ bool cs_env_is_secret(const char *name)
     return false;
 }
 
+/* The sign behind a secret's name in a word, which may be a script: "A=1 HF_TOKEN=x python3"; NULL: there is none. */
+static const char *find_secret(const char *word)
+{
+    for (const char *sign = word; (sign = strchr(sign, '=')); sign++) {
+        char        name[256];
+        const char *begin = sign;
+        while (begin > word && (isalnum((unsigned char)begin[-1]) || strchr("_-.", begin[-1])))
+            begin--;
+        snprintf(name, sizeof name, "%.*s", (int)(sign - begin), begin);
+        if (cs_env_is_secret(name))
+            return sign;
+    }
+    return NULL;
+}
+
 const char *cs_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
 {
-    const char *sign       = strchr(word, '=');
-    size_t      name_bytes = sign ? (size_t)(sign - word) : strlen(word);
-    char        name[256];
-    snprintf(name, sizeof name, "%.*s", (int)name_bytes, word);
-    bool secret = cs_env_is_secret(name), hidden = *hide;
-    *hide = secret && !sign && word[0] == '-' && !hidden;
+    const char *sign   = find_secret(word);
+    bool        hidden = *hide;
+    *hide              = word[0] == '-' && !strchr(word, '=') && cs_env_is_secret(word) && !hidden;
     if (hidden)
         return CS_ENV_MASKED;
-    if (!secret || !sign)
+    if (!sign)
         return word;
-    snprintf(room, room_bytes, "%s=%s", name, CS_ENV_MASKED);
+    snprintf(room, room_bytes, "%.*s=%s", (int)(sign - word), word, CS_ENV_MASKED);
     return room;
 }
 

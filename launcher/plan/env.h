@@ -31,9 +31,9 @@ bool cs_env_is_secret(const char *name);
 /* Stands where a secret's value is not printed. */
 #define CS_ENV_MASKED "(secret)"
 
-/* A word of a command line without the values of secrets: HF_TOKEN=x becomes HF_TOKEN=(secret), and the word behind
- * --api_key becomes (secret). `*hide` is false before the first word; calls carry it from word to word. The result is
- * the word itself, or stands in `room`. */
+/* A word of a command line without the values of secrets: HF_TOKEN=x becomes HF_TOKEN=(secret), whatever follows it in
+ * that word too, and the word behind --api_key becomes (secret). `*hide` is false before the first word; calls carry it
+ * from word to word. The result is the word itself, or stands in `room`. */
 const char *cs_env_masked(const char *word, bool *hide, char *room, size_t room_bytes);
 
 #endif

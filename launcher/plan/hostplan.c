@@ -174,19 +174,32 @@ static int set_master_port(cs_plan *plan)
     const char *given = getenv("MASTER_PORT");
     int         port  = given && !getenv("CSPEED_ATTEMPT") ? atoi(given) : 0;
     if (plan->options->master_port >= 0) {
-        plan->master_port = plan->options->master_port;
+        plan->master_port       = plan->options->master_port;
+        plan->master_port_given = true;
         SET(plan->master_port_origin, "%s", cs_options_origin("master_port"));
         if (plan->master_port == 0 && plan->no_ssh)
             return cs_codes_fail(CS_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
                                  cs_options_origin("master_port"));
     } else if (port > 0 && port < 65536) {
-        plan->master_port = port;
+        plan->master_port       = port;
+        plan->master_port_given = true;
         SET(plan->master_port_origin, "MASTER_PORT");
     } else {
         plan->master_port = plan->no_ssh ? 29500 : 0;
         SET(plan->master_port_origin, "%s", plan->no_ssh ? "default" : "any free one");
     }
     return 0;
+}
+
+bool cs_hostplan_nodes_come(const cs_plan *plan)
+{
+    return plan->options->launcher >= CS_BY_OPENMPI || (plan->no_ssh && plan->most_nodes > 1);
+}
+
+int cs_hostplan_ranks_port(const cs_plan *plan)
+{
+    bool come_once = plan->least_nodes == plan->most_nodes && plan->options->max_restarts == 0;
+    return cs_hostplan_nodes_come(plan) && !(come_once && plan->master_port_given) ? 0 : plan->master_port;
 }
 
 /* ---- its name, its place ---- */

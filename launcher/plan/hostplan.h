@@ -24,11 +24,12 @@ typedef struct {
     char              id[64];                  /* --job_id, or 8 random hex digits                             */
     char              master_addr[256];        /* "" while it is to be proved by a connection                  */
     int               master_port;             /* 0: any free one of the master's node                         */
+    bool              master_port_given;       /* by --master_port or MASTER_PORT */
     char            **arguments;               /* of the program; arguments[0] as it was given                 */
     char              workdir[PATH_MAX];
     bool              no_ssh;
-    bool              named;                   /* hosts have names of their own: a hostfile, --hosts, an allocation */
-    bool              has_devices;             /* slots are GPUs: ranks are told CUDA_VISIBLE_DEVICES */
+    bool              named;       /* hosts have names of their own: a hostfile, --hosts, an allocation */
+    bool              has_devices; /* slots are GPUs: ranks are told CUDA_VISIBLE_DEVICES */
     char              master_addr_origin[64], master_port_origin[64], node_rank_origin[64]; /* for `plan` */
 } cs_plan;
 
@@ -43,10 +44,17 @@ void cs_hostplan_free(cs_plan *plan);
  * `places` is not a list of different places of that list. */
 int cs_hostplan_cut(cs_plan *plan, const int *places, int count);
 
+/* Whether nodes call the first one, at master_port, instead of being called: --no_ssh, mpirun, srun. */
+bool cs_hostplan_nodes_come(const cs_plan *plan);
+
+/* MASTER_PORT of the ranks; 0: any free one. A port that was given is theirs, unless nodes come to it while ranks run:
+ * to an elastic job, or to one that may be started again. */
+int cs_hostplan_ranks_port(const cs_plan *plan);
+
 /* SHA-256 or the like is not needed: 64 bits that differ when hosts, slots, program, arguments or versions differ. */
 unsigned long long cs_hostplan_digest(const cs_plan *plan);
 
-void cs_hostplan_print(const cs_plan *plan);      /* a table, to stdout             */
+void cs_hostplan_print(const cs_plan *plan); /* a table, to stdout             */
 /* nodes, world_size, master_..., command, env; memory: JSON text of its own, or NULL. */
 void cs_hostplan_print_json(const cs_plan *plan, const char *memory);
 

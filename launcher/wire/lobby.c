@@ -249,6 +249,15 @@ static void hang_up(cs_lobby *lobby)
         close(lobby->calls[lobby->call_count - 1].fd);
 }
 
+void cs_lobby_leave(cs_lobby *lobby)
+{
+    hang_up(lobby);
+    if (lobby->fd >= 0)
+        close(lobby->fd);
+    lobby->fd      = -1;
+    lobby->listens = false;
+}
+
 /* A socket that is shut stays bound, and refuses connections until it listens again. Without SO_REUSEADDR no other
  * socket may be bound to its port meanwhile; with it, it may listen again although connections of that port remain. A
  * port that the kernel chose would be lost by this, and those who were told of it come once only: that socket is
@@ -269,19 +278,15 @@ void cs_lobby_listen(cs_lobby *lobby, bool wanted)
     }
     hang_up(lobby);
     lobby->listens = false;
-    if (lobby->named && shutdown(lobby->fd, SHUT_RD) == 0)
-        return;
-    close(lobby->fd);
-    lobby->fd = -1;
+    if (!lobby->named || shutdown(lobby->fd, SHUT_RD) < 0)
+        cs_lobby_leave(lobby);
 }
 
 void cs_lobby_close(cs_lobby *lobby)
 {
     if (!lobby)
         return;
-    hang_up(lobby);
-    if (lobby->fd >= 0)
-        close(lobby->fd);
+    cs_lobby_leave(lobby);
     cs_mac_forget(lobby->key, sizeof lobby->key);
     free(lobby);
 }

@@ -37,6 +37,9 @@ bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest); /* the handshakes; t
 /* Whether nodes may come now. If not, callers are refused by the kernel at no cost, and the port remains ours. */
 void cs_lobby_listen(cs_lobby *lobby, bool wanted);
 
+/* No node is to come any more: the port is free, for the ranks of the job. */
+void cs_lobby_leave(cs_lobby *lobby);
+
 /* The next line for the user about who was refused, or NULL; until the next call on the lobby. */
 const char *cs_lobby_news(cs_lobby *lobby);
 
