@@ -74,8 +74,12 @@ static long latest_step(const char *path)
 static long said_step(void)
 {
     char *out  = shell_read("out.txt", NULL);
-    char *line = strstr(out, "continuing at step ");
-    long  step = line && strchr(line, '\n') ? strtol(line + 19, NULL, 10) : -1;
+    char *line = strstr(out, "continuing at step "), *past = strstr(out, " is past step ");
+    long  step = -1;
+    if (line && strchr(line, '\n'))
+        step = strtol(line + strlen("continuing at step "), NULL, 10);
+    else if (past && strchr(past, '\n')) /* " is past step 1: 3 steps are done" */
+        sscanf(past, " is past step %*d: %ld", &step);
     free(out);
     return step;
 }
