@@ -170,7 +170,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .aliases =
             engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
         .provenance = provenance(engine),
-        /* nothing is removed for a state whose steps are not finite, though its parameters may be */
+        /* While steps are not finite no older checkpoint is removed, even if the parameters are still finite. */
         .keep_last  = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
         .step       = engine->metrics.step,
@@ -287,8 +287,8 @@ static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bo
     return CS_OK;
 }
 
-/* Everything but the pieces is taken when all of them are there: a read that ends at a damaged block has changed pieces
- * alone, and reading an earlier checkpoint replaces each of them. */
+/* Counters, scales and positions are taken after all pieces have been read: a read that ends at a damaged block has then
+ * changed pieces alone, and reading an earlier checkpoint replaces each of them. */
 static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool       states = !options->module_only && !options->skip_optimizer_states;

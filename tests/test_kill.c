@@ -70,7 +70,8 @@ static long latest_step(const char *path)
     return step;
 }
 
-/* The step at which the run whose output this is says that it goes on; -1: it has not said so. */
+/* The step at which the run whose output this is says that it goes on, or that it stands where that is past its --steps;
+ * -1: it has said neither. */
 static long said_step(void)
 {
     char *out  = shell_read("out.txt", NULL);

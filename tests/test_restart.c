@@ -361,14 +361,21 @@ START_TEST(who_is_waited_for)
 }
 END_TEST
 
+/* For --hosts and --ssh_port: the two hosts of the cluster, with a rank each. */
+static char hosts[128], port[16];
+
+static void name_cluster(void)
+{
+    snprintf(hosts, sizeof hosts, "%s:1,%s:1", cluster_host(0), cluster_host(1));
+    snprintf(port, sizeof port, "%d", cluster_port());
+}
+
 START_TEST(a_host_is_called_again)
 {
     shell_enter();
     if (cluster_start(2, NULL)) {
-        char hosts[128], port[16];
         jobs_begin();
-        snprintf(hosts, sizeof hosts, "%s:1,%s:1", cluster_host(0), cluster_host(1));
-        snprintf(port, sizeof port, "%d", cluster_port());
+        name_cluster();
         job here =
             START("--hosts", hosts, "--ssh_port", port, "--max_restarts", "1", "--restart_delay", "0.1",
                   "--oversubscribe", SHELL,
@@ -407,10 +414,8 @@ START_TEST(a_host_that_is_silent)
 {
     shell_enter();
     if (cluster_start(2, NULL)) {
-        char hosts[128], port[16];
         jobs_begin();
-        snprintf(hosts, sizeof hosts, "%s:1,%s:1", cluster_host(0), cluster_host(1));
-        snprintf(port, sizeof port, "%d", cluster_port());
+        name_cluster();
         job here = START("--hosts", hosts, "--ssh_port", port, "--max_restarts=1", "--restart_delay=0.5",
                          "--dead_after=1.5", "--heartbeat=0.3", "--oversubscribe", SHELL,
                          "echo $PPID >agent.$RANK; touch up.$CSPEED_ATTEMPT.$RANK; test $CSPEED_ATTEMPT = 0 && "

@@ -37,8 +37,8 @@ cs_status cs_json_verdict(cs_json *doc);
 void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cs_json_lenient(cs_json *doc);
 
-/* Who knows all key tables says, for an unknown key at a path, where a key of its name belongs: a malloc'ed half of a
- * sentence, or NULL. A document with such an adviser is one that a user may call lenient, and its refusals say how. */
+/* A function that knows all key tables: for the path of an unknown key it returns where a key of that name belongs, as a
+ * malloc'ed half of a sentence, or NULL. The refusals of a document that has an adviser also name train --lenient. */
 typedef char *cs_json_adviser(const char *path);
 void          cs_json_advise(cs_json *doc, cs_json_adviser *adviser);
 char         *cs_json_advice(const cs_json *doc, const char *path); /* NULL too where nobody advises */

@@ -100,8 +100,8 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
     char     why[512];
     int      code      = CS_CODE_PEER;
     bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
-    if (node->state ==
-        CS_NODE_LOST) { /* it has said why itself; what remains is its link, which poll would report on */
+    /* Such a node has said why itself; what remains is its link, which poll would report on without end. */
+    if (node->state == CS_NODE_LOST) {
         cs_link_close(&node->link);
         return;
     }
@@ -198,7 +198,7 @@ static void take_failure(cs_front *front, int index, const cs_message *message)
     if (joining && (elastic || front->code))
         cs_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
-        return;                                   /* it does without this one */
+        return; /* it does without this one */
     if (joining && front->plan->node_count > 1) { /* others may have something to say too */
         if (!front->code) {
             front->first_node = index;
