@@ -122,7 +122,7 @@ struct cs_engine {
     cs_curriculum   *curriculum;                /* NULL: samples are always of `length`   */
 };
 
-/* saving.c: checkpoints, at once or in the background */
+/* async_save.c: checkpoints, at once or in the background */
 cs_status cs_saving_open(cs_engine *engine);
 void      cs_saving_close(cs_engine *engine);
 cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun);
@@ -169,7 +169,7 @@ cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *descent);
 void      cs_forward_expect(cs_engine *engine, cs_phase phase, const char *verb);
 void      cs_forward_settle(cs_engine *engine); /* lets go of a borrowed prediction */
 
-/* feed.c: a micro-batch's way to a far device, and an output's way back */
+/* upload.c: a micro-batch's way to a far device, and an output's way back */
 cs_status  cs_feed_open(cs_engine *engine);
 void       cs_feed_close(cs_feed *feed);                                 /* accepts NULL */
 cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent);   /* the same, where the device reads it */
@@ -181,13 +181,13 @@ void cs_graphs_down(cs_engine *engine, const cs_descent *descent);
 void cs_graphs_up(cs_engine *engine);
 void cs_graphs_end(cs_engine *engine);
 
-/* fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
+/* memory_fit.c: CS_NO_MEMORY with a table of what needs how much where the device has less */
 cs_status cs_fit_check(const cs_engine *engine);
 
-/* products.c: all ranks multiply bf16 matrices the same way. Collective */
+/* bf16_products.c: all ranks multiply bf16 matrices the same way. Collective */
 cs_status cs_products_agree(cs_engine *engine);
 
-/* mirror.c: a far device's state in host memory. On another device each of these does nothing. */
+/* host_copy.c: a far device's state in host memory. On another device each of these does nothing. */
 cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count); /* points pieces into copies, under way */
 void      cs_mirror_await(void *mirror);                                      /* the copies are there                 */
 void      cs_mirror_put(cs_engine *engine, const cs_piece *pieces, int64_t count); /* and back, waited for            */
@@ -199,7 +199,7 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_desce
 /* backward.c */
 void cs_backward_ascend(cs_engine *engine);
 
-/* boundary.c: the end of a step, judged on the device and read late */
+/* step_judge.c: the end of a step, judged on the device and read late */
 size_t cs_boundary_bytes(void); /* of the device's memory, which cs_boundary_open borrows */
 void   cs_boundary_open(cs_engine *engine, void *memory);
 void   cs_boundary_close(cs_engine *engine);
@@ -225,7 +225,7 @@ void cs_finite_close(cs_engine *engine);
  * now, and parameters moved. */
 bool cs_step_settle(cs_engine *engine);
 
-/* measure.c: walks the list on the dry device, so that all memory can be taken at once */
+/* dry_run.c: walks the list on the dry device, so that all memory can be taken at once */
 cs_status cs_measure_run(cs_engine *engine);
 
 /* report.c: what a step took, and the lines DeepSpeed's users know */
@@ -234,7 +234,7 @@ void      cs_report_close(cs_engine *engine);
 void      cs_report_micro(cs_engine *engine); /* after each micro-batch but the last of a step */
 void      cs_report_step(cs_engine *engine);
 
-/* occupancy.c: memory_breakdown's lines, and the bytes this rank's engine holds */
+/* memory_report.c: memory_breakdown's lines, and the bytes this rank's engine holds */
 void   cs_occupancy_print(const cs_engine *engine, const char *moment);
 double cs_occupancy_held(const cs_engine *engine);
 

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "data/data.h"
-#include "loader.h"
+#include "input/loader.h"
 
 #include <math.h>
 

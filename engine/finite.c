@@ -7,7 +7,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "base/say.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 
 #include <math.h>
 #include <stdio.h>

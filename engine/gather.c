@@ -1,7 +1,7 @@
 /* gather.c - cs_gather: texts of all ranks on rank 0. */
 #include "engine.h"
 #include "base/must.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 
 #include <stdlib.h>
 #include <string.h>

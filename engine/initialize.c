@@ -1,5 +1,5 @@
 /* initialize.c - cs_initialize, cs_destroy: config, world, device, comm, model, shards; and back. */
-#include "accord.h"
+#include "agreement.h"
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/files.h"

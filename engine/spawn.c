@@ -2,7 +2,7 @@
  *
  * A rank that fails leaves its sentence in a page it shares with the parent. The children die with the parent, and with
  * the first of them that fails. */
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 #include "base/log.h"
 #include "base/status.h"
 

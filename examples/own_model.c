@@ -4,8 +4,8 @@
  *
  * A model is a list of units; a unit is some parameters and the code that uses them. What is written here knows nothing
  * of ranks, stages or precision. */
-#include "cspeed.h"
-#include "layer/layer.h"
+#include "cspeed/cspeed.h"
+#include "cspeed/layer.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "node/agent.h"
 #include "codes.h"
 #include "front/front.h"
-#include "command/planner.h"
-#include "command/preflight.h"
+#include "command/plan.h"
+#include "command/check.h"
 #include "front/relay.h"
 
 #include "base/status.h"

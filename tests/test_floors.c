@@ -120,9 +120,9 @@ static void check_door(const char *file, int line, const char *header)
 static void check_example(const char *file, int line, const char *header)
 {
     static const char *const open[] = { "cspeed.h", "layer/layer.h", "device/ops.h", "comm/comm.h" };
-    if (strncmp(file, "examples/", 9) != 0 || strcmp(file, "examples/pack.c") == 0)
+    if (strncmp(file, "examples/", 9) != 0 || strcmp(file, "programs/pack.c") == 0)
         return;
-    if (strcmp(file, "examples/generate.c") == 0 &&
+    if (strcmp(file, "programs/generate.c") == 0 &&
         (strncmp(header, "text/", 5) == 0 || strcmp(header, "base/json.h") == 0))
         return;
     if (strncmp(file, "examples/train", 14) == 0 && strstr(header, "train.h")) /* its own */

@@ -1,6 +1,6 @@
 /* log.c - one line, one rank, one level. */
 #include "base/log.h"
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 #include <stdarg.h>
 #include <stdio.h>

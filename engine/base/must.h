@@ -2,7 +2,7 @@
 #ifndef CS_BASE_MUST_H
 #define CS_BASE_MUST_H
 
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 /* Prints the sentence with this rank's number and ends the process with cs_exit_code(status). */
 __attribute__((noreturn, format(printf, 2, 3))) void cs_fatal(cs_status status, const char *format, ...);

@@ -1,5 +1,5 @@
 /* nearest.c - the name that was meant by one that is not known. */
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 #include <string.h>
 #include <strings.h>

@@ -5,7 +5,7 @@
 #ifndef CS_BASE_STATUS_H
 #define CS_BASE_STATUS_H
 
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 /* Records the sentence for cs_error() and returns `status`. */
 cs_status cs_fail(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,9 +1,9 @@
 /* audit.c - every byte of a checkpoint held to its checksums. */
 #include "checkpoint/audit.h"
 #include "base/must.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
-#include "checkpoint/crew.h"
+#include "base/thread_pool.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 

@@ -1,7 +1,7 @@
 /* background.c - a save that goes on while training does: a copy of the state, and a thread that writes it. */
 #include "checkpoint/background.h"
 #include "base/must.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/save.h"
 
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #define CS_CHECKPOINT_BOXES_H
 
 #include "base/range.h"
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 enum { CS_MAX_BOXES = 2 * CS_MAX_DIMS - 1 };
 

@@ -1,7 +1,7 @@
 /* catalog.c - the whole checkpoints of a directory, newest first. */
 #include "checkpoint/catalog.h"
-#include "checkpoint/absent.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/not_found.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/line.h"
 #include "checkpoint/manifest.h"

@@ -20,7 +20,7 @@
 
 #include "base/json.h"
 #include "base/range.h"
-#include "comm/comm.h"
+#include "cspeed/comm.h"
 
 typedef struct {
     const char *name;   /* "transformer.wte.weight"                                  */

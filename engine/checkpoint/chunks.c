@@ -1,7 +1,7 @@
 /* chunks.c - which box of which tensor lies where: the table that the shards' headers make together. */
 #include "checkpoint/chunks.h"
 #include "base/crc.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shardfile.h"

@@ -2,7 +2,7 @@
 #ifndef CS_CHECKPOINT_CONVERT_H
 #define CS_CHECKPOINT_CONVERT_H
 
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 /* The same type, or among fp32, bf16 and fp16. */
 bool cs_convert_can(cs_dtype to, cs_dtype from);

@@ -1,9 +1,9 @@
 /* coverage.c - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows.
  */
 #include "checkpoint/coverage.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/boxes.h"
-#include "checkpoint/outline.h"
+#include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdlib.h>

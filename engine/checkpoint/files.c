@@ -1,6 +1,6 @@
 /* files.c - files and directories whose every failure is a sentence with the path. */
 #include "checkpoint/files.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 
 #include <errno.h>
 #include <fcntl.h>

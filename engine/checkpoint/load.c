@@ -1,8 +1,8 @@
 /* load.c - which checkpoint of a directory is opened: the one asked for, what latest names, or the newest whole one. */
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
-#include "checkpoint/absent.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/not_found.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/line.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/tag.h"

@@ -2,10 +2,10 @@
 #include "checkpoint/manifest.h"
 #include "base/crc.h"
 #include "base/must.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/boxes.h"
 #include "checkpoint/files.h"
-#include "checkpoint/outline.h"
+#include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdio.h>

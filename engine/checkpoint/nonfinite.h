@@ -2,7 +2,7 @@
 #ifndef CS_CHECKPOINT_NONFINITE_H
 #define CS_CHECKPOINT_NONFINITE_H
 
-#include "checkpoint/outline.h"
+#include "checkpoint/write_plan.h"
 
 /* CS_NOT_FINITE names the first parameter among the file's chunks that has such an element. The optimizer's state is
  * not looked at. Reads host memory. */

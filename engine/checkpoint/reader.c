@@ -3,8 +3,8 @@
  * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast.
  */
 #include "checkpoint/reader.h"
-#include "checkpoint/absent.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/not_found.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/audit.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"

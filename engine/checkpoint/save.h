@@ -8,7 +8,7 @@
 #define CS_CHECKPOINT_SAVE_H
 
 #include "checkpoint/coverage.h"
-#include "checkpoint/outline.h"
+#include "checkpoint/write_plan.h"
 #include "checkpoint/shardfile.h"
 #include "checkpoint/staging.h"
 

@@ -1,7 +1,7 @@
 /* scan.c - the numbers of a saved tensor, block by block. */
 #include "checkpoint/scan.h"
 #include "base/half.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/files.h"
 #include "checkpoint/shardfile.h"

@@ -5,9 +5,9 @@
 #include "checkpoint/shardfile.h"
 #include "base/crc.h"
 #include "base/must.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/sink.h"
+#include "checkpoint/direct_writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

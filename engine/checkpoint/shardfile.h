@@ -2,7 +2,7 @@
 #ifndef CS_CHECKPOINT_SHARDFILE_H
 #define CS_CHECKPOINT_SHARDFILE_H
 
-#include "checkpoint/outline.h"
+#include "checkpoint/write_plan.h"
 
 enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 }; /* bytes under one checksum; a UUID's text */
 

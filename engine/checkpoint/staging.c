@@ -1,7 +1,7 @@
 /* staging.c - where a checkpoint grows, and the moment it becomes one. */
 #include "checkpoint/staging.h"
 #include "base/log.h"
-#include "checkpoint/agree.h"
+#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
 

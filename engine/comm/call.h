@@ -2,7 +2,7 @@
 #ifndef CS_COMM_CALL_H
 #define CS_COMM_CALL_H
 
-#include "comm/comm.h"
+#include "cspeed/comm.h"
 
 typedef struct {
     uint8_t what, dtype, op; /* what: index into cs_beat_names */

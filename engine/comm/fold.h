@@ -5,7 +5,7 @@
 #ifndef CS_COMM_FOLD_H
 #define CS_COMM_FOLD_H
 
-#include "comm/comm.h"
+#include "cspeed/comm.h"
 
 /* Writes the tree over inputs[0 .. ranks-1] to each of the outputs. An output may be an input, but not overlap one. */
 void cs_fold(void *const *outputs, int output_count, const void *const *inputs, int ranks, int64_t count,

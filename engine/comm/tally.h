@@ -6,7 +6,7 @@
 #ifndef CS_COMM_TALLY_H
 #define CS_COMM_TALLY_H
 
-#include "comm/comm.h"
+#include "cspeed/comm.h"
 
 typedef struct {
     bool     enabled, verbose; /* verbose: a line each time, from rank 0 */

@@ -9,7 +9,7 @@
 #ifndef CS_COMM_TRANSPORT_H
 #define CS_COMM_TRANSPORT_H
 
-#include "comm/comm.h"
+#include "cspeed/comm.h"
 #include "comm/tally.h"
 
 #include <stdatomic.h>

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "device/device.h"
-#include "device/ops.h"
+#include "cspeed/ops.h"
 #include "device/state.h"
 
 /* c (+)= op(a) op(b) + bias, where op transposes or not. c is 16-bit like a and b, or fp32. */

@@ -1,5 +1,5 @@
 /* attention.c - causal self-attention: projections, norms of q and k, rotary positions. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

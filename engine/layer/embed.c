@@ -1,5 +1,5 @@
 /* embed.c - token and position embedding, with dropout. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* entropy.c - softmax cross-entropy against the pass's targets. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 void cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss)
 {

@@ -1,5 +1,5 @@
 /* gated.c - SwiGLU: two linears of one input as one product, and one back. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

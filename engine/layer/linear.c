@@ -1,5 +1,5 @@
 /* linear.c - y = x W + b. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

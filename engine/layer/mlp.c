@@ -1,5 +1,5 @@
 /* mlp.c - two linears with GELU between. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* norm.c - layer norm. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

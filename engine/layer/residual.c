@@ -1,5 +1,5 @@
 /* residual.c - y = a + dropout(b). */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 #include "base/rng.h"
 #include "unit/unit.h"
 

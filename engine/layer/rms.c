@@ -1,5 +1,5 @@
 /* rms.c - RMS norm. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* rope.c - the frequencies of rotary positions: theta^(-2i/D), and their scalings to longer contexts. */
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 #include <math.h>
 

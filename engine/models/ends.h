@@ -2,7 +2,7 @@
 #ifndef CS_MODELS_ENDS_H
 #define CS_MODELS_ENDS_H
 
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 /* Token embedding, with positions where they are learned: cs_embed_declare. */
 typedef struct {

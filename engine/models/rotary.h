@@ -3,7 +3,7 @@
 #define CS_MODELS_ROTARY_H
 
 #include "base/keys.h"
-#include "layer/layer.h"
+#include "cspeed/layer.h"
 
 typedef struct {
     int64_t width;     /* of a head                                          */

@@ -29,8 +29,8 @@
 
 #include "base/keys.h"
 #include "base/range.h"
-#include "comm/comm.h"
-#include "device/ops.h"
+#include "cspeed/comm.h"
+#include "cspeed/ops.h"
 #include "device/state.h"
 #include "optim/groups.h"
 #include "optim/precision.h"

@@ -2,7 +2,7 @@
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
-#include "front/roster.h"
+#include "front/registry_read.h"
 #include "node/leftover.h"
 
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* export.c - `cspeed export`: a checkpoint's weights as a Hugging Face folder. */
-#include "checkpoint/huggingface.h"
+#include "interchange/huggingface.h"
 #include "codes.h"
 #include "command.h"
-#include "command/weights.h"
+#include "saved/weights.h"
 
 static cs_status export(const cs_weights_request *request)
 {

@@ -2,7 +2,7 @@
 #include "codes.h"
 #include "command.h"
 
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 #include <stdio.h>
 #include <string.h>

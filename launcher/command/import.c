@@ -1,8 +1,8 @@
 /* import.c - `cspeed import`: other weights as a Hugging Face folder that cspeed.model takes. */
-#include "checkpoint/huggingface.h"
+#include "interchange/huggingface.h"
 #include "codes.h"
 #include "command.h"
-#include "command/weights.h"
+#include "saved/weights.h"
 
 #include <stdio.h>
 #include <sys/stat.h>

@@ -1,12 +1,12 @@
 /* inspect.c - `cspeed inspect`: what a folder of checkpoints holds, and what is in one of them. */
 #include "argument.h"
-#include "checkpoint/absent.h"
+#include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
-#include "checkpoint/foreign.h"
+#include "checkpoint/other_formats.h"
 #include "checkpoint/staging.h"
 #include "codes.h"
 #include "command.h"
-#include "command/contents.h"
+#include "saved/contents.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -2,12 +2,12 @@
 #include "argument.h"
 #include "base/clock.h"
 #include "base/processors.h"
-#include "checkpoint/absent.h"
+#include "checkpoint/not_found.h"
 #include "checkpoint/audit.h"
 #include "checkpoint/files.h"
 #include "codes.h"
 #include "command.h"
-#include "command/shelf.h"
+#include "saved/open_checkpoint.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* front.c - the front of a job: its phases, and what ends them. */
 #include "front/front.h"
 
-#include "front/banner.h"
+#include "front/start_message.h"
 #include "codes.h"
 #include "front/failure.h"
 

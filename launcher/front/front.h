@@ -99,7 +99,7 @@ typedef struct {
     char run_dir[PATH_MAX]; /* logs, result.json; "" : none */
 } cs_front;
 
-/* ---- life.c ---- */
+/* ---- job_loop.c ---- */
 
 /* The whole life of a job; the exit code. In the process that the user sees. */
 int cs_life_run(cs_plan *plan, const cs_guard *guard);
@@ -131,7 +131,7 @@ bool cs_workers_explained(const cs_front *front, int rank); /* its end would be 
 int64_t cs_workers_kept(const cs_front *front); /* as cs_beat's kept: the newest that any of them has told */
 bool cs_workers_failed(const cs_front *front, int rank); /* whether it ended badly by itself, not by our signals */
 
-/* ---- muster.c: agents come, and the plan is cut to those that are there ---- */
+/* ---- join_agents.c: agents come, and the plan is cut to those that are there ---- */
 int  cs_muster_open(cs_front *front);               /* the nodes of the plan, none of them there */
 int  cs_muster_call(cs_front *front, int64_t now);  /* calls those that are absent: a new attempt */
 void cs_muster_admit(cs_front *front, int64_t now); /* who stands in the lobby */
@@ -139,7 +139,7 @@ bool cs_muster_complete(cs_front *front, int64_t now);
 void cs_muster_remind(cs_front *front, int64_t now); /* every 10 s: who is missing or not ready, and what it does */
 void cs_muster_list_missing(const cs_front *front, char text[512]);
 
-/* ---- orders.c: what each node is told ---- */
+/* ---- node_orders.c: what each node is told ---- */
 int  cs_orders_send(cs_front *front);  /* ORDER to every node of the attempt */
 void cs_orders_start(cs_front *front); /* all are READY: START */
 

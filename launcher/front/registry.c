@@ -4,7 +4,7 @@
 #include "codes.h"
 #include "node/proc.h"
 #include "show/quote.h"
-#include "front/roster.h"
+#include "front/registry_read.h"
 
 #include "base/clock.h"
 

@@ -3,7 +3,7 @@
  * A folder of ours alone (0700, owner checked before use), $XDG_RUNTIME_DIR/cspeed or /tmp/cspeed-UID, holds for each
  * running front JOB.json (pid, start time of the process, command, hosts, run folder) and the socket PID.sock. Whoever
  * connects to it gets the state of the job as one JSON object, and the connection is closed. Entries whose process is
- * gone are swept by whoever reads the folder (roster.h). */
+ * gone are swept by whoever reads the folder (registry_read.h). */
 #ifndef CS_LAUNCHER_REGISTRY_H
 #define CS_LAUNCHER_REGISTRY_H
 

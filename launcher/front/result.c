@@ -2,9 +2,9 @@
 #include "front/failure.h"
 
 #include "codes.h"
-#include "front/hint.h"
+#include "front/failure_hint.h"
 #include "node/logs.h"
-#include "front/place.h"
+#include "front/rank_position.h"
 #include "show/quote.h"
 
 #include "base/status.h"

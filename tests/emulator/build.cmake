@@ -22,6 +22,7 @@ list(FILTER emulated INCLUDE REGEX "\\.cu$")
 set_source_files_properties(${emulated} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
 add_library(cspeed_cuda_emulated MODULE ${cuda_sources} ${emulator_sources})
 target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
+                           ${CMAKE_SOURCE_DIR}/include
                            ${JANSSON_INCLUDE_DIRS})
 target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator"
                            CS_CUDNN_LIBRARY="libcudnn_emulated.so")
@@ -47,14 +48,15 @@ set_target_properties(cspeed_cuda_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY $
 # streams, so it is linked to it.
 file(GLOB cudnn_sources CONFIGURE_DEPENDS ${emulator}/cudnn/*.cc)
 add_library(cudnn_emulated MODULE ${cudnn_sources})
-target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine)
+target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${CMAKE_SOURCE_DIR}/engine
+                           ${CMAKE_SOURCE_DIR}/include)
 target_compile_definitions(cudnn_emulated PRIVATE CS_EMULATOR)
 target_compile_options(cudnn_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
 target_link_libraries(cudnn_emulated PRIVATE $<TARGET_FILE:cspeed_cuda_emulated>)
 add_dependencies(cudnn_emulated cspeed_cuda_emulated)
 set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
-# Tests that run on any device, on this one. tests/near.h says how.
+# Tests that run on any device, on this one. tests/support/near.h says how.
 set(on_emulator test_ops test_heads test_rope test_state test_verdict test_flash test_gpt2 test_llama test_gradients
     test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers
     test_generate)

@@ -13,7 +13,7 @@ The entries, for each case of CASES:
     NAME         f32 (20, N)  of the parameters after each step, in order, one behind the other, every 29th element,
                               beginning with element (step % 29), steps counting from 0
     NAME.final   f32          all elements after step 20
-Values and gradients are not in the file: tests/test_optimizers.c makes them by the same arithmetic (element()).
+Values and gradients are not in the file: tests/optim/test_optimizers.c makes them by the same arithmetic (element()).
 """
 import math
 import os

@@ -6,6 +6,7 @@
 enum { NO_GPU = 34, NOT_THERE = 500 }; /* as the toolkit's own stub says */
 
 /* What is asked for and never called, or may as well succeed. */
+/* clang-format off */
 #define NAMES(X)                                                                                                       \
     X(cuLaunchKernel) X(cuLaunchKernelEx) X(cuLaunchCooperativeKernel) X(cuLinkCreate) X(cuLinkCreate_v2)              \
     X(cuLinkAddData) X(cuLinkAddData_v2) X(cuLinkAddFile_v2) X(cuLinkComplete) X(cuLinkDestroy) X(cuGetErrorString)    \
@@ -16,6 +17,7 @@ enum { NO_GPU = 34, NOT_THERE = 500 }; /* as the toolkit's own stub says */
     X(cuOccupancyMaxPotentialClusterSize) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuModuleLoadData)           \
     X(cuModuleLoadDataEx) X(cuModuleLoadFatBinary) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2)    \
     X(cuMemcpyDtoH_v2) X(cuFuncSetAttribute) X(cuFuncGetAttribute)
+/* clang-format on */
 
 #define SUCCEED(name)                                                                                                  \
     EXPORT int name(void);                                                                                             \

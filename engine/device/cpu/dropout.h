@@ -2,7 +2,7 @@
 #ifndef CS_DEVICE_CPU_DROPOUT_H
 #define CS_DEVICE_CPU_DROPOUT_H
 
-#include "device/ops.h"
+#include "cspeed/ops.h"
 
 /* The 16 bits of elements [from, from + count) of a sample into bits; scratch holds 16 more than count. Returns
  * where they begin. */

@@ -7,7 +7,7 @@
 #define CS_DEVICE_CPU_ELEMENTS_H
 
 #include "base/half.h"
-#include "cspeed.h"
+#include "cspeed/cspeed.h"
 
 enum { CS_CHUNK = 1024 };
 

@@ -35,7 +35,7 @@ if(NOT CUDNN_INCLUDE)
   list(FILTER module_sources EXCLUDE REGEX "/cudnn[^/]*\\.c$")
 endif()
 add_library(cspeed_cuda MODULE ${module_sources})
-target_include_directories(cspeed_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine ${JANSSON_INCLUDE_DIRS})
+target_include_directories(cspeed_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine ${CMAKE_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
 # Adds to `built` the version that the header's definitions of these names give.
 macro(append_version library header names)
   file(STRINGS ${header} numbers REGEX "^#define ${names} +[0-9]+")

@@ -1,0 +1,205 @@
+/* agreement.c - whether all ranks were told the same: program, model, data and configuration, compared before training.
+ *
+ * Ranks that differ would go on for long: replicas of stage 0 drift apart without a sign. What is compared is what the
+ * configuration came to, key by key, so that comments, order and spelling of a file do not matter. Digests travel
+ * first, and the values themselves only when digests differ. */
+#include "agreement.h"
+#include "base/log.h"
+#include "base/mac.h"
+#include "base/must.h"
+#include "checkpoint/collective_status.h"
+#include "config/listing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
+
+/* Keys that may differ: what a rank computes with, and the names by which its host knows the same things. What is
+ * behind a name is compared elsewhere: a model's folder by its config.json, here; data by its tokens, in cs_data_open;
+ * a checkpoint by its checksums. Where ranks read or write together what is named, all must have a name, or none. */
+static const struct {
+    const char *path;
+    bool        together;
+} of_a_rank[] = {
+    { "cspeed.seed", false }, /* rank 0's is taken: share_seed */
+    { "cspeed.device", false },
+    { "cspeed.threads", false },
+    { "cspeed.model", false },
+    { "cspeed.data.train", false },
+    { "cspeed.data.valid", true },
+    { "cspeed.data.tokenizer", false },
+    { "cspeed.data.cache", false },
+    { "cspeed.output", false },
+    { "cspeed.load", true },
+    { "cspeed.metrics", false },
+    { "cspeed.export", true },
+    { "csv_monitor.output_path", false },
+    { "tensorboard.output_path", false },
+    { "flops_profiler.output_file", false },
+};
+enum { OF_A_RANK = sizeof of_a_rank / sizeof *of_a_rank };
+
+/* ---- what a rank was told ---- */
+
+static void add(void *to, const cs_listing *item)
+{
+    for (int i = 0; i < OF_A_RANK; i++)
+        if (strcmp(of_a_rank[i].path, item->path) == 0) {
+            if (of_a_rank[i].together)
+                json_object_set_new(to, item->path, json_is_null(item->value) ? json_null() : json_string("a name"));
+            return;
+        }
+    if (!item->idle) /* else it has no effect */
+        json_object_set(to, item->path, item->value);
+}
+
+static void add_model(json_t *told, const cs_engine *engine)
+{
+    const char *key;
+    json_t     *value;
+    char        path[320];
+    json_object_set_new(told, "parameters of the model", json_integer(engine->model->parameters));
+    json_object_foreach(engine->model_json, key, value)
+    {
+        snprintf(path, sizeof path, "cspeed.model.%s", key);
+        json_object_set(told, path, value);
+    }
+}
+
+json_t *cs_accord_told(cs_engine *engine)
+{
+    json_t *told = json_object();
+    CS_ASSERT(told);
+    json_object_set_new(told, "cspeed's version", json_string(CS_VERSION));
+    cs_listing_each(engine->config, add, told);
+    add_model(told, engine);
+    return told;
+}
+
+/* ---- the same on all ranks ---- */
+
+/* Of rank 0: the keys whose values differ between it and any of the others. */
+typedef struct {
+    json_t *own, *named;
+    char    sentence[SENTENCE_BYTES];
+} difference;
+
+static void name_key(difference *found, const char *key, const json_t *other, int rank)
+{
+    char          values[2][VALUE_BYTES];
+    const json_t *own = json_object_get(found->own, key);
+    if (json_equal(own, other) || json_object_get(found->named, key))
+        return;
+    json_object_set_new(found->named, key, json_true());
+    size_t used = strlen(found->sentence);
+    if (json_object_size(found->named) <= NAMED)
+        snprintf(found->sentence + used, sizeof found->sentence - used, "%s%s: %s on rank 0, %s on rank %d",
+                 used ? "; " : "", key, cs_json_show(own, values[0], VALUE_BYTES),
+                 cs_json_show(other, values[1], VALUE_BYTES), rank);
+}
+
+static void name_keys(difference *found, const json_t *other, int rank)
+{
+    const char *key;
+    json_t     *value;
+    json_object_foreach(found->own, key, value) name_key(found, key, json_object_get(other, key), rank);
+    json_object_foreach((json_t *)(uintptr_t)other, key, value) name_key(found, key, value, rank);
+}
+
+static cs_status refuse(const difference *found)
+{
+    char   more[32] = "";
+    size_t count    = json_object_size(found->named);
+    if (count > NAMED)
+        snprintf(more, sizeof more, "; and %zu more", count - NAMED);
+    return cs_fail(CS_DISAGREE,
+                   "ranks were started with different settings, and would train different models: %s%s. "
+                   "Start all of them with the same program, configuration and flags; only cspeed.device, "
+                   "cspeed.threads and names of files and folders may differ",
+                   found->sentence, more);
+}
+
+/* Of the texts of all ranks, one behind another; those that equal rank 0's are empty. */
+static cs_status compare_texts(const char *texts, const int64_t *sizes, int count)
+{
+    difference found = { .own = json_loadb(texts, (size_t)sizes[0], 0, NULL), .named = json_object() };
+    CS_ASSERT(found.own);
+    CS_ASSERT(found.named);
+    for (int rank = 1; rank < count; rank++) {
+        texts += sizes[rank - 1];
+        json_t *other = sizes[rank] > 0 ? json_loadb(texts, (size_t)sizes[rank], 0, NULL) : NULL;
+        if (other)
+            name_keys(&found, other, rank);
+        json_decref(other);
+    }
+    cs_status status = refuse(&found);
+    json_decref(found.own);
+    json_decref(found.named);
+    return status;
+}
+
+/* Where digests differ: rank 0 says in what, and all fail with its sentence. */
+static cs_status exchange(cs_comm *comm, const char *text, bool differs)
+{
+    int       count  = cs_comm_size(comm);
+    bool      sends  = differs || cs_comm_rank(comm) == 0;
+    int64_t  *sizes  = cs_agree_memory((size_t)count * sizeof *sizes);
+    char     *texts  = cs_agree_gather(comm, sizes, text, sends ? strlen(text) : 0);
+    cs_status status = texts ? compare_texts(texts, sizes, count) : CS_OK;
+    free(sizes);
+    free(texts);
+    return cs_agree_status(comm, status);
+}
+
+cs_status cs_accord_compare(cs_comm *comm, const json_t *told)
+{
+    static const unsigned char key[CS_MAC_BYTES];
+    unsigned char              mine[CS_MAC_BYTES];
+    int                        count = cs_comm_size(comm), others = 0;
+    char                      *text = json_dumps(told, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    unsigned char             *all  = cs_agree_memory((size_t)count * CS_MAC_BYTES);
+    CS_ASSERT(text);
+    cs_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
+    cs_comm_all_gather(comm, all, mine, CS_MAC_BYTES, CS_U8);
+    for (int rank = 1; rank < count; rank++)
+        others += memcmp(all, all + rank * CS_MAC_BYTES, CS_MAC_BYTES) != 0;
+    cs_status status = others > 0 ? exchange(comm, text, memcmp(all, mine, CS_MAC_BYTES) != 0) : CS_OK;
+    free(all);
+    free(text);
+    return status;
+}
+
+/* Rank 0's, as PyTorch's data parallelism takes rank 0's first parameters. Programs may derive seeds from ranks. */
+static void share_seed(cs_engine *engine)
+{
+    cs_settings *settings = &engine->config->settings;
+    int          count = engine->world.size, others = 0, first = 0;
+    int64_t     *seeds = cs_agree_memory((size_t)count * sizeof *seeds);
+    cs_comm_all_gather(engine->comm, seeds, &settings->seed, 1, CS_I64);
+    for (int rank = count - 1; rank > 0; rank--)
+        if (seeds[rank] != seeds[0]) {
+            others++;
+            first = rank;
+        }
+    if (others > 0)
+        cs_log(CS_LOG_WARNING,
+               "cspeed.seed: %lld on rank 0 and %lld on rank %d (%d rank%s with another seed than rank "
+               "0): all ranks take rank 0's",
+               (long long)seeds[0], (long long)seeds[first], first, others, others > 1 ? "s" : "");
+    settings->seed = seeds[0];
+    free(seeds);
+}
+
+cs_status cs_accord_check(cs_engine *engine)
+{
+    if (engine->world.size == 1)
+        return CS_OK;
+    json_t   *told   = cs_accord_told(engine);
+    cs_status status = cs_accord_compare(engine->comm, told);
+    json_decref(told);
+    if (status == CS_OK)
+        share_seed(engine);
+    return status;
+}

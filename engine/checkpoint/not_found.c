@@ -1,0 +1,113 @@
+/* not_found.c - why there is no checkpoint where one was looked for, and what to name instead. */
+#include "checkpoint/not_found.h"
+#include "checkpoint/files.h"
+#include "checkpoint/other_formats.h"
+#include "checkpoint/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST = 4096, ITEM = 300 };
+
+#define NAME_ANOTHER "name the output folder of a training, or one checkpoint in it"
+
+/* The tags of the catalog in one line. */
+static void list_tags(char text[LIST], const cs_catalog *catalog)
+{
+    size_t used = (size_t)snprintf(text, LIST, "%s", catalog->count ? "it holds" : "it holds no whole checkpoint");
+    for (int64_t i = 0; i < catalog->count && used + ITEM < LIST; i++)
+        used += (size_t)snprintf(text + used, LIST - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
+}
+
+/* The folder above, when it holds checkpoints: then the last part of the path was meant as a tag. */
+static cs_status not_there(const char *dir)
+{
+    cs_catalog catalog;
+    char      *above  = cs_files_join(dir, "");
+    size_t     length = strlen(above);
+    while (length > 1 && above[length - 1] == '/')
+        above[--length] = 0;
+    char       *slash  = strrchr(above, '/');
+    const char *folder = !slash ? "." : slash == above ? "/" : above;
+    if (slash)
+        *slash = 0;
+    cs_status status = cs_catalog_open(&catalog, folder);
+    if (status == CS_OK && catalog.count > 0)
+        status = cs_absent_tag(&catalog, folder, slash ? slash + 1 : above);
+    else
+        status = cs_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
+    cs_catalog_close(&catalog);
+    free(above);
+    return status;
+}
+
+cs_status cs_absent_folder(const char *dir)
+{
+    if (errno == ENOENT)
+        return not_there(dir);
+    if (errno == ENOTDIR)
+        return cs_fail(CS_NOT_FOUND, "%s: not a folder; " NAME_ANOTHER, dir);
+    return cs_files_refuse(dir);
+}
+
+/* A folder in it that a training wrote to, malloc'ed; NULL: none. */
+static char *find_inside(const char *dir)
+{
+    char *found   = NULL;
+    DIR  *listing = opendir(dir);
+    if (!listing)
+        return NULL;
+    for (const struct dirent *entry; !found && (entry = readdir(listing)) != NULL;) {
+        char *path = entry->d_name[0] == '.' ? NULL : cs_files_join(dir, entry->d_name);
+        if (path && cs_files_holds(path, "latest"))
+            found = path;
+        else
+            free(path);
+    }
+    closedir(listing);
+    return found;
+}
+
+static cs_status refuse_foreign(const char *sentence)
+{
+    return cs_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
+}
+
+cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
+{
+    char foreign[CS_FOREIGN_BYTES];
+    if (cs_foreign_recognise(foreign, dir))
+        return refuse_foreign(foreign);
+    if (catalog->broken)
+        return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
+    if (cs_files_holds(dir, "config.json"))
+        return cs_fail(CS_NOT_FOUND, "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
+                       "cspeed import read", dir);
+    char     *inside = find_inside(dir);
+    cs_status status = inside ? cs_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
+                              : cs_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; "
+                                        NAME_ANOTHER, dir, CS_MANIFEST_FILE);
+    free(inside);
+    return status;
+}
+
+cs_status cs_absent_tag(const cs_catalog *catalog, const char *dir, const char *tag)
+{
+    char tags[LIST];
+    list_tags(tags, catalog);
+    return cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", dir, tag, tags);
+}
+
+cs_status cs_absent_manifest(const char *directory)
+{
+    char foreign[CS_FOREIGN_BYTES];
+    if (!cs_files_exists(directory))
+        return cs_fail(CS_NOT_FOUND, "%s is not there", directory);
+    if (cs_foreign_recognise(foreign, directory))
+        return refuse_foreign(foreign);
+    return cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
+                   CS_MANIFEST_FILE);
+}

@@ -1,0 +1,251 @@
+/* other_formats.c - checkpoints of other programs: recognised, and refused with the way through. */
+#include "checkpoint/other_formats.h"
+#include "base/must.h"
+#include "checkpoint/catalog.h"
+#include "checkpoint/files.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of what several signs say the first here holds: a folder of ZeRO's has pickles too. */
+typedef enum {
+    NOTHING,
+    ZERO,
+    DEEPSPEED,
+    ZERO_SCRIPT,
+    UNIVERSAL,
+    DISTRIBUTED,
+    PICKLED_MODEL,
+    PICKLE,
+    KERAS,
+    FLAX,
+    GGUF
+} kind;
+
+static const struct {
+    const char *pattern; /* of a file's name */
+    kind        is;
+} signs[] = {
+    { "*zero_pp_rank_*_states.pt", ZERO },
+    { "expp_rank_*_optim_states.pt", ZERO },
+    { "mp_rank_*_model_states.pt", DEEPSPEED },
+    { "layer_*-model_states.pt", ZERO },
+    { "*_expert_*_model_states.pt", ZERO },
+    { "zero_to_fp32.py", ZERO_SCRIPT },
+    { "optimizer_state.pt", UNIVERSAL },
+    { "*.distcp", DISTRIBUTED },
+    { "pytorch_model*.bin", PICKLED_MODEL },
+    { "pytorch_model.bin.index.json", PICKLED_MODEL },
+    { "*.pt", PICKLE },
+    { "*.pth", PICKLE },
+    { "*.ckpt", PICKLE },
+    { "tf_model*.h5", KERAS },
+    { "flax_model*.msgpack", FLAX },
+    { "*.gguf", GGUF },
+};
+
+static const struct {
+    const char *bytes; /* a file begins with them */
+    kind        is;
+} marks[] = {
+    { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE }, { "\x89HDF", KERAS }, { "GGUF", GGUF }
+};
+
+#define BESIDE "; with config.json beside them OUT is a model to start from"
+#define SAVE_DICTIONARY                                                                                                \
+    "s.save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, 'OUT/model.safetensors', "   \
+    "{'format': 'pt'})\" "
+/* By zero_to_fp32.py's function, since its own --safe_serialization fails for parameters that share memory. */
+#define FROM_ZERO                                                                                                      \
+    "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "         \
+    "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); "             \
+    SAVE_DICTIONARY
+#define CONVERT                                                                                                        \
+    "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], "             \
+    "map_location='cpu', weights_only=True); w = w.get('state_dict', w.get('model', w)); " SAVE_DICTIONARY
+#define TRANSFORMERS                                                                                                   \
+    "python -c \"import sys; from transformers import AutoModelForCausalLM as M; M.from_pretrained(sys.argv[1], "
+
+/* What it is, and how it comes here. {folder} is the one with the files, {top} that with `latest`, {tag} the first's
+ * name in the second, {file} the file that gave the sign, {name} that file's name; quoted for a shell. */
+static const char *const ways[] = {
+    [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
+             "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE,
+    [DEEPSPEED] = "a checkpoint of DeepSpeed without ZeRO, where zero_to_fp32.py finds nothing: a pickle that can run "
+                  "code when read and is not read here. "
+                  "If you trust it: `mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = "
+                  "torch.load(sys.argv[1], map_location='cpu', weights_only=False)['module']; " SAVE_DICTIONARY
+                  "{file}` writes safetensors" BESIDE,
+    [UNIVERSAL]   = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Take the "
+                    "checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
+                    "FOLDER` writes safetensors" BESIDE,
+    [DISTRIBUTED] = "a checkpoint of torch.distributed.checkpoint with pickled metadata, which is not read here. Bring "
+                    "its weights: `python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder} OUT.pt`, "
+                    "then " CONVERT "OUT.pt` writes safetensors" BESIDE,
+    [PICKLED_MODEL] = "a model pickled by PyTorch, which can run code when read and is not read here. Convert it "
+                      "once: `" TRANSFORMERS "dtype='auto').save_pretrained('OUT')\" {folder}`",
+    [PICKLE]        = "weights pickled by PyTorch, which can run code when read and are not read here. Convert them "
+                      "once: " CONVERT "{file}`" BESIDE,
+    [KERAS] = "a model saved by TensorFlow, which is not read here. Convert it once: `pip install 'transformers<5' "
+              "tensorflow tf-keras && " TRANSFORMERS "from_tf=True).save_pretrained('OUT')\" {folder}`",
+    [FLAX]  = "a model saved by Flax, which is not read here. Convert it once: `pip install 'transformers<5' flax "
+              "&& " TRANSFORMERS "from_flax=True).save_pretrained('OUT')\" {folder}`",
+    [GGUF] = "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
+             "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M; m = "
+             "M.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]); del m.config.quantization_config; "
+             "m.config.save_pretrained('OUT'); w = m.state_dict(); s.save_file({k: v.contiguous().clone() for k, v in "
+             "w.items()}, 'OUT/model.safetensors', {'format': 'pt'})\" {folder} {name}`",
+};
+
+typedef struct {
+    kind is;
+    char name[256];
+} finding;
+
+static void weigh(finding *found, const char *name)
+{
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (fnmatch(signs[i].pattern, name, 0) == 0 && (found->is == NOTHING || signs[i].is < found->is)) {
+            found->is = signs[i].is;
+            snprintf(found->name, sizeof found->name, "%s", name);
+        }
+}
+
+/* By its first bytes, when its name says nothing. */
+static void weigh_bytes(finding *found, const char *path)
+{
+    char  start[8] = { 0 };
+    FILE *file     = fopen(path, "rb");
+    if (!file)
+        return;
+    size_t count = fread(start, 1, sizeof start, file);
+    for (size_t i = 0; i < sizeof marks / sizeof *marks && count == sizeof start; i++)
+        if (memcmp(start, marks[i].bytes, strlen(marks[i].bytes)) == 0)
+            found->is = marks[i].is;
+    fclose(file);
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static finding look(const char *path)
+{
+    finding found   = { NOTHING, "" };
+    DIR    *listing = opendir(path);
+    if (!listing) {
+        if (access(path, R_OK) == 0)
+            weigh(&found, base_of(path));
+        if (found.is == NOTHING)
+            weigh_bytes(&found, path);
+        snprintf(found.name, sizeof found.name, "%s", base_of(path));
+        return found;
+    }
+    for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
+        weigh(&found, entry->d_name);
+    closedir(listing);
+    return found;
+}
+
+/* ---- the sentence ---- */
+
+typedef struct {
+    const char *word;
+    char       *value;
+} word_value;
+
+enum { WORDS = 5 };
+
+/* Inside single quotes. */
+static size_t put_quoted(char *text, size_t at, size_t room, const char *value)
+{
+    at += (size_t)snprintf(text + at, room - at, "'");
+    for (; *value && at + 8 < room; value++)
+        at += (size_t)snprintf(text + at, room - at, *value == '\'' ? "'\\''" : "%c", *value);
+    return at + (size_t)snprintf(text + at, room - at, "'");
+}
+
+static void put(char *text, size_t room, const char *way, const word_value values[WORDS])
+{
+    size_t at = strlen(text);
+    while (*way && at + 8 < room) {
+        int found = 0;
+        while (found < WORDS && strncmp(way, values[found].word, strlen(values[found].word)) != 0)
+            found++;
+        if (found < WORDS) {
+            at = put_quoted(text, at, room, values[found].value);
+            way += strlen(values[found].word);
+        } else {
+            text[at++] = *way++;
+        }
+    }
+    text[at] = 0;
+}
+
+static char *joined(const char *one, const char *two, const char *three)
+{
+    size_t room = strlen(one) + strlen(two) + strlen(three) + 1;
+    char  *text = malloc(room);
+    if (!text)
+        cs_fatal(CS_NO_MEMORY, "out of memory for a path");
+    snprintf(text, room, "%s%s%s", one, two, three);
+    return text;
+}
+
+static char *folder_of(const char *path, const char *base)
+{
+    char *folder = joined(base == path ? "." : path, "", "");
+    if (base != path)
+        folder[base - path - (base - path > 1)] = 0; /* "/" stays */
+    return folder;
+}
+
+/* `inside` is what latest names, "" without one; then the folder itself has the files, or is the file. */
+static void describe(char *sentence, const char *path, const char *inside, const finding *found)
+{
+    char       *own    = joined(path, "", "");
+    size_t      length = strlen(own);
+    const char *base;
+    while (length > 1 && own[length - 1] == '/')
+        own[--length] = 0;
+    base                     = base_of(own);
+    bool       itself        = strcmp(base, found->name) == 0;
+    char      *folder        = itself ? folder_of(own, base) : joined(own, *inside ? "/" : "", inside);
+    bool       dots          = strcmp(base, ".") == 0 || strcmp(base, "..") == 0;
+    word_value values[WORDS] = {
+        { "{folder}", folder },
+        { "{top}", *inside || dots ? joined(own, *inside ? "" : "/..", "") : folder_of(own, base) },
+        { "{tag}", joined(*inside ? inside : base, "", "") },
+        { "{file}", itself ? joined(own, "", "") : joined(folder, "/", found->name) },
+        { "{name}", joined(found->name, "", "") },
+    };
+    snprintf(sentence, CS_FOREIGN_BYTES, "%.2048s is ", path);
+    put(sentence, CS_FOREIGN_BYTES, ways[found->is], values);
+    for (int i = 0; i < WORDS; i++)
+        free(values[i].value);
+    free(own);
+}
+
+bool cs_foreign_recognise(char sentence[CS_FOREIGN_BYTES], const char *path)
+{
+    char    name[CS_TAG_BYTES] = "";
+    finding found              = look(path);
+    if (cs_catalog_latest(name, path) == CS_OK) {
+        char   *tagged = cs_files_join(path, name);
+        finding inside = look(tagged);
+        if (inside.is != NOTHING)
+            found = inside;
+        else
+            name[0] = 0;
+        free(tagged);
+    }
+    if (found.is != NOTHING)
+        describe(sentence, path, name, &found);
+    return found.is != NOTHING;
+}

@@ -1,0 +1,288 @@
+/* read_pieces.c - state in: pieces of any range filled from the chunks they meet.
+ *
+ * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place. A block
+ * of which something is taken is read from its first byte to its last, for its checksum, through a window that the
+ * processor's cache holds from reading to taking: state crosses the memory once. */
+#include "base/crc.h"
+#include "checkpoint/collective_status.h"
+#include "checkpoint/blocks.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/files.h"
+#include "checkpoint/write_plan.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shardfile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    const cs_chunk *chunk;
+    const cs_piece *piece;
+    cs_range        cut; /* elements of the chunk */
+} taking;
+
+enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* bytes; of a block */
+
+typedef struct {
+    const cs_checkpoint_reader *reader;
+    taking                     *takings;
+    int64_t                     count;
+    bool                        verify;
+    cs_block                    block;  /* that is being read; without a chunk: none */
+    int64_t                     window; /* of it, that is in the buffer; -1: none */
+    uint32_t                    crc;    /* up to that one's end */
+    char                       *buffer;
+    int64_t                     file; /* that is open; -1: none */
+    int                         descriptor;
+    char                       *path;
+} fill;
+
+/* ---- what is wanted ---- */
+
+static bool same_shape(const cs_manifest_tensor *tensor, const cs_piece *piece)
+{
+    return tensor->dims == piece->dims &&
+           memcmp(tensor->shape, piece->shape, (size_t)piece->dims * sizeof *piece->shape) == 0;
+}
+
+static void write_shape(char text[128], const int64_t *shape, int dims)
+{
+    int used = snprintf(text, 128, "[");
+    for (int i = 0; i < dims; i++)
+        used += snprintf(text + used, (size_t)(128 - used), "%s%lld", i ? ", " : "", (long long)shape[i]);
+    snprintf(text + used, (size_t)(128 - used), "]");
+}
+
+/* Why the piece cannot be read from this checkpoint, as a line; nothing when it can. */
+static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
+{
+    const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
+    char                      here[128], there[128];
+    if (!tensor) {
+        if (!loose)
+            fprintf(faults, "%s is missing\n", piece->name);
+    } else if (!same_shape(tensor, piece)) {
+        write_shape(here, piece->shape, piece->dims);
+        write_shape(there, tensor->shape, tensor->dims);
+        fprintf(faults, "%s is %s there and %s here\n", piece->name, there, here);
+    } else if (!cs_convert_can(piece->dtype, tensor->dtype)) {
+        fprintf(faults, "%s is %s there and %s here\n", piece->name, cs_safetensors_name(tensor->dtype),
+                cs_safetensors_name(piece->dtype));
+    }
+}
+
+/* What the checkpoint holds and no rank asks for, in the folders that are read at all. Collective. */
+static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces,
+                            int64_t count)
+{
+    const cs_manifest *manifest = &reader->manifest;
+    int64_t            length   = manifest->tensor_count + CS_OUTLINE_FOLDERS;
+    uint8_t           *asked    = cs_agree_memory((size_t)length), *folders = asked + manifest->tensor_count;
+    for (int64_t i = 0; i < count; i++) {
+        const cs_manifest_tensor *tensor = cs_manifest_find(manifest, pieces[i].name);
+        if (tensor)
+            asked[tensor - manifest->tensors] = 1;
+        folders[cs_outline_folder(pieces[i].folder)] = 1;
+    }
+    cs_comm_all_reduce(comm, asked, length, CS_U8, CS_MAX);
+    for (int64_t i = 0; i < manifest->tensor_count; i++)
+        if (!asked[i] && folders[manifest->tensors[i].folder])
+            fprintf(faults, "%s is there and not in this model\n", manifest->tensors[i].name);
+    free(asked);
+}
+
+/* The first line, and how many others there are: ranks have lines in common, and models with one wrong size hundreds.
+ */
+static cs_status report(const char *path, const char *lines)
+{
+    json_t *seen  = json_object();
+    size_t  first = strcspn(lines, "\n");
+    for (const char *line = lines; *line;) {
+        char   key[CS_SAFETENSORS_MAX_NAME + 512];
+        size_t length = strcspn(line, "\n");
+        snprintf(key, sizeof key, "%.*s", (int)length, line);
+        json_object_set_new(seen, key, json_null());
+        line += length + 1;
+    }
+    size_t others = json_object_size(seen) - 1;
+    json_decref(seen);
+    if (others == 0)
+        return cs_fail(CS_BAD_FILE, "%s does not fit this model: %.*s", path, (int)first, lines);
+    return cs_fail(CS_BAD_FILE, "%s does not fit this model: %.*s, and %zu more tensor%s differ%s", path, (int)first,
+                   lines, others, others > 1 ? "s" : "", others > 1 ? "" : "s");
+}
+
+static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t count)
+{
+    char     *mine   = NULL;
+    size_t    length = 0;
+    FILE     *faults = open_memstream(&mine, &length);
+    cs_status status = CS_OK;
+    for (int64_t i = 0; i < count; i++)
+        find_fault(faults, &reader->manifest, &pieces[i], reader->reading.names == CS_NAMES_LOOSE);
+    if (reader->reading.names == CS_NAMES_ALL)
+        find_unexpected(faults, reader, comm, pieces, count);
+    fclose(faults);
+    int64_t *sizes = cs_agree_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
+    char    *all   = cs_agree_gather(comm, sizes, mine, length);
+    if (all && all[0])
+        status = report(reader->path, all);
+    free(all);
+    free(sizes);
+    free(mine);
+    return cs_agree_status(comm, status);
+}
+
+/* ---- what is taken from where ---- */
+
+static int by_file(const void *one, const void *other)
+{
+    const taking *a = one, *b = other;
+    if (a->chunk->file != b->chunk->file)
+        return a->chunk->file < b->chunk->file ? -1 : 1;
+    if (a->chunk->offset != b->chunk->offset)
+        return a->chunk->offset < b->chunk->offset ? -1 : 1;
+    return (a->cut.from > b->cut.from) - (a->cut.from < b->cut.from);
+}
+
+static void add_taking(fill *f, int64_t *room, taking next)
+{
+    if (f->count == *room) {
+        *room         = *room ? 2 * *room : 256;
+        taking *wider = cs_agree_memory((size_t)*room * sizeof *wider);
+        if (f->count > 0)
+            memcpy(wider, f->takings, (size_t)f->count * sizeof *wider);
+        free(f->takings);
+        f->takings = wider;
+    }
+    f->takings[f->count++] = next;
+}
+
+static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
+{
+    const cs_manifest *manifest = &f->reader->manifest;
+    int64_t            room     = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const cs_piece *piece = &pieces[i];
+        if (cs_range_length(piece->range) == 0 || !cs_manifest_find(manifest, piece->name))
+            continue;
+        cs_range own = cs_chunks_of(&f->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
+        for (int64_t c = own.from; c < own.to; c++) {
+            const cs_chunk *chunk = &f->reader->chunks.chunks[c];
+            cs_range        cut   = cs_boxes_cut(&chunk->box, piece->shape, piece->range);
+            if (cs_range_length(cut) > 0)
+                add_taking(f, &room, (taking){ chunk, piece, cut });
+        }
+    }
+    if (f->count > 1)
+        qsort(f->takings, (size_t)f->count, sizeof *f->takings, by_file);
+}
+
+/* ---- the bytes ---- */
+
+static cs_status read_window(fill *f)
+{
+    size_t from = (size_t)++f->window * WINDOW, left = cs_blocks_bytes(&f->block) - from;
+    size_t bytes = left < WINDOW ? left : WINDOW;
+    CS_TRY(cs_blocks_part(f->buffer, &f->block, from, bytes));
+    f->crc = f->verify ? cs_crc32c(f->crc, f->buffer, bytes) : 0;
+    return CS_OK;
+}
+
+static cs_status end_block(fill *f)
+{
+    if (f->block.chunk && f->verify) {
+        while ((size_t)(f->window + 1) * WINDOW < cs_blocks_bytes(&f->block))
+            CS_TRY(read_window(f));
+        CS_TRY(cs_blocks_judge(&f->block, f->crc));
+    }
+    f->block.chunk = NULL;
+    return CS_OK;
+}
+
+static cs_status open_file(fill *f, int64_t file)
+{
+    if (f->file == file)
+        return CS_OK;
+    CS_TRY(end_block(f));
+    if (f->descriptor >= 0)
+        close(f->descriptor);
+    free(f->path);
+    f->file = file;
+    f->path = cs_files_join(f->reader->path, f->reader->manifest.files[file].name);
+    return cs_files_open(&f->descriptor, f->path);
+}
+
+/* Puts a window of the chunk's block into the buffer. */
+static cs_status hold(fill *f, const cs_chunk *chunk, int64_t index, int64_t window)
+{
+    const cs_checkpoint_reader *reader = f->reader;
+    if (f->block.chunk != chunk || f->block.index != index || window < f->window) {
+        CS_TRY(end_block(f));
+        f->block  = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
+        f->window = -1;
+        f->crc    = 0;
+    }
+    if (!f->verify && f->window < window)
+        f->window = window - 1;
+    while (f->window < window)
+        CS_TRY(read_window(f));
+    return CS_OK;
+}
+
+/* Copies the chunk's elements [from, to), run by run; the buffer begins with the element `first`. */
+static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t first, cs_dtype stored)
+{
+    const cs_piece *piece = t->piece;
+    int64_t         run   = cs_boxes_run(&t->chunk->box, piece->shape);
+    size_t          size  = cs_dtype_bytes(stored);
+    for (int64_t at = elements.from, next; at < elements.to; at = next) {
+        next          = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
+        int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
+        cs_convert_elements((char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
+                            f->buffer + (size_t)(at - first) * size, stored, next - at);
+    }
+}
+
+static cs_status take(fill *f, const taking *t)
+{
+    cs_dtype stored = f->reader->manifest.tensors[t->chunk->tensor].dtype;
+    int64_t  length = WINDOW / (int64_t)cs_dtype_bytes(stored);
+    CS_TRY(open_file(f, t->chunk->file));
+    for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
+        cs_range inside = { window * length, (window + 1) * length };
+        CS_TRY(hold(f, t->chunk, window / WINDOWS, window % WINDOWS));
+        copy_out(f, t, cs_range_overlap(t->cut, inside), inside.from, stored);
+    }
+    return CS_OK;
+}
+
+static cs_status take_all(fill *f)
+{
+    for (int64_t i = 0; i < f->count; i++)
+        CS_TRY(take(f, &f->takings[i]));
+    return end_block(f);
+}
+
+cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count)
+{
+    fill f = { .reader     = reader,
+               .verify     = reader->reading.verify != CS_VERIFY_OFF,
+               .file       = -1,
+               .descriptor = -1 };
+    CS_TRY(cs_agree_status(comm, cs_outline_check(pieces, piece_count)));
+    CS_TRY(check_names(reader, comm, pieces, piece_count));
+    f.buffer = cs_agree_memory(WINDOW);
+    list_takings(&f, pieces, piece_count);
+    cs_status status = take_all(&f);
+    if (f.descriptor >= 0)
+        close(f.descriptor);
+    free(f.path);
+    free(f.takings);
+    free(f.buffer);
+    reader->damage = cs_agree_status(comm, status);
+    return reader->damage;
+}

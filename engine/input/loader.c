@@ -1,0 +1,165 @@
+/* loader.c - cs_data: which window is mine, a function of the samples trained on so far. */
+#include "input/loader.h"
+#include "checkpoint/collective_status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The interleaved deal: micro-step m of rank r takes lane m * world + r of the step's lanes. */
+int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
+{
+    int64_t lane = engine->micro * engine->world.size + engine->world.rank;
+    return engine->metrics.samples + lane * engine->settings->micro_batch + b;
+}
+
+/* "epochs" instead of "steps" is known once the data is. */
+static void count_steps(cs_engine *engine, const cs_windows *data)
+{
+    cs_settings *settings = &engine->config->settings;
+    int64_t      windows  = cs_windows_count(data);
+    engine->windows       = windows;
+    engine->mark          = cs_windows_mark(data);
+    if (settings->epochs == 0)
+        return;
+    settings->steps = (settings->epochs * windows + settings->train_batch_size - 1) / settings->train_batch_size;
+    cs_set_total_steps(engine, settings->steps);
+}
+
+/* What every rank finds wrong alike. */
+static cs_status check(const cs_engine *engine, const char *split)
+{
+    bool train = strcmp(split, "train") == 0;
+    if (!train && strcmp(split, "valid") != 0)
+        return cs_fail(CS_BAD_CONFIG, "cs_data_open: split is \"train\" or \"valid\", not \"%s\"", split);
+    if (engine->model->inputs)
+        return cs_fail(CS_BAD_CONFIG, "cs_data_open: this model reads floats, and token shards hold none");
+    if ((train ? engine->settings->train_count : engine->settings->valid_count) == 0)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.data.%s names no file: give texts, or token shards made by pack", split);
+    return CS_OK;
+}
+
+static cs_status build(cs_data *data, bool train)
+{
+    const cs_settings *settings = data->engine->settings;
+    cs_data_settings   wanted   = {
+        .patterns      = data->texts.names,
+        .pattern_count = data->texts.count,
+        .seq_len       = data->engine->length,
+        .shuffle       = train && settings->shuffle,
+        .seed          = (uint64_t)settings->seed,
+        .vocab_size    = data->engine->facts.vocabulary,
+        .weights       = train && settings->weighted ? settings->weights : NULL,
+        .documents     = settings->packing == 1,
+    };
+    CS_TRY(cs_windows_open(&data->windows, &wanted));
+    size_t rows   = (size_t)(settings->micro_batch * data->engine->length);
+    data->inputs  = calloc(rows, sizeof *data->inputs);
+    data->targets = calloc(rows, sizeof *data->targets);
+    data->samples = calloc((size_t)settings->micro_batch, sizeof *data->samples);
+    if (wanted.documents)
+        data->starts = calloc(rows, sizeof *data->starts);
+    if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts))
+        return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+    if (train)
+        count_steps(data->engine, data->windows);
+    return CS_OK;
+}
+
+/* Hosts that made tokens of texts of their own, or hold shards of their own, may have others. */
+static cs_status compare_ranks(const cs_data *data, const char *split)
+{
+    cs_comm *comm  = data->engine->comm;
+    int      count = cs_comm_size(comm), other = 1;
+    int64_t  mine  = (int64_t)cs_windows_mark(data->windows);
+    int64_t *marks = cs_agree_memory((size_t)count * sizeof *marks);
+    cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
+    while (other < count && marks[other] == marks[0])
+        other++;
+    free(marks);
+    if (other >= count)
+        return CS_OK;
+    return cs_fail(CS_DISAGREE, "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d are not "
+                   "rank 0's; bring the same texts, tokenizer and shards to every host, or name files that all of them "
+                   "see", split, other);
+}
+
+cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
+{
+    const cs_settings *settings = engine->settings;
+    cs_texts           texts    = { 0 };
+    *data                       = NULL;
+    CS_TRY(check(engine, split));
+    bool train = strcmp(split, "train") == 0;
+    cs_walk_settle(engine);
+    CS_TRY(cs_texts_open(&texts, engine, train ? settings->train : settings->valid,
+                         train ? settings->train_count : settings->valid_count));
+    *data            = cs_agree_memory(sizeof **data);
+    (*data)->engine  = engine;
+    (*data)->texts   = texts;
+    cs_status status = cs_agree_status(engine->comm, build(*data, train)); /* one rank may lack a file */
+    if (status == CS_OK)
+        status = compare_ranks(*data, split);
+    if (status != CS_OK) {
+        cs_data_close(*data);
+        *data = NULL;
+    }
+    return status;
+}
+
+void cs_data_close(cs_data *data)
+{
+    if (!data)
+        return;
+    cs_windows_close(data->windows);
+    cs_texts_close(&data->texts);
+    free(data->inputs);
+    free(data->targets);
+    free(data->starts);
+    free(data->samples);
+    free(data);
+}
+
+int64_t cs_data_windows(const cs_data *data)
+{
+    return cs_windows_count(data->windows);
+}
+
+static cs_batch batch_of(cs_data *data)
+{
+    int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
+    return (cs_batch){ .inputs  = cs_matrix(data->inputs, CS_I32, batch, length),
+                       .targets = cs_matrix(data->targets, CS_I32, batch, length),
+                       .samples = data->samples,
+                       .starts  = cs_matrix(data->starts, CS_I32, batch, length) };
+}
+
+/* Row b of the batch. */
+static cs_window window_of(const cs_data *data, int64_t b)
+{
+    int64_t at = b * data->engine->length;
+    return (cs_window){ data->inputs + at, data->targets + at, data->starts ? data->starts + at : NULL };
+}
+
+cs_batch cs_data_next(cs_data *data)
+{
+    for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
+        data->samples[b] = cs_loader_sample(data->engine, b);
+        cs_windows_read(data->windows, data->samples[b], window_of(data, b));
+    }
+    return batch_of(data);
+}
+
+cs_batch cs_loader_lane(cs_data *data, int64_t lane)
+{
+    int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
+    for (int64_t b = 0; b < batch; b++) {
+        int64_t   index  = lane * batch + b;
+        bool      real   = lane >= 0 && index < cs_windows_count(data->windows);
+        cs_window window = window_of(data, b);
+        cs_windows_read_plain(data->windows, real ? index : 0, window);
+        for (int64_t t = 0; t < length && !real; t++)
+            window.targets[t] = -1;
+        data->samples[b] = index;
+    }
+    return batch_of(data);
+}

@@ -1,0 +1,238 @@
+/* token_cache.c - texts that cspeed.data names, as token shards: made once on each host, and found again by later runs.
+ *
+ * Shards are made in a folder beside their place, under a lock, and moved there when they are whole: a run that dies
+ * leaves nothing that is taken for more, and of several runs on one cache one makes them and the others wait. */
+#include "input/token_cache.h"
+#include "base/beat.h"
+#include "base/log.h"
+#include "checkpoint/collective_status.h"
+#include "checkpoint/files.h"
+#include "data/packing.h"
+#include "input/token_cache_key.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
+
+/* ---- making ---- */
+
+static void tell(const cs_recipe *self, const cs_packing_counts *counts)
+{
+    cs_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
+           self->name, counts->train_tokens, counts->documents, counts->documents == 1 ? "" : "s", counts->learnt,
+           counts->seconds);
+    cs_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
+    if (counts->skipped > 0)
+        cs_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,
+               counts->skipped, self->settings->skip_bad);
+    if (counts->repaired > 0)
+        cs_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
+               counts->repaired);
+}
+
+/* A lock on a folder of shards, shared with all who read it. -1: another has it, or there is no such folder. */
+static int hold(const char *folder, int lock)
+{
+    int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (held >= 0 && flock(held, lock | LOCK_NB) != 0) {
+        close(held);
+        held = -1;
+    }
+    return held;
+}
+
+static void drop(const cs_recipe *self, const char *folder)
+{
+    char lock[4096];
+    int  held = hold(folder, LOCK_EX);
+    if (held < 0) /* some run reads it; the next one to make tokens comes by here again */
+        return;
+    snprintf(lock, sizeof lock, "%s.lock", folder);
+    if (cs_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
+        cs_log(CS_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
+    close(held);
+}
+
+/* Shards that nobody can ask for again: of the same texts, as they were before. */
+static void drop_older(const cs_recipe *self)
+{
+    DIR *listing = opendir(self->settings->cache);
+    for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        char *folder = cs_files_join(self->settings->cache, entry->d_name);
+        bool  digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
+        if (digits && cs_recipe_is_older(self, folder))
+            drop(self, folder);
+        free(folder);
+    }
+    if (listing)
+        closedir(listing);
+}
+
+static cs_status fill(const cs_recipe *self, const char *part)
+{
+    const cs_settings  *settings = self->settings;
+    cs_packing_counts   counts;
+    cs_packing_settings how = { .paths        = self->paths.gl_pathv,
+                                .path_count   = (int)self->paths.gl_pathc,
+                                .output       = part,
+                                .tokenizer    = self->tokenizer,
+                                .field        = settings->field,
+                                .chat         = settings->template,
+                                .skip_bad     = settings->skip_bad,
+                                .by_name      = true,
+                                .shard_tokens = SHARD_TOKENS };
+    cs_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
+           self->tokenizer ? self->tokenizer : "a token a byte");
+    CS_TRY(cs_packing_run(&how, &counts));
+    CS_TRY(cs_recipe_sign(self, part));
+    CS_TRY(cs_files_sync_directory(part));
+    CS_TRY(cs_files_remove_tree(self->folder)); /* of another program, or damaged */
+    CS_TRY(cs_files_rename(part, self->folder));
+    tell(self, &counts);
+    drop_older(self);
+    return cs_files_sync_directory(settings->cache);
+}
+
+/* The lock ends with the process that holds it. Whoever watches this run sees that it lives. */
+static cs_status wait_for_lock(int lock, const char *path)
+{
+    static const struct timespec pause = { 0, 100000000 };
+    for (int64_t waits = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waits++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot lock it; cspeed.data.cache names another folder",
+                                 path);
+        cs_beat_step(atomic_load(&cs_beat_own()->step));
+        if (waits % 100 == 0)
+            cs_log(CS_LOG_INFO, "%s: another run makes these tokens; waiting for it", path);
+        nanosleep(&pause, NULL);
+    }
+    return CS_OK;
+}
+
+static cs_status make_locked(const cs_recipe *self, int lock, const char *path)
+{
+    CS_TRY(wait_for_lock(lock, path));
+    if (cs_recipe_is_done(self))
+        return CS_OK;
+    char *part;
+    if (asprintf(&part, "%s.part", self->folder) < 0)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a name");
+    cs_status status = cs_files_remove_tree(part); /* of a run that died */
+    if (status == CS_OK)
+        status = fill(self, part);
+    if (status != CS_OK) { /* a full disk is not kept full, and the sentence outlives the cleaning up */
+        char why[4096];
+        snprintf(why, sizeof why, "%s", cs_error());
+        cs_files_remove_tree(part);
+        cs_fail(status, "%s", why);
+    }
+    free(part);
+    return status;
+}
+
+static cs_status make(const cs_recipe *self)
+{
+    char *path;
+    if (cs_files_make_directories(self->settings->cache) != CS_OK)
+        return cs_fail(CS_IO_ERROR, "%s; tokens of %s are to be kept there, cspeed.data.cache names another folder",
+                       cs_error(), self->name);
+    if (asprintf(&path, "%s.lock", self->folder) < 0)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a name");
+    int       lock   = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    cs_status status = CS_OK;
+    if (lock < 0)
+        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
+                               path);
+    else
+        status = make_locked(self, lock, path);
+    if (lock >= 0)
+        close(lock);
+    free(path);
+    return status;
+}
+
+/* ---- all names ---- */
+
+static cs_status make_one(const cs_engine *engine, const char *name)
+{
+    cs_recipe self;
+    cs_status status = cs_recipe_open(&self, engine, name);
+    if (status == CS_OK && cs_recipe_is_done(&self))
+        cs_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
+    else if (status == CS_OK)
+        status = make(&self);
+    cs_recipe_close(&self);
+    return status;
+}
+
+static cs_status find_one(const char **found, int *held, const cs_engine *engine, const char *name)
+{
+    cs_recipe self;
+    cs_status status = cs_recipe_open(&self, engine, name);
+    if (status == CS_OK)
+        *held = hold(self.folder, LOCK_SH);
+    if (status == CS_OK && !cs_recipe_is_done(&self))
+        status = cs_fail(CS_NOT_FOUND, "%s: the tokens that another rank of this host made are not there; "
+                         "cspeed.data.cache is to name a folder that both see", self.folder);
+    if (status == CS_OK) {
+        char quoted[8192];
+        cs_recipe_quote(quoted, sizeof quoted, self.folder);
+        *found = cs_files_join(quoted, "train-*.bin");
+    } else if (*held >= 0) {
+        close(*held);
+    }
+    cs_recipe_close(&self);
+    return status;
+}
+
+static cs_status find_all(cs_texts *texts, const cs_engine *engine, const char *const *given, int count)
+{
+    texts->names = calloc((size_t)count, sizeof *texts->names);
+    texts->held  = calloc((size_t)count, sizeof *texts->held);
+    if (!texts->names || !texts->held)
+        return cs_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
+    for (; texts->count < count; texts->count++) {
+        const char *name           = given[texts->count];
+        texts->held[texts->count] = -1;
+        if (cs_recipe_is_text(name))
+            CS_TRY(find_one(&texts->names[texts->count], &texts->held[texts->count], engine, name));
+        else
+            texts->names[texts->count] = strdup(name);
+    }
+    return CS_OK;
+}
+
+cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *given, int count)
+{
+    cs_status status = CS_OK;
+    *texts           = (cs_texts){ 0 };
+    for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
+        if (cs_recipe_is_text(given[i]))
+            status = make_one(engine, given[i]);
+    CS_TRY(cs_agree_status(engine->comm, status));
+    status = cs_agree_status(engine->comm, find_all(texts, engine, given, count));
+    if (status != CS_OK)
+        cs_texts_close(texts);
+    return status;
+}
+
+void cs_texts_close(cs_texts *texts)
+{
+    for (int i = 0; i < texts->count; i++) {
+        free((void *)(uintptr_t)texts->names[i]);
+        if (texts->held[i] >= 0)
+            close(texts->held[i]);
+    }
+    free(texts->names);
+    free(texts->held);
+    *texts = (cs_texts){ 0 };
+}

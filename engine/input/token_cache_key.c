@@ -1,0 +1,223 @@
+/* token_cache_key.c - what the tokens of a text are made from: its files, the tokenizer, and what cspeed.data says of them. */
+#include "input/token_cache_key.h"
+#include "base/mac.h"
+#include "checkpoint/files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RECORD "made_from.txt"
+
+enum { RECORD_LIMIT = 1 << 26 };
+
+static const char *const endings[] = { ".jsonl", ".txt" };
+enum { ENDINGS = sizeof endings / sizeof *endings };
+
+/* ---- which names are texts, and of which files ---- */
+
+static bool is_folder(const char *name)
+{
+    struct stat facts;
+    return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool cs_recipe_is_text(const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 0; i < ENDINGS; i++)
+        if (length > strlen(endings[i]) && strcmp(name + length - strlen(endings[i]), endings[i]) == 0)
+            return true;
+    return is_folder(name);
+}
+
+static cs_status look(cs_recipe *self, const char *pattern, bool more)
+{
+    int outcome = glob(pattern, more ? GLOB_APPEND : 0, NULL, &self->paths);
+    if (outcome == 0 || outcome == GLOB_NOMATCH)
+        return CS_OK;
+    return cs_fail(outcome == GLOB_NOSPACE ? CS_NO_MEMORY : CS_IO_ERROR, "%s: cannot look for these files", pattern);
+}
+
+void cs_recipe_quote(char *pattern, size_t room, const char *name)
+{
+    size_t at = 0;
+    for (; *name && at + 2 < room; name++) {
+        if (strchr("*?[]\\", *name))
+            pattern[at++] = '\\';
+        pattern[at++] = *name;
+    }
+    pattern[at] = 0;
+}
+
+/* A name that is there is no pattern, whatever characters it has. */
+static cs_status list_paths(cs_recipe *self)
+{
+    char pattern[8192], quoted[8000];
+    bool folder = is_folder(self->name);
+    cs_recipe_quote(quoted, sizeof quoted, self->name);
+    for (int i = 0; i < (folder ? ENDINGS : 1); i++) {
+        snprintf(pattern, sizeof pattern, folder ? "%s/*%s" : "%s",
+                 folder || access(self->name, F_OK) == 0 ? quoted : self->name, endings[i]);
+        CS_TRY(look(self, pattern, i > 0));
+    }
+    if (self->paths.gl_pathc > 0)
+        return CS_OK;
+    if (!folder)
+        return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it", self->name);
+    return cs_fail(CS_NOT_FOUND, "%s: no text, .jsonl or .txt, in this folder; of token shards name the files, "
+                   "%s/train-*.bin", self->name, self->name);
+}
+
+/* ---- the record ---- */
+
+static cs_status record_file(FILE *out, const char *what, const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0)
+        return errno == ENOENT ? CS_NOT_FOUND : cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+    fprintf(out, "%s %s, %lld bytes of %lld.%09ld\n", what, path, (long long)facts.st_size,
+            (long long)facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec);
+    return CS_OK;
+}
+
+/* A folder's own, of which it need not have all; or the one file. What is missing is said when it is to be read. */
+static cs_status record_tokenizer(FILE *out, const char *path)
+{
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
+                                         "chat_template.jinja" };
+    cs_status                status  = CS_OK;
+    if (!path)
+        return fputs("tokenizer: bytes\n", out) < 0 ? CS_IO_ERROR : CS_OK;
+    if (!is_folder(path))
+        status = record_file(out, "tokenizer", path);
+    for (size_t i = 0; is_folder(path) && i < sizeof names / sizeof *names && status != CS_IO_ERROR; i++) {
+        char *file = cs_files_join(path, names[i]);
+        status     = record_file(out, "tokenizer", file);
+        free(file);
+    }
+    return status == CS_NOT_FOUND ? CS_OK : status;
+}
+
+static cs_status write_record(FILE *out, const cs_recipe *self)
+{
+    CS_TRY(record_tokenizer(out, self->tokenizer));
+    for (size_t i = 0; i < self->paths.gl_pathc; i++)
+        CS_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
+    return CS_OK;
+}
+
+/* What is tokenized, by which name and how: of a relative name where it leads. */
+static void write_head(FILE *out, const cs_recipe *self)
+{
+    const cs_settings *settings = self->settings;
+    char              *above    = *self->name == '/' ? NULL : getcwd(NULL, 0);
+    fprintf(out, "cspeed tokens, version 3\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
+            above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
+            self->tokenizer ? self->tokenizer : "bytes");
+    if (settings->skip_bad > 0) /* else a text that has bad lines is refused */
+        fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
+    free(above);
+}
+
+static cs_status make_record(cs_recipe *self)
+{
+    size_t length;
+    FILE  *out = open_memstream(&self->record, &length);
+    if (!out)
+        return cs_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
+    write_head(out, self);
+    fflush(out); /* sets length */
+    self->head       = length;
+    cs_status status = write_record(out, self);
+    fclose(out);
+    return status == CS_NOT_FOUND ? cs_fail(status, "%s: went away while it was read", self->name) : status;
+}
+
+static void name_folder(cs_recipe *self)
+{
+    static const unsigned char key[CS_MAC_BYTES];
+    unsigned char              tag[CS_MAC_BYTES];
+    char                       digits[17];
+    cs_mac_once(tag, key, &(struct iovec){ self->record, strlen(self->record) }, 1);
+    for (int i = 0; i < 8; i++)
+        snprintf(digits + 2 * i, 3, "%02x", tag[i]);
+    self->folder = cs_files_join(self->settings->cache, digits);
+}
+
+/* The model's folder, unless its 256 tokens can be nothing but bytes: an export of a model that was trained on them. */
+static const char *find_tokenizer(const cs_engine *engine)
+{
+    const char *folder = engine->settings->model_path;
+    if (engine->settings->tokenizer)
+        return engine->settings->tokenizer;
+    bool bytes = folder && engine->facts.vocabulary == 256 && !cs_files_holds(folder, "tokenizer.json") &&
+                 !cs_files_holds(folder, "vocab.json");
+    return bytes ? NULL : folder;
+}
+
+cs_status cs_recipe_open(cs_recipe *self, const cs_engine *engine, const char *name)
+{
+    *self = (cs_recipe){ .engine    = engine,
+                        .settings  = engine->settings,
+                        .name      = name,
+                        .tokenizer = find_tokenizer(engine) };
+    CS_TRY(list_paths(self));
+    CS_TRY(make_record(self));
+    name_folder(self);
+    return CS_OK;
+}
+
+void cs_recipe_close(cs_recipe *self)
+{
+    globfree(&self->paths);
+    free(self->record);
+    free(self->folder);
+}
+
+/* What made the shards in the folder, malloc'ed; NULL: there are none, or not whole. */
+static char *record_in(const char *folder)
+{
+    char  *path = cs_files_join(folder, RECORD), *found;
+    size_t length;
+    cs_files_read(&found, &length, path, RECORD_LIMIT);
+    free(path);
+    return found;
+}
+
+/* Whole shards of just this: what else may lie under the name is no cache of ours. */
+bool cs_recipe_is_done(const cs_recipe *self)
+{
+    char *found = record_in(self->folder);
+    bool  there = found && strcmp(found, self->record) == 0;
+    free(found);
+    return there;
+}
+
+bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
+{
+    char *found = record_in(folder);
+    bool  older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
+    free(found);
+    return older;
+}
+
+/* Against a text that was written to meanwhile. */
+cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
+{
+    cs_recipe now;
+    cs_status status = cs_recipe_open(&now, self->engine, self->name);
+    if (status == CS_OK && strcmp(now.record, self->record) != 0)
+        status = cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete",
+                         self->name);
+    char *path = cs_files_join(folder, RECORD);
+    if (status == CS_OK)
+        status = cs_files_write(path, self->record, strlen(self->record));
+    free(path);
+    cs_recipe_close(&now);
+    return status;
+}

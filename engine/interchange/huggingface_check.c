@@ -1,0 +1,78 @@
+/* huggingface_check.c - tensors that are there against those that should be: one report of every difference. */
+#include "interchange/huggingface.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMED = 8, TEXT = 4096 };
+
+/* Names of one sort of fault, the first few of them. */
+typedef struct {
+    char    text[TEXT];
+    int64_t count;
+} fault_list;
+
+static void add_fault(fault_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add_fault(fault_list *list, const char *format, ...)
+{
+    size_t  used = strlen(list->text);
+    va_list arguments;
+    if (list->count++ >= NAMED)
+        return;
+    used += (size_t)snprintf(list->text + used, TEXT - used, "%s", used ? ", " : "");
+    va_start(arguments, format);
+    if (used < TEXT)
+        vsnprintf(list->text + used, TEXT - used, format, arguments);
+    va_end(arguments);
+}
+
+static void show_shape(char *text, size_t room, const cs_source_tensor *tensor)
+{
+    size_t used = (size_t)snprintf(text, room, "[");
+    for (int i = 0; i < tensor->dims && used < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)tensor->shape[i]);
+    if (used < room)
+        snprintf(text + used, room - used, "]");
+}
+
+static void check_one(const cs_source *source, const cs_source_tensor *wanted, fault_list *missing, fault_list *shapes)
+{
+    int64_t at = cs_source_find(source, wanted->name);
+    char    has[128], wants[128];
+    if (at < 0) {
+        add_fault(missing, "%s", wanted->name);
+        return;
+    }
+    const cs_source_tensor *found = &source->tensors[at];
+    if (found->dims == wanted->dims &&
+        memcmp(found->shape, wanted->shape, (size_t)found->dims * sizeof *found->shape) == 0)
+        return;
+    show_shape(has, sizeof has, found);
+    show_shape(wants, sizeof wants, wanted);
+    add_fault(shapes, "%s is %s and should be %s", wanted->name, has, wants);
+}
+
+cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *wanted, int64_t count,
+                               const char *folder)
+{
+    fault_list missing = { "", 0 }, shapes = { "", 0 }, unexpected = { "", 0 };
+    for (int64_t i = 0; i < count; i++)
+        check_one(source, &wanted[i], &missing, &shapes);
+    for (int64_t i = 0; i < source->count; i++) {
+        const char *name  = source->tensors[i].name;
+        bool        known = false;
+        for (int64_t at = 0; at < count && !known; at++)
+            known = strcmp(name, wanted[at].name) == 0;
+        if (!known)
+            add_fault(&unexpected, "%s", name);
+    }
+    if (missing.count + shapes.count + unexpected.count == 0)
+        return CS_OK;
+    return cs_fail(CS_BAD_FILE,
+                   "the weights in %s are not those of the model its config.json describes: %lld missing (%s), %lld "
+                   "unexpected (%s), %lld of another shape (%s)",
+                   folder, (long long)missing.count, missing.text, (long long)unexpected.count, unexpected.text,
+                   (long long)shapes.count, shapes.text);
+}

@@ -1,0 +1,251 @@
+/* huggingface_write.c - a Hugging Face folder from a source of tensors, streamed: headers first, which follow from the
+ * shapes alone, then the data, a buffer at a time. */
+#include "interchange/huggingface.h"
+#include "base/must.h"
+#include "checkpoint/files.h"
+#include "checkpoint/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Tensors [from, to) of the source go into one file. */
+typedef struct {
+    int64_t from, to, bytes;
+} shard;
+
+typedef struct {
+    const cs_huggingface_output *given;
+    cs_source                   *source;
+    char                        *folder; /* where the files are written, before the rename */
+    shard                       *shards;
+    int64_t                      count, total;
+    char                        *buffer;
+} writing;
+
+static int64_t bytes_of(const writing *w, int64_t tensor)
+{
+    const cs_source_tensor *t     = &w->source->tensors[tensor];
+    int64_t                   count = 1;
+    for (int i = 0; i < t->dims; i++)
+        count *= t->shape[i];
+    return count * (int64_t)cs_dtype_bytes(w->given->dtype);
+}
+
+static cs_status deal(writing *w)
+{
+    w->shards = calloc((size_t)w->source->count + 1, sizeof *w->shards);
+    if (!w->shards)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the list of files to write");
+    for (int64_t i = 0; i < w->source->count; i++) {
+        shard  *last  = &w->shards[w->count - (w->count > 0)];
+        int64_t bytes = bytes_of(w, i);
+        if (w->count == 0 || last->bytes + bytes > w->given->max_shard) {
+            last  = &w->shards[w->count++];
+            *last = (shard){ i, i, 0 };
+        }
+        last->to = i + 1;
+        last->bytes += bytes;
+        w->total += bytes;
+    }
+    return CS_OK;
+}
+
+static void name_of(char *name, size_t room, const writing *w, int64_t file)
+{
+    if (w->count == 1)
+        snprintf(name, room, "model.safetensors");
+    else
+        snprintf(name, room, "model-%05lld-of-%05lld.safetensors", (long long)file + 1, (long long)w->count);
+}
+
+/* 8 bytes of length and the JSON, padded so that data is aligned; malloc'ed. */
+static char *header_of(const writing *w, const shard *s, size_t *bytes)
+{
+    json_t *root  = json_pack("{s{ss}}", "__metadata__", "format", "pt");
+    int64_t begin = 0;
+    for (int64_t i = s->from; i < s->to; i++) {
+        const cs_source_tensor *t     = &w->source->tensors[i];
+        json_t                   *shape = json_array();
+        for (int d = 0; d < t->dims; d++)
+            json_array_append_new(shape, json_integer(t->shape[d]));
+        json_object_set_new(root, t->name,
+                            json_pack("{sssos[II]}", "dtype", cs_safetensors_name(w->given->dtype), "shape", shape,
+                                      "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes_of(w, i))));
+        begin += bytes_of(w, i);
+    }
+    char   *text   = json_dumps(root, JSON_COMPACT);
+    size_t  length = (strlen(text) + 7) / 8 * 8;
+    char   *block  = malloc(8 + length);
+    json_decref(root);
+    if (block) {
+        memset(block + 8, ' ', length);
+        memcpy(block + 8, text, strlen(text));
+        for (int i = 0; i < 8; i++)
+            block[i] = (char)(length >> (8 * i) & 255);
+    }
+    free(text);
+    *bytes = 8 + length;
+    return block;
+}
+
+static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_t offset, const char *path)
+{
+    size_t  size  = cs_dtype_bytes(w->given->dtype);
+    int64_t whole = bytes_of(w, tensor) / (int64_t)size, most = CS_SOURCE_BUFFER / (int64_t)size;
+    for (int64_t at = 0, next; at < whole; at = next) {
+        next = at + most < whole ? at + most : whole;
+        CS_TRY(w->source->read(w->source, tensor, (cs_range){ at, next }, w->buffer, w->given->dtype));
+        CS_TRY(cs_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
+    }
+    return CS_OK;
+}
+
+static cs_status write_data(writing *w, const shard *s, int descriptor, const char *path)
+{
+    size_t bytes;
+    char  *header = header_of(w, s, &bytes);
+    if (!header)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the header of %s", path);
+    cs_status status = cs_files_write_at(descriptor, header, bytes, 0, path);
+    int64_t   offset = (int64_t)bytes;
+    free(header);
+    for (int64_t i = s->from; i < s->to && status == CS_OK; i++) {
+        status = write_tensor(w, i, descriptor, offset, path);
+        offset += bytes_of(w, i);
+    }
+    if (status == CS_OK && fsync(descriptor) != 0)
+        status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be brought onto the disk", path);
+    return status;
+}
+
+static cs_status write_shard(writing *w, int64_t file)
+{
+    char name[64];
+    name_of(name, sizeof name, w, file);
+    char *path       = cs_files_join(w->folder, name);
+    int   descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0) {
+        cs_status status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be made", path);
+        free(path);
+        return status;
+    }
+    cs_status status = write_data(w, &w->shards[file], descriptor, path);
+    close(descriptor);
+    free(path);
+    return status;
+}
+
+static cs_status write_json(const writing *w, const char *name, json_t *value)
+{
+    char     *path   = cs_files_join(w->folder, name);
+    char     *text   = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    cs_status status = text ? cs_files_write(path, text, strlen(text))
+                            : cs_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
+    free(text);
+    free(path);
+    return status;
+}
+
+static cs_status write_index(const writing *w)
+{
+    json_t *map = json_object();
+    char    name[64];
+    if (w->count < 2) {
+        json_decref(map);
+        return CS_OK;
+    }
+    for (int64_t file = 0; file < w->count; file++) {
+        name_of(name, sizeof name, w, file);
+        for (int64_t i = w->shards[file].from; i < w->shards[file].to; i++)
+            json_object_set_new(map, w->source->tensors[i].name, json_string(name));
+    }
+    json_t   *root   = json_pack("{s{sI}so}", "metadata", "total_size", (json_int_t)w->total, "weight_map", map);
+    cs_status status = write_json(w, "model.safetensors.index.json", root);
+    json_decref(root);
+    return status;
+}
+
+/* The same but for the type the weights have now, under its old key and its new one. */
+static cs_status write_config(const writing *w)
+{
+    static const char *const names[] = { [CS_F32] = "float32", [CS_BF16] = "bfloat16", [CS_F16] = "float16" };
+    json_t                  *config  = json_deep_copy(w->given->config);
+    json_object_set_new(config, "torch_dtype", json_string(names[w->given->dtype]));
+    json_object_set_new(config, "dtype", json_string(names[w->given->dtype]));
+    cs_status status = write_json(w, "config.json", config);
+    json_decref(config);
+    return status;
+}
+
+static cs_status copy_beside(const writing *w)
+{
+    static const char *const names[] = { "tokenizer.json",          "tokenizer_config.json", "special_tokens_map.json",
+                                         "added_tokens.json",       "vocab.json",            "merges.txt",
+                                         "tokenizer.model",         "chat_template.jinja",   "chat_template.json",
+                                         "generation_config.json" };
+    for (size_t i = 0; w->given->beside && i < sizeof names / sizeof *names; i++) {
+        char     *from = cs_files_join(w->given->beside, names[i]), *to = cs_files_join(w->folder, names[i]);
+        char     *text = NULL;
+        size_t    length;
+        cs_status status = cs_files_exists(from) ? cs_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
+        if (status == CS_OK)
+            status = cs_files_write(to, text, length);
+        free(text);
+        free(from);
+        free(to);
+        if (status != CS_NOT_FOUND)
+            CS_TRY(status);
+    }
+    return CS_OK;
+}
+
+static cs_status write_all(writing *w)
+{
+    w->buffer = malloc(CS_SOURCE_BUFFER);
+    if (!w->buffer)
+        return cs_fail(CS_NO_MEMORY, "out of memory for writing %s", w->given->folder);
+    CS_TRY(deal(w));
+    for (int64_t file = 0; file < w->count; file++)
+        CS_TRY(write_shard(w, file));
+    CS_TRY(write_index(w));
+    CS_TRY(write_config(w));
+    CS_TRY(copy_beside(w));
+    CS_TRY(cs_files_sync_directory(w->folder));
+    return cs_files_rename(w->folder, w->given->folder);
+}
+
+/* Beside the place and not in it, though its name ends in a slash; what a killed process of this number left goes. */
+static cs_status name_folder(writing *w)
+{
+    size_t length = strlen(w->given->folder);
+    while (length > 1 && w->given->folder[length - 1] == '/')
+        length--;
+    if (asprintf(&w->folder, "%.*s.cspeed-tmp-%d", (int)length, w->given->folder, (int)getpid()) < 0)
+        cs_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
+    CS_TRY(cs_files_remove_tree(w->folder));
+    return cs_files_make_directories(w->folder);
+}
+
+cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source)
+{
+    writing w = { .given = output, .source = source };
+    if (cs_files_exists(output->folder))
+        return cs_fail(CS_BAD_CONFIG, "%s is there already: name a new folder", output->folder);
+    cs_status status = name_folder(&w);
+    if (status == CS_OK)
+        status = write_all(&w);
+    if (status != CS_OK) { /* the sentence of what went wrong outlives the cleaning up */
+        char *why = strdup(cs_error());
+        if (cs_files_remove_tree(w.folder) != CS_OK || why)
+            cs_fail(status, "%s", why ? why : "out of memory");
+        free(why);
+    }
+    free(w.shards);
+    free(w.buffer);
+    free(w.folder);
+    return status;
+}

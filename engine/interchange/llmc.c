@@ -1,0 +1,220 @@
+/* llmc.c - llm.c's GPT-2 checkpoint as a source of tensors.
+ *
+ * 256 int32 (magic, version, positions, vocabulary, layers, heads, width, padded vocabulary), then the parameters in
+ * GPT-2's order, each sort for all layers at once; matrices are (out, in), where ours are (in, out), so what is read is
+ * turned; the token table has rows that no token uses, which are left out. Version 3 is fp32, version 5 bf16. */
+#include "interchange/source.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/files.h"
+#include "checkpoint/other_formats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORDS = 256, MAGIC = 20240326, SORTS = 16, NAME = 64 };
+
+/* A sort of parameter: per layer or once, as many numbers as width * rows * columns says. */
+typedef struct {
+    const char *name;          /* with %lld for the layer, where there is one of each */
+    int64_t     rows, columns; /* as ours, in widths; columns 0: a vector of `rows` */
+    bool        layered, turned;
+} sort;
+
+static const sort sorts[SORTS] = {
+    { "transformer.wte.weight", 0, 1, false, false },
+    { "transformer.wpe.weight", 0, 1, false, false },
+    { "transformer.h.%lld.ln_1.weight", 1, 0, true, false },
+    { "transformer.h.%lld.ln_1.bias", 1, 0, true, false },
+    { "transformer.h.%lld.attn.c_attn.weight", 1, 3, true, true },
+    { "transformer.h.%lld.attn.c_attn.bias", 3, 0, true, false },
+    { "transformer.h.%lld.attn.c_proj.weight", 1, 1, true, true },
+    { "transformer.h.%lld.attn.c_proj.bias", 1, 0, true, false },
+    { "transformer.h.%lld.ln_2.weight", 1, 0, true, false },
+    { "transformer.h.%lld.ln_2.bias", 1, 0, true, false },
+    { "transformer.h.%lld.mlp.c_fc.weight", 1, 4, true, true },
+    { "transformer.h.%lld.mlp.c_fc.bias", 4, 0, true, false },
+    { "transformer.h.%lld.mlp.c_proj.weight", 4, 1, true, true },
+    { "transformer.h.%lld.mlp.c_proj.bias", 1, 0, true, false },
+    { "transformer.ln_f.weight", 1, 0, false, false },
+    { "transformer.ln_f.bias", 1, 0, false, false },
+};
+
+typedef struct {
+    char    *path;
+    int      descriptor;
+    int64_t  positions, vocabulary, layers, heads, width, padded;
+    int64_t *offsets; /* bytes, one a tensor */
+    bool    *turned;
+    char (*names)[NAME];
+    char *buffer;
+} llmc_file;
+
+/* What llm.c did not write is refused by name, where it is known. */
+static cs_status check_magic(cs_status reading, int32_t first, const char *path)
+{
+    char foreign[CS_FOREIGN_BYTES];
+    if (reading == CS_OK && first == MAGIC)
+        return CS_OK;
+    if (cs_foreign_recognise(foreign, path))
+        return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
+    CS_TRY(reading);
+    return cs_fail(CS_BAD_FILE,
+                   "%s is no checkpoint of llm.c: it begins with %d, not with %d; of safetensors name the folder",
+                   path, first, MAGIC);
+}
+
+static cs_status read_head(llmc_file *own, cs_dtype *dtype)
+{
+    int32_t head[WORDS] = { 0 };
+    CS_TRY(cs_files_open(&own->descriptor, own->path));
+    cs_status reading = cs_files_read_at(own->descriptor, head, sizeof head, 0, own->path);
+    CS_TRY(check_magic(reading, head[0], own->path));
+    if (head[1] != 3 && head[1] != 5)
+        return cs_fail(CS_UNSUPPORTED,
+                       "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
+                       "(bf16) are known",
+                       own->path, head[1]);
+    *dtype          = head[1] == 3 ? CS_F32 : CS_BF16;
+    own->positions  = head[2];
+    own->vocabulary = head[3];
+    own->layers     = head[4];
+    own->heads      = head[5];
+    own->width      = head[6];
+    own->padded     = head[7];
+    for (int i = 2; i < 8; i++)
+        if (head[i] < 1 || head[i] > 1 << 24)
+            return cs_fail(CS_BAD_FILE, "%s: number %d of its head is %d", own->path, i, head[i]);
+    if (own->padded < own->vocabulary || own->width % own->heads != 0 || own->layers > 1 << 14 || own->width > 1 << 17)
+        return cs_fail(CS_BAD_FILE, "%s: the sizes in its head fit no GPT-2", own->path);
+    return CS_OK;
+}
+
+/* The tensors of one sort, from `offset` on; returns where the next begins. */
+static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64_t offset)
+{
+    llmc_file *own  = source->own;
+    int64_t    rows = s->rows * own->width, columns = s->columns * own->width, stored;
+    bool       tokens = s == &sorts[0], positions = s == &sorts[1];
+    if (tokens || positions)
+        rows = tokens ? own->vocabulary : own->positions;
+    stored = (tokens ? own->padded : rows) * (columns ? columns : 1) * (int64_t)cs_dtype_bytes(dtype);
+    for (int64_t layer = 0; layer < (s->layered ? own->layers : 1); layer++) {
+        int64_t at = source->count++;
+        char    number[24];
+        snprintf(number, sizeof number, "%lld", (long long)layer);
+        const char *hole = strstr(s->name, "%lld");
+        snprintf(own->names[at], NAME, "%.*s%s%s", hole ? (int)(hole - s->name) : NAME, s->name, hole ? number : "",
+                 hole ? hole + 4 : "");
+        own->offsets[at]    = offset;
+        own->turned[at]     = s->turned;
+        source->tensors[at] = (cs_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
+        offset += stored;
+    }
+    return offset;
+}
+
+static cs_status list_all(cs_source *source, cs_dtype dtype)
+{
+    llmc_file *own    = source->own;
+    size_t     most   = (size_t)(SORTS * own->layers);
+    int64_t    offset = WORDS * 4, bytes;
+    source->tensors   = calloc(most, sizeof *source->tensors);
+    own->offsets      = calloc(most, sizeof *own->offsets);
+    own->turned       = calloc(most, sizeof *own->turned);
+    own->names        = calloc(most, sizeof *own->names);
+    own->buffer       = malloc(CS_SOURCE_BUFFER);
+    if (!source->tensors || !own->offsets || !own->turned || !own->names || !own->buffer)
+        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
+    for (int i = 0; i < SORTS; i++)
+        offset = list_sort(source, &sorts[i], dtype, offset);
+    CS_TRY(cs_files_size(&bytes, own->path));
+    if (bytes != offset)
+        return cs_fail(CS_BAD_FILE,
+                       "%s has %lld bytes, and a model of the sizes in its head %lld: it was cut, or is of "
+                       "another kind",
+                       own->path, (long long)bytes, (long long)offset);
+    return CS_OK;
+}
+
+/* Our row r is their column r: their rows are read a band at a time, and what lies in `range` is picked. */
+static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
+{
+    llmc_file              *own  = source->own;
+    const cs_source_tensor *t    = &source->tensors[tensor];
+    int64_t                 rows = t->shape[0], columns = t->shape[1]; /* theirs: (columns, rows) */
+    size_t                  size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
+    int64_t                 most = CS_SOURCE_BUFFER / (int64_t)size / rows;
+    for (int64_t first = 0; first < columns; first += most) {
+        int64_t last = first + most < columns ? first + most : columns;
+        CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((last - first) * rows) * size,
+                                own->offsets[tensor] + first * rows * (int64_t)size, own->path));
+        for (int64_t row = range.from / columns; row * columns < range.to; row++)
+            for (int64_t column = first; column < last; column++) {
+                int64_t place = row * columns + column;
+                if (place >= range.from && place < range.to)
+                    cs_convert_elements(to + (size_t)(place - range.from) * wide, dtype,
+                                        own->buffer + (size_t)((column - first) * rows + row) * size, t->dtype, 1);
+            }
+    }
+    return CS_OK;
+}
+
+static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
+{
+    llmc_file              *own  = source->own;
+    const cs_source_tensor *t    = &source->tensors[tensor];
+    int64_t                 size = (int64_t)cs_dtype_bytes(t->dtype), most = CS_SOURCE_BUFFER / size;
+    if (own->turned[tensor])
+        return read_turned(source, tensor, range, to, dtype);
+    for (int64_t at = range.from, next; at < range.to; at = next) {
+        next = at + most < range.to ? at + most : range.to;
+        CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
+                                own->offsets[tensor] + at * size, own->path));
+        cs_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, own->buffer,
+                            t->dtype, next - at);
+    }
+    return CS_OK;
+}
+
+static void close_file(cs_source *source)
+{
+    llmc_file *own = source->own;
+    if (own->descriptor >= 0)
+        close(own->descriptor);
+    free(own->path);
+    free(own->offsets);
+    free(own->turned);
+    free(own->names);
+    free(own->buffer);
+    free(own);
+}
+
+static cs_status build(cs_source *source, json_t **config)
+{
+    llmc_file *own = source->own;
+    cs_dtype   dtype;
+    CS_TRY(read_head(own, &dtype));
+    CS_TRY(list_all(source, dtype));
+    *config = json_pack("{ss s[s] sI sI sI sI sI sb}", "model_type", "gpt2", "architectures", "GPT2LMHeadModel",
+                        "vocab_size", (json_int_t)own->vocabulary, "n_positions", (json_int_t)own->positions, "n_embd",
+                        (json_int_t)own->width, "n_layer", (json_int_t)own->layers, "n_head", (json_int_t)own->heads,
+                        "tie_word_embeddings", 1);
+    return *config ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for a model's description");
+}
+
+cs_status cs_llmc_open(cs_source *source, json_t **config, const char *path)
+{
+    llmc_file *own = calloc(1, sizeof *own);
+    *config        = NULL;
+    if (!own)
+        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", path);
+    own->descriptor  = -1;
+    own->path        = strdup(path);
+    *source          = (cs_source){ .read = read_range, .close = close_file, .own = own };
+    cs_status status = build(source, config);
+    if (status != CS_OK)
+        cs_source_close(source);
+    return status;
+}

@@ -1,0 +1,217 @@
+/* source_checkpoint.c - the weights of one of our checkpoints as a source of tensors, verified block by block as they are read. */
+#include "interchange/source.h"
+#include "base/crc.h"
+#include "base/log.h"
+#include "checkpoint/not_found.h"
+#include "checkpoint/chunks.h"
+#include "checkpoint/convert.h"
+#include "checkpoint/files.h"
+#include "checkpoint/other_formats.h"
+#include "checkpoint/line.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shardfile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    char       *path; /* of the checkpoint's own folder */
+    cs_manifest manifest;
+    cs_chunks   chunks;
+    int64_t    *tensors; /* the source's in the manifest's list */
+    char       *buffer;  /* one block, verified */
+    int64_t     held_chunk, held_block;
+    int64_t     file; /* that is open; -1: none */
+    int         descriptor;
+} stored;
+
+/* ---- opening ---- */
+
+static cs_status read_headers(stored *own)
+{
+    cs_status found = cs_manifest_load(&own->manifest, own->path);
+    CS_TRY(found == CS_NOT_FOUND ? cs_absent_manifest(own->path) : found);
+    CS_TRY(cs_manifest_check_files(&own->manifest, own->path));
+    for (int64_t i = 0; i < own->manifest.file_count; i++) {
+        char     *path  = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
+        size_t    block_bytes;
+        int64_t   bytes;
+        cs_status status = cs_safetensors_load(&block, &block_bytes, &bytes, path);
+        if (status == CS_OK)
+            status = cs_chunks_add(&own->chunks, &own->manifest, i, block, block_bytes, own->path);
+        free(block);
+        free(path);
+        CS_TRY(status);
+    }
+    return cs_chunks_check(&own->chunks, &own->manifest, own->path);
+}
+
+/* dir/name, or dir itself, if its manifest and headers are whole; nothing is kept of one that is not. */
+static cs_status try_folder(stored *own, const char *dir, const char *name)
+{
+    own->path        = name ? cs_files_join(dir, name) : strdup(dir);
+    cs_status status = read_headers(own);
+    if (status == CS_OK)
+        return CS_OK;
+    cs_chunks_close(&own->chunks);
+    cs_manifest_close(&own->manifest);
+    free(own->path);
+    own->path = NULL;
+    return status;
+}
+
+/* What latest names, or, aloud, the newest whole one. */
+static cs_status open_newest(stored *own, const char *dir)
+{
+    char       latest[CS_TAG_BYTES] = "", why[CS_FOREIGN_BYTES];
+    cs_catalog catalog;
+    CS_TRY(cs_catalog_open(&catalog, dir));
+    cs_status status = cs_catalog_latest(latest, dir);
+    if (status == CS_OK)
+        cs_line_follow(&catalog, dir, latest);
+    if (status == CS_OK)
+        status = try_folder(own, dir, latest);
+    else if (status == CS_NOT_FOUND && catalog.count == 0)
+        status = cs_absent_all(&catalog, dir);
+    snprintf(why, sizeof why, "%s", cs_error());
+    for (int64_t i = 0; i < catalog.count && status != CS_OK; i++) {
+        const cs_catalog_item *item = &catalog.items[i];
+        if (strcmp(item->name, latest) == 0 || try_folder(own, dir, item->name) != CS_OK)
+            continue;
+        status = CS_OK;
+        cs_log(CS_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, own->path,
+               (long long)item->step);
+    }
+    cs_catalog_close(&catalog);
+    return status == CS_OK ? CS_OK : cs_fail(status, "%s", why);
+}
+
+static cs_status open_one(stored *own, const char *dir, const char *tag)
+{
+    char name[CS_TAG_BYTES];
+    if (tag) {
+        CS_TRY(cs_catalog_find(name, dir, tag));
+        return try_folder(own, dir, name);
+    }
+    return cs_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(own, dir, NULL) : open_newest(own, dir);
+}
+
+/* The weights alone: optimizer state has names of its own. */
+static cs_status list_weights(cs_source *source, stored *own)
+{
+    source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
+    own->tensors    = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
+    own->buffer     = malloc(CS_SHARDFILE_BLOCK);
+    if (!source->tensors || !own->tensors || !own->buffer)
+        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
+    json_t *all = json_object_get(own->manifest.root, "tensors");
+    for (int64_t i = 0; i < own->manifest.tensor_count; i++) {
+        const cs_manifest_tensor *from   = &own->manifest.tensors[i];
+        json_t                   *entry  = json_object_get(all, from->name);
+        const char               *folder = json_string_value(json_object_get(entry, "folder"));
+        if (!folder || strcmp(folder, "weights") != 0)
+            continue;
+        cs_source_tensor *to           = &source->tensors[source->count];
+        own->tensors[source->count++] = i;
+        *to                            = (cs_source_tensor){ from->name, from->dtype, from->dims, { 0 } };
+        memcpy(to->shape, from->shape, sizeof to->shape);
+    }
+    return CS_OK;
+}
+
+/* ---- reading ---- */
+
+static cs_status hold(stored *own, int64_t chunk, int64_t block)
+{
+    const cs_chunk *from  = &own->chunks.chunks[chunk];
+    int64_t         bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
+    int64_t         start = block * CS_SHARDFILE_BLOCK;
+    size_t          now   = (size_t)(bytes - start < CS_SHARDFILE_BLOCK ? bytes - start : CS_SHARDFILE_BLOCK);
+    if (own->held_chunk == chunk && own->held_block == block)
+        return CS_OK;
+    char     *path   = cs_files_join(own->path, own->manifest.files[from->file].name);
+    cs_status status = CS_OK;
+    own->held_chunk  = -1;
+    if (own->file != from->file) {
+        if (own->file >= 0)
+            close(own->descriptor);
+        status    = cs_files_open(&own->descriptor, path);
+        own->file = status == CS_OK ? from->file : -1;
+    }
+    if (status == CS_OK)
+        status = cs_files_read_at(own->descriptor, own->buffer, now, from->offset + start, path);
+    if (status == CS_OK && cs_crc32c(0, own->buffer, now) != own->chunks.crcs[from->crc + block])
+        status = cs_fail(CS_BAD_FILE, "%s: block %lld of tensor %s has another checksum than its header says: the file "
+                         "is damaged", path, (long long)block, own->manifest.tensors[from->tensor].name);
+    free(path);
+    CS_TRY(status);
+    own->held_chunk = chunk;
+    own->held_block = block;
+    return CS_OK;
+}
+
+/* What of `range` lies in the chunk, run by run. */
+static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
+{
+    const cs_chunk           *from   = &own->chunks.chunks[chunk];
+    const cs_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
+    cs_range                  cut    = cs_boxes_cut(&from->box, tensor->shape, range);
+    int64_t                   run    = cs_boxes_run(&from->box, tensor->shape);
+    int64_t                   block  = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
+    for (int64_t at = cut.from, next; at < cut.to; at = next) {
+        next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
+        next = next < cut.to ? next : cut.to;
+        CS_TRY(hold(own, chunk, at / block));
+        int64_t place = cs_boxes_place(&from->box, tensor->shape, at) - range.from;
+        cs_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
+                            own->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
+                            next - at);
+    }
+    return CS_OK;
+}
+
+static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
+{
+    stored  *own    = source->own;
+    cs_range chunks = cs_chunks_of(&own->chunks, own->tensors[tensor]);
+    for (int64_t i = chunks.from; i < chunks.to; i++)
+        CS_TRY(take(own, i, range, to, dtype));
+    return CS_OK;
+}
+
+static void close_stored(cs_source *source)
+{
+    stored *own = source->own;
+    if (own->file >= 0)
+        close(own->descriptor);
+    cs_chunks_close(&own->chunks);
+    cs_manifest_close(&own->manifest);
+    free(own->path);
+    free(own->tensors);
+    free(own->buffer);
+    free(own);
+}
+
+static cs_status build(cs_source *source, const char *dir, const char *tag)
+{
+    stored *own = source->own;
+    CS_TRY(open_one(own, dir, tag));
+    return list_weights(source, own);
+}
+
+cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir, const char *tag)
+{
+    stored *own = calloc(1, sizeof *own);
+    if (!own)
+        return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
+    own->file = own->held_chunk = -1;
+    *source                     = (cs_source){ .read = read_range, .close = close_stored, .own = own };
+    cs_status status            = build(source, dir, tag);
+    if (status != CS_OK)
+        cs_source_close(source);
+    else
+        *provenance = json_object_get(own->manifest.root, "provenance");
+    return status;
+}

@@ -1,0 +1,55 @@
+/* memory_fit.c - whether a run fits its device: asked before memory is taken, so that the answer can say what it is for. */
+#include "engine.h"
+
+#include <stdio.h>
+
+#define MB 1e-6
+
+static size_t add_line(char *text, size_t room, size_t used, const char *what, size_t bytes)
+{
+    if (bytes == 0 || used >= room)
+        return used;
+    return used + (size_t)snprintf(text + used, room - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
+}
+
+/* Of what this run does not do yet. */
+static void advise(const cs_engine *engine, char *text, size_t room)
+{
+    const cs_settings *settings = engine->settings;
+    const char        *stage    = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
+                                  : settings->stage < 3   ? "a higher zero_optimization.stage, "
+                                                          : "more ranks, ";
+    snprintf(text, room, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
+             settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
+             settings->recompute ? "" : "cspeed.recompute \"unit\", ",
+             settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
+}
+
+cs_status cs_fit_check(const cs_engine *engine)
+{
+    const cs_memory *m = &engine->memory;
+    const struct {
+        const char *what;
+        size_t      bytes;
+    } parts[] = {
+        { "parameters", m->values },
+        { "gradients", m->gradients },
+        { "fp32 masters", m->masters },
+        { "optimizer states", m->slots },
+        { "gathered parameters in flight", m->value_rows },
+        { "unreduced gradients in flight", m->gradient_rows },
+        { "activations of a micro-batch", m->activations },
+    };
+    size_t total = 0, used = 0, room = cs_device_room(engine->device);
+    char   table[1024] = "", advice[512];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        total += parts[i].bytes;
+        used = add_line(table, sizeof table, used, parts[i].what, parts[i].bytes);
+    }
+    if (room == 0 || total <= room)
+        return CS_OK;
+    advise(engine, advice, sizeof advice);
+    return cs_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free:%s\nwhat helps: %s",
+                   engine->world.rank, (double)total * MB, cs_device_describe(engine->device), (double)room * MB, table,
+                   advice);
+}

@@ -1,0 +1,139 @@
+/* ancestry.c - the checkpoints that the training's state comes from, and those that were found damaged, folder by
+ * folder: what the next save in a folder lists as its ancestors, and what it must keep. */
+#include "engine.h"
+#include "base/log.h"
+#include "checkpoint/collective_status.h"
+#include "checkpoint/line.h"
+#include "checkpoint/reader.h"
+#include "checkpoint/staging.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PLACE_BYTES = 64, LIST_BYTES = 2048, TAG_MOST = 300 };
+
+/* The same folder has the same key, however its path is written; one that is not there yet has its own key later. */
+static void place_of(char key[PLACE_BYTES], const char *dir)
+{
+    struct stat about = { 0 };
+    if (stat(dir, &about) == 0)
+        snprintf(key, PLACE_BYTES, "%llx:%llx", (unsigned long long)about.st_dev, (unsigned long long)about.st_ino);
+    else
+        snprintf(key, PLACE_BYTES, "new");
+}
+
+/* The list behind `key`, made when there is none: it begins with what the state was last saved or loaded as. */
+static json_t *line_at(cs_ancestry *ancestry, const char *key)
+{
+    json_t *line = json_object_get(ancestry->lines, key);
+    if (line)
+        return line;
+    line = json_array();
+    if (ancestry->parent)
+        json_array_append(line, ancestry->parent);
+    if (!ancestry->lines)
+        ancestry->lines = json_object();
+    json_object_set_new(ancestry->lines, key, line);
+    return line;
+}
+
+static void take_parent(cs_ancestry *ancestry, json_t *line)
+{
+    json_decref(ancestry->parent);
+    ancestry->parent = json_incref(json_array_get(line, 0));
+}
+
+void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only)
+{
+    cs_ancestry *ancestry = &engine->ancestry;
+    char         key[PLACE_BYTES];
+    place_of(key, dir);
+    if (!ancestry->damaged)
+        ancestry->damaged = json_object();
+    json_object_set_new(ancestry->damaged, key, json_deep_copy(cs_checkpoint_damaged(reader)));
+    if (module_only) /* the training goes on as it was, with other parameters */
+        return;
+    json_t *line = cs_line_behind(&reader->manifest);
+    json_decref(ancestry->lines);
+    ancestry->lines = json_object();
+    json_object_set_new(ancestry->lines, key, line);
+    take_parent(ancestry, line);
+}
+
+void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content *content)
+{
+    cs_ancestry *ancestry = &engine->ancestry;
+    place_of(ancestry->saving, dir);
+    content->line    = line_at(ancestry, ancestry->saving);
+    content->damaged = json_object_get(ancestry->damaged, ancestry->saving);
+}
+
+void cs_ancestry_saved(cs_engine *engine)
+{
+    cs_ancestry *ancestry = &engine->ancestry;
+    json_object_del(ancestry->damaged, ancestry->saving);
+    take_parent(ancestry, json_object_get(ancestry->lines, ancestry->saving));
+    json_object_del(ancestry->lines, "new");
+}
+
+void cs_ancestry_close(cs_engine *engine)
+{
+    json_decref(engine->ancestry.lines);
+    json_decref(engine->ancestry.damaged);
+    json_decref(engine->ancestry.parent);
+}
+
+/* ---- going back ---- */
+
+/* The tags in dir that are neither this checkpoint nor before it, in one line; "" when there are none. */
+static cs_status list_left_behind(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
+{
+    cs_catalog catalog;
+    size_t     used = 0;
+    int64_t    more = 0;
+    list[0]         = 0;
+    CS_TRY(cs_catalog_open(&catalog, dir));
+    cs_line_follow(&catalog, dir, name);
+    for (int64_t i = 0; i < catalog.count; i++) {
+        const cs_catalog_item *item  = &catalog.items[i];
+        bool                   later = item->generation == CS_NO_ANCESTOR && item->step > step;
+        if (!later && !cs_line_leaves(item))
+            continue;
+        if (used + TAG_MOST < LIST_BYTES)
+            used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%.255s", used ? ", " : "", item->tag);
+        else
+            more++;
+    }
+    if (more)
+        snprintf(list + used, LIST_BYTES - used, " and %lld more", (long long)more);
+    cs_catalog_close(&catalog);
+    return CS_OK;
+}
+
+/* The tag is that of the folder, which may be a copy under another name than the manifest's. */
+static cs_status go_back(const char *dir, const char *folder, int64_t step)
+{
+    char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];
+    cs_tag_unescape(tag, folder);
+    CS_TRY(cs_tag_escape(name, tag));
+    if (strcmp(name, folder) != 0)
+        return cs_fail(CS_BAD_CONFIG, "%s/%s is no folder that latest can name; rename it", dir, folder);
+    CS_TRY(list_left_behind(list, dir, name, step));
+    CS_TRY(cs_staging_name_latest(dir, tag));
+    if (list[0])
+        cs_log(CS_LOG_WARNING,
+               "%s/latest names %s from now on, and these checkpoints are left aside: %s. They are not "
+               "pruned, and a save under the same tag replaces one; remove them when nobody wants them, or go back to "
+               "one by its tag",
+               dir, tag, list);
+    return CS_OK;
+}
+
+cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader)
+{
+    const char *folder = strrchr(reader->path, '/') + 1;
+    cs_status   status = engine->world.rank == 0 ? go_back(dir, folder, reader->manifest.step) : CS_OK;
+    return cs_agree_status(engine->comm, status);
+}

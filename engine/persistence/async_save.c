@@ -1,0 +1,166 @@
+/* async_save.c - checkpoints go out, at once or in the background, and training is told what became of them. */
+#include "engine.h"
+#include "base/beat.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cs_status cs_saving_open(cs_engine *engine)
+{
+    engine->metrics.saved_step = -1;
+    if (engine->settings->io_buffer_size % 4096 != 0)
+        return cs_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
+                       (long long)engine->settings->io_buffer_size);
+    return CS_OK;
+}
+
+void cs_saving_close(cs_engine *engine)
+{
+    if (cs_background_busy(engine->saving.work))
+        cs_saving_finish(engine); /* says why it failed */
+    cs_background_close(engine->saving.work);
+    free(engine->saving.why);
+    free(engine->saving.sought);
+    free(engine->saving.going);
+    free(engine->saving.good);
+    cs_ancestry_close(engine);
+}
+
+static void name_good(cs_saving *saving, char *place)
+{
+    free(saving->good);
+    saving->good = place;
+}
+
+/* As a user finds it: "global_step20 in runs/mine". Malloc'ed; NULL without memory. */
+static char *place_of(const char *dir, const char *tag)
+{
+    char *place;
+    return asprintf(&place, "%s in %s", tag, dir) < 0 ? NULL : place;
+}
+
+void cs_saving_trust(cs_engine *engine, const char *dir, const char *tag)
+{
+    name_good(&engine->saving, place_of(dir, tag));
+}
+
+/* The save's failure as a verb returns it. */
+static cs_status refuse(const cs_saving *saving, cs_status status, const char *why)
+{
+    if (status != CS_NOT_FINITE)
+        return cs_fail(status, "the checkpoint of step %lld was not saved: %s", (long long)saving->step, why);
+    return cs_fail(status, "the checkpoint of step %lld was not saved: %s; %s%s", (long long)saving->step, why,
+                   saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
+}
+
+/* The save is over. A failure is said now, on rank 0, and returned to the program, on all, by its next verb. */
+static void end(cs_engine *engine, cs_status status)
+{
+    cs_saving *saving = &engine->saving;
+    if (status == CS_OK) {
+        if (saving->going)
+            name_good(saving, saving->going);
+        saving->going              = NULL;
+        engine->metrics.saved_step = saving->step;
+        engine->metrics.save_stall = saving->stall;
+        cs_ancestry_saved(engine);
+        if (saving->resumes)
+            cs_beat_keep(saving->step);
+        return;
+    }
+    saving->status = status;
+    saving->why    = strdup(cs_error());
+    cs_log(CS_LOG_WARNING, "the checkpoint of step %lld was not saved, earlier ones are as they were: %s",
+           (long long)saving->step, cs_error());
+}
+
+cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun)
+{
+    cs_saving *saving = &engine->saving;
+    saving->step      = content->step;
+    free(saving->going);
+    saving->going     = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
+    saving->resumes   = saving->sought && strcmp(saving->sought, dir) == 0;
+    if (content->await && !engine->settings->async_save)
+        content->await(content->await_argument);
+    cs_status status  = engine->settings->async_save
+                            ? cs_background_save(&saving->work, engine->comm, dir, content)
+                            : cs_checkpoint_save(engine->comm, dir, content);
+    saving->stall     = cs_clock_seconds() - begun;
+    if (status == CS_OK && !engine->settings->async_save)
+        end(engine, CS_OK);
+    return status == CS_NOT_FINITE ? refuse(saving, status, cs_error()) : status;
+}
+
+cs_status cs_saving_finish(cs_engine *engine)
+{
+    cs_saving *saving = &engine->saving;
+    cs_step_settle(engine);
+    cs_finite_tell(engine);
+    engine->parts_saved = 0; /* they are of no save to come */
+    if (cs_background_busy(saving->work)) {
+        double begun = cs_clock_seconds();
+        cs_walk_settle(engine);
+        cs_status status = cs_background_finish(saving->work);
+        saving->stall += cs_clock_seconds() - begun;
+        end(engine, status);
+    }
+    if (!saving->why)
+        return CS_OK;
+    cs_status status = refuse(saving, saving->status, saving->why);
+    free(saving->why);
+    saving->why = NULL;
+    return status;
+}
+
+void cs_saving_hold(cs_engine *engine)
+{
+    double begun = cs_clock_seconds();
+    cs_background_hold(engine->saving.work);
+    engine->saving.stall += cs_clock_seconds() - begun;
+}
+
+int64_t cs_saving_ready(const cs_engine *engine)
+{
+    return cs_background_ready(engine->saving.work);
+}
+
+void cs_saving_turn(cs_engine *engine, int64_t ready)
+{
+    cs_saving *saving = &engine->saving;
+    if (ready < engine->world.size)
+        return;
+    double    begun  = cs_clock_seconds();
+    cs_status status = cs_background_turn(saving->work);
+    saving->stall += cs_clock_seconds() - begun;
+    if (!cs_background_busy(saving->work))
+        end(engine, status);
+}
+
+cs_status cs_finish_checkpoint(cs_engine *engine)
+{
+    return cs_saving_finish(engine);
+}
+
+/* Rank engine->zero.rank's part of a parameter: as cs_save_checkpoint lists it, at any stage. */
+static size_t rooms_of(const cs_zero *zero, const cs_unit_entry *entry, cs_range part)
+{
+    cs_range range = cs_range_overlap(part, (cs_range){ entry->offset, entry->offset + entry->count });
+    size_t   count = (size_t)cs_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
+    return cs_background_room(count * cs_dtype_bytes(zero->precision.masters)) +
+           slots * cs_background_room(count * cs_dtype_bytes(zero->precision.slots));
+}
+
+size_t cs_saving_copy(const cs_engine *engine)
+{
+    size_t rooms = 0;
+    for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {
+        const cs_unit *unit = engine->model->units[i];
+        cs_range       part = cs_stage_part(&engine->zero, cs_stage_padded(&engine->zero, unit->length));
+        for (int at = 0; at < unit->entry_count; at++)
+            rooms += rooms_of(&engine->zero, unit->entries[at], part);
+    }
+    return engine->settings->async_save ? cs_background_bytes(rooms) : 0;
+}

@@ -1,0 +1,65 @@
+/* disk_space.c - cs_checkpoint_room: whether the checkpoints that a training will make fit where they go. */
+#include "engine.h"
+#include "checkpoint/line.h"
+
+#include <errno.h>
+#include <sys/statvfs.h>
+
+/* Of one checkpoint's tensors, whoever writes them; its texts and headers are small. */
+static int64_t bytes_of(const cs_engine *engine)
+{
+    const cs_zero *zero  = &engine->zero;
+    int64_t        bytes = 0;
+    for (int i = 0; i < engine->model->count; i++) {
+        const cs_unit *unit = engine->model->units[i];
+        for (int at = 0; at < unit->entry_count; at++) {
+            const cs_unit_entry *entry = unit->entries[at];
+            int64_t              slots = zero->groups->group[entry->group].optimizer.slots;
+            bytes += entry->count * ((int64_t)cs_dtype_bytes(zero->precision.masters) +
+                                     slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
+        }
+    }
+    return bytes;
+}
+
+/* The checkpoints in dir that later saves will prune. */
+static int64_t count_prunable(const char *dir)
+{
+    char       latest[CS_TAG_BYTES];
+    cs_catalog catalog;
+    int64_t    count = 0;
+    if (cs_catalog_latest(latest, dir) != CS_OK || cs_catalog_open(&catalog, dir) != CS_OK)
+        return 0;
+    cs_line_follow(&catalog, dir, latest);
+    for (int64_t i = 0; i < catalog.count; i++)
+        count += !cs_line_leaves(&catalog.items[i]);
+    cs_catalog_close(&catalog);
+    return count;
+}
+
+/* How many more there will be at a time: one that is complete is removed when the next one is. */
+static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
+{
+    if (keep_last == 0)
+        return saves;
+    int64_t there = count_prunable(dir);
+    there         = there < keep_last ? there : keep_last;
+    return there + saves < keep_last + 1 ? saves : keep_last + 1 - there;
+}
+
+cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves)
+{
+    struct statvfs about;
+    int64_t        keep_last = engine->settings->keep_last, more = count_more(dir, saves, keep_last);
+    double         each = 1.05 * (double)bytes_of(engine);
+    if (statvfs(dir, &about) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
+    double room = (double)about.f_bavail * (double)about.f_frsize;
+    if (about.f_blocks == 0 || room >= (double)more * each)
+        return CS_OK;
+    return cs_fail(CS_IO_ERROR,
+                   "%s: %lld more checkpoints of %.1f MB will be there at a time (cspeed.keep_last is %lld; "
+                   "the next is written before the oldest goes), and the file system has %.1f MB free, so that a save "
+                   "will fail: free some space, keep fewer, or save elsewhere",
+                   dir, (long long)more, each / 1e6, (long long)keep_last, room / 1e6);
+}

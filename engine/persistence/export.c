@@ -1,0 +1,27 @@
+/* export.c - cs_export: a checkpoint's weights as a Hugging Face folder. */
+#include "engine.h"
+#include "checkpoint/collective_status.h"
+#include "interchange/huggingface.h"
+
+enum { LARGEST_SHARD = 5 }; /* GB of a file of weights, as transformers has it */
+
+static cs_status write_folder(const cs_settings *settings, const char *dir, const char *tag, const char *folder)
+{
+    static const cs_dtype types[] = { [1] = CS_F32, [2] = CS_BF16, [3] = CS_F16 }; /* 0: the training's */
+    cs_source             source;
+    cs_huggingface_output output = { .folder    = folder,
+                                     .dtype     = types[settings->export_dtype],
+                                     .max_shard = LARGEST_SHARD * INT64_C(1000000000),
+                                     .beside = settings->model_path ? settings->model_path : settings->tokenizer };
+    CS_TRY(cs_huggingface_export(&source, &output, settings->export_dtype != 0, dir, tag));
+    cs_source_close(&source);
+    return CS_OK;
+}
+
+cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const char *folder)
+{
+    cs_status status = cs_finish_checkpoint(engine);
+    if (status == CS_OK && engine->world.rank == 0)
+        status = write_folder(engine->settings, dir, tag, folder);
+    return cs_agree_status(engine->comm, status);
+}

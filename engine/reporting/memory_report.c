@@ -1,0 +1,56 @@
+/* memory_report.c - memory at a moment of a step, in the shape of DeepSpeed's memory_breakdown.
+ *
+ * MA is what the engine holds: all of it is taken at the start, so its peak is itself but for the kernels' workspace.
+ * CA is the process's resident set, Max_CA the peak of that since the last line. */
+#include "engine.h"
+#include "base/say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GB (1024.0 * 1024.0 * 1024.0)
+
+/* Kilobytes after "NAME:" in a file of /proc, in bytes; 0 when it is not there. */
+static double kilobytes_of(const char *path, const char *name)
+{
+    char   line[256];
+    long   found  = 0;
+    FILE  *file   = fopen(path, "r");
+    size_t length = strlen(name);
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, name, length) == 0 && line[length] == ':' && sscanf(line + length + 1, "%ld", &found) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return 1024.0 * (double)found;
+}
+
+/* Linux forgets the peak of a process's resident set when it reads a 5 here. */
+static void reset_peak(void)
+{
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (!file)
+        return;
+    fputs("5", file);
+    fclose(file);
+}
+
+double cs_occupancy_held(const cs_engine *engine)
+{
+    cs_memory m = cs_memory_of(engine);
+    return (double)(m.values + m.gradients + m.masters + m.slots + m.value_rows + m.gradient_rows + m.activations +
+                    m.workspace);
+}
+
+void cs_occupancy_print(const cs_engine *engine, const char *moment)
+{
+    if (!engine->settings->memory_breakdown || engine->world.rank != 0)
+        return;
+    double held = cs_occupancy_held(engine), all = kilobytes_of("/proc/meminfo", "MemTotal"),
+           used = all - kilobytes_of("/proc/meminfo", "MemAvailable");
+    cs_say("%s", moment);
+    cs_say("MA %.2f GB         Max_MA %.2f GB         CA %.2f GB         Max_CA %.2f GB ", held / GB, held / GB,
+           kilobytes_of("/proc/self/status", "VmRSS") / GB, kilobytes_of("/proc/self/status", "VmHWM") / GB);
+    cs_say("CPU Virtual Memory:  used = %.2f GB, percent = %.1f%%", used / GB, all > 0 ? 100 * used / all : 0);
+    reset_peak();
+}

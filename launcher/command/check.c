@@ -1,0 +1,259 @@
+/* check.c - `cspeed check`: every host of a job is asked what a run would need there. */
+#include "command/check.h"
+
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "wire/run_on_all.h"
+#include "wire/words.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REPLY_BYTES = 2048, WHY_BYTES = 1024, REPLY_LINES = 5 };
+
+/* Prints five lines: the time, the version of cspeed, the sum of its file, whether the folder is there, the sum of the
+ * configuration. $1 is where cspeed is here, $2 the folder, $3 the configuration. */
+static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -v cspeed); "
+                             "{ test -n \"$c\" && \"$c\" version 2>&1 || echo none; } | head -n 1; "
+                             "{ sha256sum < \"${c:-/dev/null}\" || echo none; } 2>/dev/null; "
+                             "cd \"$2\" 2>/dev/null && echo there || echo missing; "
+                             "{ test -n \"$3\" && sha256sum < \"$3\" || echo missing; } 2>/dev/null";
+
+enum { TIME, VERSION, BINARY, FOLDER, CONFIG };
+
+typedef struct {
+    char   text[REPLY_BYTES], why[WHY_BYTES];
+    char  *lines[REPLY_LINES];
+    size_t count;
+    double clock; /* seconds it is ahead of ours; known with the first byte */
+    int    code;  /* 0: fit so far */
+    bool   ended;
+} reply;
+
+typedef struct {
+    const cs_plan     *plan;
+    reply             *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
+    const char        *config;
+    cs_preflight_print print;
+} inquiry;
+
+static void take_reply(reply *r, const cs_message *message)
+{
+    struct timespec now;
+    size_t length = message->length < REPLY_BYTES - 1 - r->count ? message->length : REPLY_BYTES - 1 - r->count;
+    bool   first  = r->count == 0;
+    memcpy(r->text + r->count, message->bytes, length);
+    r->count += length;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (first)
+        r->clock = strtod(r->text, NULL) - ((double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+}
+
+static void take(int index, const cs_message *message, void *argument)
+{
+    inquiry *all = argument;
+    reply   *r   = &all->replies[index];
+    switch (message->kind) {
+    case CS_LINK_OUTPUT:
+        take_reply(r, message);
+        break;
+    case CS_LINK_FAILED:
+        r->code = (int)message->rank;
+        snprintf(r->why, sizeof r->why, "%.*s", (int)message->length, message->bytes);
+        break;
+    case CS_LINK_SAY:
+        fprintf(stderr, "cspeed: %.*s\n", (int)message->length, message->bytes);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- judging ------------------------------------------------------------------------------------ */
+
+static void __attribute__((format(printf, 3, 4))) blame(reply *r, int code, const char *format, ...)
+{
+    va_list arguments;
+    if (r->code)
+        return;
+    r->code = code;
+    va_start(arguments, format);
+    vsnprintf(r->why, sizeof r->why, format, arguments);
+    va_end(arguments);
+}
+
+static bool split(reply *r)
+{
+    char *next, *line = strtok_r(r->text, "\n", &next);
+    for (int i = 0; i < REPLY_LINES; i++, line = strtok_r(NULL, "\n", &next)) {
+        if (!line)
+            return false;
+        r->lines[i] = line;
+    }
+    return true;
+}
+
+static void judge(const inquiry *all, reply *r, const char *host)
+{
+    static const double late = 1.0;
+    const reply        *here = &all->replies[all->plan->node_count];
+    char              **is   = r->lines;
+    if (r->code)
+        return;
+    if (!split(r)) {
+        blame(r, CS_CODE_HOST, "%s: its shell does not answer as sh does", host);
+        return;
+    }
+    if (strcmp(is[VERSION], "none") == 0)
+        blame(r, CS_CODE_NOT_FOUND,
+              "%s: no cspeed where this one is, and none in PATH: install the same build there, or say "
+              "where it is with --agent_path",
+              host);
+    if (strcmp(is[VERSION], here->lines[VERSION]) != 0)
+        blame(r, CS_CODE_DISAGREE, "%s: has %s, this machine has %s: install the same version", host, is[VERSION],
+              here->lines[VERSION]);
+    if (strcmp(is[FOLDER], "there") != 0)
+        blame(r, CS_CODE_NO_FILE, "%s: there is no folder %s; make it, share it, or name another with --workdir", host,
+              all->plan->workdir);
+    if (all->config && strcmp(is[CONFIG], "missing") == 0)
+        blame(r, CS_CODE_NO_FILE, "%s: there is no %s in %s", host, all->config, all->plan->workdir);
+    if (all->config && strcmp(is[CONFIG], here->lines[CONFIG]) != 0)
+        blame(r, CS_CODE_DISAGREE, "%s: its %s differs from the one here", host, all->config);
+    if (fabs(r->clock) > late)
+        blame(r, CS_CODE_DISAGREE, "%s: its clock is %.1f s %s: set it (chrony, ntp), or times in logs mislead", host,
+              fabs(r->clock), r->clock > 0 ? "ahead" : "behind");
+}
+
+/* ---- printing ----------------------------------------------------------------------------------- */
+
+static void print_row(const inquiry *all, const reply *r, const char *host)
+{
+    const reply *here = &all->replies[all->plan->node_count];
+    if (!r->lines[CONFIG]) {
+        printf("%-20s %-5s\n", host, "FAIL");
+        return;
+    }
+    bool same = strcmp(r->lines[BINARY], here->lines[BINARY]) == 0;
+    printf("%-20s %-5s %-24s %-8s %-8s %+.3f s\n", host, r->code ? "FAIL" : "ok",
+           same ? r->lines[VERSION] : "another build", r->lines[FOLDER],
+           !all->config                                         ? "-"
+           : strcmp(r->lines[CONFIG], here->lines[CONFIG]) == 0 ? "same"
+                                                                : "differs",
+           r->clock);
+}
+
+static int print_all(const inquiry *all)
+{
+    int code = 0;
+    if (all->print == CS_PREFLIGHT_TABLE)
+        printf("%-20s %-5s %-24s %-8s %-8s %s\n", "host", "", "cspeed", "workdir", "config", "clock");
+    for (int i = 0; i < all->plan->node_count && all->print == CS_PREFLIGHT_TABLE; i++)
+        print_row(all, &all->replies[i], all->plan->nodes[i].host->name);
+    fflush(stdout);
+    for (int i = 0; i < all->plan->node_count; i++) {
+        const reply *r = &all->replies[i];
+        if (r->code)
+            fprintf(stderr, "cspeed: %s\n", r->why);
+        code = code ? code : r->code;
+    }
+    return code;
+}
+
+/* ---- asking ------------------------------------------------------------------------------------- */
+
+static const char *find_config(char **arguments)
+{
+    const char *found = NULL, *value;
+    for (char **at = arguments; at && *at; at += *at != NULL)
+        while (*at &&
+               ((value = cs_argument_value(&at, "--config")) || (value = cs_argument_value(&at, "--deepspeed_config"))))
+            found = value;
+    return found;
+}
+
+/* `path`: where cspeed should be on the machine that is asked. */
+static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
+{
+    char words[4][PATH_MAX + 64];
+    return cs_words_quote(words[0], sizeof *words, script) && cs_words_quote(words[1], sizeof *words, path) &&
+           cs_words_quote(words[2], sizeof *words, all->plan->workdir) &&
+           cs_words_quote(words[3], sizeof *words, all->config ? all->config : "") &&
+           snprintf(command, room, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) < (int)room;
+}
+
+/* This machine answers first: the others are compared with it. */
+static int ask(inquiry *all, const cs_host **hosts)
+{
+    static char       command[6 * PATH_MAX], own_name[] = "localhost";
+    static cs_host    own            = { .name = own_name };
+    int               count          = all->plan->node_count, code;
+    char              self[PATH_MAX] = "";
+    reply            *here           = &all->replies[count];
+    const cs_options *options        = all->plan->options;
+    for (int i = 0; i < count; i++)
+        hosts[i] = all->plan->nodes[i].host;
+    hosts[count] = &own;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || !write_command(all, self, command, sizeof command))
+        return cs_codes_fail(CS_CODE_SYSTEM, "the paths are too long for one command line");
+    code = cs_crowd_run(&hosts[count], 1, &(cs_options){ 0 }, command, take, &(inquiry){ .replies = here });
+    if (code == 0 && (here->code || !split(here)))
+        code = cs_codes_fail(CS_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
+    if (code == 0 && options->agent_path && !write_command(all, options->agent_path, command, sizeof command))
+        code = cs_codes_fail(CS_CODE_SYSTEM, "--agent_path: is too long for a command line");
+    if (code == 0)
+        code = cs_crowd_run(hosts, count, options, command, take, all);
+    for (int i = 0; i < count && code == 0; i++)
+        judge(all, &all->replies[i], hosts[i]->name);
+    return code;
+}
+
+int cs_preflight_run(const cs_plan *plan, cs_preflight_print print)
+{
+    size_t          count = (size_t)plan->node_count + 1;
+    inquiry         all   = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
+    const cs_host **hosts = calloc(count, sizeof *hosts);
+    all.config            = find_config(plan->arguments);
+    int code =
+        all.replies && hosts ? ask(&all, hosts) : cs_codes_fail(CS_CODE_SYSTEM, "no memory for %zu hosts", count);
+    if (code == 0)
+        code = print_all(&all);
+    free(all.replies);
+    free(hosts);
+    return code;
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    static char placeholder[] = "true";
+    char       *nothing[]     = { placeholder, NULL };
+    cs_options  mine          = *options;
+    cs_plan     plan          = { 0 };
+    mine.program              = *arguments ? arguments : nothing;
+    int code                  = cs_hostplan_make(&plan, &mine);
+    if (code == 0)
+        code = cs_preflight_run(&plan, CS_PREFLIGHT_TABLE);
+    cs_hostplan_free(&plan);
+    return code;
+}
+
+const cs_command cs_command_preflight = {
+    .name    = "check",
+    .group   = "Prepare",
+    .summary = "whether every host is fit for a job",
+    .usage   = "cspeed [LAUNCH FLAGS] check [PROGRAM ARGUMENTS...]",
+    .text = "Asks every host of the launch flags at once and prints a row for each: whether it can be reached and lets "
+            "us in,\n"
+            "which cspeed it has, whether the working directory is there, whether the program's configuration file\n"
+            "(--config, --deepspeed_config) is the same as here, and how far its clock is off. What is wrong is said "
+            "below,\n"
+            "with what to do. The exit code is 0 when all are fit; else 68, 127, 76 or 66, of the first that is not.\n",
+    .example = "cspeed --hostfile hosts check train --config ds_config.json",
+    .run     = run,
+};

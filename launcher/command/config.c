@@ -1,0 +1,193 @@
+/* config.c - `cspeed config`: every effective value with where it comes from, every refusal and warning, before a run.
+ */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "config/differences.h"
+#include "config/listing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AS_GOOD_AS_OPEN 1e15 /* a limit as high is there for the arithmetic, not for people */
+
+enum { MOST_SETS = 64, MOST_WORLD = 1 << 20, SHOWN = 96 };
+
+typedef struct {
+    const char *file, *explain;
+    const char *sets[MOST_SETS];
+    int         set_count;
+    int64_t     world; /* 0: of the environment */
+    bool        json, lenient;
+} request;
+
+/* ---- the command line ---- */
+
+static int take_set(request *r, const char *value)
+{
+    if (r->set_count == MOST_SETS)
+        return cs_codes_fail(CS_CODE_USAGE, "--set is taken at most %d times", MOST_SETS);
+    r->sets[r->set_count++] = value;
+    return 0;
+}
+
+static int read_arguments(request *r, char **at)
+{
+    int         code = 0;
+    const char *value;
+    while (*at && code == 0) {
+        if (cs_argument_is(&at, "--json"))
+            r->json = true;
+        else if (cs_argument_is(&at, "--lenient"))
+            r->lenient = true;
+        else if ((value = cs_argument_value(&at, "--world_size")))
+            code = cs_argument_number(&r->world, "--world_size", value, 1, MOST_WORLD);
+        else if ((value = cs_argument_value(&at, "--explain")))
+            r->explain = value;
+        else if ((value = cs_argument_value(&at, "--set")))
+            code = take_set(r, value);
+        else if (**at == '-' || r->file)
+            code = cs_codes_fail(CS_CODE_USAGE, "config: unknown argument %s; see cspeed config --help", *at);
+        else
+            r->file = *at++;
+    }
+    if (code == 0 && !r->file && !r->explain)
+        code = cs_codes_fail(CS_CODE_USAGE, "config: name a file, or --explain KEY");
+    return code;
+}
+
+/* ---- --explain ---- */
+
+static void print_limits(const cs_key *key)
+{
+    bool limited = key->least != 0 || key->most != 0;
+    if (key->type == CS_KEY_CHOICE)
+        printf(", one of %s", key->choices);
+    else if (limited && key->most >= AS_GOOD_AS_OPEN)
+        printf(", at least %.10g%s", key->least, key->most == INFINITY ? ", Infinity too" : "");
+    else if (limited)
+        printf(", from %.10g to %.10g", key->least, key->most);
+}
+
+static void explain_row(void *to, const char *heading, const cs_key *key)
+{
+    const request       *r     = to;
+    const cs_difference *other = cs_differences_find(r->explain);
+    bool                 bare  = *heading && !strstr(r->explain, heading); /* of one optimizer or schedule */
+    printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
+    printf("  %s, default %s", cs_keys_type_name(key->type), key->fallback);
+    print_limits(key);
+    printf("\n  %s%s%s\n",
+           key->type == CS_KEY_REFUSED ? "not supported, because "
+           : key->type == CS_KEY_INERT ? "accepted, without effect: "
+                                       : "",
+           key->sentence, key->type == CS_KEY_REFUSED ? " (its default is accepted)" : "");
+    if (other)
+        printf("  DeepSpeed: %s. Here: %s; %s.\n", other->theirs, other->ours, other->why);
+}
+
+static int explain(request *r)
+{
+    if (cs_listing_explain(r->explain, explain_row, r) > 0)
+        return 0;
+    char *near = cs_listing_nearest(r->explain);
+    int   code = cs_codes_fail(CS_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
+                             near ? near : "");
+    free(near);
+    return code;
+}
+
+/* ---- the values ---- */
+
+static void print_value(void *to, const cs_listing *item)
+{
+    char text[SHOWN];
+    (void)to;
+    printf("  %-50s %-24s %s%s%s\n", item->path, cs_json_show(item->value, text, sizeof text), item->origin,
+           item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
+}
+
+static void add_value(void *to, const cs_listing *item)
+{
+    json_object_set_new(to, item->path,
+                        json_pack("{sOsssb}", "value", item->value, "origin", item->origin, "effect", !item->idle));
+}
+
+static void print_text(cs_config *config, const request *r, cs_status status)
+{
+    for (int i = 0; i < cs_json_note_count(config->doc); i++)
+        printf("note: %s\n", cs_json_note_text(config->doc, i));
+    cs_listing_each(config, print_value, NULL);
+    if (!config->filled) {
+        printf("%s: refused\n", r->file);
+        return;
+    }
+    printf("%s: %s at world size %d%s\n", r->file, status == CS_OK ? "accepted" : "refused", config->world.size,
+           status == CS_OK ? "" : " (--world_size N asks of another)");
+}
+
+static json_t *lines_of(const char *text)
+{
+    json_t *lines = json_array();
+    for (size_t length; *text; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        json_array_append_new(lines, json_stringn(text, length));
+    }
+    return lines;
+}
+
+static void print_json(cs_config *config, const request *r, cs_status status)
+{
+    json_t *values = json_object(), *notes = json_array();
+    cs_listing_each(config, add_value, values);
+    for (int i = 0; i < cs_json_note_count(config->doc); i++)
+        json_array_append_new(notes, json_string(cs_json_note_text(config->doc, i)));
+    json_t *all = json_pack("{sssisbsoso}", "file", r->file, "world_size", config->world.size, "accepted",
+                            status == CS_OK, "values", values, "notes", notes);
+    json_object_set_new(all, "refusals", status == CS_OK ? json_array() : lines_of(cs_error()));
+    json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    putchar('\n');
+    json_decref(all);
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    request    r      = { 0 };
+    cs_config *config = NULL;
+    int        code   = read_arguments(&r, arguments);
+    (void)options;
+    if (code || r.explain)
+        return code ? code : explain(&r);
+    cs_status status = cs_config_open(&config, r.file);
+    if (status != CS_OK)
+        return cs_exit_code(status);
+    if (r.lenient)
+        cs_config_lenient(config);
+    if (r.world)
+        cs_config_for_world(config, (int)r.world);
+    for (int i = 0; status == CS_OK && i < r.set_count; i++)
+        status = cs_config_set(config, r.sets[i]);
+    if (status == CS_OK) {
+        status = cs_config_finish(config);
+        (r.json ? print_json : print_text)(config, &r, status);
+    }
+    cs_config_close(config);
+    return cs_exit_code(status);
+}
+
+const cs_command cs_command_linter = {
+    .name    = "config",
+    .group   = "Look",
+    .summary = "what a configuration comes to, key by key",
+    .usage   = "cspeed config FILE [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
+               "       cspeed config --explain KEY.PATH",
+    .text =
+        "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
+        "every effective value and where it comes from: a line of the file, the command line, \"auto\", a default,\n"
+        "or derived from others; then every refusal. Exits with 78 when training would be refused. --explain says\n"
+        "what a key does, its type, default and limits, and where DeepSpeed means something else.\n",
+    .example = "cspeed config ds_config.json --world_size 8",
+    .run     = run,
+};

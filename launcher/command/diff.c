@@ -1,0 +1,174 @@
+/* diff.c - `cspeed diff`: where two checkpoints differ. */
+#include "argument.h"
+#include "checkpoint/scan.h"
+#include "checkpoint/safetensors.h"
+#include "codes.h"
+#include "command.h"
+#include "saved/open_checkpoint.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *path[2], *glob;
+    bool        json;
+    json_t     *rows; /* one a tensor that differs */
+    int64_t     tensors, same;
+} request;
+
+static int read_arguments(request *r, char **at)
+{
+    const cs_argument_row rows[] = { { "--json", NULL, &r->json },
+                                     { "--tensors", &r->glob, NULL },
+                                     { NULL, NULL, NULL } };
+    return cs_argument_read(&(cs_argument_form){ "diff", "two checkpoints", rows, r->path, 2 }, at);
+}
+
+static void add(request *r, json_t *row)
+{
+    json_array_append_new(r->rows, row);
+}
+
+static json_t *shape_of(const cs_manifest_tensor *tensor)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < tensor->dims; i++)
+        json_array_append_new(shape, json_integer(tensor->shape[i]));
+    return shape;
+}
+
+/* The place of an element in each dimension. */
+static json_t *place_of(const cs_manifest_tensor *tensor, int64_t element)
+{
+    json_t *place = json_array();
+    for (int i = tensor->dims - 1; i >= 0; element /= tensor->shape[i--])
+        json_array_insert_new(place, 0, json_integer(element % tensor->shape[i]));
+    return place;
+}
+
+static bool same_shape(const cs_manifest_tensor *a, const cs_manifest_tensor *b)
+{
+    return a->dims == b->dims && memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
+}
+
+/* What JSON cannot hold becomes a word. */
+static json_t *number(double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%g", value);
+    json_t *real = json_real(value);
+    return real ? real : json_string(text);
+}
+
+static cs_status compare_tensor(request *r, cs_shelf shelf[2], const cs_manifest_tensor *a, const cs_manifest_tensor *b)
+{
+    cs_scan_difference d;
+    if (!same_shape(a, b)) {
+        add(r, json_pack("{sssssoso}", "tensor", a->name, "what", "shape", "one", shape_of(a), "other", shape_of(b)));
+        return CS_OK;
+    }
+    if (a->dtype != b->dtype)
+        add(r, json_pack("{ssssssss}", "tensor", a->name, "what", "type", "one", cs_safetensors_name(a->dtype), "other",
+                         cs_safetensors_name(b->dtype)));
+    CS_TRY(cs_scan_compare(&d, shelf[0].reader, shelf[1].reader, shelf[0].self, a->name));
+    if (d.differing)
+        add(r, json_pack("{sssssIsosososo}", "tensor", a->name, "what", "values", "differing", (json_int_t)d.differing,
+                         "most", number(d.most), "first", place_of(a, d.first), "one", number(d.one), "other",
+                         number(d.other)));
+    else if (a->dtype == b->dtype)
+        r->same++;
+    return CS_OK;
+}
+
+static cs_status compare(request *r, cs_shelf shelf[2])
+{
+    for (int side = 0; side < 2; side++) {
+        const cs_manifest *mine = &shelf[side].reader->manifest, *others = &shelf[!side].reader->manifest;
+        for (int64_t i = 0; i < mine->tensor_count; i++) {
+            const cs_manifest_tensor *tensor = &mine->tensors[i], *twin = cs_manifest_find(others, tensor->name);
+            if (r->glob && fnmatch(r->glob, tensor->name, 0) != 0)
+                continue;
+            r->tensors += side == 0 || !twin;
+            if (!twin)
+                add(r, json_pack("{sssssi}", "tensor", tensor->name, "what", "missing", "only_in", side + 1));
+            else if (side == 0)
+                CS_TRY(compare_tensor(r, shelf, tensor, twin));
+        }
+    }
+    return CS_OK;
+}
+
+static void print_row(const request *r, const json_t *row)
+{
+    const char *what = json_string_value(json_object_get(row, "what"));
+    char       *one  = json_dumps(json_object_get(row, "one"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *other      = json_dumps(json_object_get(row, "other"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *first      = json_dumps(json_object_get(row, "first"), JSON_COMPACT),
+         *most       = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    printf("%s: ", json_string_value(json_object_get(row, "tensor")));
+    if (strcmp(what, "missing") == 0)
+        printf("only in %s\n", r->path[json_integer_value(json_object_get(row, "only_in")) - 1]);
+    else if (strcmp(what, "values") == 0)
+        printf("%lld elements differ, by at most %s; the first at %s: %s and %s\n",
+               (long long)json_integer_value(json_object_get(row, "differing")), most, first, one, other);
+    else
+        printf("%s %s and %s\n", what, one, other);
+    free(one);
+    free(other);
+    free(first);
+    free(most);
+}
+
+static void print(const request *r)
+{
+    size_t  i;
+    json_t *row;
+    if (r->json) {
+        json_t *all = json_pack("{sIsIsO}", "tensors", (json_int_t)r->tensors, "same", (json_int_t)r->same,
+                                "differences", r->rows);
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(all);
+        return;
+    }
+    json_array_foreach(r->rows, i, row) print_row(r, row);
+    printf("%lld of %lld tensors are the same\n", (long long)r->same, (long long)r->tensors);
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    request  r        = { 0 };
+    cs_shelf shelf[2] = { { 0 }, { 0 } };
+    int      code     = read_arguments(&r, arguments);
+    (void)options;
+    for (int side = 0; side < 2 && code == 0; side++)
+        code = cs_shelf_open(&shelf[side], r.path[side], NULL);
+    if (code == 0) {
+        r.rows           = json_array();
+        cs_status status = compare(&r, shelf);
+        code             = cs_exit_code(status);
+        if (status == CS_OK)
+            print(&r);
+        if (status == CS_OK)
+            code = json_array_size(r.rows) ? cs_codes_fail(1, "%s and %s differ", r.path[0], r.path[1])
+                                           : cs_codes_fail(0, "%s", "");
+        json_decref(r.rows);
+    }
+    cs_shelf_close(&shelf[0]);
+    cs_shelf_close(&shelf[1]);
+    return code;
+}
+
+const cs_command cs_command_compare = {
+    .name    = "diff",
+    .group   = "Files",
+    .summary = "where two checkpoints differ",
+    .usage   = "cspeed diff A B [--tensors GLOB] [--json]",
+    .text = "Compares names, shapes, types and values: for each tensor that differs how many elements do, the largest\n"
+            "difference, and the first element. A and B are folders of checkpoints (latest is taken) or checkpoints\n"
+            "themselves, saved by any number of ranks at any stage. Exits with 1 when they differ.\n",
+    .example = "cspeed diff runs/a/global_step100 runs/b/global_step100",
+    .run     = run,
+};

@@ -1,0 +1,266 @@
+/* logs.c - the command that shows the log files of a job, as they are or as they grow. */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "front/logdir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAUSE_NANOSECONDS = 100000000, OLDEST = 2, LINE_BYTES = 64 << 10, PATH_BYTES = PATH_MAX + 512 };
+
+/* One file of an attempt, and how far it has been shown. */
+typedef struct {
+    int    rank, which, fd;
+    char   line[LINE_BYTES]; /* what has no end yet */
+    size_t length;
+} shown;
+
+typedef struct {
+    const cs_roster_job *job; /* NULL: it does not run any more */
+    char                 folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
+    int                  attempt, rank; /* rank: -1: all */
+    shown              **files;
+    int                  count;
+} reader;
+
+/* ---- which files ---- */
+
+static int by_rank(const void *a, const void *b)
+{
+    const shown *one = *(shown *const *)a, *other = *(shown *const *)b;
+    return one->rank != other->rank ? one->rank - other->rank : one->which - other->which;
+}
+
+static bool has_file(const reader *all, int rank, int which)
+{
+    for (int i = 0; i < all->count; i++)
+        if (all->files[i]->rank == rank && all->files[i]->which == which)
+            return true;
+    return false;
+}
+
+static void add_file(reader *all, const char *name)
+{
+    int  rank, used = 0;
+    char end[4] = "";
+    if (sscanf(name, "%d.%3[a-z]%n", &rank, end, &used) != 2 || name[used] ||
+        (strcmp(end, "out") != 0 && strcmp(end, "err") != 0) || (all->rank >= 0 && rank != all->rank))
+        return;
+    int which = strcmp(end, "err") == 0;
+    if (has_file(all, rank, which))
+        return;
+    shown **larger = realloc(all->files, ((size_t)all->count + 1) * sizeof *larger);
+    shown  *file   = calloc(1, sizeof *file);
+    all->files     = larger ? larger : all->files;
+    if (!larger || !file) {
+        free(file);
+        return;
+    }
+    *file                    = (shown){ .rank = rank, .which = which, .fd = -1 };
+    all->files[all->count++] = file;
+}
+
+static void add_files(reader *all)
+{
+    DIR *folder = opendir(all->attempt_folder);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        add_file(all, entry->d_name);
+    if (folder)
+        closedir(folder);
+    if (all->count)
+        qsort(all->files, (size_t)all->count, sizeof(shown *), by_rank);
+}
+
+static void forget_files(reader *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        if (all->files[i]->fd >= 0)
+            close(all->files[i]->fd);
+        free(all->files[i]);
+    }
+    free(all->files);
+    all->files = NULL;
+    all->count = 0;
+}
+
+/* Goes to the newest attempt; true when it is another than before. */
+static bool find_attempt(reader *all)
+{
+    char        next[PATH_MAX + 32];
+    struct stat found;
+    int         attempt = all->attempt;
+    for (;; attempt++) {
+        snprintf(next, sizeof next, "%s/attempt_%d", all->folder, attempt + 1);
+        if (stat(next, &found) < 0)
+            break;
+    }
+    bool changed = attempt != all->attempt || !*all->attempt_folder;
+    all->attempt = attempt;
+    snprintf(all->attempt_folder, sizeof all->attempt_folder, "%s/attempt_%d", all->folder, attempt);
+    return changed;
+}
+
+/* ---- showing ---- */
+
+static void show_line(const reader *all, shown *file, const char *end)
+{
+    FILE *out = file->which ? stderr : stdout;
+    if (all->rank < 0)
+        fprintf(out, "%d| ", file->rank);
+    fwrite(file->line, 1, file->length, out);
+    fputs(end, out);
+    file->length = 0;
+}
+
+static void show_bytes(const reader *all, shown *file, const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] != '\n')
+            file->line[file->length++] = bytes[i];
+        if (bytes[i] == '\n' || file->length == LINE_BYTES)
+            show_line(all, file, bytes[i] == '\n' ? "\n" : "\\\n");
+    }
+}
+
+static bool show_rest(const reader *all, shown *file)
+{
+    char    bytes[16 << 10];
+    ssize_t count;
+    bool    any = false;
+    while (file->fd >= 0 && (count = read(file->fd, bytes, sizeof bytes)) > 0) {
+        show_bytes(all, file, bytes, (size_t)count);
+        any = true;
+    }
+    return any;
+}
+
+static void path_of(const reader *all, const shown *file, int age, char path[PATH_BYTES])
+{
+    int used = snprintf(path, PATH_BYTES, "%s/%d.%s", all->attempt_folder, file->rank, file->which ? "err" : "out");
+    if (age)
+        snprintf(path + used, (size_t)(PATH_BYTES - used), ".%d", age);
+}
+
+/* The file itself may have become NAME.1 since, with a new one in its place. */
+static bool has_moved(const reader *all, const shown *file)
+{
+    char        path[PATH_BYTES];
+    struct stat shown_one, there;
+    path_of(all, file, 0, path);
+    return fstat(file->fd, &shown_one) == 0 && stat(path, &there) == 0 &&
+           (shown_one.st_ino != there.st_ino || shown_one.st_dev != there.st_dev);
+}
+
+static bool show_file(const reader *all, shown *file)
+{
+    char path[PATH_BYTES];
+    bool any = false;
+    for (int age = file->fd < 0 ? OLDEST : 0; age >= 0; age--) {
+        if (file->fd >= 0 && age == 0 && !has_moved(all, file))
+            break;
+        any |= show_rest(all, file);
+        if (file->fd >= 0)
+            close(file->fd);
+        path_of(all, file, age, path);
+        file->fd = open(path, O_RDONLY | O_CLOEXEC);
+        any |= show_rest(all, file);
+    }
+    return show_rest(all, file) || any;
+}
+
+static bool show_all(const reader *all)
+{
+    bool any = false;
+    for (int i = 0; i < all->count; i++)
+        any |= show_file(all, all->files[i]);
+    fflush(stdout);
+    return any;
+}
+
+static void end_lines(const reader *all)
+{
+    for (int i = 0; i < all->count; i++)
+        if (all->files[i]->length)
+            show_line(all, all->files[i], "\n");
+}
+
+static void follow(reader *all)
+{
+    for (bool runs = true; runs;) {
+        runs = cs_roster_runs(all->job); /* asked before reading, or the last lines could be missed */
+        if (find_attempt(all)) {
+            end_lines(all);
+            forget_files(all);
+        }
+        add_files(all);
+        if (!show_all(all) && runs)
+            nanosleep(&(struct timespec){ 0, PAUSE_NANOSECONDS }, NULL);
+    }
+}
+
+static int show(reader *all, bool follows)
+{
+    find_attempt(all);
+    add_files(all);
+    if (!all->count && all->rank >= 0)
+        return cs_codes_fail(CS_CODE_NO_FILE,
+                             "rank %d has no log file in %s; where it ran on another host without this "
+                             "folder, it is there",
+                             all->rank, all->attempt_folder);
+    show_all(all);
+    if (follows && all->job)
+        follow(all);
+    end_lines(all);
+    return 0;
+}
+
+static int run(const cs_options *options, char **at)
+{
+    reader        all     = { .rank = -1 };
+    bool          follows = false, runs = false;
+    const char   *id     = NULL, *rank;
+    int64_t       number = -1;
+    cs_roster_job job;
+    int           code = 0;
+    (void)options;
+    while (*at && code == 0) {
+        if (cs_argument_is(&at, "-f"))
+            follows = true;
+        else if ((rank = cs_argument_value(&at, "--rank")))
+            code = cs_argument_number(&number, "--rank", rank, 0, INT32_MAX);
+        else if (**at == '-' || id)
+            return cs_codes_fail(CS_CODE_USAGE, "logs: \"%s\" is unexpected", *at);
+        else
+            id = *at++;
+    }
+    all.rank = (int)number;
+    if (code == 0)
+        code = id ? cs_logdir_find(id, &job, &runs, all.folder)
+                  : cs_codes_fail(CS_CODE_USAGE, "logs: which JOB? An id, a folder, or \"latest\"");
+    all.job = runs ? &job : NULL;
+    if (code == 0)
+        code = show(&all, follows);
+    forget_files(&all);
+    return code;
+}
+
+const cs_command cs_command_showlogs = {
+    .name    = "logs",
+    .group   = "Look",
+    .summary = "what the ranks of a job have printed",
+    .usage   = "cspeed logs [-f] JOB [--rank R]",
+    .text =
+        "Prints the log files of the newest attempt: those of stdout to stdout, those of stderr to stderr, each line\n"
+        "behind its rank, or bare for one --rank. -f goes on until the job has ended. JOB is the id of a running job "
+        "or\n"
+        "how it begins, of one that has ended and left its logs in ./cspeed_runs, a log folder, or \"latest\".\n",
+    .example = "cspeed logs -f latest --rank 0",
+    .run     = run,
+};

@@ -1,0 +1,140 @@
+/* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over steps: as a table and as a picture. */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "config/config.h"
+#include "config/resolve.h"
+#include "show/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SETS = 64, MOST_STEPS = 1000000000 };
+
+typedef struct {
+    const char *file, *plot;
+    const char *sets[MOST_SETS];
+    int         set_count;
+    int64_t     steps, every;
+} request;
+
+static bool is_svg(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".svg") == 0;
+}
+
+static int check(const request *r)
+{
+    if (!r->file || r->steps == 0)
+        return cs_codes_fail(CS_CODE_USAGE, "lr: name a configuration, and --steps N");
+    if (r->plot && !is_svg(r->plot))
+        return cs_codes_fail(CS_CODE_USAGE,
+                             "not supported: --plot %s, because only SVG is written here: give the file a name that "
+                             "ends in .svg",
+                             r->plot);
+    return 0;
+}
+
+static int read_arguments(request *r, char **at)
+{
+    int         code = 0;
+    const char *value;
+    r->every = 1;
+    while (*at && code == 0) {
+        if ((value = cs_argument_value(&at, "--steps")))
+            code = cs_argument_number(&r->steps, "--steps", value, 1, MOST_STEPS);
+        else if ((value = cs_argument_value(&at, "--every")))
+            code = cs_argument_number(&r->every, "--every", value, 1, MOST_STEPS);
+        else if ((value = cs_argument_value(&at, "--plot")))
+            r->plot = value;
+        else if ((value = cs_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
+            r->sets[r->set_count++] = value;
+        else if (value || **at == '-' || r->file)
+            code = cs_codes_fail(CS_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help",
+                                 value ? value : *at);
+        else
+            r->file = *at++;
+    }
+    return code ? code : check(r);
+}
+
+/* Only what the curve depends on is read, so that a file whose batch needs another world has its curve too. */
+static cs_status read_schedule(cs_config *config, int64_t steps, cs_schedule_settings *schedule)
+{
+    cs_optim_settings optim;
+    json_t           *total = cs_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
+    cs_resolve_templates(config);
+    CS_TRY(cs_json_verdict(config->doc));
+    cs_resolve_auto(config);
+    optimizer = cs_json_find(config->doc, "optimizer");
+    scheduler = cs_json_find(config->doc, "scheduler");
+    if (json_is_integer(total) && json_integer_value(total) > 0)
+        steps = json_integer_value(total);
+    cs_optim_read(config->doc, json_is_object(optimizer) ? optimizer : NULL, &optim);
+    cs_schedule_read(config->doc, json_is_object(scheduler) ? scheduler : NULL, optim.rate, steps, schedule);
+    if (!cs_optim_has_betas(&optim))
+        cs_schedule_leave_momentum(config->doc, schedule);
+    return cs_json_verdict(config->doc);
+}
+
+static void print_table(const request *r, const cs_schedule_settings *schedule)
+{
+    double beta1, beta2;
+    bool   cycled = cs_schedule_momentum(schedule, 1, &beta1, &beta2);
+    printf("%12s  %-16s%s\n", "step", "lr", cycled ? "  beta1" : "");
+    for (int64_t step = 1; step <= r->steps; step += r->every) {
+        printf("%12lld  %-16.9g", (long long)step, cs_schedule_rate(schedule, step - 1));
+        if (cycled && cs_schedule_momentum(schedule, step - 1, &beta1, &beta2))
+            printf("  %.9g", beta1);
+        putchar('\n');
+    }
+}
+
+static double rate_at(const void *schedule, int64_t step)
+{
+    return cs_schedule_rate(schedule, step - 1);
+}
+
+static int show(const request *r, const cs_schedule_settings *schedule)
+{
+    print_table(r, schedule);
+    if (!r->plot)
+        return 0;
+    FILE *file = fopen(r->plot, "w");
+    if (!file)
+        return cs_codes_fail(CS_CODE_LOG, "%s cannot be written", r->plot);
+    cs_graph_write(file, "learning rate", rate_at, schedule, r->steps);
+    return fclose(file) == 0 ? 0 : cs_codes_fail(CS_CODE_LOG, "%s cannot be written", r->plot);
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    request              r      = { 0 };
+    cs_config           *config = NULL;
+    cs_schedule_settings schedule;
+    int                  code = read_arguments(&r, arguments);
+    (void)options;
+    if (code)
+        return code;
+    cs_status status = cs_config_open(&config, r.file);
+    for (int i = 0; status == CS_OK && i < r.set_count; i++)
+        status = cs_config_set(config, r.sets[i]);
+    if (status == CS_OK)
+        status = read_schedule(config, r.steps, &schedule);
+    code = status == CS_OK ? show(&r, &schedule) : cs_exit_code(status);
+    cs_config_close(config);
+    return code;
+}
+
+const cs_command cs_command_curve = {
+    .name    = "lr",
+    .group   = "Look",
+    .summary = "the learning rate a configuration comes to, step by step",
+    .usage   = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg] [--set KEY.PATH=VALUE]",
+    .text    = "Prints the rate that each optimizer step uses, and beta1 where OneCycle moves it; --plot draws it. An\n"
+               "\"auto\" total_num_steps is cspeed.steps, or --steps where the file does not say it.\n",
+    .example = "cspeed lr ds_config.json --steps 1000 --every 50 --plot rate.svg",
+    .run     = run,
+};

@@ -1,0 +1,165 @@
+/* plan.c - `cspeed plan`: what a command would do, and nothing done. */
+#include "command/plan.h"
+
+#include "codes.h"
+#include "command/launch.h"
+#include "descriptors.h"
+#include "node/program.h"
+#include "plan/hostplan.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the memory of its ranks, which the program knows ---- */
+
+/* `train` with a configuration: no other program has a plan of its own. */
+static bool has_memory_plan(char **program)
+{
+    const char *slash = *program ? strrchr(*program, '/') : NULL;
+    if (!*program || strcmp(slash ? slash + 1 : *program, "train") != 0)
+        return false;
+    for (char **at = program + 1; *at; at++)
+        if (strncmp(*at, "--config", 8) == 0 || strncmp(*at, "--deepspeed_config", 18) == 0 ||
+            strncmp(*at, "--deepspeed-config", 18) == 0)
+            return strcmp(*at, "--config_help") != 0;
+    return false;
+}
+
+/* In the child: the program with its arguments and `flag` behind them. */
+_Noreturn static void become(const char *path, char **program, char *flag, int ranks)
+{
+    int  count = 0;
+    char size[32];
+    while (program[count])
+        count++;
+    char **arguments = calloc((size_t)count + 3, sizeof *arguments);
+    if (!arguments)
+        _exit(CS_CODE_SYSTEM);
+    memcpy(arguments, program, (size_t)count * sizeof *arguments);
+    snprintf(size, sizeof size, "--world_size=%d", ranks);
+    arguments[count]     = flag;
+    arguments[count + 1] = size;
+    cs_descriptors_restore();
+    execv(path, arguments);
+    _exit(CS_CODE_NOT_EXECUTABLE);
+}
+
+/* All that comes until the other end is closed, without its last newline; malloc'ed. */
+static char *read_all(int descriptor)
+{
+    char   *text = NULL, part[4096];
+    size_t  size = 0;
+    FILE   *into = open_memstream(&text, &size);
+    for (ssize_t got; into && (got = read(descriptor, part, sizeof part)) > 0;)
+        fwrite(part, 1, (size_t)got, into);
+    if (!into || fclose(into) != 0)
+        return NULL;
+    if (size > 0 && text[size - 1] == '\n')
+        text[size - 1] = 0;
+    return text;
+}
+
+/* Runs it here, once, as no rank of any world. Its exit code. json: what it prints is kept there; NULL: is shown. */
+static int ask_memory(char **json, char **program, int ranks)
+{
+    char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
+    int  code = cs_program_find(*program, path), ends[2] = { -1, -1 }, status;
+    if (code)
+        return code;
+    fflush(stdout);
+    pid_t child = json && pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork();
+    if (child == 0) {
+        if (json && dup2(ends[1], STDOUT_FILENO) < 0)
+            _exit(CS_CODE_SYSTEM);
+        become(path, program, json ? object : text, ranks);
+    }
+    if (json) {
+        close(ends[1]);
+        *json = child > 0 ? read_all(ends[0]) : NULL;
+        close(ends[0]);
+    }
+    if (child < 0)
+        return cs_codes_fail(CS_CODE_SYSTEM, "cannot start %s", path);
+    if (waitpid(child, &status, 0) != child)
+        return cs_codes_fail(CS_CODE_SYSTEM, "%s was lost", path);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---- the command ---- */
+
+static int show_json(const cs_plan *plan, char **program)
+{
+    char *memory = NULL;
+    int   code   = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
+    if (code == 0)
+        cs_hostplan_print_json(plan, memory);
+    free(memory);
+    return code;
+}
+
+static int show_text(const cs_plan *plan, char **program)
+{
+    cs_hostplan_print(plan);
+    if (!has_memory_plan(program))
+        return 0;
+    putchar('\n');
+    return ask_memory(NULL, program, plan->rank_count);
+}
+
+int cs_planner_show(const cs_options *options, char **program, bool json)
+{
+    cs_options copy = *options;
+    cs_plan    plan;
+    copy.program = program;
+    int code     = cs_hostplan_make(&plan, &copy);
+    if (code)
+        return code;
+    code = json ? show_json(&plan, program) : show_text(&plan, program);
+    cs_hostplan_free(&plan);
+    return code;
+}
+
+static int plan(const cs_options *options, char **arguments)
+{
+    bool json = false;
+    for (; *arguments && (*arguments)[0] == '-'; arguments++) {
+        if (strcmp(*arguments, "--") == 0) {
+            arguments++;
+            break;
+        }
+        if (strcmp(*arguments, "--json") != 0)
+            return cs_codes_fail(CS_CODE_USAGE, "plan knows --json alone, not %s; launch flags stand before plan",
+                                 *arguments);
+        json = true;
+    }
+    bool behind = *arguments && (strcmp(*arguments, "run") == 0 || strcmp(*arguments, "launch") == 0);
+    if (behind) {
+        cs_options both;
+        int        code = cs_launch_read(&both, options, arguments + 1);
+        if (code == 0)
+            code = cs_planner_show(&both, both.program, json);
+        free(both.argv);
+        return code;
+    }
+    int code = *arguments ? cs_program_may_be(*arguments) : 0;
+    return code ? code : cs_planner_show(options, arguments, json);
+}
+
+const cs_command cs_command_planner = {
+    .name    = "plan",
+    .group   = "Prepare",
+    .summary = "hosts, ranks, environment and command of a job, starting nothing",
+    .usage   = "cspeed [LAUNCH FLAGS] plan [--json] [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
+    .text    = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: hosts, slots, ranks, where they meet, the\n"
+               "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
+               "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"
+               "For `train` with a configuration, which must be on this machine, the memory of each rank by class\n"
+               "follows, as `train --plan` tells it. --json prints one object; --dry_run before the program is the\n"
+               "same as plan.\n",
+    .example = "cspeed --hosts a:8,b:8 plan --json train --config ds_config.json",
+    .run     = plan,
+};

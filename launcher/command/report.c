@@ -1,0 +1,104 @@
+/* report.c - the command `report`: what this build is, and what this machine has for it. */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "machine/facts.h"
+#include "show/quote.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *title;
+    void (*list)(cs_facts *facts);
+} sections[] = {
+    { "build", cs_installed_list }, { "machine", cs_hardware_machine }, { "cpu", cs_hardware_cpu },
+    { "gpus", cs_hardware_gpus },   { "network", cs_hardware_network }, { "limits", cs_limits_list },
+};
+
+enum { SECTION_COUNT = (int)(sizeof sections / sizeof *sections) };
+
+static void print_text(const cs_facts *facts, int section, bool colored)
+{
+    printf(colored ? "%s\033[1m%s\033[0m\n" : "%s%s\n", section ? "\n" : "", sections[section].title);
+    for (int i = 0; i < facts->count; i++)
+        printf("  %-22s %s\n", facts->list[i].name, facts->list[i].value);
+}
+
+static void print_json(const cs_facts *facts, int section)
+{
+    printf("%s\n  \"%s\": {", section ? "," : "{", sections[section].title);
+    for (int i = 0; i < facts->count; i++) {
+        fputs(i ? ",\n    " : "\n    ", stdout);
+        cs_quote(stdout, facts->list[i].name);
+        fputs(": ", stdout);
+        cs_quote(stdout, facts->list[i].value);
+    }
+    printf("\n  }%s", section + 1 < SECTION_COUNT ? "" : "\n}\n");
+}
+
+static bool wants_color(const cs_options *options)
+{
+    const char *none = getenv("NO_COLOR"), *color = options->color;
+    if (color && strcmp(color, "auto") != 0)
+        return strcmp(color, "always") == 0;
+    return isatty(STDOUT_FILENO) && !(none && *none);
+}
+
+static int report(bool json, bool colored)
+{
+    for (int section = 0; section < SECTION_COUNT; section++) {
+        cs_facts facts = { 0 };
+        sections[section].list(&facts);
+        if (json)
+            print_json(&facts, section);
+        else
+            print_text(&facts, section, colored);
+        cs_facts_free(&facts);
+    }
+    return 0;
+}
+
+/* `cspeed ssh cspeed report` with the same launch flags. */
+static int report_all(const cs_options *options)
+{
+    char  binary[] = "cspeed", verb[] = "report";
+    char *words[] = { options->agent_path ? (char *)(uintptr_t)options->agent_path : binary, verb, NULL };
+    for (int i = 0; cs_commands[i]; i++)
+        if (strcmp(cs_commands[i]->name, "ssh") == 0)
+            return cs_commands[i]->run(options, words);
+    return cs_codes_fail(CS_CODE_USAGE,
+                         "not supported: --all_hosts, because this cspeed was built without its ssh command");
+}
+
+static int run(const cs_options *options, char **at)
+{
+    bool json = false, all = false;
+    while (*at)
+        if (cs_argument_is(&at, "--json"))
+            json = true;
+        else if (cs_argument_is(&at, "--all_hosts"))
+            all = true;
+        else
+            return cs_codes_fail(CS_CODE_USAGE, "report: \"%s\" is unexpected", *at);
+    if (all && json)
+        return cs_codes_fail(CS_CODE_USAGE,
+                             "not supported: --json with --all_hosts, because the hosts' lines are mixed; "
+                             "run `cspeed report --json` on each");
+    return all ? report_all(options) : report(json, wants_color(options));
+}
+
+const cs_command cs_command_doctor = {
+    .name    = "report",
+    .group   = "Look",
+    .summary = "this build, its libraries, this machine",
+    .usage   = "cspeed [-H HOSTFILE] report [--json] [--all_hosts]",
+    .text =
+        "Prints the version and the libraries, the CPU and what it can (AVX-512, AMX, how fast it multiplies bf16),\n"
+        "NUMA nodes, GPUs and driver and the CUDA module, or why there are none, network interfaces, memory,\n"
+        "/dev/shm, and the limits of this process. --all_hosts does so on every host of the hostfile, by SSH.\n",
+    .example = "cspeed report --json",
+    .run     = run,
+};

@@ -1,0 +1,139 @@
+/* ssh.c - `cspeed ssh`: one command on every host, as DeepSpeed's ds_ssh. */
+#include "argument.h"
+#include "codes.h"
+#include "command.h"
+#include "wire/run_on_all.h"
+#include "plan/hostplan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a host has printed of a line that has not ended. */
+typedef struct {
+    char  *bytes;
+    size_t count;
+} part;
+
+typedef struct {
+    const cs_host **hosts;
+    part (*parts)[2]; /* [host]: of stdout, of stderr */
+    int worst;
+} everywhere;
+
+static void print_lines(const everywhere *all, int index, int which, const char *bytes, size_t count)
+{
+    part *p    = &all->parts[index][which];
+    FILE *out  = which ? stderr : stdout;
+    char *more = realloc(p->bytes, p->count + count + 1);
+    if (!more)
+        return;
+    memcpy(more + p->count, bytes, count);
+    p->bytes = more;
+    p->count += count;
+    size_t from = 0;
+    for (const char *end; (end = memchr(more + from, '\n', p->count - from)); from = (size_t)(end - more) + 1)
+        fprintf(out, "%s: %.*s\n", all->hosts[index]->name, (int)(end - more - (ptrdiff_t)from), more + from);
+    memmove(more, more + from, p->count - from);
+    p->count -= from;
+    fflush(out);
+}
+
+static void note(everywhere *all, int index, int code)
+{
+    for (int which = 0; which < 2; which++)
+        if (all->parts[index][which].count)
+            print_lines(all, index, which, "\n", 1);
+    all->worst = code > all->worst ? code : all->worst;
+}
+
+static void take(int index, const cs_message *message, void *argument)
+{
+    everywhere *all = argument;
+    switch (message->kind) {
+    case CS_LINK_OUTPUT:
+    case CS_LINK_ERROR:
+        print_lines(all, index, message->kind == CS_LINK_ERROR, message->bytes, message->length);
+        break;
+    case CS_LINK_FINISH:
+        note(all, index, (int)message->rank);
+        if (message->rank)
+            fprintf(stderr, "cspeed: %s: the command ended with %u\n", all->hosts[index]->name, message->rank);
+        break;
+    case CS_LINK_FAILED:
+        note(all, index, (int)message->rank);
+        fprintf(stderr, "cspeed: %.*s\n", (int)message->length, message->bytes);
+        break;
+    default:
+        fprintf(stderr, "cspeed: %.*s\n", (int)message->length, message->bytes);
+    }
+}
+
+/* The words with blanks between, as ssh sends them: the hosts' shells read them. */
+static char *join(char **words)
+{
+    size_t length = 1;
+    for (int i = 0; words[i]; i++)
+        length += strlen(words[i]) + 1;
+    char *text = calloc(1, length);
+    for (int i = 0; text && words[i]; i++) {
+        strcat(text, i ? " " : "");
+        strcat(text, words[i]);
+    }
+    return text;
+}
+
+static int run_on(const cs_plan *plan, char **words)
+{
+    char      *command = join(words);
+    everywhere all     = { .hosts = calloc((size_t)plan->node_count, sizeof *all.hosts),
+                           .parts = calloc((size_t)plan->node_count, sizeof *all.parts) };
+    int        code    = CS_CODE_SYSTEM;
+    if (command && all.hosts && all.parts) {
+        for (int i = 0; i < plan->node_count; i++)
+            all.hosts[i] = plan->nodes[i].host;
+        code = cs_crowd_run(all.hosts, plan->node_count, plan->options, command, take, &all);
+    }
+    for (int i = 0; all.parts && i < plan->node_count; i++) {
+        free(all.parts[i][0].bytes);
+        free(all.parts[i][1].bytes);
+    }
+    free(all.parts);
+    free(all.hosts);
+    free(command);
+    return code ? code : all.worst;
+}
+
+static int run(const cs_options *options, char **arguments)
+{
+    cs_options  mine = *options;
+    cs_plan     plan = { 0 };
+    const char *file = *arguments ? cs_argument_value(&arguments, "-f") : NULL;
+    if (file) {
+        mine.hostfile = file;
+        mine.hosts    = NULL;
+    }
+    if (*arguments && strcmp(*arguments, "--") == 0)
+        arguments++;
+    if (!*arguments)
+        return cs_codes_fail(CS_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
+    mine.program = arguments;
+    int code     = cs_hostplan_make(&plan, &mine);
+    if (code == 0)
+        code = run_on(&plan, arguments);
+    cs_hostplan_free(&plan);
+    return code;
+}
+
+const cs_command cs_command_everywhere = {
+    .name    = "ssh",
+    .group   = "Prepare",
+    .summary = "run a command on every host",
+    .usage   = "cspeed [LAUNCH FLAGS] ssh [-f HOSTFILE] [--] COMMAND...",
+    .text =
+        "Runs the command by the shell of every host at once; every line it prints has the host's name before it.\n"
+        "Hosts are those of the launch flags (--hostfile, --include ...), or of -f. On this machine no SSH is used.\n"
+        "The exit code is the largest of all; 68 when a host cannot be reached.\n",
+    .example = "cspeed --hostfile hosts ssh nvidia-smi -L",
+    .run     = run,
+};

@@ -1,0 +1,69 @@
+/* failure_hint.c - known causes of death, and what helps. */
+#include "front/failure_hint.h"
+
+#include "codes.h"
+#include "front/failure.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+bool cs_hint_is_oom(const cs_link_end *end)
+{
+    return WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && end->oom_from >= 0 &&
+           end->oom_to > end->oom_from;
+}
+
+static const char oom[] =
+    "the host's memory ran out: fewer ranks a host, a smaller micro-batch, recomputation, or a higher "
+    "ZeRO stage";
+
+/* By what the rank wrote last; the first that fits. */
+static const struct {
+    const char *word, *sentence;
+} words[] = {
+    { "CUDA out of memory", "the GPU's memory ran out: a smaller micro-batch, recomputation, or a higher ZeRO stage" },
+    { "out of memory", "memory ran out: a smaller micro-batch, recomputation, or a higher ZeRO stage" },
+    { "NCCL", "NCCL_DEBUG=INFO (--env NCCL_DEBUG=INFO) tells more; NCCL_SOCKET_IFNAME chooses the interface" },
+    { "Address already in use", "another program has the port: leave out --master_port, or choose another" },
+    { "No space left on device", "a disk or /dev/shm is full" },
+    { "Too many open files", "raise the limit of open files: `ulimit -n`" },
+    { "cannot open shared object", "a library is not there on that host: --env LD_LIBRARY_PATH sends yours" },
+    { "Permission denied", "the user on that host may not read or write what is named above" },
+};
+
+/* By the exit code a shell would see. */
+static const struct {
+    int         code;
+    const char *sentence;
+} codes[] = {
+    { 128 + SIGKILL, "something outside the job killed it: a memory limit of the container or scheduler, or a person; "
+                     "`dmesg` on that host may tell" },
+    { 128 + SIGSEGV, "a fault in native code: allow core dumps (`ulimit -c unlimited`) and open the core in gdb" },
+    { 128 + SIGBUS, "a mapped file or /dev/shm ran out of space, or a file was cut while it was mapped" },
+    { 128 + SIGILL, "built for another CPU: build with -DCSPEED_NATIVE=OFF" },
+    { 128 + SIGABRT, "an assertion failed: its sentence stands in the lines above" },
+    { 128 + SIGFPE, "an integer was divided by zero" },
+    { 128 + SIGXCPU, "a limit of CPU time: `ulimit -t`" },
+    { CS_CODE_PEER, "ranks lost each other and none of them says why: look at the network, and at the hosts" },
+    { CS_CODE_NOT_FOUND, "the program is not there on that host, or what it starts is not" },
+    { CS_CODE_NOT_EXECUTABLE, "the program lacks the right to be executed, or is for another machine" },
+};
+
+const char *cs_hint_text(const cs_front *front)
+{
+    if (!cs_failure_is_rank(front))
+        return front->first_node >= 0 && front->code == CS_CODE_PEER
+                   ? "see whether the host is up, and whether a scheduler took it away"
+                   : "";
+    const cs_worker *first = &front->workers[front->first];
+    if (cs_hint_is_oom(&first->end))
+        return oom;
+    for (size_t i = 0; first->tail && i < sizeof words / sizeof *words; i++)
+        if (strstr(first->tail, words[i].word))
+            return words[i].sentence;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].code == cs_codes_of_status(first->end.status))
+            return codes[i].sentence;
+    return "";
+}

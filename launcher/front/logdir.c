@@ -1,0 +1,71 @@
+/* logdir.c - the folder where a job's ranks have left what they printed. */
+#include "front/logdir.h"
+
+#include "codes.h"
+
+#include "base/status.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { PATH_BYTES = PATH_MAX + 512 };
+
+static bool is_run(const char *path)
+{
+    char        first[2 * PATH_MAX];
+    struct stat found;
+    snprintf(first, sizeof first, "%s/attempt_0", path);
+    return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* DATE_TIME_JOB; an id may have a '_' too. */
+static bool is_named(const char *folder, const char *id)
+{
+    for (const char *at = folder; (at = strchr(at, '_'));)
+        if (strncmp(++at, id, strlen(id)) == 0)
+            return true;
+    return false;
+}
+
+/* ./cspeed_runs/DATE_TIME_JOB, JOB or how it begins; the one that changed last. */
+static bool find_run(const char *id, char path[PATH_MAX])
+{
+    struct stat found;
+    time_t      newest = 0;
+    DIR        *all    = opendir("cspeed_runs");
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        char here[PATH_BYTES];
+        snprintf(here, sizeof here, "cspeed_runs/%s", entry->d_name);
+        if (!is_named(entry->d_name, id) || !is_run(here) || stat(here, &found) < 0 || found.st_mtime < newest)
+            continue;
+        newest = found.st_mtime;
+        snprintf(path, PATH_MAX, "cspeed_runs/%s", entry->d_name);
+    }
+    if (all)
+        closedir(all);
+    return newest != 0;
+}
+
+int cs_logdir_find(const char *id, cs_roster_job *job, bool *runs, char folder[PATH_MAX])
+{
+    char reason[1200] = "";
+    *runs             = false;
+    if (strchr(id, '/') || strcmp(id, "latest") == 0) {
+        snprintf(folder, PATH_MAX, "%s%s", strchr(id, '/') ? "" : "cspeed_runs/", id);
+    } else if (cs_roster_find(job, id) == 0) {
+        *runs = true;
+        snprintf(folder, PATH_MAX, "%s", job->run_dir);
+        if (!*folder)
+            return cs_codes_fail(CS_CODE_NO_FILE, "job %s writes no log files", job->job);
+    } else {
+        snprintf(reason, sizeof reason, "%s", cs_error());
+        if (!find_run(id, folder))
+            return cs_codes_fail(CS_CODE_NO_FILE, "%s; and ./cspeed_runs has no logs of it", reason);
+        cs_fail(CS_OK, "%s", "");
+    }
+    return is_run(folder) ? 0
+                          : cs_codes_fail(CS_CODE_NO_FILE, "%s has no log files of a job (attempt_0/RANK.out)", folder);
+}

@@ -1,0 +1,163 @@
+/* node_orders.c - what each node of a job is told. */
+#include "front/front.h"
+
+#include "codes.h"
+#include "plan/order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The variables that travel, then those of the host's own line in the hostfile, which beat all. */
+static char **make_environment(const cs_plan *plan, const cs_host *host)
+{
+    int own = 0;
+    while (host->env && host->env[own])
+        own++;
+    char **list = calloc((size_t)(plan->env.count + own) + 1, sizeof *list);
+    for (int i = 0; list && i < plan->env.count; i++)
+        if (asprintf(&list[i], "%s=%s", plan->env.list[i].name, plan->env.list[i].value) < 0)
+            return NULL;
+    for (int i = 0; list && i < own; i++)
+        list[plan->env.count + i] = strdup(host->env[i]);
+    return list;
+}
+
+static void free_environment(char **list)
+{
+    for (char **entry = list; list && *entry; entry++)
+        free(*entry);
+    free(list);
+}
+
+static void write_key(const cs_front *front, char text[65])
+{
+    text[0] = '\0';
+    for (int i = 0; !front->lobby && i < CS_MAC_BYTES; i++) /* a link through the lobby is signed, not hidden */
+        snprintf(text + 2 * i, 3, "%02x", front->key[i]);
+}
+
+static void set_text(char *field, size_t bytes, const char *text)
+{
+    snprintf(field, bytes, "%s", text ? text : "");
+}
+
+static long long read_size(const char *text)
+{
+    static const char units[] = "kmgt";
+    char             *end;
+    long long         size = text ? strtoll(text, &end, 10) : 0;
+    const char       *unit = text && *end ? strchr(units, *end | 0x20) : NULL;
+    for (long i = unit ? unit - units + 1 : 0; i > 0; i--)
+        size <<= 10;
+    return size;
+}
+
+static bool is_on_many_hosts(const cs_front *front)
+{
+    for (int i = 0; i < front->plan->node_count; i++)
+        if (!front->nodes[i].here)
+            return true;
+    return false;
+}
+
+static void fill_order(const cs_front *front, int index, cs_order *order)
+{
+    const cs_options   *options = front->options;
+    const cs_plan      *plan    = front->plan;
+    const cs_plan_node *node    = &plan->nodes[index];
+    *order                      = (cs_order){
+                             .attempt       = front->attempt,
+                             .max_restarts  = options->max_restarts,
+                             .node_rank     = index,
+                             .node_count    = plan->node_count,
+                             .first_rank    = node->first_rank,
+                             .rank_count    = node->host->slot_count,
+                             .world_size    = plan->rank_count,
+                             .slots         = node->host->slots,
+                             .master_port   = cs_hostplan_ranks_port(plan),
+                             .arguments     = plan->arguments,
+                             .log_max       = read_size(options->log_max),
+                             .bind          = options->bind,
+                             .oversubscribe = options->oversubscribe,
+                             .has_devices   = plan->has_devices,
+                             .grace_seconds = options->grace_seconds,
+                             .dead_after    = front->nodes[index].here ? 0 : options->dead_after,
+                             .stop_signal   = options->stop_signal,
+                             .insecure      = options->insecure_join,
+                             .many_hosts    = is_on_many_hosts(front),
+                             .verbose       = options->verbose,
+                             .columns       = cs_output_columns(),
+    };
+    set_text(order->job, sizeof order->job, plan->id);
+    set_text(order->host, sizeof order->host, front->nodes[index].host);
+    set_text(order->workdir, sizeof order->workdir, plan->workdir);
+    set_text(order->log_dir, sizeof order->log_dir, front->run_dir);
+    set_text(order->master_if, sizeof order->master_if, index == 0 ? options->master_if : NULL);
+    set_text(order->core_list, sizeof order->core_list, options->bind_core_list);
+    set_text(order->local_rank_flag, sizeof order->local_rank_flag, options->local_rank_flag);
+    set_text(order->venv_script, sizeof order->venv_script, options->venv_script);
+    write_key(front, order->key);
+}
+
+/* malloc'ed; as cs_order's places. */
+static int *list_places(const cs_front *front)
+{
+    int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
+    for (int i = 0; places && i < front->plan->node_count; i++)
+        places[i] = front->nodes[i].place;
+    return places;
+}
+
+int cs_orders_send(cs_front *front)
+{
+    int  code   = cs_staging_send(front);
+    int *places = list_places(front);
+    if (!places)
+        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
+    if (front->lobby && cs_hostplan_ranks_port(front->plan))
+        cs_lobby_leave(front->lobby);
+    for (int i = 0; i < front->plan->node_count && code == 0; i++) {
+        cs_order order;
+        size_t   length;
+        fill_order(front, i, &order);
+        order.places      = places;
+        order.environment = make_environment(front->plan, front->plan->nodes[i].host);
+        if (!order.environment) {
+            code = cs_codes_fail(CS_CODE_SYSTEM, "no memory for the environment of node %d", i);
+            break;
+        }
+        char *bytes = cs_order_encode(&order, &length);
+        cs_link_send(&front->nodes[i].link, CS_LINK_ORDER, 0, bytes, length);
+        free(bytes);
+        free_environment(order.environment);
+    }
+    free(places);
+    return code;
+}
+
+/* What was asked for; or an address of the first node that every other has proved by its connection: where they all
+ * came from, or where the first node was reached. */
+static void choose_master(cs_front *front)
+{
+    const cs_node *first  = &front->nodes[0];
+    const char    *chosen = front->plan->master_addr;
+    for (int i = 1; !*chosen && first->here && i < front->plan->node_count; i++)
+        chosen = front->nodes[i].here ? "" : front->nodes[i].front_address;
+    if (!*front->plan->master_addr && *first->interface)
+        chosen = first->interface;
+    if (!*chosen && !first->here)
+        chosen = *first->own_address ? first->own_address : first->host;
+    set_text(front->master_addr, sizeof front->master_addr, *chosen ? chosen : "127.0.0.1");
+}
+
+void cs_orders_start(cs_front *front)
+{
+    char text[sizeof front->master_addr + 16];
+    choose_master(front);
+    int length = snprintf(text, sizeof text, "%s%c%d", front->master_addr, 0, front->master_port) + 1;
+    for (int i = 0; i < front->plan->node_count; i++) {
+        cs_link_send(&front->nodes[i].link, CS_LINK_START, 0, text, (size_t)length);
+        front->nodes[i].state = CS_NODE_RUNNING;
+    }
+}

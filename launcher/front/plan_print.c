@@ -1,0 +1,276 @@
+/* plan_print.c - a plan for people, and as JSON. Values of secrets are never shown. */
+#include "plan/hostplan.h"
+
+#include "plan/bind.h"
+#include "plan/order.h"
+#include "node/program.h"
+#include "show/quote.h"
+#include "node/ranks.h"
+
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *address_of(const cs_host *host)
+{
+    return host->address ? host->address : host->name;
+}
+
+/* ---- for people ---- */
+
+/* "0-3,6" */
+static void print_numbers(FILE *out, const int *numbers, int count)
+{
+    for (int from = 0, to; from < count; from = to + 1) {
+        for (to = from; to + 1 < count && numbers[to + 1] == numbers[to] + 1;)
+            to++;
+        fprintf(out, from ? ",%d" : "%d", numbers[from]);
+        if (to > from)
+            fprintf(out, "-%d", numbers[to]);
+    }
+}
+
+/* Bytes as a shell would take them back: bare where nothing asks for quotes. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fputs(word, stdout);
+        return;
+    }
+    bool odd = false;
+    for (const char *c = word; *c; c++)
+        odd |= (unsigned char)*c < ' ' || (unsigned char)*c == 0x7f;
+    fputs(odd ? "$'" : "'", stdout);
+    for (const char *c = word; *c; c++)
+        if (odd && ((unsigned char)*c < ' ' || (unsigned char)*c == 0x7f))
+            printf("\\%03o", (unsigned char)*c);
+        else if (*c == '\'')
+            fputs(odd ? "\\'" : "'\\''", stdout);
+        else if (odd && *c == '\\')
+            fputs("\\\\", stdout);
+        else
+            putchar(*c);
+    putchar('\'');
+}
+
+static void print_head(const cs_plan *plan)
+{
+    printf("job       %s (%s)\n", plan->id,
+           plan->options->job_id ? cs_options_origin("job_id")
+           : plan->no_ssh        ? "from where they meet"
+                                 : "random");
+    printf("hosts     %s\n", plan->hosts.origin);
+    printf("ranks     %d on %d node%s", plan->rank_count, plan->node_count, plan->node_count == 1 ? "" : "s");
+    if (plan->least_nodes < plan->most_nodes)
+        printf(", elastic: %d to %d nodes", plan->least_nodes, plan->most_nodes);
+    printf("\nmaster    %s (%s), port ", *plan->master_addr ? plan->master_addr : "?", plan->master_addr_origin);
+    if (plan->master_port)
+        printf("%d ", plan->master_port);
+    printf("(%s)\n", plan->master_port_origin);
+    if (plan->no_ssh && plan->node_rank >= 0)
+        printf("this is   node %d (%s)\n", plan->node_rank, plan->node_rank_origin);
+    else if (plan->no_ssh)
+        printf("this is   a node whose rank is %s\n", plan->node_rank_origin);
+}
+
+static int widest(const cs_plan *plan, const char *(*text)(const cs_host *host), int least)
+{
+    for (int i = 0; i < plan->node_count; i++) {
+        int width = (int)strlen(text(plan->nodes[i].host));
+        least     = width > least ? width : least;
+    }
+    return least;
+}
+
+static const char *name_of(const cs_host *host)
+{
+    return host->name;
+}
+
+static void print_nodes(const cs_plan *plan)
+{
+    int names = widest(plan, name_of, 4), addresses = widest(plan, address_of, 7);
+    printf("\n  node  %-*s  %-*s  %-10s  slots\n", names, "host", addresses, "address", "ranks");
+    for (int i = 0; i < plan->node_count; i++) {
+        const cs_plan_node *node = &plan->nodes[i];
+        char                ranks[32];
+        int                 last = node->first_rank + node->host->slot_count - 1;
+        snprintf(ranks, sizeof ranks, last > node->first_rank ? "%d-%d" : "%d", node->first_rank, last);
+        printf("  %-4d  %-*s  %-*s  %-10s  ", i, names, node->host->name, addresses, address_of(node->host), ranks);
+        print_numbers(stdout, node->host->slots, node->host->slot_count);
+        printf("%s\n", node->here ? "  (this machine)" : "");
+    }
+}
+
+/* What a node is told, as far as it is known before the start. */
+static void make_order(const cs_plan *plan, int index, cs_order *order)
+{
+    const cs_plan_node *node = &plan->nodes[index];
+    *order                   = (cs_order){ .max_restarts  = plan->options->max_restarts,
+                                           .node_rank     = index,
+                                           .node_count    = plan->node_count,
+                                           .first_rank    = node->first_rank,
+                                           .rank_count    = node->host->slot_count,
+                                           .slots         = node->host->slots,
+                                           .world_size    = plan->rank_count,
+                                           .master_port   = cs_hostplan_ranks_port(plan),
+                                           .bind          = plan->options->bind,
+                                           .oversubscribe = plan->options->oversubscribe,
+                                           .has_devices   = plan->has_devices };
+    const char *list         = plan->options->bind_core_list;
+    snprintf(order->job, sizeof order->job, "%s", plan->id);
+    snprintf(order->host, sizeof order->host, "%s", node->host->name);
+    snprintf(order->master_addr, sizeof order->master_addr, "%s", plan->master_addr);
+    snprintf(order->core_list, sizeof order->core_list, "%s", list ? list : "");
+}
+
+static void print_ranks(const cs_order *order, const cs_seats *seats)
+{
+    cs_variable list[CS_RANKS_VARIABLES];
+    for (int local = 0; local < order->rank_count; local++) {
+        int count = cs_ranks_variables(order, seats, local, list);
+        printf("\nrank %d\n ", order->first_rank + local);
+        for (int i = 0; i < count; i++) {
+            bool later = strcmp(list[i].name, "MASTER_PORT") == 0 && order->master_port == 0;
+            later |= strcmp(list[i].name, "MASTER_ADDR") == 0 && !*order->master_addr;
+            printf(" %s=%s", list[i].name, later ? "?" : list[i].value);
+        }
+        printf("\n");
+    }
+}
+
+/* Of this machine; the others look at their own cores when they are told to start. */
+static void print_binding(const cs_plan *plan)
+{
+    for (int i = 0; i < plan->node_count; i++) {
+        cs_order order;
+        cs_seats seats;
+        if (!plan->nodes[i].here)
+            continue;
+        make_order(plan, i, &order);
+        if (cs_bind_deal(&seats, &order)) {
+            printf("\nbinding   cannot be done: %s\n", cs_error());
+            cs_fail(CS_OK, "%s", "");
+            continue;
+        }
+        printf("\nbinding   %s%s\n", seats.text, plan->node_count > 1 ? "; other nodes by their own cores" : "");
+        print_ranks(&order, &seats);
+        cs_bind_free(&seats);
+        return;
+    }
+    printf("\nbinding   each node's by its own cores\n");
+}
+
+static void print_variable(const char *name, const char *value)
+{
+    printf("  %s=", name);
+    if (cs_env_is_secret(name))
+        fputs(CS_ENV_MASKED, stdout);
+    else
+        print_word(value);
+}
+
+static void print_environment(const cs_plan *plan)
+{
+    printf("\nenvironment for every rank%s\n", plan->env.count ? "" : ": nothing beside what its node has");
+    for (int i = 0; i < plan->env.count; i++) {
+        const cs_env_entry *entry = &plan->env.list[i];
+        print_variable(entry->name, entry->value);
+        printf("    # %s\n", entry->origin);
+    }
+    for (int node = 0; node < plan->node_count; node++)
+        for (char **each = plan->nodes[node].host->env; each && *each; each++) {
+            char *name = strndup(*each, strcspn(*each, "="));
+            if (name)
+                print_variable(name, *each + strlen(name) + 1);
+            printf("    # %s alone (%s)\n", plan->nodes[node].host->name, plan->hosts.origin);
+            free(name);
+        }
+}
+
+static void print_flag(const char *name, const char *value, const char *origin, void *argument)
+{
+    char room[512];
+    bool hide = false;
+    (void)argument;
+    printf("  %s%s", name, value ? " " : "");
+    if (value)
+        print_word(cs_env_masked(value, &hide, room, sizeof room));
+    printf("    # %s\n", origin);
+}
+
+void cs_hostplan_print(const cs_plan *plan)
+{
+    char path[PATH_MAX];
+    print_head(plan);
+    print_nodes(plan);
+    print_binding(plan);
+    print_environment(plan);
+    printf("\nflags that were given\n");
+    cs_options_given(print_flag, NULL);
+    printf("\nworkdir   %s\n", plan->workdir);
+    if (!plan->arguments[0])
+        return;
+    if (cs_program_find(plan->arguments[0], path) == 0)
+        printf("program   %s\n", path);
+    else
+        printf("program   not on this machine: %s\n", cs_error());
+    cs_fail(CS_OK, "%s", "");
+    printf("command  ");
+    bool hide = false;
+    for (char **argument = plan->arguments; *argument; argument++) {
+        char room[512];
+        putchar(' ');
+        print_word(cs_env_masked(*argument, &hide, room, sizeof room));
+    }
+    putchar('\n');
+}
+
+/* ---- as JSON ---- */
+
+static void print_member(const char *before, const char *name, const char *value)
+{
+    fputs(before, stdout);
+    cs_quote(stdout, name);
+    fputs(": ", stdout);
+    cs_quote(stdout, value);
+}
+
+static void print_node_json(const cs_plan_node *node, int index)
+{
+    print_member(index ? ",\n    {" : "\n    {", "host", node->host->name);
+    print_member(", ", "addr", address_of(node->host));
+    printf(", \"node_rank\": %d, \"slots\": [", index);
+    for (int i = 0; i < node->host->slot_count; i++)
+        printf("%s%d", i ? ", " : "", node->host->slots[i]);
+    printf("], \"ranks\": [");
+    for (int i = 0; i < node->host->slot_count; i++)
+        printf("%s%d", i ? ", " : "", node->first_rank + i);
+    printf("]}");
+}
+
+void cs_hostplan_print_json(const cs_plan *plan, const char *memory)
+{
+    printf("{\n  \"nodes\": [");
+    for (int i = 0; i < plan->node_count; i++)
+        print_node_json(&plan->nodes[i], i);
+    printf("\n  ],\n  \"world_size\": %d,", plan->rank_count);
+    print_member("\n  ", "master_addr", plan->master_addr);
+    printf(",\n  \"master_port\": %d,\n  \"command\": [", plan->master_port);
+    bool hide = false;
+    for (char **argument = plan->arguments; *argument; argument++) {
+        char room[512];
+        fputs(argument > plan->arguments ? ", " : "", stdout);
+        cs_quote(stdout, cs_env_masked(*argument, &hide, room, sizeof room));
+    }
+    printf("],\n  \"env\": {");
+    for (int i = 0; i < plan->env.count; i++) {
+        const cs_env_entry *entry = &plan->env.list[i];
+        print_member(i ? ",\n    " : "\n    ", entry->name,
+                     cs_env_is_secret(entry->name) ? CS_ENV_MASKED : entry->value);
+    }
+    printf("%s}%s%s\n}\n", plan->env.count ? "\n  " : "", memory ? ",\n  \"memory\": " : "", memory ? memory : "");
+}

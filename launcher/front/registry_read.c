@@ -1,0 +1,207 @@
+/* registry_read.c - reading the registry. */
+#include "front/registry_read.h"
+
+#include "codes.h"
+#include "node/proc.h"
+
+#include "base/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { ANSWER_SECONDS = 5 };
+
+int cs_roster_folder(char path[PATH_MAX])
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat found;
+    if (runtime && *runtime == '/')
+        snprintf(path, PATH_MAX, "%s/cspeed", runtime);
+    else
+        snprintf(path, PATH_MAX, "/tmp/cspeed-%d", (int)geteuid());
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return cs_codes_fail(CS_CODE_SYSTEM, "the registry of jobs, %s, cannot be made: %s", path, strerror(errno));
+    if (lstat(path, &found) < 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() || found.st_mode & 077)
+        return cs_codes_fail(CS_CODE_SYSTEM,
+                             "the registry of jobs, %s, is not a folder of yours alone (mode 0700): "
+                             "remove it, or set XDG_RUNTIME_DIR",
+                             path);
+    return 0;
+}
+
+void cs_roster_file(const char *folder, const char *job, char path[PATH_MAX])
+{
+    int used = snprintf(path, PATH_MAX, "%s/", folder);
+    for (int i = 0; job[i] && used < PATH_MAX - 8; i++) {
+        bool plain = (job[i] >= '0' && job[i] <= '9') || ((job[i] | 32) >= 'a' && (job[i] | 32) <= 'z') ||
+                     job[i] == '-' || job[i] == '_' || (job[i] == '.' && i > 0);
+        used += snprintf(path + used, (size_t)(PATH_MAX - used), plain ? "%c" : "%%%02X", (unsigned char)job[i]);
+    }
+    snprintf(path + used, (size_t)(PATH_MAX - used), ".json");
+}
+
+bool cs_roster_runs(const cs_roster_job *job)
+{
+    return job->pid > 0 && job->start && cs_proc_start(job->pid) == job->start;
+}
+
+static void copy_text(const json_t *root, const char *key, char *text, size_t room)
+{
+    const char *value = json_string_value(json_object_get(root, key));
+    snprintf(text, room, "%s", value ? value : "");
+}
+
+bool cs_roster_read(const char *path, cs_roster_job *job)
+{
+    json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
+    if (!root)
+        return false;
+    *job = (cs_roster_job){ .pid   = (pid_t)json_integer_value(json_object_get(root, "pid")),
+                            .start = (unsigned long long)json_integer_value(json_object_get(root, "start")),
+                            .since = json_integer_value(json_object_get(root, "since")),
+                            .ranks = (int)json_integer_value(json_object_get(root, "ranks")) };
+    copy_text(root, "job", job->job, sizeof job->job);
+    copy_text(root, "hosts", job->hosts, sizeof job->hosts);
+    copy_text(root, "command", job->command, sizeof job->command);
+    copy_text(root, "run_dir", job->run_dir, sizeof job->run_dir);
+    json_decref(root);
+    return *job->job != '\0';
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t length = strlen(name), tail = strlen(end);
+    return length > tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* Whether the entry is of a process that is gone; a running job is copied out. */
+static bool is_stale(const char *folder, const char *name, cs_roster_job *job)
+{
+    char path[PATH_MAX];
+    job->pid = 0;
+    if (ends_with(name, ".sock"))
+        return cs_proc_start(atoi(name)) == 0;
+    if (!ends_with(name, ".json") || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return false;
+    if (cs_roster_read(path, job) && cs_roster_runs(job))
+        return false;
+    job->pid = 0;
+    return true;
+}
+
+static int by_age(const void *a, const void *b)
+{
+    const cs_roster_job *one = a, *other = b;
+    return one->since != other->since ? (one->since > other->since) - (one->since < other->since)
+                                      : strcmp(one->job, other->job);
+}
+
+int cs_roster_list(cs_roster_job **jobs, int *count, int *swept)
+{
+    char          folder[PATH_MAX];
+    cs_roster_job found;
+    int           code = cs_roster_folder(folder), gone = 0;
+    DIR          *all = code ? NULL : opendir(folder);
+    *jobs             = NULL;
+    *count            = 0;
+    if (!all)
+        return code ? code : cs_codes_fail(CS_CODE_SYSTEM, "%s cannot be read: %s", folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(all));) {
+        if (is_stale(folder, entry->d_name, &found))
+            gone += unlinkat(dirfd(all), entry->d_name, 0) == 0;
+        cs_roster_job *larger = found.pid ? realloc(*jobs, ((size_t)*count + 1) * sizeof found) : NULL;
+        if (!larger)
+            continue;
+        *jobs               = larger;
+        (*jobs)[(*count)++] = found;
+    }
+    closedir(all);
+    if (*count)
+        qsort(*jobs, (size_t)*count, sizeof **jobs, by_age);
+    if (swept)
+        *swept = gone;
+    return 0;
+}
+
+static int fail_to_find(const cs_roster_job *jobs, int count, const char *id, int matches)
+{
+    char names[1024] = "";
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(names);
+        if (!matches || strncmp(jobs[i].job, id, strlen(id)) == 0)
+            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", jobs[i].job);
+    }
+    if (matches)
+        return cs_codes_fail(CS_CODE_NO_FILE, "several running jobs begin with \"%s\": %s", id, names);
+    return cs_codes_fail(CS_CODE_NO_FILE, "no job \"%s\" runs on this machine; %s%s", id,
+                         count ? "these do: " : "none does", names);
+}
+
+int cs_roster_find(cs_roster_job *job, const char *id)
+{
+    cs_roster_job *jobs;
+    int            count, matches = 0, code = cs_roster_list(&jobs, &count, NULL);
+    if (code)
+        return code;
+    for (int i = 0; i < count; i++) {
+        bool exact = strcmp(jobs[i].job, id) == 0;
+        if (!*id || strncmp(jobs[i].job, id, strlen(id)) != 0)
+            continue;
+        matches = exact ? 1 : matches + 1;
+        *job    = jobs[i];
+        if (exact)
+            break;
+    }
+    if (matches != 1)
+        code = fail_to_find(jobs, count, id, matches);
+    free(jobs);
+    return code;
+}
+
+/* The socket's name goes through the folder's descriptor, since a socket's path may have 107 bytes only. */
+static int connect_to(const cs_roster_job *job)
+{
+    char               folder[PATH_MAX];
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct timeval     limit   = { .tv_sec = ANSWER_SECONDS };
+    if (cs_roster_folder(folder) != 0)
+        return -1;
+    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, job->pid);
+    bool open = at >= 0 && fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+                setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
+                connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (at >= 0)
+        close(at);
+    if (!open && fd >= 0)
+        close(fd);
+    return open ? fd : -1;
+}
+
+char *cs_roster_ask(const cs_roster_job *job)
+{
+    char    part[4096], *text = NULL;
+    size_t  length;
+    ssize_t count = -1;
+    int     fd    = connect_to(job);
+    FILE   *out   = fd >= 0 ? open_memstream(&text, &length) : NULL;
+    while (out && (count = read(fd, part, sizeof part)) > 0)
+        fwrite(part, 1, (size_t)count, out);
+    if (fd >= 0)
+        close(fd);
+    if (out)
+        fclose(out);
+    if (count == 0 && length)
+        return text;
+    free(text);
+    cs_codes_fail(CS_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+    return NULL;
+}

@@ -1,0 +1,62 @@
+/* open_checkpoint.c - one checkpoint as a person names it, opened by this process alone. */
+#include "saved/open_checkpoint.h"
+#include "base/must.h"
+#include "checkpoint/collective_status.h"
+#include "checkpoint/files.h"
+#include "checkpoint/tag.h"
+#include "codes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAP_BYTES = 4096 };
+
+/* The path without slashes at its end; with a last part that is a name, not dots. */
+static char *named(const char *path)
+{
+    char *dir = cs_files_join(path, "");
+    for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
+        dir[length - 1] = 0;
+    const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
+    char       *whole = strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ? realpath(dir, NULL) : NULL;
+    if (!whole)
+        return dir;
+    free(dir);
+    return whole;
+}
+
+char *cs_shelf_place(const char *path, char **tag)
+{
+    char *dir = named(path);
+    *tag      = NULL;
+    if (!cs_files_holds(dir, CS_MANIFEST_FILE))
+        return dir;
+    char *slash = strrchr(dir, '/'), *above;
+    above       = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
+    *tag        = malloc(CS_TAG_BYTES);
+    CS_ASSERT(*tag);
+    cs_tag_unescape(*tag, slash ? slash + 1 : dir); /* not the manifest's, which may be damaged, or a copy's */
+    free(dir);
+    return above;
+}
+
+int cs_shelf_open(cs_shelf *shelf, const char *path, const char *tag)
+{
+    cs_world         world    = { .size = 1, .local_size = 1 };
+    cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
+    char            *own, *dir = cs_shelf_place(path, &own);
+    *shelf           = (cs_shelf){ 0 };
+    cs_status status = cs_comm_open(&shelf->self, &world, &settings);
+    if (status == CS_OK)
+        status = cs_checkpoint_open(&shelf->reader, shelf->self, dir, tag ? tag : own);
+    free(own);
+    free(dir);
+    return cs_exit_code(status);
+}
+
+void cs_shelf_close(cs_shelf *shelf)
+{
+    cs_checkpoint_close(shelf->reader);
+    cs_comm_close(shelf->self);
+    *shelf = (cs_shelf){ 0 };
+}

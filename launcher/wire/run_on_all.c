@@ -1,0 +1,96 @@
+/* run_on_all.c - one command line on every host at once. */
+#include "wire/run_on_all.h"
+
+#include "codes.h"
+#include "wire/remote.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+typedef struct {
+    cs_link link;
+    pid_t   pid;
+    bool    over;
+} member;
+
+/* `last` is NULL where the carrier has ended without a last message. */
+static void end(member *m, int index, const cs_message *last, cs_crowd_take take, void *argument)
+{
+    int  status   = 0;
+    char why[128] = "the connection was lost";
+    if (last)
+        take(index, last, argument);
+    m->over = true;
+    cs_link_close(&m->link);
+    waitpid(m->pid, &status, 0);
+    if (last)
+        return;
+    if (WIFSIGNALED(status))
+        snprintf(why, sizeof why, "the process on this machine that carried the connection was killed by %s",
+                 cs_codes_signal_name(WTERMSIG(status)));
+    cs_message lost = { .kind   = CS_LINK_FAILED,
+                        .rank   = (uint32_t)(WIFSIGNALED(status) ? cs_codes_of_status(status) : CS_CODE_HOST),
+                        .bytes  = why,
+                        .length = strlen(why) };
+    take(index, &lost, argument);
+}
+
+static void serve(member *m, int index, cs_crowd_take take, void *argument)
+{
+    cs_message message;
+    cs_link_fill(&m->link, 0);
+    while (!m->over && cs_link_next(&m->link, &message)) {
+        if (message.kind == CS_LINK_FINISH || message.kind == CS_LINK_FAILED)
+            end(m, index, &message, take, argument);
+        else
+            take(index, &message, argument);
+    }
+    if (!m->over && m->link.broken)
+        end(m, index, NULL, take, argument);
+}
+
+static int start(member *members, const cs_host *const *hosts, int count, const cs_options *options,
+                 const char *command)
+{
+    for (int i = 0; i < count; i++) {
+        cs_channel channel;
+        int        code = cs_remote_command(&channel, hosts[i], options, command);
+        if (code)
+            return code;
+        members[i].pid = channel.pid;
+        cs_link_open(&members[i].link, channel.fd, channel.fd, NULL, false);
+    }
+    return 0;
+}
+
+static int count_open(const member *members, int count)
+{
+    int open = 0;
+    for (int i = 0; i < count; i++)
+        open += !members[i].over;
+    return open;
+}
+
+int cs_crowd_run(const cs_host *const *hosts, int count, const cs_options *options, const char *command,
+                 cs_crowd_take take, void *argument)
+{
+    member        *members = calloc((size_t)count, sizeof *members);
+    struct pollfd *polled  = calloc((size_t)count, sizeof *polled);
+    int            code    = CS_CODE_SYSTEM;
+    if (members && polled)
+        code = start(members, hosts, count, options, command); /* what has been started dies with us if this fails */
+    while (code == 0 && count_open(members, count)) {
+        for (int i = 0; i < count; i++)
+            polled[i] = (struct pollfd){ .fd = members[i].over ? -1 : members[i].link.in_fd, .events = POLLIN };
+        poll(polled, (nfds_t)count, -1);
+        for (int i = 0; i < count; i++)
+            if (polled[i].revents)
+                serve(&members[i], i, take, argument);
+    }
+    free(polled);
+    free(members);
+    return code;
+}

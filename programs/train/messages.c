@@ -1,0 +1,59 @@
+/* messages.c - what the person who watches is told: rank 0's words, as all ranks know the same. */
+#include "train.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+bool is_rank_zero(void)
+{
+    return cs_launched_rank() == 0;
+}
+
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say(const char *format, ...)
+{
+    if (!is_rank_zero())
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void complain(const char *format, ...)
+{
+    if (!is_rank_zero())
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    fflush(stdout); /* the lines of a file that takes both streams are then in order */
+    fputs("train: ", stderr);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
+char *text(const char *format, ...)
+{
+    char   *made;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&made, format, arguments);
+    va_end(arguments);
+    if (length >= 0)
+        return made;
+    complain("out of memory");
+    exit(1);
+}
+
+double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}

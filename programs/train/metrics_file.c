@@ -1,0 +1,91 @@
+/* metrics_file.c - metrics.jsonl: one line an optimizer step, continued after a resume. */
+#include "train.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Continued, not repeated: lines of steps beyond the checkpoint resumed from go. */
+static void keep_lines(const char *path, int64_t step)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device holds no lines, and stays */
+        return;
+    char  *part = text("%s.part", path), *line = NULL;
+    size_t room = 0;
+    FILE  *in = fopen(path, "r"), *out = in ? fopen(part, "w") : NULL;
+    bool   good = out != NULL;
+    while (good && getline(&line, &room, in) > 0) {
+        long long at = 0;
+        if (sscanf(line, "{\"step\": %lld", &at) == 1 && at <= step && line[strlen(line) - 1] == '\n')
+            good = fputs(line, out) >= 0;
+    }
+    good = good && !ferror(in);
+    if (in)
+        fclose(in);
+    if (out)
+        good = fclose(out) == 0 && good;
+    if (!good || rename(part, path) != 0) {
+        complain("cannot rewrite %s by way of %s: %s; lines of steps after %" PRId64 " stay in it", path, part,
+                 strerror(errno), step);
+        unlink(part);
+    }
+    free(line);
+    free(part);
+}
+
+FILE *journal_open(const char *output, const char *name, int64_t step)
+{
+    if (!is_rank_zero() || !name)
+        return NULL;
+    char *path = name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
+    outdir_make_above(path); /* a failure shows when the file is opened */
+    keep_lines(path, step);
+    FILE *file = fopen(path, "a");
+    if (!file)
+        complain("cannot write %s: %s; going on without metrics", path, strerror(errno));
+    free(path);
+    return file;
+}
+
+static void put_number(FILE *file, const char *name, double value)
+{
+    if (isfinite(value))
+        fprintf(file, ", \"%s\": %.9g", name, value);
+    else
+        fprintf(file, ", \"%s\": null", name);
+}
+
+static void put_line(FILE *file, const cs_metrics *m, double valid_loss)
+{
+    fprintf(file, "{\"step\": %" PRId64, m->step);
+    put_number(file, "epoch", m->epoch);
+    put_number(file, "loss", m->loss);
+    put_number(file, "lr", m->learning_rate);
+    put_number(file, "grad_norm", m->grad_norm);
+    put_number(file, "loss_scale", m->loss_scale);
+    fprintf(file, ", \"skipped\": %" PRId64 ", \"samples\": %" PRId64 ", \"tokens\": %" PRId64, m->skipped, m->samples,
+            m->tokens);
+    put_number(file, "tokens_per_s", m->tokens_per_second);
+    put_number(file, "step_ms", 1e3 * m->step_seconds);
+    put_number(file, "peak_share", m->peak_share);
+    if (!isnan(valid_loss))
+        put_number(file, "valid_loss", valid_loss);
+    fputs("}\n", file);
+}
+
+void journal_write(FILE **file, const cs_metrics *m, double valid_loss)
+{
+    if (!*file)
+        return;
+    put_line(*file, m, valid_loss);
+    if (fflush(*file) == 0)
+        return;
+    complain("cannot write the metrics of step %" PRId64 ": %s; going on without metrics", m->step, strerror(errno));
+    fclose(*file);
+    *file = NULL;
+}

@@ -1,0 +1,96 @@
+/* plan.c - the memory of each rank of a training that is not run. */
+#include "train.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    const char *name, *key; /* for people; in JSON */
+    size_t      bytes;
+} line;
+
+enum { LINES = 10 };
+
+static void list_lines(line lines[LINES], const cs_memory *m)
+{
+    size_t     kept  = m->values + m->gradients + m->masters + m->slots;
+    size_t     total = kept + m->value_rows + m->gradient_rows + m->activations + m->copy;
+    const line all[] = {
+        { "parameters", "parameters", m->values },
+        { "gradients", "gradients", m->gradients },
+        { "master parameters", "master_parameters", m->masters },
+        { "optimizer states", "optimizer_states", m->slots },
+        { "between steps", "between_steps", kept },
+        { "gathered parameters", "gathered_parameters", m->value_rows },
+        { "gradients not yet reduced", "unreduced_gradients", m->gradient_rows },
+        { "activations", "activations", m->activations },
+        { "async_save's copy", "async_save_copy", m->copy },
+        { "in all", "in_all", total },
+    };
+    for (int i = 0; i < LINES; i++)
+        lines[i] = all[i];
+}
+
+static bool same_memory(const cs_memory *a, const cs_memory *b)
+{
+    line one[LINES], other[LINES];
+    list_lines(one, a);
+    list_lines(other, b);
+    for (int i = 0; i < LINES; i++)
+        if (one[i].bytes != other[i].bytes)
+            return false;
+    return true;
+}
+
+/* Ranks [from, to) hold the same. */
+static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
+{
+    line lines[LINES];
+    list_lines(lines, memory);
+    if (to - from > 1)
+        printf("ranks %" PRId64 " to %" PRId64 ", each:\n", from, to - 1);
+    else
+        printf("rank %" PRId64 ":\n", from);
+    for (int i = 0; i < LINES; i++)
+        printf("  %-26s %16zu  %10.1f MB\n", lines[i].name, lines[i].bytes, 1e-6 * (double)lines[i].bytes);
+    puts("  workspace of the kernels           settles in the first step");
+}
+
+static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
+{
+    line lines[LINES];
+    list_lines(lines, memory);
+    printf("%s      {\"first_rank\": %" PRId64 ", \"last_rank\": %" PRId64, from ? ",\n" : "", from, to - 1);
+    for (int i = 0; i < LINES; i++)
+        printf(", \"%s\": %zu", lines[i].key, lines[i].bytes);
+    putchar('}');
+}
+
+/* Ranks that hold the same are shown once. */
+void preview_show(cs_config *config, int64_t world_size, bool json)
+{
+    char      *precision = text("%s", cs_config_get_string(config, "precision")); /* the configuration goes first */
+    int64_t    stage     = cs_config_get_int(config, "zero_optimization.stage");
+    int64_t    micro     = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
+    cs_memory *memory    = calloc((size_t)world_size, sizeof *memory);
+    if (!memory)
+        exit(1);
+    CS_MUST(cs_estimate(config, memory, &parameters));
+    if (json)
+        say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"zero_stage\": %" PRId64
+            ", \"micro_batch\": %" PRId64 ", \"ranks\": [", parameters, precision, stage, micro);
+    else
+        say("memory of a rank: %" PRId64 " parameters, %s, ZeRO-%" PRId64 ", micro-batch %" PRId64
+            ", world size %" PRId64, parameters, precision, stage, micro, world_size);
+    for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
+        for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
+            to++;
+        (json ? print_ranks_json : print_ranks)(from, to, &memory[from]);
+    }
+    if (json)
+        say("]}");
+    free(memory);
+    free(precision);
+    exit(0);
+}

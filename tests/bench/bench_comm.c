@@ -1,0 +1,323 @@
+/* bench_comm.c - collectives on one host, 1 KB to 256 MB of fp32 a rank, in place and staged, against copying and
+ * peers.
+ *
+ *     bench_comm [--kind shm|tcp|nccl] [--device cuda] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES]
+ *                [--peers]
+ *
+ * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
+ * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
+ * of that size, over the time in place. Ranks are pinned, round robin, to the cores this process may use (Gloo's are
+ * not, which suits it better). --peers also runs, in turn, tests/peers/comm_mpi.c (where mpicc and mpirun are) and
+ * tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device the
+ * vectors in place, and those that are copied, are the device's, timed until its stream is done; the staged ones stay
+ * the host's. */
+#include "bench.h"
+#include "base/log.h"
+#include "cspeed/comm.h"
+#include "cspeed/ops.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, OPERATION_COUNT, COPY = OPERATION_COUNT, ROW_COUNT };
+enum { IN_PLACE, STAGED, MPI, GLOO, WAY_COUNT };
+enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 16 };
+
+static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
+
+typedef struct {
+    size_t      smallest, largest;
+    const char *kind, *device;                             /* device NULL: the host's memory */
+    double      seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
+} results;
+
+static size_t size_at(int index)
+{
+    return (size_t)1024 << (2 * index);
+}
+
+static bool wanted(const results *all, int index)
+{
+    return size_at(index) >= all->smallest && size_at(index) <= all->largest;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+    return values[count / 2];
+}
+
+static int repetitions(size_t bytes)
+{
+    size_t wanted = ((size_t)256 << 20) / bytes;
+    return wanted < 5 ? 5 : wanted > MOST_REPETITIONS ? MOST_REPETITIONS : (int)wanted;
+}
+
+/* Zero bytes, as if this rank had just written them. */
+static void write_vector(cs_device *far, float *a, size_t bytes)
+{
+    if (!far) {
+        memset(a, 0, bytes);
+        return;
+    }
+    cs_op_fill(cs_device_stream(far, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
+    cs_stream_sync(cs_device_stream(far, CS_COMPUTE));
+}
+
+static void copy_vector(cs_device *far, float *b, const float *a, size_t bytes)
+{
+    if (far)
+        cs_stream_copy(cs_device_stream(far, CS_COMM), b, a, bytes);
+    else
+        memcpy(b, a, bytes);
+}
+
+/* far: the vectors are its; NULL: the host's. */
+static void run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
+{
+    int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
+    switch (row) {
+    case ALL_REDUCE:
+        cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM);
+        break;
+    case REDUCE_SCATTER:
+        cs_comm_reduce_scatter(comm, b, a, part, CS_F32, CS_SUM);
+        break;
+    case ALL_GATHER:
+        cs_comm_all_gather(comm, b, a, part, CS_F32);
+        break;
+    default:
+        copy_vector(far, b, a, bytes);
+    }
+    if (far)
+        cs_stream_sync(cs_device_stream(far, CS_COMM));
+}
+
+static double measure(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
+{
+    double times[MOST_REPETITIONS], all[MOST_RANKS];
+    int    count = repetitions(bytes);
+    for (int i = -2; i < count; i++) {
+        write_vector(far, a, bytes); /* as in a training, each rank has just written its own vector */
+        cs_comm_barrier(comm);
+        double begun = now();
+        run_once(comm, far, row, a, b, bytes);
+        double took = now() - begun;
+        cs_comm_all_gather(comm, all, &took, 1, CS_I64); /* eight bytes, whatever they mean */
+        for (int r = 0; r < cs_comm_size(comm); r++)
+            took = all[r] > took ? all[r] : took;
+        if (i >= 0)
+            times[i] = took;
+    }
+    return median(times, count);
+}
+
+static void pin(int rank)
+{
+    cpu_set_t allowed, own;
+    CPU_ZERO(&own);
+    if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+        return;
+    int turn = rank % CPU_COUNT(&allowed);
+    for (size_t core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &allowed) && turn-- == 0)
+            CPU_SET(core, &own);
+    sched_setaffinity(0, sizeof own, &own);
+}
+
+static void measure_all(results *into, cs_comm *comm, cs_device *device)
+{
+    size_t most       = into->largest;
+    float *ways[2][2] = { { cs_comm_alloc(comm, most), cs_comm_alloc(comm, most) }, { malloc(most), malloc(most) } };
+    for (int way = IN_PLACE; way <= STAGED; way++)
+        for (int i = 0; i < 2; i++)
+            write_vector(way == IN_PLACE ? device : NULL, ways[way][i], most);
+    for (int i = 0; i < SIZE_COUNT; i++)
+        for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
+            for (int way = IN_PLACE; way <= STAGED; way++) {
+                cs_device *far     = way == IN_PLACE ? device : NULL;
+                double     seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i));
+                if (cs_comm_rank(comm) == 0)
+                    into->seconds[way][row][i] = seconds;
+            }
+    free(ways[STAGED][0]);
+    free(ways[STAGED][1]);
+}
+
+static int run(void *argument)
+{
+    const results *wish = argument;
+    cs_world       world;
+    cs_comm       *comm   = NULL;
+    cs_device     *device = NULL;
+    if (cs_world_read(&world) != CS_OK)
+        return 1;
+    pin(world.rank);
+    cs_device_settings place = { .kind = wish->device, .local_rank = world.local_rank };
+    if (wish->device && cs_device_open(&device, &place) != CS_OK)
+        return 1;
+    if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind, .device = device }) != CS_OK)
+        return 1;
+    measure_all(argument, comm, device && cs_device_is_far(device) ? device : NULL);
+    cs_comm_close(comm);
+    cs_device_close(device);
+    return 0;
+}
+
+/* A peer prints lines "OPERATION BYTES SECONDS"; others are passed over. */
+static void read_peer(results *into, int way, const char *command)
+{
+    FILE *pipe = popen(command, "r");
+    char  line[256], name[32];
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        size_t bytes;
+        double seconds;
+        if (sscanf(line, "%31s %zu %lf", name, &bytes, &seconds) != 3)
+            continue;
+        for (int row = 0; row < OPERATION_COUNT; row++)
+            for (int i = 0; i < SIZE_COUNT; i++)
+                if (size_at(i) == bytes && strcmp(row_names[row], name) == 0)
+                    into->seconds[way][row][i] = seconds;
+    }
+    if (pipe)
+        pclose(pipe);
+}
+
+static bool build_mpi(char *program)
+{
+    char command[1024];
+    if (system("command -v mpicc mpirun >/dev/null 2>&1") != 0 || !mkdtemp(program))
+        return false;
+    snprintf(command, sizeof command, "mpicc -O3 -o %s/comm_mpi %s/peers/comm_mpi.c", program, CS_TESTS);
+    return system(command) == 0;
+}
+
+static void run_peers(results *into, int ranks, const char *mpi_folder, int round)
+{
+    char        command[1024];
+    const char *python = getenv("CSPEED_PEER_PYTHON");
+    if (mpi_folder) {
+        snprintf(command, sizeof command,
+                 "mpirun --allow-run-as-root --oversubscribe --bind-to none -np %d %s/comm_mpi %zu %zu", ranks,
+                 mpi_folder, into->smallest, into->largest);
+        read_peer(into, MPI, command);
+    }
+    if (python && python[0]) {
+        snprintf(
+            command, sizeof command,
+            "for r in $(seq 0 %d); do RANK=$r WORLD_SIZE=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1 "
+            "%s %s/peers/comm_gloo.py %zu %zu & done; wait",
+            ranks - 1, ranks, 29600 + (getpid() + round) % 1000, python, CS_TESTS, into->smallest, into->largest);
+        read_peer(into, GLOO, command);
+    }
+}
+
+static void cell(double seconds, size_t bytes)
+{
+    if (seconds > 0)
+        printf(" %10.1f %7.2f", seconds * 1e6, (double)bytes / seconds * 1e-9);
+    else
+        printf(" %10s %7s", "-", "-");
+}
+
+static void print(const results *all, int ranks)
+{
+    printf("\n%s%s%s, %d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", all->kind,
+           all->device ? " on " : "", all->device ? all->device : "", ranks, "", "bytes", "in place", "staged",
+           "of copy", "OpenMPI", "Gloo", "best peer");
+    for (int row = 0; row < ROW_COUNT; row++)
+        for (int i = 0; i < SIZE_COUNT; i++) {
+            if (!wanted(all, i))
+                continue;
+            double own = all->seconds[IN_PLACE][row][i], best = 0;
+            printf("%-14s %10zu", row_names[row], size_at(i));
+            cell(own, size_at(i));
+            cell(all->seconds[STAGED][row][i], size_at(i));
+            printf(" %7.0f%%", 100 * all->seconds[IN_PLACE][COPY][i] / own);
+            for (int way = MPI; way <= GLOO; way++) {
+                double seconds = all->seconds[way][row][i];
+                cell(seconds, size_at(i));
+                best = seconds > 0 && (best == 0 || seconds < best) ? seconds : best;
+            }
+            if (best > 0)
+                printf(" %8.2fx", best / own);
+            printf("\n");
+        }
+}
+
+static void bench(results *page, int ranks, int rounds, bool peers, const char *mpi_folder)
+{
+    results *kept  = calloc((size_t)rounds, sizeof *kept);
+    double  *cells = (double *)page->seconds;
+    size_t   count = sizeof page->seconds / sizeof(double);
+    for (int round = 0; kept && round < rounds; round++) {
+        memset(page->seconds, 0, sizeof page->seconds);
+        CS_MUST(cs_spawn(ranks, run, page));
+        if (peers)
+            run_peers(page, ranks, mpi_folder, round);
+        kept[round] = *page;
+    }
+    for (size_t i = 0; kept && i < count; i++) {
+        double values[MOST_ROUNDS];
+        for (int round = 0; round < rounds; round++)
+            values[round] = ((double *)kept[round].seconds)[i];
+        cells[i] = median(values, rounds);
+    }
+    free(kept);
+    print(page, ranks);
+}
+
+static void remove_mpi(const char *folder)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/comm_mpi", folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(int count, char **words)
+{
+    int      ranks = 0, rounds = 3, smallest = 1, largest = (int)size_at(SIZE_COUNT - 1);
+    bool     peers    = false;
+    char     folder[] = "/tmp/cspeed-bench-XXXXXX";
+    results *page     = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return 1;
+    page->kind = "shm";
+    bench_arguments(count, words,
+                    (const bench_option[]){ { "--kind", .word = &page->kind, .choices = "shm|tcp|nccl" },
+                                            { "--device", .word = &page->device, .choices = "cuda" },
+                                            { "--ranks", .number = &ranks, .min = 1, .max = MOST_RANKS },
+                                            { "--rounds", .number = &rounds, .min = 1, .max = MOST_ROUNDS },
+                                            { "--smallest", .number = &smallest, .min = 1, .max = INT_MAX },
+                                            { "--largest", .number = &largest, .min = 1, .max = INT_MAX },
+                                            { "--peers", .given = &peers },
+                                            { .name = NULL } });
+    page->smallest = (size_t)smallest;
+    page->largest  = (size_t)largest;
+    bool mpi       = peers && build_mpi(folder);
+    for (int n = ranks ? ranks : 2; n <= (ranks ? ranks : 4); n += 2)
+        bench(page, n, rounds, peers, mpi ? folder : NULL);
+    if (mpi)
+        remove_mpi(folder);
+    return 0;
+}

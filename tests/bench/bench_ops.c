@@ -1,0 +1,497 @@
+/* bench_ops.c - the rate of every operation at GPT-2 124M's shapes, 4 x 256 tokens, in fp32 and bf16, against the
+ * roof this run measures: the matrix roof for products and attention, the rate of a copy for the rest. A far device is
+ * given as many of an operation in a row as last some milliseconds, and is waited for once. With CSPEED_CUDNN=none in
+ * the environment a GPU's attention is the engine's own kernels', not cuDNN's.
+ *
+ *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
+#include "bench.h"
+#include "base/must.h"
+#include "device/device.h"
+#include "cspeed/ops.h"
+#include "device/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WIDTH = 768, HEADS = 12, VOCABULARY = 50304, STATE = 8 << 20, LONG = 16 << 20, NEAR = 128 };
+
+static cs_device      *device;
+static cs_stream      *stream;
+static int64_t         B = 4, T = 256, N;
+static cs_dtype        dtype;
+static double          copy_rate;
+static uint64_t       *keys;   /* of B samples, on the device */
+static cs_tensor       starts; /* documents of NEAR tokens */
+static cs_rope         turns = { .width = WIDTH / HEADS, .factor = 1 };
+static const cs_tensor absent;
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* What the operations work on; made once a type. */
+static struct {
+    cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss;
+    cs_tensor head_lse;
+    float    *state[4];
+    cs_exact *sum;
+} on;
+
+static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
+{
+    size_t    bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
+    cs_tensor x     = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
+    if (type <= CS_F16)
+        cs_op_fill(stream, x, 0.01f); /* untouched memory would read as one page of zeros */
+    return x;
+}
+
+/* Copies host memory of the caller's to new memory of the device. */
+static void *bring(const void *from, size_t bytes)
+{
+    void *there = cs_device_alloc(device, bytes);
+    cs_stream_copy(stream, there, from, bytes);
+    cs_stream_sync(stream);
+    return there;
+}
+
+/* What operations read beside tensors. */
+static void make_small(void)
+{
+    uint64_t numbers[64];
+    int32_t *begins = malloc((size_t)N * sizeof *begins);
+    CS_ASSERT(begins);
+    for (int i = 0; i < 64; i++)
+        numbers[i] = (uint64_t)i + 1;
+    for (int64_t i = 0; i < N; i++)
+        begins[i] = (int32_t)(i % T / NEAR * NEAR);
+    for (int i = 0; i < WIDTH / HEADS / 2; i++)
+        turns.frequency[i] = (float)pow(10000, -2.0 * i * HEADS / WIDTH);
+    keys   = bring(numbers, sizeof numbers);
+    starts = cs_matrix(bring(begins, (size_t)N * sizeof *begins), CS_I32, B, T);
+    free(begins);
+}
+
+/* Normal numbers; large ones of one operation must not slow the next. */
+static void refill(cs_tensor x)
+{
+    float *values = cs_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
+    cs_state_init(stream, values, (cs_init){ CS_NORMAL, 0.5f }, 1, 0, cs_count(x));
+    cs_op_cast(stream, x, cs_vector(values, CS_F32, cs_count(x)));
+    cs_stream_sync(stream);
+    cs_device_free(device, values);
+}
+
+static void refill_all(void)
+{
+    const cs_tensor all[] = { on.x, on.y, on.wide, on.qkv, on.w, on.bias };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        refill(all[i]);
+    cs_op_fill(stream, on.logits, 0.1f);
+}
+
+static void make_all(void)
+{
+    on.x = make(dtype, N, WIDTH), on.y = make(dtype, N, WIDTH);
+    on.wide = make(dtype, N, 4 * WIDTH), on.wide2 = make(dtype, N, 4 * WIDTH);
+    on.qkv = make(dtype, N, 3 * WIDTH), on.dqkv = make(dtype, N, 3 * WIDTH);
+    on.w = make(dtype, WIDTH, 4 * WIDTH), on.dw = make(CS_F32, WIDTH, 4 * WIDTH);
+    on.bias = make(dtype, 1, 4 * WIDTH), on.dbias = make(CS_F32, 1, 4 * WIDTH);
+    on.table = make(dtype, VOCABULARY, WIDTH), on.dtable = make(CS_F32, VOCABULARY, WIDTH);
+    on.logits = make(dtype, N, VOCABULARY), on.tokens = make(CS_I32, B, T);
+    on.stats = make(CS_F32, N, 2), on.lse = make(CS_F32, N, 1), on.loss = make(CS_F32, N, 1);
+    on.head_lse = make(CS_F32, B * HEADS, T);
+    for (int i = 0; i < 4; i++)
+        on.state[i] = make(CS_F32, 1, STATE).data;
+    on.sum = cs_device_alloc(device, sizeof *on.sum);
+}
+
+static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
+{
+    return cs_matrix(x.data, x.dtype, rows, columns);
+}
+
+static cs_tensor row(cs_tensor x, int64_t count)
+{
+    return cs_vector(x.data, x.dtype, count);
+}
+
+/* ---- the operations ---- */
+
+static void run_copy(void)
+{
+    cs_op_cast(stream, row(on.dtable, LONG), cs_vector((float *)on.dtable.data + LONG, CS_F32, LONG));
+}
+
+#define PRODUCTS(name, K, M, x, y, bias, dbias, layout)                                                                \
+    static void forward_##name(void)                                                                                   \
+    {                                                                                                                  \
+        cs_op_matmul(stream, y, x, name##_weight(), bias, layout);                                                     \
+    }                                                                                                                  \
+    static void input_##name(void)                                                                                     \
+    {                                                                                                                  \
+        cs_op_matmul_grad_input(stream, x, y, name##_weight(), layout);                                                \
+    }                                                                                                                  \
+    static void weight_##name(void)                                                                                    \
+    {                                                                                                                  \
+        cs_op_matmul_grad_weight(stream, name##_grad(), dbias, x, y, layout);                                          \
+    }
+
+static cs_tensor qkv_weight(void)
+{
+    return shaped(on.w, WIDTH, 3 * WIDTH);
+}
+static cs_tensor qkv_grad(void)
+{
+    return shaped(on.dw, WIDTH, 3 * WIDTH);
+}
+static cs_tensor proj_weight(void)
+{
+    return shaped(on.w, WIDTH, WIDTH);
+}
+static cs_tensor proj_grad(void)
+{
+    return shaped(on.dw, WIDTH, WIDTH);
+}
+static cs_tensor up_weight(void)
+{
+    return on.w;
+}
+static cs_tensor up_grad(void)
+{
+    return on.dw;
+}
+static cs_tensor down_weight(void)
+{
+    return shaped(on.w, 4 * WIDTH, WIDTH);
+}
+static cs_tensor down_grad(void)
+{
+    return shaped(on.dw, 4 * WIDTH, WIDTH);
+}
+static cs_tensor head_weight(void)
+{
+    return on.table;
+}
+static cs_tensor head_grad(void)
+{
+    return on.dtable;
+}
+PRODUCTS(qkv, WIDTH, 3 * WIDTH, on.x, on.qkv, row(on.bias, 3 * WIDTH), row(on.dbias, 3 * WIDTH), CS_IN_OUT)
+PRODUCTS(proj, WIDTH, WIDTH, on.x, on.y, row(on.bias, WIDTH), row(on.dbias, WIDTH), CS_IN_OUT)
+PRODUCTS(up, WIDTH, 4 * WIDTH, on.x, on.wide, row(on.bias, 4 * WIDTH), row(on.dbias, 4 * WIDTH), CS_IN_OUT)
+PRODUCTS(down, 4 * WIDTH, WIDTH, on.wide, on.x, row(on.bias, WIDTH), row(on.dbias, WIDTH), CS_IN_OUT)
+PRODUCTS(head, WIDTH, VOCABULARY, on.x, on.logits, absent, absent, CS_OUT_IN)
+
+static cs_dropout dropout(float rate)
+{
+    return (cs_dropout){ .rate = rate, .place = 3, .keys = keys, .batch = B };
+}
+static const cs_heads all = { .queries = HEADS, .keys = HEADS }, window = { HEADS, HEADS, NEAR, { 0 } };
+static cs_heads       packed(void)
+{
+    return (cs_heads){ .queries = HEADS, .keys = HEADS, .starts = starts };
+}
+static void attend(cs_heads heads, float rate)
+{
+    cs_op_attention(stream, on.y, on.head_lse, on.qkv, heads, dropout(rate));
+}
+static void attend_back(cs_heads heads, float rate)
+{
+    cs_op_attention_grad(stream, on.dqkv, on.x, on.y, on.head_lse, on.qkv, heads, dropout(rate));
+}
+#define ATTENTION(name, heads, rate)                                                                                   \
+    static void run_attention##name(void)                                                                              \
+    {                                                                                                                  \
+        attend(heads, rate);                                                                                           \
+    }                                                                                                                  \
+    static void run_attention_grad##name(void)                                                                         \
+    {                                                                                                                  \
+        attend_back(heads, rate);                                                                                      \
+    }
+ATTENTION(, all, 0)
+ATTENTION(_drop, all, 0.1f)
+ATTENTION(_window, window, 0)
+ATTENTION(_packed, packed(), 0)
+static void run_norm(void)
+{
+    cs_op_norm(stream, on.y, on.stats, on.x, row(on.bias, WIDTH), row(on.bias, WIDTH), 1e-5f);
+}
+static void run_norm_grad(void)
+{
+    cs_op_norm_grad(stream, shaped(on.qkv, N, WIDTH), row(on.dbias, WIDTH), row(on.dw, WIDTH), on.y, on.x, on.stats,
+                    row(on.bias, WIDTH));
+}
+static cs_addition addition(void)
+{
+    return (cs_addition){ .sum = shaped(on.wide, N, WIDTH), .a = on.x, .b = shaped(on.wide2, N, WIDTH) };
+}
+static void run_add_norm(void)
+{
+    cs_addition sum = addition();
+    cs_op_add_norm(stream, on.y, on.stats, &sum, row(on.bias, WIDTH), row(on.bias, WIDTH), 1e-5f);
+}
+static void run_norm_grad_add(void)
+{
+    cs_op_norm_grad_add(stream, shaped(on.qkv, N, WIDTH), row(on.dbias, WIDTH), row(on.dw, WIDTH), on.y, on.x, on.stats,
+                        row(on.bias, WIDTH), shaped(on.wide, N, WIDTH));
+}
+static void run_rms(void)
+{
+    cs_op_rms(stream, on.y, shaped(on.stats, N, 1), on.x, row(on.bias, WIDTH), 0, 1e-5f);
+}
+static void run_rms_grad(void)
+{
+    cs_op_rms_grad(stream, shaped(on.qkv, N, WIDTH), row(on.dbias, WIDTH), on.y, on.x, shaped(on.stats, N, 1),
+                   row(on.bias, WIDTH), 0);
+}
+static void run_rope(void)
+{
+    cs_op_rope(stream, on.qkv, &turns, (cs_rope_rows){ .heads = 2 * HEADS, .length = T });
+}
+static void run_swiglu(void)
+{
+    cs_op_swiglu(stream, shaped(on.wide2, N, 2 * WIDTH), on.wide);
+}
+static void run_swiglu_grad(void)
+{
+    cs_op_swiglu_grad(stream, on.wide2, shaped(on.dqkv, N, 2 * WIDTH), on.wide);
+}
+static void run_gelu(void)
+{
+    cs_op_gelu(stream, on.wide2, on.wide);
+}
+static void run_gelu_grad(void)
+{
+    cs_op_gelu_grad(stream, on.wide2, on.wide, on.wide);
+}
+static void run_add(void)
+{
+    cs_op_add(stream, on.wide2, on.wide, on.wide);
+}
+static void run_dropout(void)
+{
+    cs_op_dropout(stream, on.wide2, on.wide, dropout(0.1f));
+}
+static void run_add_dropout(void)
+{
+    cs_op_add_dropout(stream, on.wide2, on.wide2, on.wide, dropout(0.1f));
+}
+static void run_embed(void)
+{
+    cs_op_embed(stream, on.x, on.tokens, on.table, shaped(on.w, T, WIDTH), (cs_tensor){ 0 });
+}
+static void run_embed_grad(void)
+{
+    cs_op_embed_grad(stream, on.dtable, shaped(on.dw, T, WIDTH), on.x, on.tokens, (cs_tensor){ 0 });
+}
+static void run_entropy(void)
+{
+    cs_op_cross_entropy(stream, on.loss, on.lse, on.logits, on.tokens);
+}
+static void run_entropy_grad(void)
+{
+    cs_op_cross_entropy_grad(stream, on.logits, on.loss, on.logits, on.lse, on.tokens);
+}
+static void run_cast(void)
+{
+    cs_op_cast(stream, row(on.table, LONG), row(on.dtable, LONG));
+}
+static void run_fill(void)
+{
+    cs_op_fill(stream, row(on.dtable, LONG), 0);
+}
+static void run_squares(void)
+{
+    cs_state_sum_squares(stream, on.sum, cs_vector(on.state[0], CS_F32, STATE), 0, 1);
+}
+static void run_sum_into(void)
+{
+    cs_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
+}
+static void update(cs_optim_kind kind)
+{
+    cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
+    cs_optimizer      found    = cs_optim_find(&settings);
+    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
+    if (dtype != CS_F32 && !found.directs)
+        span.publish = on.table.data;
+    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
+}
+static void run_adamw(void)
+{
+    update(CS_OPTIM_ADAMW);
+}
+static void run_sgd(void)
+{
+    update(CS_OPTIM_SGD);
+}
+static void run_adagrad(void)
+{
+    update(CS_OPTIM_ADAGRAD);
+}
+static void run_lion(void)
+{
+    update(CS_OPTIM_LION);
+}
+static void run_lamb(void)
+{
+    update(CS_OPTIM_LAMB);
+}
+static void run_muon(void)
+{
+    update(CS_OPTIM_MUON);
+}
+static void run_init(void)
+{
+    cs_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
+}
+
+/* ---- timing ---- */
+
+typedef struct {
+    const char *name;
+    void (*run)(void);
+    double bytes; /* moved at least; 0: judged by its flops */
+} bench;
+
+static double time_of(void (*run)(void), int times)
+{
+    double from = seconds();
+    for (int i = 0; i < times; i++)
+        run();
+    cs_stream_sync(stream);
+    return seconds() - from;
+}
+
+static double best_of(void (*run)(void))
+{
+    double once, best = INFINITY, begin = seconds();
+    time_of(run, 1);
+    once      = time_of(run, 1);
+    int times = cs_device_is_far(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
+    for (int round = 0; round < 3 || (round < 50 && seconds() - begin < 0.15); round++)
+        best = fmin(best, time_of(run, times) / times);
+    return best;
+}
+
+static void show(const bench *one)
+{
+    double before = cs_device_flops(device);
+    one->run();
+    double flops = cs_device_flops(device) - before, time = best_of(one->run);
+    if (one->bytes == 0)
+        printf("  %-22s %9.3f ms %8.1f GFLOP/s %5.0f %% of the matrix roof\n", one->name, time * 1e3,
+               flops / time * 1e-9, 100 * flops / time / cs_device_roof(device, dtype));
+    else
+        printf("  %-22s %9.3f ms %8.1f GB/s    %5.0f %% of a copy\n", one->name, time * 1e3, one->bytes / time * 1e-9,
+               100 * one->bytes / time / copy_rate);
+    fflush(stdout);
+}
+
+static void show_products(void)
+{
+    const bench products[] = {
+        { "qkv", forward_qkv, 0 },
+        { "qkv dx", input_qkv, 0 },
+        { "qkv dw", weight_qkv, 0 },
+        { "proj", forward_proj, 0 },
+        { "proj dx", input_proj, 0 },
+        { "proj dw", weight_proj, 0 },
+        { "up", forward_up, 0 },
+        { "up dx", input_up, 0 },
+        { "up dw", weight_up, 0 },
+        { "down", forward_down, 0 },
+        { "down dx", input_down, 0 },
+        { "down dw", weight_down, 0 },
+        { "head", forward_head, 0 },
+        { "head dx", input_head, 0 },
+        { "head dw", weight_head, 0 },
+        { "attention", run_attention, 0 },
+        { "attention grad", run_attention_grad, 0 },
+        { "attention, dropout", run_attention_drop, 0 },
+        { "attention grad, dropout", run_attention_grad_drop, 0 },
+        { "attention, window", run_attention_window, 0 },
+        { "attention grad, window", run_attention_grad_window, 0 },
+        { "attention, packed", run_attention_packed, 0 },
+        { "attention grad, packed", run_attention_grad_packed, 0 },
+    };
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        show(&products[i]);
+}
+
+static void show_walks(void)
+{
+    double      each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
+    double      logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
+    const bench walks[] = {
+        { "norm", run_norm, 2 * rows },
+        { "norm grad", run_norm_grad, 3 * rows },
+        { "add norm", run_add_norm, 4 * rows },
+        { "norm grad add", run_norm_grad_add, 4 * rows },
+        { "rms", run_rms, 2 * rows },
+        { "rms grad", run_rms_grad, 3 * rows },
+        { "rope", run_rope, 4 * rows },
+        { "swiglu", run_swiglu, 6 * rows },
+        { "swiglu grad", run_swiglu_grad, 10 * rows },
+        { "gelu", run_gelu, 8 * rows },
+        { "gelu grad", run_gelu_grad, 12 * rows },
+        { "add", run_add, 12 * rows },
+        { "dropout", run_dropout, 8 * rows },
+        { "add dropout", run_add_dropout, 12 * rows },
+        { "embed", run_embed, 3 * rows },
+        { "embed grad", run_embed_grad, rows + 16.0 * (double)N * WIDTH },
+        { "cross entropy", run_entropy, logits },
+        { "cross entropy grad", run_entropy_grad, 2 * logits },
+        { "cast", run_cast, LONG * (4 + each) },
+        { "fill", run_fill, 4.0 * LONG },
+        { "state sum of squares", run_squares, 4.0 * STATE },
+        { "state add", run_sum_into, 12.0 * STATE },
+        { "state update, AdamW", run_adamw, (28 + published) * STATE },
+        { "state update, SGD", run_sgd, (20 + published) * STATE },
+        { "state update, Adagrad", run_adagrad, (20 + published) * STATE },
+        { "state update, Lion", run_lion, (20 + published) * STATE },
+        { "state direction, LAMB", run_lamb, 28.0 * STATE },
+        { "state direction, Muon", run_muon, 16.0 * STATE },
+        { "state init, normal", run_init, 4.0 * STATE / 8 },
+    };
+    for (size_t i = 0; i < sizeof walks / sizeof *walks; i++)
+        show(&walks[i]);
+}
+
+int main(int count, char **arguments)
+{
+    const char *kind    = "cpu";
+    int         threads = 0, samples = (int)B, length = (int)T;
+    bench_arguments(count, arguments,
+                    (const bench_option[]){ { "--device", .word = &kind, .choices = "cpu|cuda" },
+                                            { "THREADS", .number = &threads, .min = 0, .max = 1024 },
+                                            { "SAMPLES", .number = &samples, .min = 1, .max = 64 },
+                                            { "LENGTH", .number = &length, .min = 1, .max = 1 << 20 },
+                                            { .name = NULL } });
+    B = samples;
+    T = length;
+    N = B * T;
+    for (dtype = CS_F32; dtype <= CS_BF16; dtype++) {
+        CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
+        stream = cs_device_stream(device, CS_COMPUTE);
+        make_small();
+        make_all();
+        copy_rate = 8.0 * LONG / best_of(run_copy);
+        printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", cs_device_describe(device),
+               dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, cs_device_roof(device, dtype) * 1e-9,
+               copy_rate * 1e-9);
+        refill_all();
+        show_products();
+        refill_all();
+        show_walks();
+        cs_device_close(device);
+    }
+    return 0;
+}

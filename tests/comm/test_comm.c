@@ -1,0 +1,567 @@
+/* test_comm.c - collectives against a plain tree, over worlds of 1 to 7 ranks; meeting, losing and leaving. */
+#include "base/half.h"
+#include "base/log.h"
+#include "base/range.h"
+#include "cspeed/comm.h"
+#include "comm/fold.h"
+#include "sums.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HEAP = 256 << 20, LARGE = (1 << 20) + 3, MOST_RANKS = SUMS_RANKS };
+
+static cs_status open_world(cs_comm **comm, const char *kind)
+{
+    cs_world world;
+    CS_TRY(cs_world_read(&world));
+    return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = kind, .heap_bytes = HEAP, .timeout_seconds = 60 });
+}
+
+static int each_collective(void *argument)
+{
+    const char *kind = argument;
+    cs_comm    *comm = NULL;
+    SHOULD(open_world(&comm, kind));
+    int failed = sums_try_each(comm, 10007);
+    cs_comm_close(comm);
+    return failed;
+}
+
+START_TEST(collectives_are_the_tree)
+{
+    static const int sizes[] = { 1, 1, 2, 3, 4, 5, 7 };
+    char             kind[] = "auto", shm[] = "shm";
+    ck_assert_msg(cs_spawn(sizes[_i], each_collective, _i ? kind : shm) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int large_collectives(void *argument)
+{
+    (void)argument;
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, "shm"));
+    int        size = cs_comm_size(comm), failed = 0;
+    size_t     room  = (size_t)size * LARGE * 4;
+    char      *lone  = malloc(2 * room);
+    sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
+                         { "staged", lone, lone + room } };
+    EXPECT(lone, "no memory");
+    for (int p = 0; p < 2 && !failed; p++)
+        failed = sums_try(comm, all[p], LARGE, 11, CS_F32, CS_SUM) ||
+                 (size == 2 && sums_try(comm, all[p], LARGE, 13, CS_BF16, CS_SUM)) ||
+                 sums_try_copies(comm, all[p], LARGE, 17, CS_I32);
+    free(lone);
+    cs_comm_close(comm);
+    return failed;
+}
+
+START_TEST(large_vectors_are_the_tree)
+{
+    ck_assert_msg(cs_spawn(_i, large_collectives, NULL) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+/* Ranks bring memory of different sorts to one call: still one answer. */
+static int disagreeing_places(void *argument)
+{
+    (void)argument;
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, "shm"));
+    enum { COUNT = 70001 };
+    int    rank = cs_comm_rank(comm), size = cs_comm_size(comm);
+    size_t room = (size_t)size * COUNT * sizeof(float);
+    char  *lone = malloc(2 * room);
+    char  *big = cs_comm_alloc(comm, room), *small = cs_comm_alloc(comm, room);
+    EXPECT(lone, "no memory");
+    int failed = 0;
+    for (int odd = 0; odd <= size && !failed; odd++) {
+        sums_place where = { "disagreeing", rank == odd ? lone : big, rank == odd ? lone + room : small };
+        failed = sums_try(comm, where, COUNT, odd, CS_F32, CS_SUM) || sums_try_copies(comm, where, COUNT, odd, CS_F32);
+        sums_place cross = { "crosswise", rank == odd ? small : big, rank == odd ? big : small };
+        failed           = failed || sums_try(comm, cross, COUNT, odd + 50, CS_F32, CS_SUM) ||
+                 sums_try_copies(comm, cross, COUNT, odd + 50, CS_F32);
+    }
+    free(lone);
+    cs_comm_close(comm);
+    return failed;
+}
+
+START_TEST(places_may_differ_between_ranks)
+{
+    ck_assert_msg(cs_spawn(3, disagreeing_places, NULL) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+START_TEST(not_a_number_is_kept)
+{
+    float       a[3] = { NAN, 1, 2 }, b[3] = { 1, NAN, 2 }, c[3] = { 1, 1, NAN }, out[3];
+    const void *inputs[] = { a, b, c };
+    for (int op = CS_SUM; op <= CS_MAX; op++)
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            cs_fold((void *[]){ out }, 1, inputs, ranks, 3, CS_F32, (cs_reduce_op)op);
+            for (int i = 0; i < ranks; i++)
+                ck_assert_msg(isnan(out[i]), "op %d, %d ranks, element %d: %g", op, ranks, i, (double)out[i]);
+        }
+}
+END_TEST
+
+/* Every 16-bit pattern, alone and doubled, against the conversions of half.h. */
+START_TEST(halves_round_as_everywhere)
+{
+    static const cs_dtype dtypes[] = { CS_BF16, CS_F16 };
+    for (int d = 0; d < 2; d++)
+        for (int low = 0; low < 0x10000; low += 8) {
+            uint16_t a[8], b[8], out[8];
+            for (int i = 0; i < 8; i++) {
+                a[i] = (uint16_t)(low + i);
+                b[i] = (uint16_t)((unsigned)(low + i) * 40503u >> 3);
+            }
+            cs_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
+            for (int i = 0; i < 8; i++) {
+                float    sum    = sums_get(a, i, dtypes[d]).real + sums_get(b, i, dtypes[d]).real;
+                uint16_t should = dtypes[d] == CS_BF16 ? cs_float_to_bf16(sum) : cs_float_to_f16(sum);
+                ck_assert_msg(isnan(sum) ? isnan(sums_get(out, i, dtypes[d]).real) : out[i] == should,
+                              "%s: %04x + %04x is %04x", d ? "f16" : "bf16", a[i], b[i], out[i]);
+            }
+        }
+}
+END_TEST
+
+/* ---- waiting, messages ------------------------------------------------------------------------ */
+
+static _Atomic int *shared_counter(void)
+{
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(page, MAP_FAILED);
+    return page;
+}
+
+static int count_at_barriers(void *argument)
+{
+    _Atomic int *counter = argument;
+    cs_comm     *comm    = NULL;
+    SHOULD(open_world(&comm, "shm"));
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
+    for (int round = 1; round <= 300; round++) {
+        if (round % 100 == rank) /* now and then one is late, so that the others fall asleep */
+            nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+        atomic_fetch_add(counter, 1);
+        cs_comm_barrier(comm);
+        int seen = atomic_load(counter);
+        EXPECT(seen >= round * size, "round %d: %d of %d had come when the barrier opened", round, seen, round * size);
+        cs_comm_barrier(comm);
+    }
+    cs_comm_close(comm);
+    return 0;
+}
+
+START_TEST(barrier_waits_for_all)
+{
+    _Atomic int *counter = shared_counter();
+    ck_assert_msg(cs_spawn(_i, count_at_barriers, counter) == CS_OK, "%s", cs_error());
+    munmap(counter, 4096);
+}
+END_TEST
+
+static int pass_messages(void *argument)
+{
+    static const size_t lengths[] = { 0, 1, 7, 65535, 65536, 65537, 0, 131072, 3000001 };
+    (void)argument;
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, "shm"));
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm), next = (rank + 1) % size, last = (rank + size - 1) % size;
+    char *data = malloc(3000001), *got = malloc(3000001);
+    EXPECT(data && got, "no memory");
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        size_t bytes = lengths[i];
+        sums_fill(data, (int64_t)bytes, 0, rank, (int)i, CS_U8);
+        if (rank == 0)
+            cs_comm_send(comm, data, bytes, next);
+        cs_comm_receive(comm, got, bytes, last);
+        if (sums_expect_values(got, (int64_t)bytes, 0, last, (int)i, CS_U8, "message"))
+            return 1;
+        if (rank != 0)
+            cs_comm_send(comm, data, bytes, next);
+    }
+    for (int i = 0; i < 1000; i++) { /* there and back, in order */
+        int mine = i * size + rank, others = -1;
+        if (rank == 0)
+            cs_comm_send(comm, &mine, sizeof mine, 1);
+        if (rank < 2)
+            cs_comm_receive(comm, &others, sizeof others, 1 - rank);
+        if (rank == 1)
+            cs_comm_send(comm, &mine, sizeof mine, 0);
+        EXPECT(rank >= 2 || others == i * size + 1 - rank, "message %d brought %d", i, others);
+    }
+    free(data);
+    free(got);
+    cs_comm_close(comm);
+    return 0;
+}
+
+START_TEST(messages_arrive_in_order)
+{
+    ck_assert_msg(cs_spawn(_i, pass_messages, NULL) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int count_traffic(void *argument)
+{
+    (void)argument;
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, "auto"));
+    uint64_t others = (uint64_t)cs_comm_size(comm) - 1;
+    float    data[4 * 30], part[30];
+    sums_fill(data, 4 * 30, 0, 0, 0, CS_F32);
+    cs_comm_reduce_scatter(comm, part, data, 30, CS_F32, CS_SUM);
+    cs_comm_all_gather(comm, data, part, 30, CS_F32);
+    cs_comm_traffic traffic = cs_comm_counters(comm);
+    EXPECT(traffic.calls == 2, "%d calls", (int)traffic.calls);
+    EXPECT(traffic.bytes == 2 * others * 30 * 4, "%d bytes", (int)traffic.bytes);
+    EXPECT(traffic.seconds > 0, "%g s", traffic.seconds);
+    cs_comm_close(comm);
+    return 0;
+}
+
+START_TEST(traffic_is_counted)
+{
+    ck_assert_msg(cs_spawn(_i, count_traffic, NULL) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int allocate(void *argument)
+{
+    (void)argument;
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, "auto"));
+    char *a = cs_comm_alloc(comm, 1), *b = cs_comm_alloc(comm, 5000), *c = cs_comm_alloc(comm, 4096);
+    EXPECT(((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 4096 == 0, "not aligned");
+    EXPECT(b >= a + 1 && c >= b + 5000, "overlapping");
+    for (int i = 0; i < 5000; i++)
+        EXPECT(b[i] == 0, "not zeroed");
+    cs_comm_close(comm);
+    SHOULD(open_world(&comm, "auto"));
+    cs_comm_close(comm);
+    return 0;
+}
+
+START_TEST(heap_is_zeroed_and_aligned)
+{
+    ck_assert_msg(cs_spawn(_i, allocate, NULL) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int take_too_much(void *argument)
+{
+    (void)argument;
+    cs_comm *comm = NULL;
+    SHOULD(open_world(&comm, "auto"));
+    cs_comm_alloc(comm, HEAP);
+    cs_comm_alloc(comm, (size_t)4 << 30);
+    return 0;
+}
+
+START_TEST(heap_ends_with_a_sentence)
+{
+    ck_assert_int_ne(cs_spawn(_i, take_too_much, NULL), CS_OK);
+    ck_assert_msg(strstr(cs_error(), "ended with code 1") != NULL, "%s", cs_error());
+}
+END_TEST
+
+/* ---- meeting, losing, leaving: ranks started by hand, so that each one's end can be seen -------- */
+
+typedef struct {
+    int    ranks, rank;
+    double seconds;
+    int (*run)(cs_comm *comm);
+} role;
+
+typedef struct {
+    int  code; /* exit code, or 128 + signal */
+    char said[1024];
+} ending;
+
+static _Noreturn void play(const role *part, int port, int output)
+{
+    cs_world world = { .rank = part->rank, .size = part->ranks, .local_rank = part->rank, .local_size = part->ranks };
+    cs_comm *comm  = NULL;
+    world.port     = port;
+    snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
+    dup2(output, STDERR_FILENO);
+    cs_log_open(CS_LOG_INFO, part->rank);
+    cs_comm_settings settings = { .kind = "shm", .heap_bytes = 1 << 20, .timeout_seconds = part->seconds };
+    cs_status        status   = cs_comm_open(&comm, &world, &settings);
+    if (status != CS_OK) {
+        dprintf(output, "%s\n", cs_error());
+        _exit(cs_exit_code(status));
+    }
+    _exit(part->run ? part->run(comm) : 0);
+}
+
+/* Runs the parts at once, and says how each ended. */
+static void perform(const role *parts, int count, ending *endings)
+{
+    static int port = 20000;
+    pid_t      children[MOST_RANKS];
+    int        outputs[MOST_RANKS][2];
+    port++;
+    for (int i = 0; i < count; i++) {
+        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] == 0)
+            play(&parts[i], port, outputs[i][1]);
+        close(outputs[i][1]);
+    }
+    for (int i = 0; i < count; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        ssize_t length                           = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        endings[i].said[length > 0 ? length : 0] = 0;
+        endings[i].code                          = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        close(outputs[i][0]);
+    }
+}
+
+static void expect_ending(const ending *end, int code, const char *sentence)
+{
+    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
+    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
+}
+
+static int die_in_time(cs_comm *comm)
+{
+    float data[1000] = { 0 };
+    for (int i = 0; i < 1000; i++) {
+        if (cs_comm_rank(comm) == 1 && i == 20)
+            raise(SIGKILL);
+        cs_comm_all_reduce(comm, data, 1000, CS_F32, CS_SUM);
+    }
+    return 0;
+}
+
+START_TEST(a_lost_rank_ends_the_others)
+{
+    role   parts[4] = { 0 };
+    ending ends[4];
+    for (int i = 0; i < _i; i++)
+        parts[i] = (role){ _i, i, 60, die_in_time };
+    perform(parts, _i, ends);
+    for (int i = 0; i < _i; i++)
+        expect_ending(&ends[i], i == 1 ? 128 + SIGKILL : 75,
+                      i == 1 ? NULL : "rank 1 was lost (while this rank waited in all_reduce)");
+}
+END_TEST
+
+static int leave_early(cs_comm *comm)
+{
+    cs_comm_barrier(comm);
+    if (cs_comm_rank(comm) == 1) {
+        cs_comm_close(comm);
+        return 0;
+    }
+    if (cs_comm_rank(comm) == 0) { /* rank 1's end is no loss to who does not wait for it */
+        int word = 5;
+        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+        cs_comm_send(comm, &word, sizeof word, 2);
+    } else {
+        int word = 0;
+        cs_comm_receive(comm, &word, sizeof word, 0);
+        if (word != 5)
+            return 1;
+    }
+    cs_comm_barrier(comm);
+    return 0;
+}
+
+START_TEST(a_rank_that_left_is_missed_only_when_waited_for)
+{
+    role   parts[3];
+    ending ends[3];
+    for (int i = 0; i < 3; i++)
+        parts[i] = (role){ 3, i, 60, leave_early };
+    perform(parts, 3, ends);
+    expect_ending(&ends[0], 75, "rank 1 has left (while this rank waited in barrier)");
+    expect_ending(&ends[1], 0, NULL);
+    expect_ending(&ends[2], 75, NULL);
+}
+END_TEST
+
+static int call_another(cs_comm *comm)
+{
+    float data[8] = { 0 };
+    if (cs_comm_rank(comm) == 0)
+        cs_comm_all_reduce(comm, data, 4, CS_F32, CS_SUM);
+    else
+        cs_comm_all_gather(comm, data, data, 3, CS_I32);
+    return 0;
+}
+
+START_TEST(mismatched_calls_are_refused_with_both)
+{
+    role   parts[2] = { { 2, 0, 60, call_another }, { 2, 1, 60, call_another } };
+    ending ends[2];
+    perform(parts, 2, ends);
+    expect_ending(&ends[0], 1, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
+    expect_ending(&ends[1], 1, "rank 1 calls all_gather of 3 i32, but rank 0 calls all_reduce of 4 f32 (sum)");
+}
+END_TEST
+
+static int count_differently(cs_comm *comm)
+{
+    float *data = cs_comm_alloc(comm, 100000);
+    cs_comm_broadcast(comm, data, cs_comm_rank(comm) ? 20000 : 20001, CS_F32, 0);
+    return 0;
+}
+
+START_TEST(mismatched_counts_are_refused)
+{
+    role   parts[2] = { { 2, 0, 60, count_differently }, { 2, 1, 60, count_differently } };
+    ending ends[2];
+    perform(parts, 2, ends);
+    expect_ending(&ends[0], 1,
+                  "broadcast of 20001 f32 from rank 0, but rank 1 calls broadcast of 20000 f32 from rank 0");
+    expect_ending(&ends[1], 1, NULL);
+}
+END_TEST
+
+static int receive_more(cs_comm *comm)
+{
+    char data[10] = { 0 };
+    if (cs_comm_rank(comm) == 0)
+        cs_comm_send(comm, data, 9, 1);
+    else
+        cs_comm_receive(comm, data, 10, 0);
+    return 0;
+}
+
+START_TEST(a_message_of_another_length_is_refused)
+{
+    role   parts[2] = { { 2, 0, 60, receive_more }, { 2, 1, 60, receive_more } };
+    ending ends[2];
+    perform(parts, 2, ends);
+    expect_ending(&ends[1], 1, "rank 0 sent 9 bytes, but rank 1 receives 10");
+}
+END_TEST
+
+START_TEST(a_missing_rank_is_named)
+{
+    role   parts[2] = { { 4, 0, 0.5, NULL }, { 4, 2, 0.5, NULL } };
+    ending ends[2];
+    perform(parts, 2, ends);
+    expect_ending(&ends[0], 75, "ranks 1, 3 did not come within 0.5 seconds");
+    expect_ending(&ends[1], 75, "ranks 1, 3 did not come within 0.5 seconds");
+    role alone[1] = { { 2, 1, 0.3, NULL } };
+    perform(alone, 1, ends);
+    expect_ending(&ends[0], 75, "rank 0 did not come within 0.3 seconds");
+}
+END_TEST
+
+START_TEST(a_second_job_of_the_same_name_is_refused)
+{
+    role   parts[2] = { { 2, 0, 0.5, NULL }, { 2, 0, 0.5, NULL } };
+    ending ends[2];
+    perform(parts, 2, ends);
+    bool first_won = strstr(ends[0].said, "did not come") != NULL;
+    expect_ending(&ends[first_won ? 1 : 0], 75, "another job is meeting at MASTER_PORT");
+    expect_ending(&ends[first_won ? 0 : 1], 75, "rank 1 did not come");
+    role   twice[4] = { { 3, 0, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 2, 1, 0.5, NULL } };
+    ending fates[4];
+    perform(twice, 4, fates);
+    bool first_in = strstr(fates[1].said, "did not come") != NULL;
+    expect_ending(&fates[first_in ? 2 : 1], 75, "there are two ranks 1 at MASTER_PORT");
+    expect_ending(&fates[first_in ? 1 : 2], 75, "rank 2 did not come");
+    expect_ending(&fates[3], 75, "rank 1 has WORLD_SIZE 2, but rank 0 has 3");
+}
+END_TEST
+
+static int count_open(void)
+{
+    int  count     = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory))
+        count++;
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+static int open_and_close(void *argument)
+{
+    (void)argument;
+    int before = count_open();
+    for (int i = 0; i < 50; i++) {
+        cs_comm *comm = NULL;
+        float    one  = 1;
+        SHOULD(open_world(&comm, "shm"));
+        cs_comm_all_reduce(comm, &one, 1, CS_F32, CS_SUM);
+        EXPECT(one == (float)cs_comm_size(comm), "round %d: the sum is %g", i, (double)one);
+        cs_comm_close(comm);
+        EXPECT(count_open() == before, "round %d: %d descriptors, not %d", i, count_open(), before);
+    }
+    return 0;
+}
+
+START_TEST(nothing_stays_open)
+{
+    ck_assert_msg(cs_spawn(3, open_and_close, NULL) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+START_TEST(unfit_kinds_are_refused)
+{
+    cs_comm *comm = NULL;
+    cs_world two  = { .size = 2, .local_size = 1, .port = 29500 };
+    ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "auto" }), CS_BAD_CONFIG);
+    ck_assert_msg(strstr(cs_error(), "set both for all ranks") != NULL, "%s", cs_error()); /* MASTER_ADDR, _PORT */
+    ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "shm" }), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "self" }), CS_BAD_CONFIG);
+    ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "pigeon" }), CS_BAD_CONFIG);
+    ck_assert_ptr_null(comm);
+    ck_assert_msg(strstr(cs_error(), "pigeon") != NULL, "%s", cs_error());
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("comm");
+    TCase *tests = tcase_create("comm");
+    tcase_set_timeout(tests, 300);
+    tcase_add_loop_test(tests, collectives_are_the_tree, 0, 7);
+    tcase_add_loop_test(tests, large_vectors_are_the_tree, 2, 5);
+    tcase_add_test(tests, places_may_differ_between_ranks);
+    tcase_add_test(tests, not_a_number_is_kept);
+    tcase_add_test(tests, halves_round_as_everywhere);
+    tcase_add_loop_test(tests, barrier_waits_for_all, 2, 6);
+    tcase_add_loop_test(tests, messages_arrive_in_order, 2, 5);
+    tcase_add_loop_test(tests, traffic_is_counted, 1, 5);
+    tcase_add_loop_test(tests, heap_is_zeroed_and_aligned, 1, 3);
+    tcase_add_loop_test(tests, heap_ends_with_a_sentence, 1, 3);
+    tcase_add_loop_test(tests, a_lost_rank_ends_the_others, 2, 5);
+    tcase_add_test(tests, a_rank_that_left_is_missed_only_when_waited_for);
+    tcase_add_test(tests, mismatched_calls_are_refused_with_both);
+    tcase_add_test(tests, mismatched_counts_are_refused);
+    tcase_add_test(tests, a_message_of_another_length_is_refused);
+    tcase_add_test(tests, a_missing_rank_is_named);
+    tcase_add_test(tests, a_second_job_of_the_same_name_is_refused);
+    tcase_add_test(tests, nothing_stays_open);
+    tcase_add_test(tests, unfit_kinds_are_refused);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

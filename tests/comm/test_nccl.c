@@ -1,0 +1,431 @@
+/* test_nccl.c - collectives on the memory of CUDA devices, on the emulated module: through the host where ranks share a
+ * device, by NCCL where each has its own; losing ranks, and waiting for those that never come. */
+#include "near.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/tally.h"
+#include "cspeed/ops.h"
+#include "suite.h"
+#include "sums.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_RANKS = 5, LONGEST_SECONDS = 60 };
+
+/* Ranks have a device each, or share one. */
+static bool is_emulated(const char *devices)
+{
+    setenv("CSPEED_EMULATOR_DEVICES", devices, 1);
+    return near_emulated("nccl");
+}
+
+typedef struct {
+    cs_device *device;
+    cs_comm   *comm;
+} rank_state;
+
+static cs_status open_rank(rank_state *state, const cs_world *world, const char *kind, double seconds)
+{
+    CS_TRY(cs_device_open(&state->device, &(cs_device_settings){ .kind = "cuda", .local_rank = world->local_rank }));
+    return cs_comm_open(&state->comm, world,
+                        &(cs_comm_settings){ .kind = kind, .timeout_seconds = seconds, .device = state->device });
+}
+
+static cs_status open_here(rank_state *state, const char *kind)
+{
+    cs_world world;
+    CS_TRY(cs_world_read(&world));
+    return open_rank(state, &world, kind, LONGEST_SECONDS);
+}
+
+static void close_rank(rank_state *state)
+{
+    cs_comm_close(state->comm);
+    cs_device_close(state->device);
+}
+
+/* ---- collectives ------------------------------------------------------------------------------ */
+
+static int each_collective(void *kind)
+{
+    rank_state state;
+    SHOULD(open_here(&state, kind));
+    sums_far(state.device);
+    if (strcmp(cs_comm_kind(state.comm), "nccl") == 0)
+        sums_loosely();
+    EXPECT((strcmp(cs_comm_kind(state.comm), "nccl") == 0) == (strcmp(kind, "nccl") == 0), "it is \"%s\"",
+           cs_comm_kind(state.comm));
+    int failed = sums_try_each(state.comm, cs_comm_size(state.comm) == 2 ? 257 : 31);
+    close_rank(&state);
+    return failed;
+}
+
+START_TEST(ranks_that_share_a_device_go_through_the_host)
+{
+    char kinds[2][5] = { "shm", "tcp" };
+    if (!is_emulated("1"))
+        return;
+    for (int ranks = 2; ranks <= MOST_RANKS; ranks++)
+        ck_assert_msg(cs_spawn(ranks, each_collective, kinds[ranks % 2]) == CS_OK, "%d ranks: %s", ranks, cs_error());
+}
+END_TEST
+
+START_TEST(ranks_of_their_own_devices_go_by_nccl)
+{
+    char kind[] = "nccl";
+    if (!is_emulated("5"))
+        return;
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
+        ck_assert_msg(cs_spawn(ranks, each_collective, kind) == CS_OK, "%d ranks: %s", ranks, cs_error());
+}
+END_TEST
+
+static int expect_kind(void *wanted)
+{
+    rank_state state;
+    SHOULD(open_here(&state, "auto"));
+    EXPECT(strcmp(cs_comm_kind(state.comm), wanted) == 0, "it is \"%s\"", cs_comm_kind(state.comm));
+    int failed = cs_comm_size(state.comm) == 1 && (sums_far(state.device), sums_try_each(state.comm, 31));
+    close_rank(&state);
+    return failed;
+}
+
+START_TEST(auto_takes_nccl_where_it_can)
+{
+    char self[] = "self", shm[] = "shm", nccl[] = "nccl";
+    if (!is_emulated("2"))
+        return;
+    ck_assert_msg(cs_spawn(1, expect_kind, self) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(2, expect_kind, nccl) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(3, expect_kind, shm) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int be_refused(void *sentence)
+{
+    rank_state state;
+    EXPECT(open_here(&state, "nccl") == CS_BAD_CONFIG, "it was opened");
+    EXPECT(strstr(cs_error(), sentence), "\"%s\"", cs_error());
+    cs_device_close(state.device);
+    return 0;
+}
+
+START_TEST(nccl_refuses_a_shared_device)
+{
+    char sentence[] = "ranks 0 and 2 share a GPU (0000:00:00.0";
+    if (!is_emulated("2"))
+        return;
+    ck_assert_msg(cs_spawn(3, be_refused, sentence) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+/* What is computed before a collective, and after it, is ordered by events alone. */
+static int compute_around(void *kind)
+{
+    rank_state state;
+    SHOULD(open_here(&state, kind));
+    enum { COUNT = 1000 };
+    float      got[COUNT];
+    int        size    = cs_comm_size(state.comm);
+    cs_stream *compute = cs_device_stream(state.device, CS_COMPUTE), *comm = cs_device_stream(state.device, CS_COMM);
+    cs_tensor  all   = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
+    cs_tensor  twice = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
+    for (int round = 1; round <= 3; round++) {
+        cs_op_fill(compute, all, (float)(round * (1 + cs_comm_rank(state.comm))));
+        cs_stream_wait(comm, cs_stream_record(compute));
+        cs_comm_all_reduce(state.comm, all.data, COUNT, CS_F32, CS_SUM);
+        cs_stream_wait(compute, cs_stream_record(comm));
+        cs_op_add(compute, twice, all, all);
+        cs_stream_fetch(compute, got, twice.data, sizeof got);
+        for (int i = 0; i < COUNT; i++)
+            EXPECT((int)got[i] == round * size * (size + 1), "round %d: element %d is %g", round, i, (double)got[i]);
+    }
+    close_rank(&state);
+    return 0;
+}
+
+START_TEST(events_order_computing_and_collectives)
+{
+    char shm[] = "shm", nccl[] = "nccl";
+    if (!is_emulated("3"))
+        return;
+    ck_assert_msg(cs_spawn(3, compute_around, shm) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(3, compute_around, nccl) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+static int pass_messages(void *kind)
+{
+    static const size_t lengths[] = { 0, 1, 65537, 300001 };
+    rank_state          state;
+    char                held[300001];
+    SHOULD(open_here(&state, kind));
+    int        rank = cs_comm_rank(state.comm), size = cs_comm_size(state.comm);
+    cs_stream *stream = cs_device_stream(state.device, CS_COMM);
+    char      *data   = cs_comm_alloc(state.comm, sizeof held);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        sums_fill(held, (int64_t)lengths[i], 0, 0, (int)i, CS_U8);
+        if (rank == 0)
+            cs_stream_copy(stream, data, held, lengths[i]);
+        else
+            cs_comm_receive(state.comm, data, lengths[i], rank - 1);
+        if (rank + 1 < size)
+            cs_comm_send(state.comm, data, lengths[i], rank + 1);
+        cs_stream_fetch(stream, held, data, lengths[i]);
+        if (sums_expect_values(held, (int64_t)lengths[i], 0, 0, (int)i, CS_U8, "message"))
+            return 1;
+    }
+    close_rank(&state);
+    return 0;
+}
+
+START_TEST(messages_arrive)
+{
+    char shm[] = "shm", nccl[] = "nccl";
+    if (!is_emulated("3"))
+        return;
+    ck_assert_msg(cs_spawn(2, pass_messages, shm) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(3, pass_messages, nccl) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+/* ---- meeting, losing: ranks started by hand, so that each one's end can be seen ---------------- */
+
+typedef struct {
+    int         ranks, started;
+    const char *kind;
+    double      seconds;
+    int (*run)(rank_state *state);
+} scene;
+
+typedef struct {
+    int  code; /* exit code, or 128 + signal */
+    char said[1024];
+} ending;
+
+static _Noreturn void play(const scene *on, int rank, int port, int output)
+{
+    rank_state state;
+    cs_world   world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
+    snprintf(world.job, sizeof world.job, "test-nccl-%d", (int)getppid());
+    dup2(output, STDERR_FILENO);
+    cs_log_open(CS_LOG_WARNING, rank);
+    cs_status status = open_rank(&state, &world, on->kind, on->seconds);
+    if (status != CS_OK) {
+        dprintf(output, "%s\n", cs_error());
+        _exit(cs_exit_code(status));
+    }
+    _exit(on->run(&state));
+}
+
+static void perform(const scene *on, ending *endings)
+{
+    static int port = 21000;
+    pid_t      children[MOST_RANKS];
+    int        outputs[MOST_RANKS][2];
+    double     begun = cs_clock_seconds();
+    port++;
+    for (int i = 0; i < on->started; i++) {
+        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
+        children[i] = fork();
+        ck_assert_int_ge(children[i], 0);
+        if (children[i] == 0)
+            play(on, i, port, outputs[i][1]);
+        close(outputs[i][1]);
+    }
+    for (int i = 0; i < on->started; i++) {
+        int status;
+        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
+        ssize_t length                           = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        endings[i].said[length > 0 ? length : 0] = 0;
+        endings[i].code                          = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        close(outputs[i][0]);
+    }
+    ck_assert_msg(cs_clock_seconds() - begun < LONGEST_SECONDS, "it took %g s", cs_clock_seconds() - begun);
+}
+
+static void expect_ending(const ending *end, int code, const char *sentence)
+{
+    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
+    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
+}
+
+static int die_in_time(rank_state *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    for (int i = 0; i < 1000; i++) {
+        if (cs_comm_rank(state->comm) == 1 && i == 5)
+            raise(SIGKILL);
+        cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+        cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+    }
+    return 0;
+}
+
+START_TEST(a_lost_rank_ends_the_others)
+{
+    static const char *const kinds[] = { "nccl", "shm", "tcp" };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        scene  on = { 3, 3, kinds[k], LONGEST_SECONDS, die_in_time };
+        ending ends[MOST_RANKS];
+        if (!is_emulated("3"))
+            return;
+        perform(&on, ends);
+        for (int i = 0; i < on.ranks; i++)
+            expect_ending(&ends[i], i == 1 ? 128 + SIGKILL : 75, i == 1 ? NULL : "rank 1 was lost");
+        if (k == 0)
+            expect_ending(&ends[0], 75, "rank 1 was lost (while this rank was in all_reduce over NCCL)");
+    }
+}
+END_TEST
+
+/* Nobody is in a collective when it happens. */
+static int die_while_others_compute(rank_state *state)
+{
+    float *data = cs_comm_alloc(state->comm, 4000);
+    cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
+    cs_stream_sync(cs_device_stream(state->device, CS_COMM));
+    if (cs_comm_rank(state->comm) == 1)
+        raise(SIGKILL);
+    sleep(LONGEST_SECONDS);
+    return 0;
+}
+
+START_TEST(a_lost_rank_is_missed_without_a_call)
+{
+    scene  on = { 2, 2, "nccl", LONGEST_SECONDS, die_while_others_compute };
+    ending ends[MOST_RANKS];
+    if (!is_emulated("2"))
+        return;
+    perform(&on, ends);
+    expect_ending(&ends[0], 75, "rank 1 was lost");
+}
+END_TEST
+
+START_TEST(a_rank_that_never_comes_is_named)
+{
+    scene  on = { 3, 2, "nccl", 1, die_in_time };
+    ending ends[MOST_RANKS];
+    if (!is_emulated("3"))
+        return;
+    perform(&on, ends);
+    for (int i = 0; i < on.started; i++)
+        expect_ending(&ends[i], 75, NULL);
+    ck_assert_msg(strstr(ends[0].said, "rank 2"), "said \"%s\"", ends[0].said);
+}
+END_TEST
+
+static int count_traffic(void *kind)
+{
+    rank_state state;
+    SHOULD(open_here(&state, kind));
+    uint64_t others = (uint64_t)cs_comm_size(state.comm) - 1;
+    float   *all = cs_comm_alloc(state.comm, 3 * 120), *part = cs_comm_alloc(state.comm, 120), loss = 1;
+    cs_comm_reduce_scatter(state.comm, part, all, 30, CS_F32, CS_SUM);
+    cs_comm_all_gather(state.comm, all, part, 30, CS_F32);
+    cs_comm_all_reduce(state.comm, &loss, 1, CS_F32, CS_SUM); /* the host's */
+    cs_comm_traffic traffic = cs_comm_counters(state.comm);
+    EXPECT((int)loss == cs_comm_size(state.comm), "a sum of ones is %g", (double)loss);
+    EXPECT(traffic.calls == 3, "%d calls", (int)traffic.calls);
+    EXPECT(traffic.bytes == 2 * others * 120 + 2 * others * 4 / (others + 1), "%d bytes", (int)traffic.bytes);
+    close_rank(&state);
+    return 0;
+}
+
+START_TEST(traffic_is_counted)
+{
+    char shm[] = "shm", nccl[] = "nccl";
+    if (!is_emulated("3"))
+        return;
+    ck_assert_msg(cs_spawn(2, count_traffic, shm) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn(3, count_traffic, nccl) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+/* ---- waiting for a call to be in the stream ------------------------------------------------------ */
+
+static _Thread_local int naps, threads;
+
+/* The module's sleeps and threads are counted here: the program's functions of these names stand before libc's. */
+int nanosleep(const struct timespec *duration, struct timespec *left)
+{
+    naps++;
+    return clock_nanosleep(CLOCK_REALTIME, 0, duration, left) ? -1 : 0;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    threads++;
+    return real(thread, attributes, run, argument);
+}
+
+static int call_often(void *kind)
+{
+    rank_state state;
+    SHOULD(open_here(&state, kind));
+    float *data = cs_comm_alloc(state.comm, 4000);
+    cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM);
+    naps = threads = 0;
+    for (int i = 0; i < 100; i++)
+        cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM);
+    EXPECT(naps < 10 && threads == 0, "%d sleeps and %d threads in 100 calls", naps, threads);
+    EXPECT(nanosleep(&(struct timespec){ 0 }, NULL) == 0 && naps > 0, "sleeps are not counted");
+    close_rank(&state);
+    return 0;
+}
+
+/* A call that is in progress for 50 us costs no sleep, which lasts a millisecond. Fewer than 10 of 100 are let pass,
+ * for a machine so busy that one takes 5 ms. */
+START_TEST(a_call_is_not_slept_for)
+{
+    char nccl[] = "nccl";
+    if (!is_emulated("2"))
+        return;
+    setenv("CSPEED_EMULATOR_NCCL_MICROSECONDS", "50", 1);
+    ck_assert_msg(cs_spawn(2, call_often, nccl) == CS_OK, "%s", cs_error());
+    unsetenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
+}
+END_TEST
+
+static int come_late(void *kind)
+{
+    rank_state state;
+    SHOULD(open_here(&state, kind));
+    float *data = cs_comm_alloc(state.comm, 4000);
+    cs_comm_record(state.comm, &(cs_tally_settings){ .enabled = true, .operations = UINT32_MAX });
+    cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM); /* connects them */
+    double before = cs_comm_counters(state.comm).seconds;
+    if (cs_comm_rank(state.comm) == 1)
+        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+    cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM);
+    double took = cs_comm_counters(state.comm).seconds - before;
+    EXPECT(cs_comm_rank(state.comm) == 1 || took > 0.25, "it took %g s to wait for a rank that was 0.3 s late", took);
+    close_rank(&state);
+    return 0;
+}
+
+START_TEST(recorded_times_are_those_of_the_collective)
+{
+    char nccl[] = "nccl";
+    if (!is_emulated("2"))
+        return;
+    ck_assert_msg(cs_spawn(2, come_late, nccl) == CS_OK, "%s", cs_error());
+}
+END_TEST
+
+SUITE_MAIN_APART("nccl", ranks_that_share_a_device_go_through_the_host, ranks_of_their_own_devices_go_by_nccl,
+           auto_takes_nccl_where_it_can, nccl_refuses_a_shared_device, events_order_computing_and_collectives,
+           messages_arrive, a_lost_rank_ends_the_others, a_lost_rank_is_missed_without_a_call,
+           a_rank_that_never_comes_is_named, a_call_is_not_slept_for, traffic_is_counted,
+           recorded_times_are_those_of_the_collective)

@@ -1,0 +1,458 @@
+/* test_cuda.c - the CUDA device by itself: what it says where there is none, and, on the emulator, memory, streams,
+ * events, sums, products and their workspace, and how it ends when memory does. */
+#include "near.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/exact.h"
+#include "device/device.h"
+#include "device/module.h"
+#include "cspeed/ops.h"
+#include "device/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static cs_device *open_cuda(void)
+{
+    cs_device *device;
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }));
+    return device;
+}
+
+/* Runs part() in a process of its own: its exit code, or the signal that ended it, negative, and what it wrote to
+ * stderr. */
+static int run_apart(void (*part)(void), char *said, size_t room)
+{
+    int ends[2], status;
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        part();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    for (ssize_t got; used + 1 < room && (got = read(ends[0], said + used, room - 1 - used)) > 0;)
+        used += (size_t)got;
+    said[used] = '\0';
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* ---- where there is none ---- */
+
+START_TEST(a_machine_without_a_driver_is_told)
+{
+    const char *module = CS_BIN "/libcspeed_cuda.so", *before = getenv("CSPEED_CUDA_MODULE");
+    char       *kept   = before ? strdup(before) : NULL;
+    if (access(module, R_OK) != 0 || access("/dev/nvidiactl", F_OK) == 0) {
+        printf("no driver: skipped, the CUDA module is not built, or there is a driver\n");
+        free(kept);
+        return;
+    }
+    setenv("CSPEED_CUDA_MODULE", module, 1);
+    cs_device       *device;
+    const cs_module *opened;
+    ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "no NVIDIA driver"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "use \"cpu\""));
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "auto", .threads = 1 }));
+    ck_assert_str_eq(cs_device_kind(device), "cpu");
+    cs_device_close(device);
+    CS_MUST(cs_module_open(&opened));
+    char *report = opened->report();
+    ck_assert_ptr_nonnull(strstr(report, "devices\tnone: "));
+    ck_assert_ptr_nonnull(strstr(report, "\nCUDA driver\tabsent\n"));
+    free(report);
+    unsetenv("CSPEED_CUDA_MODULE");
+    if (kept)
+        setenv("CSPEED_CUDA_MODULE", kept, 1);
+    free(kept);
+}
+END_TEST
+
+START_TEST(all_gpus_hidden_is_told)
+{
+    cs_device *device;
+    if (!near_emulated("hidden"))
+        return;
+    setenv("CSPEED_EMULATOR_DEVICES", "0", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "CUDA_VISIBLE_DEVICES=\"\" hides all"));
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "no GPU"));
+    unsetenv("CSPEED_EMULATOR_DEVICES");
+}
+END_TEST
+
+/* ---- opening and memory ---- */
+
+START_TEST(it_opens_and_describes_itself)
+{
+    if (!near_emulated("opens"))
+        return;
+    cs_device *device = open_cuda();
+    ck_assert_str_eq(cs_device_kind(device), "cuda");
+    ck_assert_int_eq(strncmp(cs_device_describe(device), "cuda: ", 6), 0);
+    ck_assert_ptr_nonnull(strstr(cs_device_describe(device), "(sm_"));
+    ck_assert_ptr_nonnull(strstr(cs_device_describe(device), "GiB; CUDA "));
+    ck_assert(cs_device_is_far(device));
+    ck_assert(!cs_device_is_dry(device));
+    ck_assert(cs_device_roof(device, CS_BF16) > 0);
+    cs_device_close(device);
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda", .local_rank = 5 }));
+    cs_device_close(device);
+    const cs_module *module;
+    CS_MUST(cs_module_open(&module));
+    char *report = module->report();
+    ck_assert_ptr_nonnull(strstr(report, "\ndevice 0\t"));
+    ck_assert_ptr_nonnull(strstr(report, "\ncuBLASLt\t"));
+    free(report);
+}
+END_TEST
+
+START_TEST(memory_is_zeroed_aligned_and_counted)
+{
+    static const size_t sizes[] = { 0, 1, 255, 4096, 100000 };
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    void *memory[SIZES];
+    if (!near_emulated("memory"))
+        return;
+    cs_device *device = open_cuda();
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    size_t     before = cs_device_allocated(device), whole = 0;
+    char      *host   = cs_device_alloc_pinned(device, 100000);
+    for (size_t i = 0; i < 100000; i++)
+        ck_assert_int_eq(host[i], 0);
+    for (int i = 0; i < SIZES; i++) {
+        memory[i] = cs_device_alloc(device, sizes[i]);
+        whole += sizes[i];
+        ck_assert_uint_eq((uintptr_t)memory[i] % 64, 0);
+        memset(host, 1, 100000);
+        cs_stream_fetch(stream, host, memory[i], sizes[i]);
+        for (size_t at = 0; at < sizes[i]; at++)
+            ck_assert_int_eq(host[at], 0);
+    }
+    ck_assert_uint_eq(cs_device_allocated(device), before + whole);
+    ck_assert_uint_gt(cs_device_room(device), 0);
+    for (int i = 0; i < SIZES; i++)
+        cs_device_free(device, memory[i]);
+    cs_device_free(device, host);
+    ck_assert_uint_eq(cs_device_allocated(device), before);
+    cs_device_close(device);
+}
+END_TEST
+
+static void ask_too_much(void)
+{
+    setenv("CSPEED_EMULATOR_MEMORY", "100000000", 1);
+    cs_device_alloc(open_cuda(), (size_t)1 << 40);
+}
+
+START_TEST(too_much_memory_ends_with_a_sentence)
+{
+    char said[4096];
+    if (!near_emulated("too much"))
+        return;
+    ck_assert_int_eq(run_apart(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
+    ck_assert_msg(strstr(said, "no memory for 1099511627776 bytes") != NULL, "it said: %s", said);
+}
+END_TEST
+
+/* Of a vocabulary of 4. */
+static void embed_a_wrong_token(void)
+{
+    int32_t    token  = 4;
+    cs_device *device = open_cuda();
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    float     *memory = cs_device_alloc(device, 64 * sizeof *memory);
+    cs_tensor  table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
+    cs_tensor  tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
+    cs_stream_copy(stream, tokens.data, &token, sizeof token);
+    cs_op_embed(stream, y, tokens, table, (cs_tensor){ 0 }, (cs_tensor){ 0 });
+    cs_stream_sync(stream);
+}
+
+START_TEST(a_wrong_token_is_told_with_file_and_line)
+{
+    char said[4096];
+    if (!near_emulated("a wrong token"))
+        return;
+    ck_assert_int_ne(run_apart(embed_a_wrong_token, said, sizeof said), 0);
+    ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
+}
+END_TEST
+
+/* ---- streams ---- */
+
+/* A copy in one stream, waited for by the other through an event whose place in the ring was taken many times. */
+START_TEST(an_old_event_is_still_waited_for)
+{
+    enum { COUNT = 1000, LATER = 5000 };
+    int32_t host[COUNT], back[COUNT];
+    if (!near_emulated("events"))
+        return;
+    cs_device *device = open_cuda();
+    cs_stream *compute = cs_device_stream(device, CS_COMPUTE), *comm = cs_device_stream(device, CS_COMM);
+    int32_t   *first = cs_device_alloc(device, sizeof host), *second = cs_device_alloc(device, sizeof host);
+    for (int i = 0; i < COUNT; i++)
+        host[i] = i * 3 + 1;
+    cs_stream_copy(comm, first, host, sizeof host);
+    cs_event done = cs_stream_record(comm);
+    for (int i = 0; i < LATER; i++)
+        cs_stream_record(comm);
+    cs_stream_wait(compute, done);
+    cs_stream_copy(compute, second, first, sizeof host);
+    cs_stream_fetch(compute, back, second, sizeof host);
+    ck_assert_mem_eq(back, host, sizeof host);
+    cs_stream_wait(compute, (cs_event){ 0, comm }); /* of nothing */
+    cs_stream_sync(comm);
+    cs_device_close(device);
+}
+END_TEST
+
+static void note(void *argument)
+{
+    ++*(int *)argument;
+}
+
+START_TEST(calls_and_tasks_run_at_once)
+{
+    int called = 0;
+    if (!near_emulated("calls"))
+        return;
+    cs_device *device = open_cuda();
+    cs_stream_call(cs_device_stream(device, CS_COMM), note, &called);
+    ck_assert_int_eq(called, 1);
+    cs_device_enter(device, "a range");
+    cs_device_leave(device);
+    cs_device_close(device);
+}
+END_TEST
+
+/* ---- sums ---- */
+
+/* Two that go to one place, in both streams, whose kernels may meet. */
+START_TEST(sums_are_added_to_where_they_lie)
+{
+    enum { SUMS = 3, COUNT = 100 };
+    float    host[COUNT];
+    cs_exact sums[SUMS], want = { 0 };
+    if (!near_emulated("sums"))
+        return;
+    cs_device *device = open_cuda();
+    float     *values = cs_device_alloc(device, sizeof host);
+    cs_exact  *there  = cs_device_alloc(device, sizeof sums);
+    for (int i = 0; i < COUNT; i++) {
+        host[i] = (float)(i - 20) * 0.37f;
+        cs_exact_add(&want, host[i]);
+        cs_exact_add(&want, host[i]);
+    }
+    cs_stream_copy(cs_device_stream(device, CS_COMPUTE), values, host, sizeof host);
+    cs_stream_sync(cs_device_stream(device, CS_COMPUTE));
+    for (int role = 0; role < 2; role++)
+        for (int i = 0; i < SUMS; i++)
+            cs_state_sum(cs_device_stream(device, (cs_stream_role)role), &there[i], values, COUNT);
+    cs_stream_sync(cs_device_stream(device, CS_COMM));
+    cs_stream_fetch(cs_device_stream(device, CS_COMPUTE), sums, there, sizeof sums);
+    for (int i = 0; i < SUMS; i++)
+        ck_assert_double_eq(cs_exact_value(&sums[i]), cs_exact_value(&want));
+    cs_device_close(device);
+}
+END_TEST
+
+/* ---- products ---- */
+
+static cs_tensor on_device(cs_device *device, cs_tensor host)
+{
+    size_t    bytes = (size_t)cs_count(host) * cs_dtype_bytes(host.dtype);
+    cs_tensor there = host;
+    there.data      = cs_device_alloc(device, bytes);
+    cs_stream_copy(cs_device_stream(device, CS_COMPUTE), there.data, host.data, bytes);
+    cs_stream_sync(cs_device_stream(device, CS_COMPUTE));
+    return there;
+}
+
+static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
+{
+    cs_stream_fetch(cs_device_stream(device, CS_COMPUTE), host.data, there.data,
+                    (size_t)cs_count(host) * cs_dtype_bytes(host.dtype));
+    cs_device_free(device, there.data);
+}
+
+/* The first use of a shape tries algorithms: what is added to must be added to once. The third of the emulator's
+ * algorithms has other bits, and must never be taken. */
+START_TEST(gradients_are_added_to_once_and_always_alike)
+{
+    enum { N = 24, K = 80, M = 64 }; /* a result of a size that is tried on */
+    if (!near_emulated("gradients"))
+        return;
+    cs_device *device = open_cuda(), *cpu;
+    CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+    cs_tensor x = near_random(CS_BF16, N, K, 1, 1), dy = near_random(CS_BF16, N, M, 2, 1);
+    cs_tensor dw = near_random(CS_F32, K, M, 3, 1), want = near_copy(dw), first = near_copy(dw), again = near_copy(dw);
+    cs_op_matmul_grad_weight(cs_device_stream(cpu, CS_COMPUTE), want, (cs_tensor){ 0 }, x, dy, CS_IN_OUT);
+    cs_tensor there_x = on_device(device, x), there_dy = on_device(device, dy);
+    for (int round = 0; round < 2; round++) {
+        cs_tensor into = on_device(device, dw);
+        cs_op_matmul_grad_weight(cs_device_stream(device, CS_COMPUTE), into, (cs_tensor){ 0 }, there_x, there_dy,
+                                 CS_IN_OUT);
+        bring_back(device, round ? again : first, into);
+    }
+    ck_assert(near_tensors("dw", first, want, 1e-6));
+    ck_assert(near_same_bits("dw again", again, first));
+    near_free(x), near_free(dy), near_free(dw), near_free(want), near_free(first), near_free(again);
+    cs_device_close(cpu);
+    cs_device_close(device);
+}
+END_TEST
+
+typedef struct {
+    cs_dtype dtype;
+    int64_t  columns; /* 8 divides it where GELU can be fused */
+    bool     bias;
+} gelu_case;
+static const gelu_case gelu_cases[] = {
+    { CS_F32, 32, true },  { CS_BF16, 32, true },  { CS_F16, 32, true },
+    { CS_BF16, 32, false }, { CS_BF16, 21, true }, { CS_F32, 5, false },
+};
+
+/* GELU with its product, forward and backward, against the CPU's. */
+static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
+{
+    enum { N = 12, K = 20 };
+    cs_device *devices[2] = { cpu, device };
+    cs_tensor  x = near_random(c->dtype, N, K, 1, 1), w = near_random(c->dtype, K, c->columns, 2, 1);
+    cs_tensor  b = near_random(c->dtype, 1, c->columns, 3, 1), dy = near_random(c->dtype, N, K, 4, 1), out[2][3];
+    for (int i = 0; i < 2; i++) {
+        cs_stream *stream = cs_device_stream(devices[i], CS_COMPUTE);
+        cs_tensor  there[4] = { on_device(devices[i], x), on_device(devices[i], w), on_device(devices[i], b),
+                                on_device(devices[i], dy) }, made[3];
+        for (int t = 0; t < 3; t++) {
+            out[i][t] = near_new(c->dtype, N, c->columns);
+            made[t]   = on_device(devices[i], out[i][t]);
+        }
+        cs_tensor bias = cs_vector(there[2].data, c->dtype, c->columns);
+        cs_op_matmul_gelu(stream, made[0], made[1], there[0], there[1], c->bias ? bias : (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_op_matmul_grad_input_gelu(stream, made[2], there[3], there[1], made[1], CS_OUT_IN);
+        for (int t = 0; t < 3; t++)
+            bring_back(devices[i], out[i][t], made[t]);
+        for (int t = 0; t < 4; t++)
+            cs_device_free(devices[i], there[t].data);
+    }
+    double tolerance = c->dtype == CS_F32 ? 2e-6 : c->dtype == CS_F16 ? 2e-3 : 1e-2; /* rounded before, or after */
+    ck_assert(near_tensors("gelu", out[1][0], out[0][0], tolerance));
+    ck_assert(near_tensors("pre", out[1][1], out[0][1], tolerance));
+    ck_assert(near_tensors("dpre", out[1][2], out[0][2], tolerance));
+    near_free(x), near_free(w), near_free(b), near_free(dy);
+    for (int t = 0; t < 3; t++)
+        near_free(out[0][t]), near_free(out[1][t]);
+}
+
+START_TEST(gelu_goes_with_its_product)
+{
+    if (!near_emulated("gelu"))
+        return;
+    cs_device *device = open_cuda(), *cpu;
+    CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+    for (size_t i = 0; i < sizeof gelu_cases / sizeof *gelu_cases; i++)
+        check_gelu(cpu, device, &gelu_cases[i]);
+    cs_device_close(cpu);
+    cs_device_close(device);
+}
+END_TEST
+
+START_TEST(workspace_settles_after_the_first_use)
+{
+    if (!near_emulated("workspace"))
+        return;
+    cs_device *device = open_cuda();
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_tensor  host = near_random(CS_F32, 16, 16, 1, 1), bias = near_random(CS_BF16, 1, 16, 2, 1);
+    cs_tensor  a = on_device(device, host), c = on_device(device, host), narrow = on_device(device, host);
+    narrow.dtype  = CS_BF16;
+    cs_tensor wide_bias = on_device(device, bias);
+    size_t opened = cs_device_workspace(device);
+    cs_op_matmul(stream, c, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
+    size_t once = cs_device_workspace(device);
+    ck_assert_uint_gt(once, opened);
+    cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16), CS_IN_OUT); /* grows */
+    size_t twice = cs_device_workspace(device);
+    ck_assert_uint_gt(twice, once);
+    cs_op_matmul(stream, c, narrow, narrow, cs_vector(wide_bias.data, CS_BF16, 16), CS_IN_OUT);
+    cs_op_matmul(stream, c, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
+    ck_assert_uint_eq(cs_device_workspace(device), twice);
+    ck_assert_uint_le(twice, cs_device_allocated(device));
+    near_free(host), near_free(bias);
+    cs_device_close(device);
+}
+END_TEST
+
+/* Factors keep 10 bits of mantissa with it, and all without. */
+START_TEST(tf32_is_taken_where_it_is_asked_for)
+{
+    enum { N = 32 };
+    if (!near_emulated("tf32"))
+        return;
+    for (int asked = 0; asked < 2; asked++) {
+        cs_device *device, *cpu;
+        CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda", .tf32 = asked }));
+        CS_MUST(cs_device_open(&cpu, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
+        cs_tensor a = near_random(CS_F32, N, N, 1, 1), want = near_copy(a), got = near_copy(a);
+        cs_op_matmul(cs_device_stream(cpu, CS_COMPUTE), want, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_tensor there = on_device(device, a), into = on_device(device, a);
+        cs_op_matmul(cs_device_stream(device, CS_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
+        bring_back(device, got, into);
+        ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 1e-6));
+        double most = 0, apart = 0;
+        for (int64_t i = 0; i < cs_count(want); i++) {
+            most  = fmax(most, fabs((double)cs_element(want, i)));
+            apart = fmax(apart, fabs((double)cs_element(want, i) - (double)cs_element(got, i)));
+        }
+        ck_assert(!asked || apart > 1e-5 * most);
+        near_free(a), near_free(want), near_free(got);
+        cs_device_close(cpu);
+        cs_device_close(device);
+    }
+}
+END_TEST
+
+/* Before anything is taken: what needs how much, and what would help. */
+START_TEST(a_run_that_does_not_fit_is_told_why)
+{
+    static const char *const config =
+        "{ \"train_micro_batch_size_per_gpu\": 4, \"cspeed\": { \"device\": \"cuda\", \"steps\": 1, \"data\": { \"train\": "
+        "\"none\", \"seq_len\": 64 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, \"n_embd\": 64, \"n_layer\": "
+        "2, \"n_head\": 2, \"n_positions\": 64 } } }";
+    static const char *const wanted[] = { "optimizer states", "activations of a micro-batch", "are free",
+                                          "what helps: more ranks", "cspeed.recompute", "bf16.enabled" };
+    if (!near_emulated("a run that does not fit"))
+        return;
+    size_t size;
+    shell_enter();
+    shell_write("config.json", config);
+    ck_assert_int_eq(shell_run("CSPEED_EMULATOR_MEMORY=1000000 %s/train --config config.json 2>&1", CS_BIN), 1);
+    char *said = shell_read("out.txt", &size);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        ck_assert_msg(strstr(said, wanted[i]) != NULL, "no \"%s\" in: %s", wanted[i], said);
+    free(said);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
+           memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
+           a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
+           calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie, gradients_are_added_to_once_and_always_alike,
+           gelu_goes_with_its_product, workspace_settles_after_the_first_use,
+           tf32_is_taken_where_it_is_asked_for, a_run_that_does_not_fit_is_told_why)

@@ -1,0 +1,288 @@
+/* test_graph.c - graphs of the emulated CUDA device: what is replayed, what order events bring around it, and what ends
+ * the program. */
+#include "near.h"
+#include "suite.h"
+
+#include "base/must.h"
+#include "cspeed/ops.h"
+#include "device/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { COUNT = 100, KEPT = 32 };
+
+static cs_device *device;
+static cs_stream *compute, *comm;
+static cs_tensor  one, sum, all; /* on the device: ones; how often it was added to; the sum of all sums */
+
+/* Of launches, where the module counts them. */
+static void expect_count(uint64_t got, uint64_t want)
+{
+    if (near_counts())
+        ck_assert_uint_eq(got, want);
+}
+
+static cs_tensor new_row(float value)
+{
+    cs_tensor row = cs_vector(cs_device_alloc(device, COUNT * sizeof(float)), CS_F32, COUNT);
+    cs_op_fill(compute, row, value);
+    return row;
+}
+
+static bool open_emulated(const char *test)
+{
+    if (!near_emulated(test))
+        return false;
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* in which an edge that is missing shows */
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }));
+    compute = cs_device_stream(device, CS_COMPUTE);
+    comm    = cs_device_stream(device, CS_COMM);
+    one     = new_row(1);
+    sum     = new_row(0);
+    all     = new_row(0);
+    cs_stream_sync(compute);
+    return true;
+}
+
+static float fetch(cs_tensor row)
+{
+    float values[COUNT];
+    cs_stream_sync(comm);
+    cs_stream_fetch(compute, values, row.data, sizeof values);
+    ck_assert(values[0] == values[COUNT - 1]);
+    return values[0];
+}
+
+/* On both streams, each of which waits for the other: the comm stream's event is the last thing there. */
+static cs_event count_up(void)
+{
+    cs_op_add(compute, sum, sum, one);
+    cs_stream_wait(comm, cs_stream_record(compute));
+    cs_state_add(comm, all, sum);
+    cs_event added = cs_stream_record(comm);
+    cs_stream_wait(compute, added);
+    return added;
+}
+
+static cs_event count_in_graph(uint64_t key)
+{
+    cs_device_graph_begin(device, key);
+    cs_event added = count_up();
+    cs_device_graph_end(device);
+    return added;
+}
+
+START_TEST(the_third_time_is_one_launch)
+{
+    if (!open_emulated("a graph"))
+        return;
+    for (int time = 1; time <= 6; time++) {
+        near_launches before = near_launched();
+        count_in_graph(7);
+        near_launches own = near_since(before);
+        expect_count(own.kernels, time == 1 ? 2 : 0);
+        expect_count(own.graphs, time == 1 ? 0 : 1);
+    }
+    ck_assert(fetch(sum) == 6 && fetch(all) == 21);
+    cs_device_close(device);
+}
+END_TEST
+
+/* On the host, by way of the stream. */
+static float see(cs_stream *stream, float *pinned)
+{
+    cs_stream_copy(stream, pinned, all.data, COUNT * sizeof *pinned);
+    cs_stream_sync(stream);
+    return pinned[COUNT - 1];
+}
+
+/* What is outside of it comes before and after it, on either stream. */
+START_TEST(it_has_its_place_in_both_streams)
+{
+    if (!open_emulated("a graph's place"))
+        return;
+    float *pinned = cs_device_alloc_pinned(device, COUNT * sizeof *pinned);
+    for (int time = 1; time <= 5; time++) {
+        cs_op_fill(compute, sum, (float)time);
+        cs_state_convert(comm, all, one, (float)(10 * time));
+        cs_event inside = count_in_graph(7);
+        cs_stream_wait(compute, inside);
+        ck_assert(see(time % 2 ? compute : comm, pinned) == (float)(10 * time + time + 1));
+        ck_assert(see(time % 2 ? comm : compute, pinned) == (float)(10 * time + time + 1));
+    }
+    cs_device_free(device, pinned);
+    cs_device_close(device);
+}
+END_TEST
+
+/* The host waits for what was recorded inside, and finds it done. */
+START_TEST(an_event_inside_stands_for_its_end)
+{
+    if (!open_emulated("events of a graph"))
+        return;
+    float *pinned = cs_device_alloc_pinned(device, COUNT * sizeof *pinned);
+    for (int time = 1; time <= 5; time++) {
+        cs_device_graph_begin(device, 9);
+        cs_op_add(compute, sum, sum, one);
+        cs_event early = cs_stream_record(compute);
+        cs_stream_copy(compute, pinned, sum.data, COUNT * sizeof *pinned);
+        cs_event late = cs_stream_record(compute);
+        cs_stream_wait(comm, late);
+        cs_device_graph_end(device);
+        cs_event_wait(time % 2 ? early : late);
+        if (time > 1) /* by itself an early one is done early */
+            ck_assert(pinned[COUNT / 2] == (float)time);
+        cs_stream_sync(compute);
+    }
+    cs_device_free(device, pinned);
+    cs_device_close(device);
+}
+END_TEST
+
+START_TEST(keys_that_are_too_many_run_as_ever)
+{
+    if (!open_emulated("many graphs"))
+        return;
+    near_launches before = near_launched();
+    for (int round = 0; round < 3; round++)
+        for (uint64_t key = 0; key <= KEPT; key++)
+            count_in_graph(key);
+    expect_count(near_since(before).graphs, 0);
+    for (int time = 0; time < 2; time++)
+        count_in_graph(KEPT);
+    expect_count(near_since(before).graphs, 2);
+    ck_assert(fetch(sum) == 3 * (KEPT + 1) + 2);
+    cs_device_close(device);
+}
+END_TEST
+
+/* Memory of the kernels that grows is another, which a graph must not keep. */
+START_TEST(it_is_captured_anew_when_workspace_grows)
+{
+    enum { ROWS = 512, WIDE = 64 };
+    if (!open_emulated("workspace of a graph"))
+        return;
+    cs_tensor x    = cs_matrix(cs_device_alloc(device, ROWS * WIDE * 4), CS_F32, ROWS, WIDE);
+    cs_tensor dw   = cs_matrix(cs_device_alloc(device, WIDE * WIDE * 4), CS_F32, WIDE, WIDE);
+    cs_tensor bias = cs_vector(cs_device_alloc(device, WIDE * 4), CS_F32, WIDE);
+    cs_tensor some = x, few = cs_vector(bias.data, CS_F32, 8), corner = cs_matrix(dw.data, CS_F32, 8, 8);
+    cs_op_fill(compute, x, 1);
+    some.shape[0] = 128;
+    some.shape[1] = 8;
+    for (int time = 1; time <= 6; time++) {
+        near_launches then = near_launched();
+        cs_device_graph_begin(device, 5);
+        cs_op_matmul_grad_weight(compute, corner, few, some, some, CS_IN_OUT);
+        cs_device_graph_end(device);
+        expect_count(near_since(then).graphs, time > 1);
+        if (time == 3) {
+            cs_stream_sync(comm);
+            size_t before = cs_device_workspace(device);
+            cs_op_matmul_grad_weight(compute, dw, bias, x, x, CS_IN_OUT);
+            ck_assert_uint_gt(cs_device_workspace(device), before);
+            cs_op_fill(compute, few, 3 * 128);
+        }
+    }
+    float got[8];
+    cs_stream_fetch(compute, got, few.data, sizeof got);
+    ck_assert(got[0] == 6 * 128 && got[7] == 6 * 128);
+    cs_device_close(device);
+}
+END_TEST
+
+/* ---- what ends the program ---- */
+
+/* Each is the last of some rounds, where something else is done. */
+static void add_another(void)
+{
+    cs_op_add(compute, all, all, one);
+}
+
+static void fill_otherwise(void)
+{
+    cs_op_fill(compute, sum, 2);
+}
+
+static void do_nothing(void)
+{
+}
+
+static void wait_inside(void)
+{
+    cs_stream_sync(compute);
+}
+
+static void wait_for_event(void)
+{
+    cs_event_wait(cs_stream_record(compute));
+}
+
+static const struct {
+    void (*usual)(void), (*last)(void);
+    int         rounds; /* before it */
+    const char *says;
+} faults[] = {
+    { fill_otherwise, add_another, 2, "is not the same each time" },
+    { fill_otherwise, do_nothing, 2, "is not the same each time" },
+    { do_nothing, fill_otherwise, 3, "is not the same each time" },
+    { do_nothing, wait_inside, 1, "waiting for the device inside" },
+    { do_nothing, wait_inside, 3, "waiting for the device inside" },
+    { do_nothing, wait_for_event, 2, "waiting for the device inside" },
+};
+
+static void commit(size_t fault)
+{
+    for (int round = 0; round <= faults[fault].rounds; round++) {
+        cs_device_graph_begin(device, 3);
+        count_up();
+        (round < faults[fault].rounds ? faults[fault].usual : faults[fault].last)();
+        cs_device_graph_end(device);
+    }
+}
+
+/* What a child says that commits it; "" where it lives. */
+static const char *last_words(size_t fault)
+{
+    static char said[4096];
+    int         ends[2], status;
+    size_t      size = 0;
+    ssize_t     more;
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+        dup2(ends[1], STDERR_FILENO);
+        open_emulated("a graph's faults");
+        commit(fault);
+        _exit(0);
+    }
+    close(ends[1]);
+    while (size < sizeof said - 1 && (more = read(ends[0], said + size, sizeof said - 1 - size)) > 0)
+        size += (size_t)more;
+    said[size] = 0;
+    close(ends[0]);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status) ? said : "";
+}
+
+START_TEST(what_it_cannot_do_ends_with_a_sentence)
+{
+    if (!near_emulated("a graph's faults"))
+        return;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const char *said = last_words(i);
+        ck_assert_msg(strstr(said, faults[i].says) && strstr(said, "cspeed.cuda_graphs"), "fault %zu: \"%s\"", i, said);
+    }
+}
+END_TEST
+
+SUITE_MAIN_APART("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams, an_event_inside_stands_for_its_end,
+           keys_that_are_too_many_run_as_ever, it_is_captured_anew_when_workspace_grows,
+           what_it_cannot_do_ends_with_a_sentence)

@@ -1,0 +1,312 @@
+/* test_device.c - opening, memory and its counts, streams and their order, threads, and the device that computes
+ * nothing. */
+#include "near.h"
+#include "suite.h"
+
+#include "device/device.h"
+#include "cspeed/ops.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static cs_device *open_device(const char *kind, int threads)
+{
+    cs_device *device;
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
+    return device;
+}
+
+START_TEST(kinds_are_found_or_refused)
+{
+    cs_device *device = open_device("auto", 1);
+    ck_assert_str_eq(cs_device_kind(device), "cpu");
+    ck_assert_int_eq(cs_device_threads(device), 1);
+    ck_assert(!cs_device_is_dry(device));
+    ck_assert(strncmp(cs_device_describe(device), "cpu: 1 thread, ", 15) == 0);
+    cs_device_close(device);
+    cs_device_close(NULL);
+    static const char *const refused[] = { "cuda", "tpu", "" };
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = refused[i] }), CS_NO_DEVICE);
+        ck_assert_ptr_null(device);
+        ck_assert_ptr_nonnull(strstr(cs_error(), refused[i]));
+    }
+}
+END_TEST
+
+/* The number of threads: what is asked for, else the variable, else this rank's share of the cores. */
+START_TEST(threads_follow_settings_variable_and_cores)
+{
+    const char *before = getenv("OMP_NUM_THREADS");
+    char       *kept   = before ? strdup(before) : NULL;
+    setenv("OMP_NUM_THREADS", "3", 1);
+    cs_device *device = open_device("cpu", 0);
+    ck_assert_int_eq(cs_device_threads(device), 3);
+    cs_device_close(device);
+    device = open_device("cpu", 2);
+    ck_assert_int_eq(cs_device_threads(device), 2);
+    cs_device_close(device);
+    unsetenv("OMP_NUM_THREADS");
+    cpu_set_t cores, after;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof cores, &cores), 0);
+    device = open_device("cpu", 0);
+    ck_assert_int_eq(cs_device_threads(device), CPU_COUNT(&cores));
+    cs_device_close(device);
+    CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .local_ranks = 1000 }));
+    ck_assert_int_eq(cs_device_threads(device), 1);
+    cs_device_close(device);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof after, &after), 0);
+    ck_assert(CPU_EQUAL(&cores, &after)); /* the caller was pinned meanwhile */
+    if (kept)
+        setenv("OMP_NUM_THREADS", kept, 1);
+    free(kept);
+}
+END_TEST
+
+static bool all_zero(const char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (memory[i])
+            return false;
+    return true;
+}
+
+START_TEST(memory_is_zeroed_aligned_and_counted)
+{
+    static const size_t sizes[] = { 0, 1, 63, 4096, 2 << 20, (5 << 20) + 1 };
+    cs_device          *device  = open_device("cpu", 1);
+    void               *memory[6];
+    size_t              sum = 0;
+    for (int i = 0; i < 6; i++) {
+        memory[i] = cs_device_alloc(device, sizes[i]);
+        sum += sizes[i];
+        ck_assert_uint_eq((uintptr_t)memory[i] % 64, 0);
+        ck_assert_uint_eq(cs_device_allocated(device), sum);
+        ck_assert(all_zero(memory[i], sizes[i]));
+        memset(memory[i], 1, sizes[i]);
+    }
+    for (int i = 0; i < 5; i++) { /* the last goes with the device */
+        cs_device_free(device, memory[i]);
+        sum -= sizes[i];
+        ck_assert_uint_eq(cs_device_allocated(device), sum);
+    }
+    cs_device_free(device, NULL);
+    cs_device_close(device);
+}
+END_TEST
+
+/* Products, norm and attention in 16 bits, which need workspace. */
+static void some_step(cs_device *device, const cs_tensor *x)
+{
+    cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
+    cs_tensor  absent = { 0 };
+    cs_op_matmul(stream, x[0], x[1], x[2], absent, CS_OUT_IN);
+    cs_op_norm(stream, x[0], x[3], x[1], cs_vector(x[2].data, CS_BF16, 96), cs_vector(x[2].data, CS_BF16, 96), 1e-5f);
+    cs_op_attention(stream, x[4], x[5], x[1], (cs_heads){ .queries = 4, .keys = 4 }, (cs_dropout){ 0 });
+}
+
+START_TEST(workspace_settles_after_one_step)
+{
+    cs_device *device = open_device("cpu", 2);
+    cs_tensor  x[6]   = { near_new(CS_BF16, 70, 96), near_new(CS_BF16, 70, 96), near_new(CS_BF16, 96, 96),
+                          near_new(CS_F32, 70, 2),   near_new(CS_BF16, 70, 32), near_new(CS_F32, 4, 70) };
+    ck_assert_uint_eq(cs_device_workspace(device), 0);
+    some_step(device, x);
+    size_t settled = cs_device_workspace(device);
+    ck_assert_uint_gt(settled, 0);
+    ck_assert_uint_eq(cs_device_allocated(device), settled);
+    for (int step = 0; step < 3; step++)
+        some_step(device, x);
+    ck_assert_uint_eq(cs_device_workspace(device), settled);
+    ck_assert_uint_eq(cs_device_allocated(device), settled);
+    cs_device *dry = open_device("dry", 1);
+    for (int step = 0; step < 4; step++)
+        some_step(dry, x);
+    ck_assert(cs_device_flops(device) == cs_device_flops(dry)); /* planned and done alike */
+    ck_assert(cs_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
+    for (int i = 0; i < 6; i++)
+        near_free(x[i]);
+    cs_device_close(dry);
+    cs_device_close(device);
+}
+END_TEST
+
+static void must_not_run(void *argument)
+{
+    (void)argument;
+    ck_abort_msg("a dry device ran a call");
+}
+
+static void must_not_run_task(void *argument, int index)
+{
+    (void)index;
+    must_not_run(argument);
+}
+
+START_TEST(dry_plans_what_no_machine_holds)
+{
+    cs_device *device = open_device("dry", 8);
+    ck_assert(cs_device_is_dry(device));
+    ck_assert_int_eq(cs_device_threads(device), 8);
+    size_t     large  = (size_t)1 << 36;
+    char      *memory = cs_device_alloc(device, large), *more = cs_device_alloc(device, large);
+    ck_assert(memory + large <= more || more + large <= memory);
+    ck_assert_uint_eq(cs_device_allocated(device), 2 * large);
+    cs_device_free(device, memory);
+    cs_stream *comm = cs_device_stream(device, CS_COMM);
+    cs_stream_call(comm, must_not_run, NULL);
+    cs_stream_wait(cs_device_stream(device, CS_COMPUTE), cs_stream_record(comm));
+    cs_stream_sync(comm);
+    cs_device_parallel(device, 4, must_not_run_task, NULL);
+    cs_op_fill(comm, cs_vector(more, CS_F32, (int64_t)large / 4), 1);
+    ck_assert(cs_device_roof(device, CS_F32) == 0);
+    cs_device_close(device);
+}
+END_TEST
+
+/* ---- streams ---- */
+
+typedef struct {
+    int *log, *count, value;
+} note;
+
+static void write_note(void *argument)
+{
+    note *one                 = argument;
+    one->log[(*one->count)++] = one->value;
+}
+
+static void check_order(int threads)
+{
+    enum { CALLS = 500 }; /* more than may wait */
+    cs_device *device = open_device("cpu", threads);
+    cs_stream *comm = cs_device_stream(device, CS_COMM), *compute = cs_device_stream(device, CS_COMPUTE);
+    ck_assert_ptr_eq(cs_stream_device(comm), device);
+    int      *log = calloc(CALLS, sizeof *log), count = 0;
+    note     *notes = calloc(CALLS, sizeof *notes);
+    cs_event  half  = { 0 };
+    for (int i = 0; i < CALLS; i++) {
+        notes[i] = (note){ log, &count, i };
+        cs_stream_call(comm, write_note, &notes[i]);
+        if (i == CALLS / 2)
+            half = cs_stream_record(comm);
+    }
+    cs_stream_wait(compute, half);
+    for (int i = 0; i <= CALLS / 2; i++)
+        ck_assert_int_eq(log[i], i);
+    cs_stream_wait(comm, half);
+    cs_stream_wait(comm, cs_stream_record(compute));
+    cs_stream_sync(comm);
+    cs_stream_sync(compute);
+    ck_assert_int_eq(count, CALLS);
+    for (int i = 0; i < CALLS; i++)
+        ck_assert_int_eq(log[i], i);
+    cs_device_close(device);
+    free(log);
+    free(notes);
+}
+
+START_TEST(streams_keep_their_order)
+{
+    check_order(1);
+    check_order(3);
+}
+END_TEST
+
+START_TEST(calls_given_are_done_before_closing)
+{
+    enum { CALLS = 40 };
+    int        log[CALLS], count = 0;
+    note       notes[CALLS];
+    cs_device *device = open_device("cpu", 1);
+    for (int i = 0; i < CALLS; i++) {
+        notes[i] = (note){ log, &count, i };
+        cs_stream_call(cs_device_stream(device, CS_COMM), write_note, &notes[i]);
+    }
+    cs_device_close(device);
+    ck_assert_int_eq(count, CALLS);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+typedef struct {
+    cs_device  *device;
+    _Atomic int seen[100];
+} tally;
+
+static void count_index(void *argument, int index)
+{
+    atomic_fetch_add(&((tally *)argument)->seen[index], 1);
+}
+
+static void count_nested(void *argument, int index)
+{
+    tally *all = argument;
+    count_index(all, index);
+    cs_device_parallel(all->device, 10, count_index, all);
+}
+
+static void check_tally(tally *all, int tasks, int times)
+{
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(all->seen[i], i < tasks ? times : 0);
+    memset(all->seen, 0, sizeof all->seen);
+}
+
+static void run_from_comm(void *argument)
+{
+    tally *all = argument;
+    for (int i = 0; i < 50; i++)
+        cs_device_parallel(all->device, 100, count_index, all);
+}
+
+START_TEST(parallel_runs_each_index_once)
+{
+    for (int threads = 1; threads <= 4; threads++) { /* more than cores on most machines that test */
+        tally all = { .device = open_device("cpu", threads) };
+        cs_device_parallel(all.device, 0, count_index, &all);
+        check_tally(&all, 0, 0);
+        for (int round = 0; round < 200; round++)
+            cs_device_parallel(all.device, round % 100 + 1, count_index, &all);
+        for (int i = 0; i < 100; i++)
+            ck_assert_int_eq(all.seen[i], 2 * (100 - i));
+        memset(all.seen, 0, sizeof all.seen);
+        usleep(2000); /* until the threads sleep */
+        cs_device_parallel(all.device, 100, count_index, &all);
+        check_tally(&all, 100, 1);
+        cs_device_parallel(all.device, 10, count_nested, &all);
+        check_tally(&all, 10, 11);
+        cs_stream_call(cs_device_stream(all.device, CS_COMM), run_from_comm, &all);
+        run_from_comm(&all); /* both at once, where there is a worker */
+        cs_stream_sync(cs_device_stream(all.device, CS_COMM));
+        check_tally(&all, 100, 100);
+        cs_device_close(all.device);
+    }
+}
+END_TEST
+
+START_TEST(the_roof_is_measured_once)
+{
+    cs_device *device = open_device("cpu", 1);
+    double     roof   = cs_device_roof(device, CS_F32);
+    ck_assert(roof > 1e6);
+    ck_assert(cs_device_roof(device, CS_F32) == roof);
+    ck_assert(cs_device_raise_roof(device, CS_F32, roof / 2) == roof); /* no step is above the peak */
+    ck_assert(cs_device_raise_roof(device, CS_F32, roof * 2) == roof * 2);
+    ck_assert(cs_device_roof(device, CS_F32) == roof * 2);
+    ck_assert(cs_device_roof(device, CS_BF16) > 1e6);
+    ck_assert(cs_device_flops(device) == 0);
+    ck_assert_uint_eq(cs_device_allocated(device), cs_device_workspace(device));
+    cs_device_close(device);
+}
+END_TEST
+
+SUITE_MAIN("device", kinds_are_found_or_refused, threads_follow_settings_variable_and_cores,
+           memory_is_zeroed_aligned_and_counted, workspace_settles_after_one_step, dry_plans_what_no_machine_holds,
+           streams_keep_their_order, calls_given_are_done_before_closing, parallel_runs_each_index_once,
+           the_roof_is_measured_once)

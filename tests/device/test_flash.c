@@ -1,0 +1,257 @@
+/* test_flash.c - attention forward, backward and onto a cache, of shared heads, windows and documents, at the borders
+ * of a GPU's tiles, against plain double loops. */
+#include "near.h"
+#include "reference.h"
+#include "suite.h"
+
+#include "base/rng.h"
+#include "cspeed/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cs_stream *stream;
+static uint64_t   keys[4]; /* of samples */
+
+static void open_device(void)
+{
+    for (uint64_t b = 0; b < 4; b++)
+        keys[b] = cs_rng_mix(77, b);
+    stream = cs_device_stream(near_open(1), CS_COMPUTE);
+}
+
+static void fill_bytes(cs_tensor x, int byte)
+{
+    memset(x.data, byte, (size_t)cs_count(x) * cs_dtype_bytes(x.dtype));
+}
+
+/* ---- shapes ---- */
+
+/* documents: the longest one packed into a sample; 0: samples are not packed. */
+typedef struct {
+    int   B, T, queries, keys, D, window, documents;
+    float rate;
+} attention_case;
+
+/* Documents of a length that changes, the borders elsewhere in each sample. */
+static cs_tensor packed(attention_case given)
+{
+    if (!given.documents)
+        return (cs_tensor){ 0 };
+    cs_tensor starts = near_new(CS_I32, given.B, given.T);
+    for (int b = 0; b < given.B; b++) {
+        int32_t *start = (int32_t *)starts.data + b * given.T;
+        for (int t = 1, length = given.documents - b; t < given.T; t++) {
+            bool fresh = t - start[t - 1] >= length;
+            start[t]   = fresh ? t : start[t - 1];
+            length     = fresh ? 1 + length * 5 % given.documents : length;
+        }
+    }
+    return starts;
+}
+
+/* The first row that each row sees, window and documents taken together. */
+static int32_t *firsts(attention_case given, cs_tensor starts)
+{
+    int32_t *first = malloc((size_t)(given.B * given.T) * sizeof *first);
+    ck_assert_ptr_nonnull(first);
+    for (int i = 0; i < given.B * given.T; i++) {
+        int begin = starts.data ? ((int32_t *)starts.data)[i] : 0, t = i % given.T;
+        first[i]  = given.window && t - given.window + 1 > begin ? t - given.window + 1 : begin;
+    }
+    return first;
+}
+
+/* Rows of q | k | v with a head of keys for each head of queries, and back: gradients of shared heads are added. */
+static int expanded_column(attention_case given, int column)
+{
+    int part = column / given.D, group = given.queries / given.keys;
+    if (part >= given.queries)
+        part = given.queries + (part / given.queries - 1) * given.keys + part % given.queries / group;
+    return part * given.D + column % given.D;
+}
+
+static double *expand(attention_case given, const double *qkv)
+{
+    int     narrow = (given.queries + 2 * given.keys) * given.D, wide = 3 * given.queries * given.D;
+    double *all    = malloc((size_t)(given.B * given.T * wide) * sizeof *all);
+    ck_assert_ptr_nonnull(all);
+    for (int i = 0; i < given.B * given.T * wide; i++)
+        all[i] = qkv[i / wide * narrow + expanded_column(given, i % wide)];
+    return all;
+}
+
+static void reduce(attention_case given, double *qkv, const double *all)
+{
+    int narrow = (given.queries + 2 * given.keys) * given.D, wide = 3 * given.queries * given.D;
+    memset(qkv, 0, (size_t)(given.B * given.T * narrow) * sizeof *qkv);
+    for (int i = 0; i < given.B * given.T * wide; i++)
+        qkv[i / wide * narrow + expanded_column(given, i % wide)] += all[i];
+}
+
+/* ---- training's attention ---- */
+
+static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] = 1e-3 };
+
+static cs_heads heads_of(attention_case given, cs_tensor starts)
+{
+    return (cs_heads){ given.queries, given.keys, given.window, near_at(starts) };
+}
+
+static cs_dropout dropout_of(attention_case given)
+{
+    return (cs_dropout){ given.rate, 5, near_at(cs_vector(keys, CS_I64, 4)).data, given.B };
+}
+
+static void run(cs_tensor y, cs_tensor lse, cs_tensor qkv, attention_case given, cs_tensor starts)
+{
+    cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), heads_of(given, starts), dropout_of(given));
+    near_fetch();
+}
+
+static void run_grad(cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv, attention_case given,
+                     cs_tensor starts)
+{
+    cs_op_attention_grad(stream, near_at(dqkv), near_at(dy), near_at(y), near_at(lse), near_at(qkv),
+                         heads_of(given, starts), dropout_of(given));
+    near_fetch();
+}
+
+static void check_attention(cs_dtype dtype, attention_case given)
+{
+    int             B = given.B, T = given.T, H = given.queries, D = given.D, C = H * D, W = C + 2 * given.keys * D;
+    cs_tensor       starts = packed(given);
+    int32_t        *first  = firsts(given, starts);
+    reference_heads shape  = { B, T, H, D, given.rate, 5, keys, first };
+
+    cs_tensor qkv = near_random(dtype, B * T, W, 1, 1), dy = near_random(dtype, B * T, C, 2, 1);
+    cs_tensor y = near_new(dtype, B * T, C), lse = near_new(CS_F32, B * H, T), dqkv = near_new(dtype, B * T, W);
+    fill_bytes(y, 0xff), fill_bytes(lse, 0xff), fill_bytes(dqkv, 0xff);
+    double   *x = near_doubles(qkv), *all = expand(given, x), *ny = near_doubles(dy);
+    double   *want = near_doubles(y), *want_lse = near_doubles(lse), *want_all = near_doubles(qkv);
+    want_all       = realloc(want_all, (size_t)(B * T * 3 * C) * sizeof *want_all);
+    ck_assert_ptr_nonnull(want_all);
+
+    run(y, lse, qkv, given, starts);
+    reference_attention(want, want_lse, all, shape);
+    ck_assert(near_all("attention", y, want, tolerance[dtype]));
+    ck_assert(near_all("attention lse", lse, want_lse, 3e-6));
+
+    for (int i = 0; i < B * T * C; i++) /* the rounding of y is not backward's */
+        near_set(y, i, want[i]);
+    run_grad(dqkv, dy, y, lse, qkv, given, starts);
+    reference_attention_grad(want_all, ny, all, shape);
+    reduce(given, x, want_all);
+    ck_assert(near_all("attention_grad", dqkv, x, 2 * tolerance[dtype]));
+    cs_tensor again = near_new(dtype, B * T, W);
+    run_grad(again, dy, y, lse, qkv, given, starts);
+    ck_assert(near_same_bits("attention_grad again", again, dqkv));
+
+    free(x), free(all), free(ny), free(want), free(want_lse), free(want_all), free(first);
+    near_free(qkv), near_free(dy), near_free(y), near_free(lse), near_free(dqkv), near_free(again);
+    if (starts.data)
+        near_free(starts);
+}
+
+START_TEST(attention_attends)
+{
+    static const attention_case sizes[] = {
+        { 1, 1, 1, 1, 64, 0, 0, 0 },      { 2, 3, 2, 2, 5, 0, 0, 0.3f },   { 1, 64, 2, 1, 16, 0, 0, 0.3f },
+        { 1, 130, 4, 2, 64, 0, 0, 0.3f }, { 1, 150, 1, 1, 64, 70, 0, 0 },  { 2, 70, 3, 1, 80, 7, 0, 0.3f },
+        { 1, 97, 2, 1, 96, 0, 33, 0 },    { 1, 140, 2, 1, 128, 0, 64, 0 }, { 1, 100, 1, 1, 128, 33, 0, 0.3f },
+        { 2, 90, 2, 2, 40, 20, 32, 0 },   { 1, 66, 1, 1, 136, 0, 0, 0 },   { 1, 190, 1, 1, 8, 0, 128, 0 },
+    };
+    open_device();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
+            check_attention((cs_dtype)dtype, sizes[i]);
+    near_close();
+}
+END_TEST
+
+START_TEST(large_scores_do_not_overflow)
+{
+    attention_case given = { .B = 1, .T = 70, .queries = 1, .keys = 1, .D = 64 };
+    open_device();
+    for (int dtype = CS_F32; dtype <= CS_BF16; dtype++) {
+        cs_tensor qkv = near_random((cs_dtype)dtype, 70, 3 * 64, 1, 40), y = near_new((cs_dtype)dtype, 70, 64);
+        cs_tensor lse = near_new(CS_F32, 1, 70);
+        run(y, lse, qkv, given, (cs_tensor){ 0 });
+        for (int i = 0; i < 70 * 64; i++)
+            ck_assert(isfinite(near_element(y, i)));
+        near_set(qkv, 3 * 64 * 10, NAN);      /* of row 10's query: no other row sees it         */
+        near_set(qkv, 3 * 64 * 40 + 64, NAN); /* of row 40's key: seen by the rows from there on */
+        run(y, lse, qkv, given, (cs_tensor){ 0 });
+        for (int t = 0; t < 70; t++)
+            ck_assert_int_eq(!isnan(near_element(y, 64 * t)), t != 10 && t < 40);
+        near_free(qkv), near_free(y), near_free(lse);
+    }
+    near_close();
+}
+END_TEST
+
+/* ---- onto a cache ---- */
+
+typedef struct {
+    int T, start, queries, keys, D, window;
+} extend_case;
+
+/* Columns [from, from + count) of x's first rows, in a matrix of their own. */
+static cs_tensor columns_of(cs_tensor x, int rows, int from, int count)
+{
+    cs_tensor part = near_new(x.dtype, rows, count);
+    for (int i = 0; i < rows * count; i++)
+        near_set(part, i, near_element(x, i / count * cs_columns(x) + from + i % count));
+    return part;
+}
+
+static void check_cache(const char *what, cs_tensor whole, cs_tensor got, int from)
+{
+    cs_tensor want = columns_of(whole, (int)cs_rows(whole), from, (int)cs_columns(got));
+    ck_assert(near_same_bits(what, got, want));
+    near_free(want);
+}
+
+static void check_extend(cs_dtype dtype, extend_case given)
+{
+    int            T = given.T, start = given.start, S = start + T, D = given.D;
+    int            C = given.queries * D, K = given.keys * D;
+    attention_case like  = { 1, S, given.queries, given.keys, D, given.window, 0, 0 };
+    cs_tensor      whole = near_random(dtype, S, C + 2 * K, 7, 1), y = near_new(dtype, T, C);
+    cs_tensor      k = columns_of(whole, S, C, K), v = columns_of(whole, S, C + K, K);
+    for (int i = start * K; i < S * K; i++) /* what the operation is to set */
+        near_set(k, i, 99), near_set(v, i, 99);
+    cs_tensor fresh = whole; /* the new positions' rows */
+    fresh.data      = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);
+    fresh.shape[0]  = T;
+    cs_heads heads = { .queries = given.queries, .keys = given.keys, .window = given.window };
+    cs_op_attention_extend(stream, near_at(y), near_at(fresh), near_at(k), near_at(v), heads, start);
+    near_fetch();
+    double  *x = near_doubles(whole), *all = expand(like, x), *want = malloc((size_t)(S * C) * sizeof *want);
+    double  *lse   = malloc((size_t)(S * given.queries) * sizeof *lse);
+    int32_t *first = firsts(like, (cs_tensor){ 0 });
+    reference_attention(want, lse, all, (reference_heads){ 1, S, given.queries, D, 0, 0, NULL, first });
+    ck_assert(near_all("extend", y, want + start * C, tolerance[dtype]));
+    check_cache("keys", whole, k, C);
+    check_cache("values", whole, v, C + K);
+    free(x), free(all), free(want), free(lse), free(first);
+    near_free(whole), near_free(y), near_free(k), near_free(v);
+}
+
+START_TEST(new_positions_see_the_cache)
+{
+    static const extend_case sizes[] = {
+        { 1, 0, 1, 1, 64, 0 },     { 1, 1, 4, 2, 64, 0 },    { 1, 300, 4, 2, 64, 0 }, { 1, 540, 4, 1, 128, 0 },
+        { 1, 400, 2, 2, 80, 300 }, { 3, 270, 6, 2, 96, 9 },  { 70, 0, 4, 2, 64, 0 },  { 33, 60, 4, 1, 40, 50 },
+        { 1, 300, 3, 3, 5, 0 },    { 2, 270, 2, 1, 130, 0 }, { 5, 64, 4, 4, 8, 64 },
+    };
+    open_device();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
+            check_extend((cs_dtype)dtype, sizes[i]);
+    near_close();
+}
+END_TEST
+
+SUITE_MAIN("flash", attention_attends, large_scores_do_not_overflow, new_positions_see_the_cache)

@@ -1,0 +1,414 @@
+/* test_ops.c - every operation against plain double loops: types, odd sizes, one to three threads, added gradients,
+ * results in place of inputs, and the same bits of a second run. */
+#include "near.h"
+#include "reference.h"
+#include "suite.h"
+
+#include "base/rng.h"
+#include "device/device.h"
+#include "cspeed/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const cs_tensor absent;
+static const cs_dtype  types[] = { CS_F32, CS_BF16, CS_F16 };
+enum { TYPES = 3, MOST_THREADS = 3 };
+
+static cs_stream *stream;
+
+static void open_device(int threads)
+{
+    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
+}
+
+/* Runs a check for each type and number of threads. */
+static void for_all(void (*check)(cs_dtype dtype))
+{
+    for (int threads = 1; threads <= near_threads(MOST_THREADS); threads++) {
+        open_device(threads);
+        for (int i = 0; i < TYPES; i++)
+            check(types[i]);
+        near_close();
+    }
+}
+
+static double *zeros(int64_t count)
+{
+    double *numbers = calloc((size_t)count + 1, sizeof *numbers);
+    ck_assert_ptr_nonnull(numbers);
+    return numbers;
+}
+
+static void free_all(int count, const cs_tensor *tensors)
+{
+    for (int i = 0; i < count; i++)
+        near_free(tensors[i]);
+}
+#define FREE(...)                                                                                                      \
+    do {                                                                                                               \
+        const cs_tensor list_[] = { __VA_ARGS__ };                                                                     \
+        free_all((int)(sizeof list_ / sizeof *list_), list_);                                                          \
+    } while (0)
+
+/* ---- matrix products ---- */
+
+typedef struct {
+    int N, K, M;
+} product_size;
+static const product_size product_sizes[] = { { 1, 1, 1 },    { 3, 5, 7 },     { 63, 65, 1 },    { 65, 63, 129 },
+                                              { 130, 48, 96 }, { 2, 300, 500 }, { 257, 128, 384 } };
+
+static void check_forward(cs_dtype dtype, product_size s, cs_layout layout, bool with_bias, cs_dtype out)
+{
+    cs_tensor x = near_random(dtype, s.N, s.K, 1, 1);
+    cs_tensor w = layout == CS_IN_OUT ? near_random(dtype, s.K, s.M, 2, 1) : near_random(dtype, s.M, s.K, 2, 1);
+    cs_tensor b = near_random(dtype, 1, s.M, 3, 1), y = near_new(out, s.N, s.M), again = near_new(out, s.N, s.M);
+    double   *dx = near_doubles(x), *dw = near_doubles(w), *db = near_doubles(b), *want = zeros(s.N * s.M);
+    cs_op_matmul(stream, near_at(y), near_at(x), near_at(w),
+                 near_at(with_bias ? cs_vector(b.data, dtype, s.M) : absent), layout);
+    cs_op_matmul(stream, near_at(again), near_at(x), near_at(w),
+                 near_at(with_bias ? cs_vector(b.data, dtype, s.M) : absent), layout);
+    near_fetch();
+    reference_product(want, dx, dw, with_bias ? db : NULL,
+                      (reference_shape){ s.N, s.M, s.K, .transpose_b = layout == CS_OUT_IN });
+    ck_assert(near_all("matmul", y, want, 1e-6));
+    ck_assert(near_same_bits("matmul again", again, y));
+    free(dx), free(dw), free(db), free(want);
+    FREE(x, w, b, y, again);
+}
+
+static void check_matmul(cs_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof product_sizes / sizeof *product_sizes; i++)
+        for (int layout = CS_IN_OUT; layout <= CS_OUT_IN; layout++)
+            for (int bias = 0; bias < 2; bias++) {
+                check_forward(dtype, product_sizes[i], (cs_layout)layout, bias, dtype);
+                check_forward(dtype, product_sizes[i], (cs_layout)layout, bias, CS_F32);
+            }
+}
+
+static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
+{
+    bool      in_out = layout == CS_IN_OUT;
+    cs_tensor x = near_random(dtype, s.N, s.K, 1, 1), dy = near_random(dtype, s.N, s.M, 4, 1);
+    cs_tensor w  = in_out ? near_random(dtype, s.K, s.M, 2, 1) : near_random(dtype, s.M, s.K, 2, 1);
+    cs_tensor dx = near_new(dtype, s.N, s.K), dw = near_random(CS_F32, cs_rows(w), cs_columns(w), 5, 1);
+    cs_tensor db = near_random(CS_F32, 1, s.M, 6, 1);
+    double   *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *want = zeros(s.N * s.K);
+    double   *want_w = near_doubles(dw), *want_b = near_doubles(db); /* gradients are added to what was there */
+    cs_op_matmul_grad_input(stream, near_at(dx), near_at(dy), near_at(w), layout);
+    cs_op_matmul_grad_weight(stream, near_at(dw), near_at(cs_vector(db.data, CS_F32, s.M)), near_at(x), near_at(dy),
+                             layout);
+    near_fetch();
+    reference_product(want, ny, nw, NULL, (reference_shape){ s.N, s.K, s.M, .transpose_b = in_out });
+    reference_product(want_w, in_out ? nx : ny, in_out ? ny : nx, NULL,
+                      (reference_shape){ in_out ? s.K : s.M, in_out ? s.M : s.K, s.N, .transpose_a = true,
+                                         .add = true });
+    reference_column_sums(want_b, ny, s.N, s.M);
+    ck_assert(near_all("matmul_grad_input", dx, want, 1e-6));
+    ck_assert(near_all("matmul_grad_weight dw", dw, want_w, 1e-6));
+    ck_assert(near_all("matmul_grad_weight dbias", db, want_b, 1e-6));
+    free(nx), free(ny), free(nw), free(want), free(want_w), free(want_b);
+    FREE(x, dy, w, dx, dw, db);
+}
+
+static void check_matmul_grad(cs_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof product_sizes / sizeof *product_sizes; i++)
+        for (int layout = CS_IN_OUT; layout <= CS_OUT_IN; layout++)
+            check_backward(dtype, product_sizes[i], (cs_layout)layout);
+}
+
+START_TEST(matmul_multiplies)
+{
+    for_all(check_matmul);
+    for_all(check_matmul_grad);
+}
+END_TEST
+
+/* ---- norm ---- */
+
+static void check_norm_size(cs_dtype dtype, int rows, int columns)
+{
+    cs_tensor x = near_random(dtype, rows, columns, 1, 3), dy = near_random(dtype, rows, columns, 2, 1);
+    cs_tensor w = near_random(dtype, 1, columns, 3, 1), b = near_random(dtype, 1, columns, 4, 1);
+    cs_tensor y = near_new(dtype, rows, columns), dx = near_new(dtype, rows, columns);
+    cs_tensor stats = near_new(CS_F32, rows, 2);
+    cs_tensor dw = near_random(CS_F32, 1, columns, 5, 1), db = near_random(CS_F32, 1, columns, 6, 1);
+    double   *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *nb = near_doubles(b);
+    double   *want = zeros(rows * columns), *want_stats = zeros(rows * 2), *want_w = near_doubles(dw),
+           *want_b = near_doubles(db);
+    cs_tensor weight = cs_vector(w.data, dtype, columns), bias = cs_vector(b.data, dtype, columns);
+    cs_op_norm(stream, near_at(y), near_at(stats), near_at(x), near_at(weight), near_at(bias), 1e-5f);
+    cs_op_norm_grad(stream, near_at(dx), near_at(cs_vector(dw.data, CS_F32, columns)),
+                    near_at(cs_vector(db.data, CS_F32, columns)), near_at(dy), near_at(x), near_at(stats),
+                    near_at(weight));
+    near_fetch();
+    reference_norm(want, want_stats, nx, nw, nb, rows, columns, 1e-5);
+    ck_assert(near_all("norm", y, want, 2e-6));
+    ck_assert(near_all("norm stats", stats, want_stats, 2e-6));
+    reference_norm_grad((reference_norm_out){ want, want_w, want_b }, ny, nx, want_stats, nw, rows, columns);
+    ck_assert(near_all("norm_grad dx", dx, want, 4e-6));
+    ck_assert(near_all("norm_grad dweight", dw, want_w, 4e-6));
+    ck_assert(near_all("norm_grad dbias", db, want_b, 4e-6));
+    free(nx), free(ny), free(nw), free(nb), free(want), free(want_stats), free(want_w), free(want_b);
+    FREE(x, dy, w, b, y, dx, stats, dw, db);
+}
+
+static void check_norm(cs_dtype dtype)
+{
+    static const int sizes[][2] = { { 2, 7 }, { 3, 63 }, { 65, 64 }, { 40, 129 }, { 17, 1100 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        check_norm_size(dtype, sizes[i][0], sizes[i][1]);
+}
+
+START_TEST(norm_normalises)
+{
+    for_all(check_norm);
+}
+END_TEST
+
+/* ---- element by element ---- */
+
+static void check_gelu(cs_dtype dtype)
+{
+    cs_tensor x = near_random(dtype, 37, 1001, 1, 2), dy = near_random(dtype, 37, 1001, 2, 1);
+    cs_tensor y = near_new(dtype, 37, 1001), dx = near_new(dtype, 37, 1001);
+    int64_t   count = cs_count(x);
+    double   *want = near_doubles(x), *slope = near_doubles(dy);
+    for (int64_t i = 0; i < count; i++) {
+        slope[i] *= reference_gelu_slope(want[i]);
+        want[i] = reference_gelu(want[i]);
+    }
+    cs_op_gelu(stream, near_at(y), near_at(x));
+    cs_op_gelu_grad(stream, near_at(dx), near_at(dy), near_at(x));
+    near_fetch();
+    ck_assert(near_all("gelu", y, want, 3e-7));
+    ck_assert(near_all("gelu_grad", dx, slope, 5e-7));
+    cs_op_gelu_grad(stream, near_at(dy), near_at(dy), near_at(x));
+    cs_op_gelu(stream, near_at(x), near_at(x));
+    near_fetch();
+    ck_assert(near_same_bits("gelu in place", x, y));
+    ck_assert(near_same_bits("gelu_grad in place", dy, dx));
+    free(want), free(slope);
+    FREE(x, dy, y, dx);
+}
+
+static void check_add(cs_dtype dtype)
+{
+    cs_tensor a = near_random(dtype, 129, 401, 1, 1), b = near_random(dtype, 129, 401, 2, 1);
+    cs_tensor y = near_new(dtype, 129, 401);
+    double   *want = near_doubles(a), *more = near_doubles(b);
+    for (int64_t i = 0; i < cs_count(a); i++)
+        want[i] += more[i];
+    cs_op_add(stream, near_at(y), near_at(a), near_at(b));
+    near_fetch();
+    ck_assert(near_all("add", y, want, 0));
+    cs_op_add(stream, near_at(b), near_at(a), near_at(b));
+    near_fetch();
+    ck_assert(near_same_bits("add in place", b, y));
+    free(want), free(more);
+    FREE(a, b, y);
+}
+
+/* A cast to a type is what rounding one element gives, ends of the range included. */
+static void check_cast(cs_dtype dtype)
+{
+    static const float odd[] = { 0.0f, -0.0f, 1.0f, 65504.0f, 65519.9f, 65520.0f, 1e30f, -1e30f, 3.4e38f, 6e-8f, 2e-8f,
+                                 -6.1e-5f, 6.0e-5f, 1e-40f, INFINITY, -INFINITY, 1.00390625f, 1.01171875f };
+    enum { ODD = sizeof odd / sizeof *odd };
+    cs_tensor x = near_random(CS_F32, 3, 20011, 1, 1), y = near_new(dtype, 3, 20011), want = near_new(dtype, 3, 20011);
+    for (int i = 0; i < ODD; i++)
+        near_set(x, i, (double)odd[i]);
+    for (int64_t i = 0; i < cs_count(x); i++)
+        near_set(want, i, near_element(x, i));
+    cs_op_cast(stream, near_at(y), near_at(x));
+    near_fetch();
+    ck_assert(near_same_bits("cast", y, want));
+    for (int64_t i = 0; i < cs_count(x); i++)
+        near_set(x, i, near_element(y, i));
+    cs_tensor back = near_new(CS_F32, 3, 20011);
+    cs_op_cast(stream, near_at(back), near_at(y));
+    near_fetch();
+    ck_assert(near_same_bits("cast back", back, x));
+    near_set(x, 7, NAN);
+    cs_op_cast(stream, near_at(y), near_at(x));
+    near_fetch();
+    ck_assert(isnan(near_element(y, 7)));
+    cs_op_fill(stream, near_at(y), -2.5f);
+    near_fetch();
+    int64_t filled = 0;
+    for (int64_t i = 0; i < cs_count(y); i++)
+        filled += near_element(y, i) == -2.5;
+    ck_assert_int_eq(filled, cs_count(y));
+    FREE(x, y, want, back);
+}
+
+START_TEST(elements_are_computed_alone)
+{
+    for_all(check_gelu);
+    for_all(check_add);
+    for_all(check_cast);
+}
+END_TEST
+
+START_TEST(gelu_holds_at_the_ends)
+{
+    open_device(1);
+    static const float values[] = { 0, -0.0f, 1e-30f, -1e-30f, 5, -5, 9, -9, 12, -12, 40, -40, 1e10f, -1e10f };
+    enum { COUNT = sizeof values / sizeof *values };
+    cs_tensor x = near_new(CS_F32, 1, COUNT), one = near_new(CS_F32, 1, COUNT), y = near_new(CS_F32, 1, COUNT);
+    cs_op_fill(stream, near_at(one), 1);
+    near_fetch();
+    for (int i = 0; i < COUNT; i++)
+        near_set(x, i, (double)values[i]);
+    cs_op_gelu(stream, near_at(y), near_at(x));
+    near_fetch();
+    for (int i = 0; i < COUNT; i++)
+        ck_assert_double_eq_tol(near_element(y, i), reference_gelu((double)values[i]),
+                                1e-6 * fabs((double)values[i]) + 1e-9);
+    cs_op_gelu_grad(stream, near_at(y), near_at(one), near_at(x));
+    near_fetch();
+    for (int i = 0; i < COUNT; i++) {
+        double at = (double)values[i], slope = at > 100 ? 1 : at < -100 ? 0 : reference_gelu_slope(at);
+        ck_assert_double_eq_tol(near_element(y, i), slope, 2e-6);
+    }
+    near_set(x, 3, NAN);
+    cs_op_gelu(stream, near_at(y), near_at(x));
+    near_fetch();
+    ck_assert(isnan(near_element(y, 3)));
+    ck_assert(!isnan(near_element(y, 4)));
+    FREE(x, one, y);
+    near_close();
+}
+END_TEST
+
+/* ---- tables ---- */
+
+static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_positions)
+{
+    enum { V = 11 };
+    cs_tensor table = near_random(dtype, V, C, 1, 1), positions = near_random(dtype, T + 2, C, 2, 1);
+    cs_tensor y = near_new(dtype, B * T, C), dy = near_random(dtype, B * T, C, 3, 1), tokens = near_new(CS_I32, B, T);
+    cs_tensor dtable = near_random(CS_F32, V, C, 4, 1), dpositions = near_random(CS_F32, T + 2, C, 5, 1);
+    double   *want = zeros(B * T * C), *want_t = near_doubles(dtable), *want_p = near_doubles(dpositions);
+    for (int row = 0; row < B * T; row++) {
+        int token                     = row * 7 % V;
+        ((int32_t *)tokens.data)[row] = token;
+        for (int c = 0; c < C; c++) {
+            want[row * C + c] = near_element(table, token * C + c) +
+                                (with_positions ? near_element(positions, row % T * C + c) : 0);
+            want_t[token * C + c] += near_element(dy, row * C + c);
+            want_p[row % T * C + c] += with_positions ? near_element(dy, row * C + c) : 0;
+        }
+    }
+    cs_op_embed(stream, near_at(y), near_at(tokens), near_at(table), near_at(with_positions ? positions : absent),
+                near_at(absent));
+    cs_op_embed_grad(stream, near_at(dtable), near_at(with_positions ? dpositions : absent), near_at(dy),
+                     near_at(tokens), near_at(absent));
+    near_fetch();
+    ck_assert(near_all("embed", y, want, 0));
+    ck_assert(near_all("embed_grad table", dtable, want_t, 1e-6));
+    ck_assert(near_all("embed_grad positions", dpositions, want_p, 1e-6));
+    free(want), free(want_t), free(want_p);
+    FREE(table, positions, y, dy, tokens, dtable, dpositions);
+}
+
+static void check_embed(cs_dtype dtype)
+{
+    check_embed_size(dtype, 1, 1, 3, true);
+    check_embed_size(dtype, 3, 65, 129, true);
+    check_embed_size(dtype, 2, 17, 1200, false);
+}
+
+START_TEST(embed_reads_and_adds_rows)
+{
+    for_all(check_embed);
+}
+END_TEST
+
+/* ---- losses ---- */
+
+static void check_entropy_size(cs_dtype dtype, int rows, int width)
+{
+    cs_tensor logits = near_random(dtype, rows, width, 1, 5), targets = near_new(CS_I32, rows, 1);
+    cs_tensor loss = near_new(CS_F32, rows, 1), lse = near_new(CS_F32, rows, 1);
+    cs_tensor dloss = near_random(CS_F32, rows, 1, 2, 1);
+    double   *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * width), ignored;
+    for (int i = 0; i < rows; i++) {
+        int target                   = i % 4 == 1 ? -1 : i * 131 % width;
+        ((int32_t *)targets.data)[i] = target;
+        want[i]                      = reference_cross_entropy(&ignored, x + i * width, width, target);
+        reference_cross_entropy_grad(want_d + i * width, near_element(dloss, i), x + i * width, width, target);
+    }
+    cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+    near_fetch();
+    ck_assert(near_all("cross_entropy", loss, want, 1e-6));
+    cs_tensor apart = near_new(dtype, rows, width);
+    cs_op_cross_entropy_grad(stream, near_at(apart), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    near_fetch();
+    ck_assert(near_all("cross_entropy_grad", apart, want_d, 1e-5));
+    cs_op_cross_entropy_grad(stream, near_at(logits), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    near_fetch();
+    ck_assert(near_same_bits("cross_entropy_grad in place", logits, apart));
+    free(x), free(want), free(want_d);
+    FREE(logits, targets, loss, lse, dloss, apart);
+}
+
+static void check_entropy(cs_dtype dtype)
+{
+    check_entropy_size(dtype, 1, 1);
+    check_entropy_size(dtype, 5, 63);
+    check_entropy_size(dtype, 33, 257);
+    check_entropy_size(dtype, 7, 50257);
+}
+
+static void check_squares(cs_dtype dtype)
+{
+    enum { ROWS = 33, COLUMNS = 1031 };
+    cs_tensor y = near_random(dtype, ROWS, COLUMNS, 1, 1), target = near_random(CS_F32, ROWS, COLUMNS, 2, 1);
+    cs_tensor loss = near_new(CS_F32, ROWS, 1), dloss = near_random(CS_F32, ROWS, 1, 3, 1), dy = near_copy(y);
+    double   *want = zeros(ROWS), *want_d = zeros(ROWS * COLUMNS);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        double apart = near_element(y, i) - near_element(target, i);
+        want[i / COLUMNS] += apart * apart / COLUMNS;
+        want_d[i] = 2 * apart / COLUMNS * near_element(dloss, i / COLUMNS);
+    }
+    cs_op_squared_error(stream, near_at(loss), near_at(y), near_at(target));
+    cs_op_squared_error_grad(stream, near_at(dy), near_at(dloss), near_at(y), near_at(target));
+    near_fetch();
+    ck_assert(near_all("squared_error", loss, want, 1e-6));
+    ck_assert(near_all("squared_error_grad", dy, want_d, 1e-6));
+    free(want), free(want_d);
+    FREE(y, target, loss, dloss, dy);
+}
+
+START_TEST(losses_and_their_gradients)
+{
+    for_all(check_entropy);
+    for_all(check_squares);
+}
+END_TEST
+
+START_TEST(losses_show_what_is_not_finite)
+{
+    open_device(1);
+    static const float bad[] = { NAN, INFINITY };
+    for (int i = 0; i < 2; i++) {
+        cs_tensor logits = near_random(CS_F32, 2, 100, 1, 1), targets = near_new(CS_I32, 2, 1);
+        cs_tensor loss = near_new(CS_F32, 2, 1), lse = near_new(CS_F32, 2, 1);
+        near_set(logits, 42, (double)bad[i]);
+        cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+        near_fetch();
+        ck_assert(!isfinite(near_element(loss, 0)));
+        ck_assert(isfinite(near_element(loss, 1)));
+        FREE(logits, targets, loss, lse);
+    }
+    near_close();
+}
+END_TEST
+
+SUITE_MAIN("ops", matmul_multiplies, norm_normalises, elements_are_computed_alone, gelu_holds_at_the_ends,
+           embed_reads_and_adds_rows, losses_and_their_gradients, losses_show_what_is_not_finite)

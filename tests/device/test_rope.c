@@ -1,0 +1,201 @@
+/* test_rope.c - the operations of the Llama family against plain double loops: rotary positions, RMS norm of rows and
+ * heads, SwiGLU, attention whose heads share keys and see a window. */
+#include "near.h"
+#include "suite.h"
+
+#include "device/device.h"
+#include "cspeed/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cs_stream *stream;
+
+static void open_device(int threads)
+{
+    stream = cs_device_stream(near_open(threads), CS_COMPUTE);
+}
+
+static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
+{
+    int       W = heads * D + rest;
+    cs_tensor x = near_random(dtype, B * T, W, 1, 1), whole = near_copy(x);
+    double   *want = near_doubles(x);
+    cs_rope   rope = { .width = D, .factor = 1.25f };
+    for (int i = 0; i < D / 2; i++)
+        rope.frequency[i] = 1.0f / (float)(i + 1);
+    for (int row = 0; row < B * T; row++)
+        for (int h = 0; h < heads; h++)
+            for (int i = 0; i < D / 2; i++) {
+                double *low = want + row * W + h * D + i, *high = low + D / 2, angle = (3 + row % T) / (i + 1.0);
+                double  a = *low, b = *high;
+                *low  = 1.25 * (a * cos(angle) - b * sin(angle));
+                *high = 1.25 * (b * cos(angle) + a * sin(angle));
+            }
+    cs_rope_rows rows = { heads, T, 3 };
+    cs_op_rope(stream, near_at(x), &rope, rows);
+    near_fetch();
+    ck_assert(near_all("rope", x, want, 2e-6));
+    cs_op_rope_grad(stream, near_at(x), &rope, rows); /* turned back, scaled twice */
+    near_fetch();
+    for (int i = 0; i < B * T * W; i++)
+        want[i] = near_element(whole, i) * (i % W < heads * D ? 1.25 * 1.25 : 1);
+    ck_assert(near_all("rope_grad", x, want, dtype == CS_F32 ? 2e-6 : dtype == CS_F16 ? 2e-3 : 1e-2));
+    free(want);
+    near_free(x), near_free(whole);
+}
+
+static void check_rms(cs_dtype dtype, int N, int first, int heads, int D, int rest)
+{
+    int       W = first + heads * D + rest;
+    cs_tensor x = near_random(dtype, N, W, 1, 2), dy = near_random(dtype, N, W, 2, 1), y = near_copy(x);
+    cs_tensor weight = near_random(dtype, 1, D, 3, 1), stats = near_new(CS_F32, N, heads), dw = near_new(CS_F32, 1, D);
+    double   *want = near_doubles(x), *slope = near_doubles(dy), *sums = near_doubles(dw);
+    for (int at = 0; at < N * heads; at++) {
+        int    place  = at / heads * W + first + at % heads * D;
+        double square = 0, mean = 0;
+        for (int i = 0; i < D; i++)
+            square += near_element(x, place + i) * near_element(x, place + i);
+        double rstd = 1 / sqrt(square / D + 1e-5);
+        for (int i = 0; i < D; i++) {
+            double n = near_element(x, place + i) * rstd;
+            mean += n * near_element(dy, place + i) * near_element(weight, i) / D;
+            sums[i] += n * near_element(dy, place + i);
+            want[place + i] = n * near_element(weight, i);
+        }
+        for (int i = 0; i < D; i++)
+            slope[place + i] = rstd * (near_element(dy, place + i) * near_element(weight, i) -
+                                       near_element(x, place + i) * rstd * mean);
+    }
+    cs_op_rms(stream, near_at(y), near_at(stats), near_at(x), near_at(weight), first, 1e-5f);
+    near_fetch();
+    ck_assert(near_all("rms", y, want, 2e-6));
+    cs_op_rms_grad(stream, near_at(dy), near_at(dw), near_at(dy), near_at(x), near_at(stats), near_at(weight), first);
+    near_fetch();
+    ck_assert(near_all("rms_grad", dy, slope, 3e-6));
+    ck_assert(near_all("rms_grad weight", dw, sums, 3e-6));
+    free(want), free(slope), free(sums);
+    near_free(x), near_free(dy), near_free(y), near_free(weight), near_free(stats), near_free(dw);
+}
+
+static void check_swiglu(cs_dtype dtype, int N, int C)
+{
+    cs_tensor x = near_random(dtype, N, 2 * C, 1, 3), dy = near_random(dtype, N, C, 2, 1), y = near_new(dtype, N, C);
+    cs_tensor dx = near_new(dtype, N, 2 * C);
+    double   *want = near_doubles(y), *slope = near_doubles(dx);
+    for (int at = 0; at < N * C; at++) {
+        int    gate = at / C * 2 * C + at % C;
+        double g = near_element(x, gate), up = near_element(x, gate + C), s = 1 / (1 + exp(-g));
+        want[at]        = g * s * up;
+        slope[gate]     = near_element(dy, at) * up * (s + g * s * (1 - s));
+        slope[gate + C] = near_element(dy, at) * g * s;
+    }
+    cs_op_swiglu(stream, near_at(y), near_at(x));
+    cs_op_swiglu_grad(stream, near_at(dx), near_at(dy), near_at(x));
+    near_fetch();
+    ck_assert(near_all("swiglu", y, want, 2e-6));
+    ck_assert(near_all("swiglu_grad", dx, slope, 2e-6));
+    free(want), free(slope);
+    near_free(x), near_free(dy), near_free(y), near_free(dx);
+}
+
+typedef struct {
+    int T, H, G, D, window, document; /* one sample; H query heads over G key heads; documents of a length, or 0 */
+} heads;
+
+/* y of fp64 values x; the loss sum(y dy) for differences. */
+static double attend(double *y, const double *x, const double *dy, heads s)
+{
+    int    W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
+    double loss = 0, *p = calloc((size_t)s.T, sizeof *p);
+    for (int h = 0; h < s.H; h++)
+        for (int i = 0; i < s.T; i++) {
+            int          start = s.document ? i / s.document * s.document : 0;
+            int          from  = s.window && i - s.window + 1 > start ? i - s.window + 1 : start;
+            const double *q = x + i * W + h * s.D, *k = x + (s.H + h / (s.H / s.G)) * s.D, *v = k + s.G * s.D;
+            double        sum = 0;
+            for (int j = from; j <= i; j++) {
+                double score = 0;
+                for (int d = 0; d < s.D; d++)
+                    score += q[d] * k[j * W + d];
+                sum += p[j] = exp(score / sqrt(s.D));
+            }
+            for (int d = 0; d < s.D; d++) {
+                double mixed = 0;
+                for (int j = from; j <= i; j++)
+                    mixed += p[j] / sum * v[j * W + d];
+                y[i * C + h * s.D + d] = mixed;
+                loss += mixed * dy[i * C + h * s.D + d];
+            }
+        }
+    free(p);
+    return loss;
+}
+
+static void check_heads(cs_dtype dtype, heads s)
+{
+    int       W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
+    cs_tensor starts = near_new(CS_I32, 1, s.T);
+    cs_heads  given  = { .queries = s.H, .keys = s.G, .window = s.window };
+    cs_tensor qkv = near_random(dtype, s.T, W, 1, 1), dy = near_random(dtype, s.T, C, 2, 1);
+    cs_tensor dqkv = near_new(dtype, s.T, W), y = near_new(dtype, s.T, C), lse = near_new(CS_F32, s.H, s.T);
+    double   *x = near_doubles(qkv), *ndy = near_doubles(dy), *want = near_doubles(y), *spare = near_doubles(y);
+    double   *slope = near_doubles(dqkv);
+    for (int i = 0; i < s.T && s.document; i++)
+        ((int32_t *)starts.data)[i] = i / s.document * s.document;
+    if (s.document)
+        given.starts = near_at(starts);
+    cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), given, (cs_dropout){ 0 });
+    cs_op_attention_grad(stream, near_at(dqkv), near_at(dy), near_at(y), near_at(lse), near_at(qkv), given,
+                         (cs_dropout){ 0 });
+    near_fetch();
+    attend(want, x, ndy, s);
+    ck_assert(near_all("heads", y, want, 3e-6));
+    for (int i = 0; i < s.T * W; i++) { /* by differences */
+        double before = x[i], above;
+        x[i]     = before + 1e-5;
+        above    = attend(spare, x, ndy, s);
+        x[i]     = before - 1e-5;
+        slope[i] = (above - attend(spare, x, ndy, s)) / 2e-5;
+        x[i]     = before;
+    }
+    ck_assert(near_all("heads_grad", dqkv, slope, dtype == CS_F32 ? 5e-6 : dtype == CS_F16 ? 1e-3 : 8e-3));
+    free(x), free(ndy), free(want), free(spare), free(slope);
+    near_free(qkv), near_free(dy), near_free(dqkv), near_free(y), near_free(lse), near_free(starts);
+}
+
+START_TEST(operations_agree_with_plain_loops)
+{
+    for (int threads = 1; threads <= near_threads(3); threads += 2) {
+        open_device(threads);
+        for (int type = CS_F32; type <= CS_F16; type++) {
+            cs_dtype dtype = (cs_dtype)type;
+            check_rope(dtype, 1, 1, 1, 0, 2);
+            check_rope(dtype, 3, 37, 5, 11, 12);
+            check_rope(dtype, 2, 70, 3, 0, 128);
+            check_rms(dtype, 1, 0, 1, 4, 0);
+            check_rms(dtype, 67, 0, 1, 1030, 0);
+            check_rms(dtype, 33, 20, 3, 10, 7);
+            check_swiglu(dtype, 1, 1);
+            check_swiglu(dtype, 19, 1100);
+        }
+        near_close();
+    }
+}
+END_TEST
+
+START_TEST(heads_share_keys_and_see_windows)
+{
+    static const heads cases[] = { { 1, 2, 1, 2, 0, 0 },  { 9, 6, 2, 4, 0, 0 },  { 9, 4, 4, 2, 3, 0 },
+                                   { 70, 2, 1, 2, 5, 0 }, { 12, 3, 1, 4, 1, 0 }, { 9, 6, 2, 4, 0, 4 },
+                                   { 70, 2, 1, 2, 5, 8 }, { 140, 2, 1, 2, 0, 65 } };
+    open_device(2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int type = CS_F32; type <= CS_F16; type++)
+            check_heads((cs_dtype)type, cases[i]);
+    near_close();
+}
+END_TEST
+
+SUITE_MAIN("rope", operations_agree_with_plain_loops, heads_share_keys_and_see_windows)

@@ -1,0 +1,177 @@
+/* test_export.c - cspeed export: which checkpoint it takes, that it leaves a whole folder or none, and that its memory,
+ * and import's, does not grow with the model. */
+#include "saved.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "base/must.h"
+#include "interchange/huggingface.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SMALL                                                                                                          \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 50, \"n_positions\": 8, \"n_embd\": 16, \"n_layer\": 2, \"n_head\": "  \
+    "2}"
+/* 333 MB in fp32. */
+#define LARGE                                                                                                          \
+    "{\"model_type\": \"llama\", \"vocab_size\": 16000, \"hidden_size\": 1024, \"intermediate_size\": 4096, "          \
+    "\"num_hidden_layers\": 3, \"num_attention_heads\": 16, \"tie_word_embeddings\": false}"
+
+enum { LARGEST = 16000 * 1024, LIMIT_KB = 100000 };
+
+/* A model's weights with `value` in all elements, but the first of a tensor, which is its number. All tensors lie in
+ * the same memory, and only what is the same in all of them is in the file. */
+static void save_model(const char *config_text, const char *dir, const char *tag, int64_t step, float value)
+{
+    json_t           *config = json_loads(config_text, 0, NULL), *provenance = json_pack("{sO}", "model", config);
+    cs_source_tensor *wanted;
+    int64_t           count;
+    const char       *tied;
+    CS_MUST(cs_huggingface_names(&wanted, &count, &tied, config));
+    cs_piece *pieces = calloc((size_t)count, sizeof *pieces);
+    float    *data   = malloc(LARGEST * sizeof *data);
+    for (int i = 0; i < LARGEST; i++)
+        data[i] = value;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t elements = wanted[i].shape[0] * (wanted[i].dims == 2 ? wanted[i].shape[1] : 1);
+        pieces[i] = (cs_piece){ wanted[i].name, "weights", CS_F32, wanted[i].dims, { 0 }, { 0, elements }, data };
+        memcpy(pieces[i].shape, wanted[i].shape, sizeof pieces[i].shape);
+    }
+    cs_checkpoint_content content = {
+        .tag = tag, .config_text = "{}", .step = step, .provenance = provenance, .pieces = pieces, .piece_count = count
+    };
+    cs_comm *comm = saved_world();
+    CS_MUST(cs_checkpoint_save(comm, dir, &content));
+    cs_comm_close(comm);
+    cs_huggingface_free(wanted, count);
+    json_decref(provenance);
+    json_decref(config);
+    free(pieces);
+    free(data);
+}
+
+/* Runs it; the exit code and a word of what was printed must be these. */
+static void expect(int code, const char *words, const char *arguments)
+{
+    int   got  = shell_run("%s/cspeed %s", CS_BIN, arguments);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
+    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
+    free(text);
+}
+
+/* What all elements of the folder's first and last tensors are. */
+static void holds(const char *folder, float value)
+{
+    cs_source source;
+    float     got[16];
+    CS_MUST(cs_huggingface_open(&source, folder));
+    for (int64_t i = 0; i < source.count; i += source.count - 1) {
+        CS_MUST(source.read(&source, i, (cs_range){ 0, 16 }, got, CS_F32));
+        for (int at = 0; at < 16; at++)
+            ck_assert_msg(got[at] == value, "%s has %g, not %g", folder, (double)got[at], (double)value);
+    }
+    cs_source_close(&source);
+}
+
+/* Without a tag: what latest names; else, with a warning, the newest whole one. */
+START_TEST(the_newest_whole_one_is_taken)
+{
+    shell_enter();
+    save_model(SMALL, "runs", "a", 1, 1);
+    save_model(SMALL, "runs", "b", 2, 2);
+    save_model(SMALL, "runs", "c", 3, 3);
+    expect(0, "28 tensors", "export runs by-latest");
+    holds("by-latest", 3);
+    ck_assert_int_eq(shell_run("printf a > runs/latest"), 0);
+    expect(0, "28 tensors", "export runs by-older");
+    holds("by-older", 1);
+    expect(0, "28 tensors", "export runs by-tag --tag b");
+    holds("by-tag", 2);
+    expect(0, "28 tensors", "export runs/c by-folder");
+    holds("by-folder", 3);
+
+    ck_assert_int_eq(shell_run("rm runs/latest"), 0);
+    expect(0, "taking runs/c instead, the newest whole checkpoint (step 3)", "export runs no-latest");
+    holds("no-latest", 3);
+    ck_assert_int_eq(shell_run("printf c > runs/latest && rm runs/c/manifest.json"), 0);
+    expect(0, "taking runs/b instead, the newest whole checkpoint (step 2)", "export runs broken");
+    holds("broken", 2);
+    ck_assert_int_eq(shell_run("truncate -s -1 runs/b/weights/shard-00001-of-00001.safetensors"), 0);
+    expect(0, "taking runs/a instead", "export runs cut");
+    holds("cut", 1);
+    expect(65, "runs/c has no manifest.json", "export runs named --tag c");
+    expect(65, "the file was cut or continued", "export runs named --tag b");
+    expect(66, "runs has no checkpoint \"d\"; it holds a", "export runs named --tag d");
+    ck_assert_int_eq(shell_run("rm -r runs/a"), 0);
+    expect(65, "runs/c has no manifest.json", "export runs named");
+    ck_assert_int_eq(shell_run("rm runs/latest"), 0);
+    expect(65, "holds no whole checkpoint: ", "export runs named");
+    expect(66, "nowhere", "export nowhere named");
+    ck_assert_int_ne(shell_run("ls -d named*"), 0);
+    shell_leave();
+}
+END_TEST
+
+/* A folder that is there is never touched; one that cannot be finished is not there. */
+START_TEST(a_whole_folder_or_none)
+{
+    shell_enter();
+    save_model(SMALL, "runs", "a", 1, 1);
+    shell_write("file", "mine");
+    ck_assert_int_eq(shell_run("mkdir full && cp file full"), 0);
+    expect(78, "file is there already", "export runs file");
+    expect(78, "full is there already", "export runs full");
+    ck_assert_int_eq(shell_run("cmp file full/file && ls full | wc -l | grep -qx 1"), 0);
+    ck_assert_int_eq(shell_run("ulimit -f 8; trap '' XFSZ; %s/cspeed export runs out 2> why", CS_BIN), 1);
+    ck_assert_int_eq(shell_run("grep 'model.safetensors.*File too large' why"), 0);
+    ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
+    ck_assert_int_eq(shell_run("cd runs/a/weights && printf damage | dd of=shard-00001-of-00001.safetensors bs=1 "
+                               "seek=$(($(stat -c %%s shard-00001-of-00001.safetensors) - 9)) conv=notrunc"),
+                     0);
+    expect(65, "has another checksum than its header says", "export runs out");
+    ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
+    shell_leave();
+}
+END_TEST
+
+/* llm.c's file of a model as large, all of it a hole. */
+static void write_sparse_llmc(const char *path)
+{
+    int32_t head[256] = { 20240326, 3, 1024, 16000, 5, 16, 1024, 16128 };
+    int64_t width = 1024, block = 12 * width * width + 13 * width;
+    FILE   *file = fopen(path, "wb");
+    ck_assert_uint_eq(fwrite(head, sizeof head, 1, file), 1);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(truncate(path, 1024 + 4 * ((16128 + 1024) * width + 5 * block + 2 * width)), 0);
+}
+
+/* Models several times as large as the memory allowed. Where even a small one does not fit under the limit (a
+ * sanitizer's own memory), there is nothing to show. */
+START_TEST(memory_stays_flat)
+{
+    shell_enter();
+    save_model(SMALL, "runs", "a", 1, 1);
+    if (shell_run("ulimit -v %d; %s/cspeed export runs small", LIMIT_KB, CS_BIN) != 0) {
+        printf("skipped: flat memory (no program starts with %d KB here)\n", LIMIT_KB);
+    } else {
+        save_model(LARGE, "large", "a", 1, 2);
+        ck_assert_int_eq(shell_run("ulimit -v %d; %s/cspeed export large out --dtype bf16", LIMIT_KB, CS_BIN), 0);
+        holds("out", 2);
+        ck_assert_int_eq(
+            shell_run("rm -r large; ulimit -v %d; %s/cspeed import out again --max_shard 100MB", LIMIT_KB, CS_BIN), 0);
+        holds("again", 2);
+        write_sparse_llmc("model.bin");
+        ck_assert_int_eq(
+            shell_run("rm -r out again; ulimit -v %d; %s/cspeed import model.bin gpt2 --dtype bf16", LIMIT_KB, CS_BIN),
+            0);
+        holds("gpt2", 0);
+    }
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("export", the_newest_whole_one_is_taken, a_whole_folder_or_none, memory_stays_flat)

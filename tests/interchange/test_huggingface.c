@@ -1,0 +1,298 @@
+/* test_huggingface.c - Hugging Face folders: a checkpoint exported and started from gives the same logits, at any world
+ * size; what is not a model's weights is refused by name; with CSPEED_PEER_PYTHON, transformers judges both ways. */
+#include "suite.h"
+#include "near.h"
+#include "shell.h"
+#include "engine.h"
+#include "interchange/huggingface.h"
+#include "checkpoint/safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BATCH = 2, LENGTH = 8, VOCABULARY = 61, LOGITS = BATCH * LENGTH * VOCABULARY };
+
+#define LLAMA                                                                                                          \
+    "{\"model_type\": \"llama\", \"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 40, "                 \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 10, "             \
+    "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true, \"initializer_range\": 0.2}"
+#define GPT2                                                                                                           \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_embd\": 24, \"n_layer\": 2, \"n_head\": 3, \"n_positions\": "  \
+    "64, \"initializer_range\": 0.2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0}"
+
+/* ---- engines ---- */
+
+static cs_status try_engine(cs_engine **engine, const char *model, int stage)
+{
+    char       text[2048], path[64];
+    cs_config *config;
+    snprintf(path, sizeof path, "config-%d.json", (int)getpid());
+    snprintf(text, sizeof text,
+             "{ \"train_micro_batch_size_per_gpu\": 2, \"zero_optimization\": { \"stage\": %d }, \"optimizer\": { "
+             "\"type\": \"AdamW\", \"params\": { \"lr\": 1e-2 } }, \"cspeed\": { \"data\": { \"seq_len\": 8 }, "
+             "\"threads\": 1, \"model\": %s } }\n",
+             stage, model);
+    shell_write(path, text);
+    CS_TRY(cs_config_open(&config, path));
+    unlink(path);
+    return cs_initialize(engine, config, NULL);
+}
+
+static cs_engine *open_engine(const char *model, int stage)
+{
+    cs_engine *engine = NULL;
+    CS_MUST(try_engine(&engine, model, stage));
+    return engine;
+}
+
+static cs_batch batch_of(void)
+{
+    static int32_t inputs[BATCH * LENGTH], targets[BATCH * LENGTH];
+    for (int i = 0; i < BATCH * LENGTH; i++) {
+        inputs[i]  = 7 * i % VOCABULARY;
+        targets[i] = 5 * i % VOCABULARY;
+    }
+    return (cs_batch){ .inputs  = cs_matrix(inputs, CS_I32, BATCH, LENGTH),
+                       .targets = cs_matrix(targets, CS_I32, BATCH, LENGTH) };
+}
+
+static void predict(cs_engine *engine, float *logits)
+{
+    cs_batch  batch = batch_of();
+    cs_tensor output;
+    CS_MUST(cs_predict(engine, &batch, &output));
+    ck_assert_int_eq(cs_count(output), LOGITS);
+    memcpy(logits, output.data, LOGITS * sizeof *logits);
+}
+
+static void logits_of(const char *model, float *logits)
+{
+    cs_engine *engine = open_engine(model, 0);
+    predict(engine, logits);
+    cs_destroy(engine);
+}
+
+/* A model after two steps, saved in the folder "saved". */
+static void train_and_save(const char *model, float *logits)
+{
+    cs_engine *engine = open_engine(model, 0);
+    cs_batch   batch  = batch_of();
+    for (int step = 0; step < 2; step++) {
+        cs_forward(engine, &batch);
+        cs_backward(engine);
+        cs_step(engine);
+    }
+    CS_MUST(cs_save_checkpoint(engine, "saved", NULL, NULL));
+    predict(engine, logits);
+    cs_destroy(engine);
+}
+
+static void same(const float *a, const float *b, const char *what)
+{
+    ck_assert(near_same_bits(what, cs_vector((void *)(uintptr_t)a, CS_F32, LOGITS),
+                             cs_vector((void *)(uintptr_t)b, CS_F32, LOGITS)));
+}
+
+static void within(const float *got, const float *want, double bound, const char *what)
+{
+    ck_assert(near_tensors(what, cs_vector((void *)(uintptr_t)got, CS_F32, LOGITS),
+                           cs_vector((void *)(uintptr_t)want, CS_F32, LOGITS), bound));
+}
+
+static float first[LOGITS], second[LOGITS];
+
+/* ---- out and in ---- */
+
+static int logits_at_stage_3(void *argument)
+{
+    cs_engine *engine = open_engine(argument, 3);
+    float      logits[LOGITS];
+    predict(engine, logits);
+    FILE *file = cs_rank(engine) == 0 ? fopen("logits.bin", "wb") : NULL;
+    if (file && (fwrite(logits, sizeof logits, 1, file) != 1 || fclose(file) != 0))
+        return 1;
+    cs_destroy(engine);
+    return 0;
+}
+
+static void exported_model_starts(const char *model)
+{
+    shell_enter();
+    train_and_save(model, first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved whole", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved parts --max_shard 8KB", CS_BIN), 0);
+    ck_assert_int_eq(access("whole/model.safetensors", R_OK), 0);
+    ck_assert_int_eq(access("parts/model.safetensors.index.json", R_OK), 0);
+    logits_of("\"whole\"", second);
+    same(first, second, "one file");
+    logits_of("\"parts\"", second);
+    same(first, second, "shards");
+    for (int world = 2; world <= 3; world++) {
+        size_t bytes;
+        CS_MUST(cs_spawn(world, logits_at_stage_3, "\"parts\""));
+        char *text = shell_read("logits.bin", &bytes);
+        within((float *)(void *)text, first, 1e-6, "other world sizes");
+        free(text);
+    }
+    ck_assert_int_eq(shell_run("%s/cspeed import parts again --dtype bf16", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved half --dtype bf16", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("cmp again/model.safetensors half/model.safetensors"), 0);
+    logits_of("\"half\"", second);
+    within(second, first, 3e-2, "bf16");
+    shell_leave();
+}
+
+START_TEST(llama_goes_out_and_in)
+{
+    exported_model_starts(LLAMA);
+}
+END_TEST
+
+START_TEST(gpt2_goes_out_and_in)
+{
+    exported_model_starts(GPT2);
+}
+END_TEST
+
+/* Tokenizer files travel from the folder a run starts from to the one it is exported to. */
+START_TEST(what_lies_beside_travels)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir start"), 0);
+    shell_write("start/config.json", LLAMA);
+    shell_write("start/tokenizer.json", "{\"version\": \"1.0\"}");
+    train_and_save("\"start\"", first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved/global_step2 out --dtype fp32", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("cmp start/tokenizer.json out/tokenizer.json"), 0);
+    ck_assert_int_eq(shell_run("grep -q LlamaForCausalLM out/config.json && grep -q float32 out/config.json"), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved out", CS_BIN), 78);
+    ck_assert_int_eq(shell_run("ls -d out.cspeed*"), 2);
+    logits_of("\"out\"", second);
+    same(first, second, "beside");
+    shell_leave();
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+static void refused(const char *model, const char *part, cs_status wanted)
+{
+    cs_engine *engine = NULL;
+    cs_status  status = try_engine(&engine, model, 0);
+    ck_assert_msg(status == wanted && strstr(cs_error(), part), "%d: %s (wanted: %s)", status, cs_error(), part);
+}
+
+/* Renames within a header, to names of the same length. */
+static void rename_in(const char *path, const char *from, const char *to)
+{
+    ck_assert_uint_eq(strlen(from), strlen(to));
+    ck_assert_int_eq(shell_run("LC_ALL=C sed -i 's/\"%s\"/\"%s\"/g' %s", from, to, path), 0);
+}
+
+START_TEST(other_weights_are_refused_by_name)
+{
+    shell_enter();
+    train_and_save(GPT2, first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved a && cp -r a b && cp -r a c && cp -r a d", CS_BIN), 0);
+    rename_in("a/model.safetensors", "transformer.h.1.ln_1.bias", "transformer.h.1.lm_1.bias");
+    refused("\"a\"", "transformer.h.1.ln_1.bias", CS_BAD_FILE);
+    refused("\"a\"", "1 unexpected (transformer.h.1.lm_1.bias)", CS_BAD_FILE);
+    ck_assert_int_eq(shell_run("sed -i 's/\"n_embd\": 24/\"n_embd\": 27/' b/config.json"), 0);
+    refused("\"b\"", "transformer.wte.weight is [61, 24] and should be [61, 27]", CS_BAD_FILE);
+    rename_in("c/model.safetensors", "F32", "I32");
+    refused("\"c\"", "is I32; weights are read as F32, BF16 or F16", CS_UNSUPPORTED);
+    ck_assert_int_eq(shell_run("mv d/model.safetensors d/pytorch_model.bin"), 0);
+    refused("\"d\"", "save_pretrained", CS_UNSUPPORTED);
+    ck_assert_int_eq(shell_run("head -c 999 /dev/zero > d/model.safetensors"), 0);
+    refused("\"d\"", "d/model.safetensors", CS_BAD_FILE);
+    shell_leave();
+}
+END_TEST
+
+/* GPT2Model has no prefix and may have masks; a model that ties its head may store it twice. */
+START_TEST(names_of_headless_models_are_completed)
+{
+    shell_enter();
+    train_and_save(GPT2, first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved a", CS_BIN), 0);
+    size_t bytes;
+    char  *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
+    while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) { /* padded in the end */
+        memmove(found + 1, found + 13, (size_t)(text + bytes - found - 13));
+        uint64_t length;
+        memcpy(&length, text, 8);
+        memmove(text + 8 + length, text + 8 + length - 12, bytes - 8 - length);
+        memset(text + 8 + length - 12, ' ', 12);
+        at = found + 1;
+    }
+    FILE *file = fopen("a/model.safetensors", "wb");
+    ck_assert(fwrite(text, 1, bytes, file) == bytes && fclose(file) == 0);
+    free(text);
+    logits_of("\"a\"", second);
+    same(first, second, "without prefix");
+    shell_leave();
+}
+END_TEST
+
+/* ---- transformers' judgement ---- */
+
+static void their_logits(const char *python, const char *folder, float *logits)
+{
+    size_t bytes;
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py logits %s theirs.bin", python, CS_TESTS, folder), 0);
+    char *text = shell_read("theirs.bin", &bytes);
+    ck_assert_uint_eq(bytes, LOGITS * sizeof *logits);
+    memcpy(logits, text, bytes);
+    free(text);
+}
+
+static void both_ways(const char *python, const char *kind)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py make %s theirs", python, CS_TESTS, kind), 0);
+    their_logits(python, "theirs", first);
+    logits_of("\"theirs\"", second);
+    within(second, first, 1e-5, kind);
+    train_and_save("\"theirs\"", first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved ours --dtype fp32 --max_shard 9KB", CS_BIN), 0);
+    their_logits(python, "ours", second);
+    within(second, first, 1e-5, kind);
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py shards %s parts", python, CS_TESTS, kind), 0);
+    their_logits(python, "parts", first);
+    logits_of("\"parts\"", second);
+    within(second, first, 1e-5, "their shards of bf16");
+    shell_leave();
+}
+
+/* llm.c's file of the same model: matrices turned back, padded rows of the vocabulary dropped. */
+static void llmc_imports(const char *python)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py make gpt2 theirs", python, CS_TESTS), 0);
+    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py llmc theirs model.bin", python, CS_TESTS), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed import model.bin ours", CS_BIN), 0);
+    logits_of("\"theirs\"", first);
+    logits_of("\"ours\"", second);
+    same(first, second, "llm.c");
+    ck_assert_int_eq(shell_run("head -c 20000 model.bin > cut.bin && %s/cspeed import cut.bin cut", CS_BIN), 65);
+    shell_leave();
+}
+
+START_TEST(transformers_agrees)
+{
+    static const char *const kinds[] = { "gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3", "smollm" };
+    const char              *python  = getenv("CSPEED_PEER_PYTHON");
+    if (!python)
+        printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");
+    for (size_t i = 0; python && i < sizeof kinds / sizeof *kinds; i++)
+        both_ways(python, kinds[i]);
+    if (python)
+        llmc_imports(python);
+}
+END_TEST
+
+SUITE_MAIN("huggingface", llama_goes_out_and_in, gpt2_goes_out_and_in, what_lies_beside_travels,
+           other_weights_are_refused_by_name, names_of_headless_models_are_completed, transformers_agrees)

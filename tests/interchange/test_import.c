@@ -1,0 +1,329 @@
+/* test_import.c - cspeed import: llm.c's files number by number; what is not a model's weights is refused by name, and
+ * nothing is left behind. */
+#include "shell.h"
+#include "suite.h"
+
+#include "base/half.h"
+#include "base/must.h"
+#include "interchange/huggingface.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Runs it; the exit code and a word of what was printed must be these. */
+static void expect(int code, const char *words, const char *arguments)
+{
+    int   got  = shell_run("%s/cspeed %s", CS_BIN, arguments);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
+    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
+    free(text);
+}
+
+/* Neither the folder that was to be written nor one it was written in. */
+static void nothing_is_left(const char *out)
+{
+    ck_assert_int_ne(shell_run("ls -d %s*", out), 0);
+}
+
+/* ---- llm.c ---- */
+
+enum { POSITIONS = 6, VOCABULARY = 5, PADDED = 128, LAYERS = 2, HEADS = 2, WIDTH = 4 };
+
+/* What llm.c writes, in its order: rows of each matrix as (out, in), where ours is (in, out) when `turned`. */
+static const struct {
+    const char *name; /* '#': one a layer */
+    int         rows, columns, padded;
+    bool        turned;
+} sorts[] = {
+    { "transformer.wte.weight", VOCABULARY, WIDTH, PADDED, false },
+    { "transformer.wpe.weight", POSITIONS, WIDTH, POSITIONS, false },
+    { "transformer.h.#.ln_1.weight", WIDTH, 0, WIDTH, false },
+    { "transformer.h.#.ln_1.bias", WIDTH, 0, WIDTH, false },
+    { "transformer.h.#.attn.c_attn.weight", 3 * WIDTH, WIDTH, 3 * WIDTH, true },
+    { "transformer.h.#.attn.c_attn.bias", 3 * WIDTH, 0, 3 * WIDTH, false },
+    { "transformer.h.#.attn.c_proj.weight", WIDTH, WIDTH, WIDTH, true },
+    { "transformer.h.#.attn.c_proj.bias", WIDTH, 0, WIDTH, false },
+    { "transformer.h.#.ln_2.weight", WIDTH, 0, WIDTH, false },
+    { "transformer.h.#.ln_2.bias", WIDTH, 0, WIDTH, false },
+    { "transformer.h.#.mlp.c_fc.weight", 4 * WIDTH, WIDTH, 4 * WIDTH, true },
+    { "transformer.h.#.mlp.c_fc.bias", 4 * WIDTH, 0, 4 * WIDTH, false },
+    { "transformer.h.#.mlp.c_proj.weight", WIDTH, 4 * WIDTH, WIDTH, true },
+    { "transformer.h.#.mlp.c_proj.bias", WIDTH, 0, WIDTH, false },
+    { "transformer.ln_f.weight", WIDTH, 0, WIDTH, false },
+    { "transformer.ln_f.bias", WIDTH, 0, WIDTH, false },
+};
+enum { SORTS = sizeof sorts / sizeof *sorts };
+
+/* Exact in bf16: eight bits. */
+static float value_of(int sort, int layer, int row, int column)
+{
+    return (float)((sort * 31 + layer * 53 + row * 7 + column * 3) % 251) - 125;
+}
+
+static void put(FILE *file, float value, bool half)
+{
+    uint16_t narrow = cs_float_to_bf16(value);
+    ck_assert_uint_eq(half ? fwrite(&narrow, 2, 1, file) : fwrite(&value, 4, 1, file), 1);
+}
+
+static void write_llmc(const char *path, int version, bool half)
+{
+    FILE   *file      = fopen(path, "wb");
+    int32_t head[256] = { 20240326, version, POSITIONS, VOCABULARY, LAYERS, HEADS, WIDTH, PADDED };
+    ck_assert_uint_eq(fwrite(head, sizeof head, 1, file), 1);
+    for (int i = 0; i < SORTS; i++)
+        for (int layer = 0; layer < (strchr(sorts[i].name, '#') ? LAYERS : 1); layer++)
+            for (int row = 0; row < sorts[i].padded; row++)
+                for (int column = 0; column < (sorts[i].columns ? sorts[i].columns : 1); column++)
+                    put(file, value_of(i, layer, row, column), half);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void check_tensor(cs_source *source, int sort, int layer)
+{
+    int         wide = sorts[sort].columns ? sorts[sort].columns : 1, rows = sorts[sort].rows;
+    const char *hole = strchr(sorts[sort].name, '#');
+    char        name[128];
+    float       values[128];
+    snprintf(name, sizeof name, "%s", sorts[sort].name);
+    if (hole)
+        snprintf(name, sizeof name, "%.*s%d%s", (int)(hole - sorts[sort].name), sorts[sort].name, layer, hole + 1);
+    int64_t at = cs_source_find(source, name);
+    ck_assert_msg(at >= 0, "no %s", name);
+    const cs_source_tensor *t = &source->tensors[at];
+    ck_assert_int_eq(t->dims, sorts[sort].columns ? 2 : 1);
+    ck_assert_int_eq(t->shape[0], sorts[sort].turned ? wide : rows);
+    ck_assert_int_eq(t->dims == 2 ? t->shape[1] : wide, sorts[sort].turned ? rows : wide);
+    CS_MUST(source->read(source, at, (cs_range){ 0, rows * wide }, values, CS_F32));
+    for (int row = 0; row < rows; row++)
+        for (int column = 0; column < wide; column++) {
+            int place = sorts[sort].turned ? column * rows + row : row * wide + column;
+            ck_assert_msg(values[place] == value_of(sort, layer, row, column), "%s[%d][%d] is %g", name, row, column,
+                          (double)values[place]);
+        }
+}
+
+static void check_folder(const char *folder, cs_dtype dtype)
+{
+    cs_source source;
+    CS_MUST(cs_huggingface_open(&source, folder));
+    ck_assert_int_eq(source.count, 4 + 12 * LAYERS);
+    ck_assert_int_eq(source.tensors[0].dtype, dtype);
+    for (int i = 0; i < SORTS; i++)
+        for (int layer = 0; layer < (strchr(sorts[i].name, '#') ? LAYERS : 1); layer++)
+            check_tensor(&source, i, layer);
+    cs_source_close(&source);
+}
+
+START_TEST(llmc_files_are_read)
+{
+    shell_enter();
+    write_llmc("single.bin", 3, false);
+    write_llmc("half.bin", 5, true);
+    expect(0, "28 tensors", "import single.bin single");
+    expect(0, "28 tensors", "import half.bin half");
+    expect(0, "28 tensors", "import half.bin wide --dtype fp32 --max_shard 1KB");
+    check_folder("single", CS_F32);
+    check_folder("half", CS_BF16);
+    check_folder("wide", CS_F32);
+    json_t *config = json_load_file("half/config.json", 0, NULL);
+    ck_assert_int_eq(json_integer_value(json_object_get(config, "vocab_size")), VOCABULARY);
+    ck_assert_int_eq(json_integer_value(json_object_get(config, "n_positions")), POSITIONS);
+    ck_assert_int_eq(json_integer_value(json_object_get(config, "n_head")), HEADS);
+    ck_assert_str_eq(json_string_value(json_object_get(config, "torch_dtype")), "bfloat16");
+    json_decref(config);
+    shell_leave();
+}
+END_TEST
+
+/* One number of a file's head replaced. */
+static void write_head(const char *path, int at, int32_t number)
+{
+    FILE *file;
+    write_llmc(path, 3, false);
+    file = fopen(path, "r+b");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fseek(file, 4 * at, SEEK_SET), 0);
+    ck_assert_uint_eq(fwrite(&number, 4, 1, file), 1);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+START_TEST(other_llmc_files_are_refused)
+{
+    static const struct {
+        int         at;
+        int32_t     number;
+        int         code;
+        const char *words;
+    } rows[] = {
+        { 0, 20240520, 65, "is no checkpoint of llm.c: it begins with 20240520" },
+        { 1, 1, 1, "it is version 1 of llm.c's format" },
+        { 1, 4, 1, "it is version 4 of llm.c's format" },
+        { 1, 5, 65, "it was cut, or is of another kind" },
+        { 2, 7, 65, "it was cut, or is of another kind" },
+        { 3, 129, 65, "the sizes in its head fit no GPT-2" },
+        { 4, 0, 65, "number 4 of its head is 0" },
+        { 5, 3, 65, "the sizes in its head fit no GPT-2" },
+        { 6, -4, 65, "number 6 of its head is -4" },
+        { 7, 1 << 30, 65, "number 7 of its head" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_head("model.bin", rows[i].at, rows[i].number);
+        expect(rows[i].code, rows[i].words, "import model.bin model");
+        nothing_is_left("model-or-not");
+        ck_assert_int_ne(access("model", F_OK), 0);
+    }
+    write_llmc("model.bin", 3, false);
+    ck_assert_int_eq(shell_run("head -c 2000 model.bin > cut.bin && head -c 100 model.bin > head.bin"), 0);
+    expect(65, "it was cut", "import cut.bin model");
+    expect(65, "head.bin", "import head.bin model");
+    expect(66, "nothing.bin: no such file or folder; name llm.c", "import nothing.bin model");
+    ck_assert_int_eq(shell_run("mkdir ours && echo global_step1 > ours/latest"), 0);
+    expect(66, "`cspeed export ours OUT`", "import ours model");
+    expect(64, "name what to read", "import model.bin");
+    shell_leave();
+}
+END_TEST
+
+/* ---- folders ---- */
+
+#define CONFIG_KEYS                                                                                                    \
+    "\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 6, \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2"
+#define CONFIG "{" CONFIG_KEYS "}"
+
+/* Everything that is wrong is said at once, and nothing is written. */
+START_TEST(weights_must_be_those_of_the_config)
+{
+    static const struct {
+        const char *change; /* by sed, of header or config, to a text of the same length */
+        int         code;
+        const char *words[3];
+    } rows[] = {
+        { "s/h.1.ln_1.bias/h.1.lm_1.bias/ model.safetensors",
+          65,
+          { "1 missing (transformer.h.1.ln_1.bias)", "1 unexpected (transformer.h.1.lm_1.bias)", "0 of another" } },
+        { "s/\"n_layer\": 2/\"n_layer\": 3/ config.json",
+          65,
+          { "12 missing (transformer.h.2.ln_1.weight, ", "0 unexpected ()", "0 of another shape ()" } },
+        { "s/\"n_layer\": 2/\"n_layer\": 1/ config.json",
+          65,
+          { "0 missing ()", "12 unexpected (transformer.h.1.ln_1.weight", "0 of another shape ()" } },
+        { "s/\"vocab_size\": 5/\"vocab_size\": 8/ config.json",
+          65,
+          { "0 missing", "1 of another shape (transformer.wte.weight is [5, 4] and should be [8, 4])", "" } },
+        { "s/\"n_embd\": 4/\"n_embd\": 6/ config.json",
+          65,
+          { "0 missing ()", "28 of another shape (", "transformer.wpe.weight is [6, 4] and should be [6, 6]" } },
+        { "s/\"n_positions\"/\"n_positionz\"/ config.json",
+          65,
+          { "\"n_positions\" is missing, and the shapes of the weights follow from it", "", "" } },
+        { "s/\"gpt2\"/\"bert\"/ config.json", 1, { "model_type \"bert\"", "qwen3", "" } },
+        { "s/\"F32\"/\"I32\"/ model.safetensors", 1, { "is I32; weights are read as F32, BF16 or F16", "", "" } },
+    };
+    shell_enter();
+    write_llmc("model.bin", 3, false);
+    expect(0, "28 tensors", "import model.bin right");
+    shell_write("right/config.json", CONFIG);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *file = strrchr(rows[i].change, ' ') + 1;
+        ck_assert_int_eq(shell_run("rm -rf wrong && cp -r right wrong && LC_ALL=C sed -i '%.*s' wrong/%s",
+                                   (int)(file - 1 - rows[i].change), rows[i].change, file),
+                         0);
+        for (int word = 0; word < 3; word++)
+            expect(rows[i].code, rows[i].words[word], "import wrong new");
+        nothing_is_left("new");
+    }
+    expect(0, "28 tensors", "import right new --dtype bf16");
+    expect(78, "new is there already", "import right new");
+    shell_leave();
+}
+END_TEST
+
+/* safetensors' save_model keeps one name of a table that is the head too, and that may be the head's. */
+START_TEST(a_tied_head_is_the_table)
+{
+    shell_enter();
+    write_llmc("model.bin", 3, false);
+    expect(0, "28 tensors", "import model.bin right");
+    ck_assert_int_eq(
+        shell_run("cp -r right alone && LC_ALL=C sed -i 's/\"transformer.wte.weight\":/\"lm_head.weight\"        :/'"
+                  " alone/model.safetensors"),
+        0);
+    expect(0, "28 tensors", "import alone new");
+    check_folder("new", CS_F32);
+    shell_write("alone/config.json", "{\"tie_word_embeddings\": false, " CONFIG_KEYS "}");
+    expect(65, "1 missing (transformer.wte.weight)", "import alone untied");
+    nothing_is_left("untied");
+    shell_leave();
+}
+END_TEST
+
+/* A shard that the index names twice over, or that is not there. */
+START_TEST(shards_must_be_there)
+{
+    shell_enter();
+    write_llmc("model.bin", 3, false);
+    expect(0, "28 tensors", "import model.bin right --max_shard 1KB");
+    ck_assert_int_eq(shell_run("cp -r right wrong && rm wrong/model-00002*"), 0);
+    expect(66, "model-00002-of-", "import wrong new");
+    ck_assert_int_eq(shell_run("rm -r wrong && cp -r right wrong && truncate -s -1 wrong/model-00003*"), 0);
+    expect(65, "the file was cut", "import wrong new");
+    ck_assert_int_eq(shell_run("sed -i 's/\"model-00001/\"..\\/model-00001/' wrong/model.safetensors.index.json"), 0);
+    expect(65, "something else than a .safetensors file beside it", "import wrong new");
+    nothing_is_left("new");
+    shell_leave();
+}
+END_TEST
+
+/* ---- other programs' files ---- */
+
+START_TEST(others_are_refused_with_a_command)
+{
+    static const struct {
+        const char *path, *start, *words; /* `path` is imported as it is, and its folder */
+        const char *folder_words;
+    } rows[] = {
+        { "a/pytorch_model.bin", "", "from_pretrained(sys.argv[1], dtype='auto')", "save_pretrained('OUT')\" 'a'`" },
+        { "a/pytorch_model-00001-of-00002.bin", "", "save_pretrained('OUT')", "'a'`" },
+        { "a/model.bin", "PK\3\4....", "'a/model.bin'`", NULL },
+        { "a/last.pt", "", "'a/last.pt'`", "'a/last.pt'`" },
+        { "a/it's.pth", "", "weights_only=True", "'a/it'\\''s.pth'`" },
+        { "a/tf_model.h5", "", "from_tf=True", "save_pretrained('OUT')\" 'a'`" },
+        { "a/flax_model.msgpack", "", "from_flax=True", "save_pretrained('OUT')\" 'a'`" },
+        { "a/m.gguf", "", "gguf_file=sys.argv[2]", "{'format': 'pt'})\" 'a' 'm.gguf'`" },
+        { "a/weights", "GGUF....", "'a' 'weights'`", NULL },
+        { "a/__0_0.distcp", "", "dcp_to_torch", "dcp_to_torch 'a' OUT.pt`" },
+        { "a/mp_rank_00_model_states.pt", "", "['module']", "'a/mp_rank_00_model_states.pt'`" },
+        { "a/zero_pp_rank_0_mp_rank_00_optim_states.pt", "", "a checkpoint of DeepSpeed",
+          "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:])" },
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char command[256];
+        ck_assert_int_eq(shell_run("rm -rf a && mkdir a"), 0);
+        shell_write(rows[i].path, rows[i].start);
+        snprintf(command, sizeof command, "import \"%s\" new", rows[i].path);
+        expect(1, rows[i].words, command);
+        if (rows[i].folder_words) {
+            expect(1, rows[i].folder_words, "import a new");
+            expect(1, rows[i].folder_words, "import a/ new");
+        }
+        nothing_is_left("new");
+    }
+    ck_assert_int_eq(shell_run("mkdir -p ds/global_step5 && printf global_step5 > ds/latest && "
+                               "touch ds/global_step5/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+                     0);
+    expect(1, "{'format': 'pt'})\" 'ds' 'global_step5'`", "import ds new");
+    expect(1, "'ds' 'global_step5'`", "export ds new");
+    expect(1, "'ds' 'global_step5'`", "export ds new --tag global_step5");
+    nothing_is_left("new");
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("import", llmc_files_are_read, other_llmc_files_are_refused, weights_must_be_those_of_the_config,
+           a_tied_head_is_the_table, shards_must_be_there, others_are_refused_with_a_command)

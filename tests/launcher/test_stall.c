@@ -1,0 +1,102 @@
+/* test_stall.c - tables of beats: how long nobody has moved, and who holds up the others. */
+#include "suite.h"
+
+#include "fake.h"
+#include "front/stall_report.h"
+
+#include <stdlib.h>
+
+#define SECOND INT64_C(1000000000)
+
+enum { NONE = CS_BEAT_NONE, SUM = CS_BEAT_ALL_REDUCE, GATHER = CS_BEAT_ALL_GATHER, SILENT = -1, ENDED = -2 };
+
+static fake job;
+
+/* What a rank is at; `collective` SILENT: it has told nothing; ENDED: with 0. */
+typedef struct {
+    int64_t step;
+    int     collective;
+} at;
+
+static cs_front *place(const at ranks[FAKE_RANKS])
+{
+    cs_front *front = fake_front(&job);
+    for (int rank = 0; rank < FAKE_RANKS; rank++) {
+        if (ranks[rank].collective == ENDED)
+            fake_end(front, rank, 0, false, 0);
+        else if (ranks[rank].collective != SILENT)
+            fake_beat(front, rank, ranks[rank].step, ranks[rank].collective, 0, SECOND);
+    }
+    return front;
+}
+
+START_TEST(the_odd_one_out)
+{
+    static const struct {
+        at          ranks[FAKE_RANKS];
+        int         odd;
+        const char *says;
+    } cases[] = {
+        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } }, -1, "all stand at the same place" },
+        { { { 0, SILENT }, { 0, SILENT }, { 0, SILENT }, { 0, SILENT } }, -1, "all stand at the same place" },
+        { { { 5, SUM }, { 5, SUM }, { 5, NONE }, { 5, SUM } },
+          2,
+          "at step 5 and in no collective, while 3 others wait\n" },
+        { { { 5, NONE }, { 5, SUM }, { 5, SUM }, { 5, SUM } },
+          0,
+          "at step 5 and in no collective, while 3 others wait\n" },
+        { { { 6, NONE }, { 6, SUM }, { 5, NONE }, { 6, SUM } }, 2, "at step 5 and in no collective" },
+        { { { 5, SUM }, { 5, GATHER }, { 5, SUM }, { 5, SUM } },
+          1,
+          "waits in all_gather of step 5, while 3 others wait elsewhere" },
+        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 4, SUM } }, 3, "waits in all_reduce of step 4" },
+        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 6, SUM } }, 3, "waits in all_reduce of step 6" },
+        { { { 5, SUM }, { 5, SUM }, { 4, SUM }, { 4, SUM } }, 2, "waits in all_reduce of step 4" },
+        { { { 5, NONE }, { 5, NONE }, { 5, NONE }, { 4, NONE } }, 3, "at step 4 and in no collective\n" },
+        { { { 0, SUM }, { 0, SILENT }, { 0, SUM }, { 0, SUM } }, 1, "has told no step yet, while 3 others wait\n" },
+        { { { 5, SUM }, { 0, ENDED }, { 5, SUM }, { 5, SUM } }, 1, "it has ended, while 3 others wait\n" },
+        { { { 5, SUM }, { 5, NONE }, { 5, NONE }, { 5, NONE } }, 1, "in no collective, while 1 other waits\n" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cs_front *front = place(cases[i].ranks);
+        int       odd   = cs_stall_odd_one(front);
+        char     *text  = cs_stall_text(front, 2 * SECOND);
+        ck_assert_msg(odd == cases[i].odd, "case %zu: rank %d: %s", i, odd, text);
+        ck_assert_msg(strstr(text, cases[i].says) != NULL, "case %zu: %s", i, text);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(age_is_of_the_last_that_moved)
+{
+    cs_front *front = fake_front(&job);
+    ck_assert(cs_stall_age(front, 100 * SECOND) == INT64_MAX);
+    fake_beat(front, 0, 1, SUM, 3 * SECOND, 50 * SECOND); /* moved at 47 */
+    fake_beat(front, 1, 1, SUM, 0, 40 * SECOND);          /* at 40 */
+    ck_assert_int_eq(cs_stall_age(front, 100 * SECOND), 53 * SECOND);
+    fake_end(front, 0, 0, false, 0); /* who has ended moves no more */
+    ck_assert_int_eq(cs_stall_age(front, 100 * SECOND), 60 * SECOND);
+    fake_end(front, 1, 0, false, 0);
+    ck_assert(cs_stall_age(front, 100 * SECOND) == INT64_MAX);
+}
+END_TEST
+
+START_TEST(the_table)
+{
+    cs_front *front = fake_front(&job);
+    fake_beat(front, 0, 7, SUM, SECOND, 10 * SECOND);
+    fake_beat(front, 1, 7, SUM, 3 * SECOND, 10 * SECOND);
+    fake_beat(front, 2, 6, NONE, 4 * SECOND, 10 * SECOND);
+    fake_beat(front, 3, 7, SUM, SECOND, 10 * SECOND);
+    char *text = cs_stall_text(front, 70 * SECOND);
+    ck_assert_str_eq(text, "cspeed: no rank of job ab12cd34 has moved for 61 s\n"
+                           "  ranks 0-1,3: step 7, waiting in all_reduce (63 s)\n"
+                           "  rank 2: step 6 (64 s)\n"
+                           "  rank 2 (w1, local 0, slot 0, pid 1002) holds up the others: it is at step 6 and in no "
+                           "collective, while 3 others wait\n");
+    free(text);
+}
+END_TEST
+
+SUITE_MAIN("stall", the_odd_one_out, age_is_of_the_last_that_moved, the_table)

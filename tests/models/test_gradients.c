@@ -1,0 +1,144 @@
+/* test_gradients.c - every parameter's gradient against finite differences of the loss, through the whole engine. */
+#include "suite.h"
+#include "pieces.h"
+#include "runs.h"
+#include "cspeed/layer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Loss of the batch at the present parameters; its gradient stays in the shards. No step is taken. */
+static double loss_of(cs_engine *engine, const cs_batch *batch)
+{
+    const cs_words *words = &engine->boundary.there->words;
+    cs_exact        sum;
+    cs_forward(engine, batch);
+    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), &sum, &words->loss, sizeof sum);
+    double loss = cs_exact_value(&sum) / (double)engine->loss_rows_counted;
+    cs_backward(engine);
+    engine->phase = CS_EXPECT_FORWARD;
+    return loss;
+}
+
+/* The parameter, at its values `before` plus so much of the direction. */
+static void place(cs_engine *engine, int number, const cs_shard_piece *piece, const float *before,
+                  const float *direction, float by)
+{
+    float *master = piece->master;
+    for (int64_t i = 0; i < cs_range_length(piece->range); i++)
+        master[i] = before[i] + by * direction[i];
+    pieces_put(engine, number, piece, 1);
+}
+
+/* The slope of the loss along a random direction in one parameter, twice. */
+static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const cs_shard_piece *piece,
+                            unsigned short state[3])
+{
+    int64_t count     = cs_range_length(piece->range);
+    float  *direction = malloc((size_t)count * sizeof *direction), *before = malloc((size_t)count * sizeof *before);
+    float  *gradient = piece->gradient, *master = piece->master;
+    double  length = 0, slope = 0;
+    ck_assert(direction && before);
+    for (int64_t i = 0; i < count; i++) {
+        direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f); /* leans uphill */
+        length += (double)direction[i] * direction[i];
+        before[i] = master[i];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        direction[i] /= (float)sqrt(length);
+        slope += (double)direction[i] * gradient[i];
+    }
+    float step = 1e-2f;
+    place(engine, number, piece, before, direction, step);
+    double above = loss_of(engine, batch);
+    place(engine, number, piece, before, direction, -step);
+    double below = loss_of(engine, batch);
+    place(engine, number, piece, before, direction, 0);
+    loss_of(engine, batch);
+    double measured = (above - below) / (2 * (double)step);
+    ck_assert_msg(fabs(measured - slope) <= 2e-2 * fabs(slope) + 2e-4, "%s: backward says %.6g, differences %.6g",
+                  piece->entry->full_name, slope, measured);
+    ck_assert_msg(fabs(slope) > 1e-7, "%s: the gradient is zero, so nothing was tested", piece->entry->full_name);
+    free(direction);
+    free(before);
+}
+
+/* Returns how many parameters were checked. */
+static int check_all(cs_engine *engine, const cs_batch *batch)
+{
+    unsigned short state[3] = { 3, 1, 4 };
+    int            checked  = 0;
+    loss_of(engine, batch);
+    for (int i = 0; i < engine->model->count; i++) {
+        cs_shard_piece pieces[32];
+        int            count = pieces_take(engine, i, pieces);
+        for (int at = 0; at < count; at++, checked++)
+            check_parameter(engine, batch, i, &pieces[at], state);
+    }
+    return checked;
+}
+
+static void check_gpt2(double dropout, const char *recompute)
+{
+    run_spec spec = {
+        .world = 1, .stage = 0, .steps = 1, .precision = "fp32", .dropout = dropout, .recompute = recompute
+    };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch   batch  = run_batch(engine, &spec, 0);
+    ck_assert_int_eq(check_all(engine, &batch), 2 + 3 * 12 + 2);
+    cs_destroy(engine);
+}
+
+START_TEST(gpt2)
+{
+    check_gpt2(0, "none");
+}
+END_TEST
+
+START_TEST(gpt2_with_dropout_and_recomputation)
+{
+    check_gpt2(0.2, "unit");
+}
+END_TEST
+
+/* Every layer of the Llama family: rotary positions, norms of heads that share keys, SwiGLU. */
+START_TEST(qwen3)
+{
+    run_spec spec = { .world = 1, .steps = 1, .precision = "fp32",
+                      .set = { "cspeed.model={\"model_type\": \"qwen3\", \"vocab_size\": 61, \"hidden_size\": 24, "
+                               "\"intermediate_size\": 36, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+                               "\"num_key_value_heads\": 2, \"head_dim\": 6, \"max_position_embeddings\": 16, "
+                               "\"attention_bias\": true, \"initializer_range\": 0.1}" } };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch   batch  = run_batch(engine, &spec, 0);
+    ck_assert_int_eq(check_all(engine, &batch), 1 + 2 * 15 + 2);
+    cs_destroy(engine);
+}
+END_TEST
+
+/* A target below 0 is masked: its row has no loss and sends no gradient. */
+START_TEST(masked_targets_weigh_nothing)
+{
+    run_spec   spec    = { .world = 1, .stage = 0, .steps = 1, .precision = "fp32" };
+    cs_engine *engine  = run_open(&spec, NULL);
+    cs_batch   batch   = run_batch(engine, &spec, 0);
+    int32_t   *targets = batch.targets.data;
+    for (int64_t i = 0; i < cs_count(batch.targets) - 1; i++)
+        targets[i] = -1;
+    loss_of(engine, &batch);
+    ck_assert_int_eq(engine->loss_rows_counted, 1);
+    cs_shard_piece pieces[32];
+    pieces_take(engine, 0, pieces);
+    double       reached = 0, unreached = 0;
+    const float *gradient = pieces[1].gradient;
+    for (int64_t i = 0; i < 24; i++) {
+        unreached += fabs((double)gradient[i + 12 * 24]); /* a position nobody has */
+        reached += fabs((double)gradient[i]);
+    }
+    ck_assert_double_eq(unreached, 0);
+    ck_assert_double_gt(reached, 0);
+    cs_destroy(engine);
+}
+END_TEST
+
+SUITE_MAIN("gradients", gpt2, gpt2_with_dropout_and_recomputation, qwen3, masked_targets_weigh_nothing)

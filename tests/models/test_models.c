@@ -1,0 +1,247 @@
+/* test_models.c - from config.json to a model: what is refused, with which words, and that the list of tensors a
+ * config.json calls for is that of the model it builds. */
+#include "suite.h"
+
+#include "interchange/huggingface.h"
+#include "models/models.h"
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LLAMA                                                                                                          \
+    "\"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 40, \"num_hidden_layers\": 3, "                   \
+    "\"num_attention_heads\": 4, \"max_position_embeddings\": 64"
+#define GPT2 "\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2"
+
+#define MISTRAL "\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2"
+#define QWEN2   "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
+
+/* CS_OK, or the faults as a sentence. */
+static cs_status try_open(cs_model **model, cs_model_facts *facts, cs_json **doc, const char *text)
+{
+    ck_assert_msg(cs_json_parse(doc, text, strlen(text), "config.json") == CS_OK, "%s", cs_error());
+    return cs_models_open(model, facts, *doc, cs_json_root(*doc), "");
+}
+
+/* ---- refusals ---- */
+
+typedef struct {
+    const char *text, *words;
+} refusal;
+
+static const refusal refusals[] = {
+    { "{}", "needs \"model_type\"" },
+    { "{\"model_type\": 7}", "needs \"model_type\"" },
+    { "{\"model_type\": \"bert\"}", "model_type \"bert\" is not built in; there are: gpt2, llama" },
+    { "{" GPT2 ", \"n_head\": 5}", "n_embd 24 is not a multiple of n_head 5" },
+    { "{" GPT2 ", \"n_head\": 0}", "n_head" },
+    { "{" GPT2 ", \"n_head\": -4}", "n_head" },
+    { "{" GPT2 ", \"n_head\": \"4\"}", "n_head" },
+    { "{" GPT2 ", \"n_head\": 2.5}", "n_head" },
+    { "{" GPT2 ", \"n_heads\": 4}", "n_head" },
+    { "{" GPT2 ", \"n_inner\": -1}", "n_inner" },
+    { "{" GPT2 ", \"n_head\": 4, \"activation_function\": \"relu\"}", "gelu_new" },
+    { "{" GPT2 ", \"n_head\": 4, \"resid_pdrop\": 1.5}", "resid_pdrop" },
+    { "{" GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": 0}", "layer_norm_epsilon" },
+    { "{" GPT2 ", \"n_head\": 4, \"add_cross_attention\": true}", "there is no encoder to attend to" },
+    { "{" GPT2 ", \"n_head\": 4, \"scale_attn_by_inverse_layer_idx\": true}", "scale_attn_by_inverse_layer_idx" },
+    { "{" GPT2 ", \"n_head\": 4, \"reorder_and_upcast_attn\": true}", "sums are fp32 in any case" },
+    { "{" GPT2 ", \"n_head\": 4, \"tie_word_embeddings\": \"yes\"}", "tie_word_embeddings" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 3}",
+      "num_attention_heads 4 is not a multiple of num_key_value_heads 3" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 8}",
+      "is not a multiple of num_key_value_heads 8" },
+    { "{\"model_type\": \"mistral\", " LLAMA "}", "is not a multiple of num_key_value_heads 8" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"head_dim\": 7}", "heads are 7 wide (head_dim): it must be even" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"head_dim\": 100000}", "head_dim" },
+    { "{\"model_type\": \"llama\", \"hidden_size\": 3, \"num_attention_heads\": 4}", "heads are 0 wide" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"hidden_act\": \"gelu\"}", "silu" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rms_norm_eps\": -1}", "rms_norm_eps" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"pretraining_tp\": 2}", "another order of sums" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_interleaved\": true}", "Hugging Face's" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_theta\": 0}", "rope_theta" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": 4}", "rope_scaling: must be an object, or null" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}}",
+      "rope_scaling.type" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"linear\"}}",
+      "rope_type \"linear\" needs \"factor\"" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"yarn\"}}",
+      "rope_type \"yarn\" needs \"factor\"" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"factor\": 8}}",
+      "rope_type \"llama3\" needs \"low_freq_factor\"" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
+      "\"low_freq_factor\": 4, \"high_freq_factor\": 1}}",
+      "high_freq_factor must be greater than low_freq_factor" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}",
+      "whole heads are turned" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"factr\": 2}}", "factor" },
+    { "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"layer_types\": [\"full_attention\"]}",
+      "layer_types must be a list of num_hidden_layers 3 words" },
+    { "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 2, \"layer_types\": [\"full_attention\", "
+      "\"linear_attention\", \"full_attention\"]}",
+      "layer_types[1] is neither full_attention nor sliding_attention" },
+    { "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"mlp_bias\": true}", "mlp_bias" },
+    { "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2, \"sliding_window\": -1}",
+      "sliding_window" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config" },
+    { "{" GPT2 ", \"n_head\": 4, \"is_encoder_decoder\": true}", "is_encoder_decoder, because there is no encoder" },
+    { "{" GPT2 ", \"n_head\": 4, \"pruned_heads\": {\"0\": [1]}}", "pruned_heads, because all heads are there" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"use_sliding_window\": true}", "not supported: use_sliding_window" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"sliding_window\": 16}", "not supported: sliding_window" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}",
+      "not supported: quantization_config, because weights are read as F32, BF16 or F16" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"is_causal\": false}", "not supported: is_causal" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"layer_types\": [\"full_attention\", \"sliding_attention\", "
+      "\"full_attention\"]}",
+      "layer_types[1] \"sliding_attention\", because all layers of this model_type see all rows" },
+    { "{" MISTRAL ", \"attention_bias\": true}", "not supported: attention_bias" },
+    { "{" MISTRAL ", \"mlp_bias\": true}", "not supported: mlp_bias" },
+    { "{" MISTRAL ", \"sliding_window\": 4, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
+      "\"sliding_attention\"]}",
+      "layer_types[1] \"full_attention\", because all layers of this model_type see sliding_window rows" },
+    { "{" QWEN2 ", \"use_mrope\": true}", "not supported: use_mrope, because positions have one dimension" },
+    { "{" QWEN2 ", \"partial_rotary_factor\": 0.5}", "not supported: partial_rotary_factor" },
+};
+
+START_TEST(bad_configurations_are_refused)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        cs_model      *model = NULL;
+        cs_model_facts facts;
+        cs_json       *doc;
+        cs_status      status = try_open(&model, &facts, &doc, refusals[i].text);
+        ck_assert_msg(status == CS_BAD_CONFIG, "%s: %d, %s", refusals[i].text, status, cs_error());
+        ck_assert_msg(strstr(cs_error(), refusals[i].words) != NULL, "%s: \"%s\" is not in: %s", refusals[i].text,
+                      refusals[i].words, cs_error());
+        ck_assert_ptr_null(model);
+        cs_json_close(doc);
+    }
+}
+END_TEST
+
+/* ---- what changes nothing ---- */
+
+static void check(const char *text, cs_status wanted, const char *words)
+{
+    cs_model      *model = NULL;
+    cs_model_facts facts;
+    cs_json       *doc;
+    cs_status      status = try_open(&model, &facts, &doc, text);
+    ck_assert_msg(status == wanted && (status == CS_OK || strstr(cs_error(), words)), "%s: %d, %s", text, status,
+                  status == CS_OK ? "accepted" : cs_error());
+    cs_model_free(model);
+    cs_json_close(doc);
+}
+
+/* As models have them on Hugging Face. */
+START_TEST(keys_that_change_nothing_are_accepted)
+{
+    static const char *const texts[] = {
+        "{" GPT2 ", \"n_head\": 4, \"id2label\": {\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": 0}, "
+                 "\"gradient_checkpointing\": "
+        "false, \"quantization_config\": null, \"is_decoder\": true, \"eos_token_id\": [1, 2], \"top_k\": 5}",
+        "{\"model_type\": \"llama\", " LLAMA ", \"sliding_window\": null, \"use_sliding_window\": false, "
+        "\"max_window_layers\": 28, \"_name_or_path\": \"x\", \"layer_types\": [\"full_attention\", "
+        "\"full_attention\", "
+        "\"full_attention\"], \"partial_rotary_factor\": 1, \"pruned_heads\": {}}",
+        "{" MISTRAL ", \"attention_bias\": false, \"mlp_bias\": false, \"use_mrope\": false, \"pretraining_tp\": 1}",
+        "{" MISTRAL ", \"sliding_window\": null, \"layer_types\": [\"full_attention\", \"full_attention\", "
+        "\"full_attention\"]}",
+        "{" MISTRAL ", \"sliding_window\": 8, \"layer_types\": [\"sliding_attention\", \"sliding_attention\", "
+        "\"sliding_attention\"]}",
+        "{" QWEN2 ", \"use_mrope\": false, \"attention_bias\": true, \"sliding_window\": null}",
+        "{" QWEN2 ", \"sliding_window\": null, \"use_sliding_window\": true, \"max_window_layers\": 0}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check(texts[i], CS_OK, "");
+}
+END_TEST
+
+static const cs_key neutral[] = {
+#include "models/neutral_keys.h"
+};
+
+/* Each row of the table: always neutral, or at one value. */
+START_TEST(the_table_of_neutral_keys_holds)
+{
+    static const char *const values[] = { "7", "\"auto\"", "{\"a\": 1}", "[1]", "true" };
+    char                     text[512];
+    for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
+        bool refused = neutral[i].type == CS_KEY_REFUSED;
+        for (size_t v = 0; v < sizeof values / sizeof *values && !refused; v++) {
+            snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": %s}", neutral[i].name, values[v]);
+            check(text, CS_OK, "");
+        }
+        snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": %s}", neutral[i].name, neutral[i].fallback);
+        check(text, CS_OK, "");
+        snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": [7]}", neutral[i].name);
+        check(text, refused ? CS_BAD_CONFIG : CS_OK, neutral[i].name);
+    }
+}
+END_TEST
+
+/* ---- names ---- */
+
+static const char *const models[] = {
+    "{" GPT2 ", \"n_head\": 4}",
+    "{" GPT2 ", \"n_head\": 4, \"n_inner\": null, \"tie_word_embeddings\": false}",
+    "{" GPT2 ", \"n_head\": 3, \"n_inner\": 40}",
+    "{\"model_type\": \"llama\", " LLAMA "}",
+    "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": null, \"head_dim\": null}",
+    "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 2, \"head_dim\": 10, \"attention_bias\": true, "
+    "\"mlp_bias\": true, \"tie_word_embeddings\": true}",
+    "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2}",
+    "{\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": null, \"head_dim\": 8}",
+    "{\"model_type\": \"mistral\", \"vocab_size\": 7, \"hidden_size\": 32, \"intermediate_size\": 4, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 16}",
+    "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"tie_word_embeddings\": true}",
+    "{\"model_type\": \"qwen2\", \"vocab_size\": 7, \"hidden_size\": 128, \"intermediate_size\": 4, "
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 64}",
+    "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 2}",
+    "{\"model_type\": \"qwen3\", " LLAMA ", \"num_key_value_heads\": 1, \"head_dim\": 6, \"attention_bias\": true}",
+};
+
+/* The weights a model has, as if they were stored. */
+static void list_weights(cs_source *source, const cs_model *model)
+{
+    static cs_source_tensor list[256];
+    *source = (cs_source){ .tensors = list };
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->entry_count; at++) {
+            const cs_unit_entry *entry = model->units[i]->entries[at];
+            cs_source_tensor    *to    = &list[source->count++];
+            *to                        = (cs_source_tensor){ entry->full_name, CS_F32, entry->param.value.dims, { 0 } };
+            memcpy(to->shape, entry->param.value.shape, sizeof to->shape);
+        }
+}
+
+START_TEST(the_list_of_tensors_is_the_models)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        cs_model         *model = NULL;
+        cs_model_facts    facts;
+        cs_json          *doc;
+        cs_source         source;
+        cs_source_tensor *wanted;
+        int64_t           count;
+        const char       *tied;
+        ck_assert_msg(try_open(&model, &facts, &doc, models[i]) == CS_OK, "%s: %s", models[i], cs_error());
+        ck_assert_msg(cs_huggingface_names(&wanted, &count, &tied, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
+                      cs_error());
+        list_weights(&source, model);
+        ck_assert_int_eq(count, source.count);
+        ck_assert_msg(cs_huggingface_check(&source, wanted, count, "it") == CS_OK, "%s: %s", models[i],
+                      cs_error());
+        ck_assert_int_eq(tied != NULL, facts.alias != NULL);
+        if (tied)
+            ck_assert_str_eq(tied, facts.alias_of);
+        cs_huggingface_free(wanted, count);
+        cs_model_free(model);
+        cs_json_close(doc);
+    }
+}
+END_TEST
+
+SUITE_MAIN("models", bad_configurations_are_refused, keys_that_change_nothing_are_accepted,
+           the_table_of_neutral_keys_holds, the_list_of_tensors_is_the_models)

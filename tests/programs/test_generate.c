@@ -1,0 +1,226 @@
+/* test_generate.c - text from a model: what is drawn, and the program from the command line. */
+#include "near.h"
+#include "suite.h"
+#include "shell.h"
+#include "cspeed/cspeed.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what is drawn ---- */
+
+enum { TOKENS = 6, DRAWS = 4000 };
+
+static const float row[2 * TOKENS] = { 9, 9, 9, 9, 9, 9, 0.0f, 2.0f, 1.0f, 2.0f, -1.0f, 1.5f };
+
+static void draw(const cs_sampling *how, int *counts)
+{
+    cs_tensor logits = cs_matrix((void *)(uintptr_t)row, CS_F32, 2, TOKENS);
+    memset(counts, 0, TOKENS * sizeof *counts);
+    for (int64_t place = 0; place < DRAWS; place++)
+        counts[cs_sample(logits, how, 3, place)]++;
+}
+
+/* Which tokens can come, as a string of their numbers. */
+static const struct {
+    cs_sampling how;
+    const char *can;
+} rows[] = {
+    { { 0, 0, 1, 1 }, "1" },           /* of equal logits the lower token */
+    { { 1, 1, 1, 1 }, "1" },
+    { { 1, 2, 1, 1 }, "13" },
+    { { 1, 3, 1, 1 }, "135" },
+    { { 1, 0, 1, 1 }, "012345" },
+    { { 1, 99, 1, 1 }, "012345" },
+    { { 1, 0, 0, 1 }, "1" },
+    { { 1, 0, 0.3, 1 }, "1" },         /* 0.33 0.33 0.20 0.12 0.04 0.02 */
+    { { 1, 0, 0.6, 1 }, "13" },
+    { { 1, 0, 0.8, 1 }, "135" },
+    { { 1, 2, 0.4, 1 }, "1" },         /* halves, once two are left */
+    { { 0.01, 0, 1, 1 }, "13" },
+};
+
+START_TEST(only_what_may_come_is_drawn)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int  counts[TOKENS];
+        char can[TOKENS + 1] = "";
+        draw(&rows[i].how, counts);
+        for (int token = 0; token < TOKENS; token++)
+            if (counts[token])
+                can[strlen(can)] = (char)('0' + token);
+        ck_assert_msg(strcmp(can, rows[i].can) == 0, "row %d: %s, not %s", (int)i, can, rows[i].can);
+    }
+}
+END_TEST
+
+START_TEST(as_often_as_it_is_likely)
+{
+    int counts[TOKENS], again[TOKENS], other[TOKENS];
+    draw(&(cs_sampling){ 1, 0, 1, 7 }, counts);
+    draw(&(cs_sampling){ 1, 0, 1, 7 }, again);
+    draw(&(cs_sampling){ 1, 0, 1, 8 }, other);
+    ck_assert_mem_eq(counts, again, sizeof counts);
+    ck_assert_mem_ne(counts, other, sizeof counts);
+    double ratio = (double)counts[1] / (double)counts[2]; /* e */
+    ck_assert_double_gt(ratio, 2.2);
+    ck_assert_double_lt(ratio, 3.3);
+}
+END_TEST
+
+/* ---- the program ---- */
+
+static const char *const config =
+    "{ \"train_micro_batch_size_per_gpu\": 4, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-2 } },\n"
+    "  \"zero_optimization\": { \"stage\": 1 },\n"
+    "  \"cspeed\": { \"steps\": 60, \"seed\": 5, \"output\": \"out\", \"save_interval\": 30, \"eval_interval\": 0,\n"
+    "    \"data\": { \"train\": \"data/train-*.bin\", \"seq_len\": 24 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 48,\n"
+    "      \"vocab_size\": 256, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
+
+/* A model that has learnt the alphabet. */
+static void prepare(void)
+{
+    char text[2048] = "";
+    shell_enter();
+    setenv("OMP_NUM_THREADS", "1", 1);
+    for (int i = 0; i < 2000; i++)
+        text[i] = (char)('a' + i % 26);
+    shell_write("text.txt", text);
+    shell_write("config.json", config);
+    ck_assert_int_eq(shell_run("%s/pack --output data text.txt", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/train --config config.json --set cspeed.device=%s", CS_BIN, near_device()), 0);
+}
+
+static void expect(const char *arguments, const char *wanted)
+{
+    int   code = shell_run("%s/generate %s 2>err.txt", CS_BIN, arguments);
+    char *out  = shell_read("out.txt", NULL), *err = shell_read("err.txt", NULL);
+    ck_assert_msg(code == 0, "%s: exit code %d: %s", arguments, code, err);
+    ck_assert_msg(strcmp(out, wanted) == 0, "%s: \"%s\", not \"%s\"", arguments, out, wanted);
+    free(out);
+    free(err);
+}
+
+static void refuse_with(const char *program, const char *arguments, int wanted, const char *words)
+{
+    int   code = shell_run("%s/%s %s", CS_BIN, program, arguments);
+    char *out  = shell_read("out.txt", NULL);
+    ck_assert_msg(code == wanted, "%s: exit code %d: %s", arguments, code, out);
+    ck_assert_msg(strstr(out, words) != NULL, "%s: %s", arguments, out);
+    free(out);
+}
+
+static void refuse(const char *arguments, int wanted, const char *words)
+{
+    refuse_with("generate", arguments, wanted, words);
+}
+
+START_TEST(a_prompt_is_continued)
+{
+    prepare();
+    expect("out --prompt abcdef --max_tokens 8 --temperature 0", "ghijklmn");
+    expect("out --prompt abcdef --max_tokens 0", "");
+    expect("--max-tokens=3 --temperature=0 out/global_step60 --prompt wxyz", "abc");
+    expect("out --tag global_step60 --prompt hij --max_tokens 30 --temperature 0 --stop st --stop opqr", "klmn");
+    expect("out --prompt \"$(head -c 40 text.txt)\" --max_tokens 99 --temperature 0", "opqrstuvw");
+    shell_write("typed.txt", "lmn\n");
+    expect("out --max_tokens 4 --temperature 0 --set cspeed.threads=1 <typed.txt", "opqr");
+    refuse("out <text.txt", 65, "prompt 1 has 2000 tokens, and the model reads at most 48");
+    refuse("", 64, "is needed");
+    refuse("out --prompt a --prompts b", 64, "one of the two");
+    refuse("out --prompt a --output b", 64, "--output is for --prompts");
+    refuse("out --top_p 2 --prompt a", 64, "\"2\" is not a number from 0 to 1");
+    refuse("out --bottom_k 2", 64, "unknown flag --bottom_k");
+    refuse("out --prompt", 64, "--prompt needs a value");
+    refuse("out --prompt a --seed 99999999999999999999", 64, "is not a whole number");
+    refuse("nowhere --prompt a", 66, "nowhere: no such folder; name the output folder of a training");
+    refuse("data --prompt a", 66, "neither a folder of checkpoints, nor a checkpoint, nor a Hugging Face folder");
+    refuse("out --tag other --prompt a", 66, "other");
+    refuse("out --prompts missing.jsonl", 66, "cannot read missing.jsonl");
+    refuse("out --tokenizer missing --prompt a", 66, "missing");
+    shell_leave();
+}
+END_TEST
+
+/* ---- many prompts ---- */
+
+static char *answers(int ranks, const char *more)
+{
+    char *said;
+    int   code = shell_run("%s/cspeed --num_gpus %d --oversubscribe generate out --prompts prompts.jsonl --output "
+                           "answers.jsonl --max_tokens 12 %s", CS_BIN, ranks, more);
+    said       = shell_read("out.txt", NULL);
+    ck_assert_msg(code == 0, "%d ranks: exit code %d: %s", ranks, code, said);
+    free(said);
+    return shell_read("answers.jsonl", NULL);
+}
+
+START_TEST(many_prompts_are_answered_in_their_order)
+{
+    prepare();
+    shell_write("prompts.jsonl", "{\"prompt\": \"abcd\", \"id\": 1}\n{\"prompt\": \"uvw\", \"more\": [null]}\n\n"
+                                 "{\"prompt\": \"pqrst\"}\n{\"prompt\": \"cdefghij\"}");
+    char *greedy = answers(1, "--temperature 0 --stop yz");
+    ck_assert_str_eq(greedy,
+                             "{\"prompt\":\"abcd\",\"id\":1,\"text\":\"efghijklmnop\",\"tokens\":12,"
+                             "\"finish\":\"length\"}\n"
+                             "{\"prompt\":\"uvw\",\"more\":[null],\"text\":\"x\",\"tokens\":3,\"finish\":\"stop\"}\n"
+                             "{\"prompt\":\"pqrst\",\"text\":\"uvwx\",\"tokens\":6,\"finish\":\"stop\"}\n"
+                             "{\"prompt\":\"cdefghij\",\"text\":\"klmnopqrstuv\",\"tokens\":12,"
+                             "\"finish\":\"length\"}\n");
+    char *drawn = answers(1, "--temperature 3");
+    ck_assert_str_ne(drawn, greedy);
+    for (int stage = 0; stage <= 3; stage++)
+        for (int ranks = 2; ranks <= 3; ranks++) {
+            char more[80];
+            snprintf(more, sizeof more, "--temperature 3 --set zero_optimization.stage=%d", stage);
+            char *shared = answers(ranks, more);
+            ck_assert_str_eq(shared, drawn);
+            free(shared);
+        }
+    free(drawn);
+    free(greedy);
+    shell_write("broken.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"a\"}\n");
+    refuse("out --prompts broken.jsonl", 65, "broken.jsonl:2:");
+    shell_leave();
+}
+END_TEST
+
+/* Rank 0 says it, whoever would have answered. */
+START_TEST(what_ranks_cannot_answer_is_told)
+{
+    static const struct {
+        const char *arguments, *words;
+    } cases[] = {
+        { "out --prompts long.jsonl", "prompt 2 has 60 tokens, and the model reads at most 48" },
+        { "out </dev/null", "standard input is empty" },
+        { "out --prompts - </dev/null", "standard input is empty" },
+    };
+    prepare();
+    shell_write("long.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\": \"bcdefghijkbcdefghijkbcdefghijkbcdefghijk"
+                              "bcdefghijkbcdefghijk\"}\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        refuse_with("cspeed --num_gpus 2 --oversubscribe generate", cases[i].arguments, 65, cases[i].words);
+        refuse(cases[i].arguments, 65, cases[i].words);
+    }
+    char *together = NULL;
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        ck_assert_int_eq(shell_run("%s/cspeed --num_gpus %d --oversubscribe --quiet generate out --prompt abc --seed 4 "
+                                   "--temperature 3 --set zero_optimization.stage=3 2>err.txt", CS_BIN, ranks), 0);
+        char *said = shell_read("out.txt", NULL);
+        together   = together ? together : strdup(said);
+        ck_assert_uint_gt(strlen(said), 40);
+        ck_assert_str_eq(said, together);
+        free(said);
+    }
+    free(together);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("generate", only_what_may_come_is_drawn, as_often_as_it_is_likely, a_prompt_is_continued,
+           many_prompts_are_answered_in_their_order, what_ranks_cannot_answer_is_told)
