@@ -16,7 +16,7 @@ static const char *behind(const char *given, const char *flag)
     return *given == 0 || *given == '=' ? given : NULL;
 }
 
-bool cs_argument_is(char ***at, const char *flag)
+bool cl_argument_is(char ***at, const char *flag)
 {
     const char *rest  = behind(**at, flag);
     bool        found = rest && !*rest;
@@ -24,7 +24,7 @@ bool cs_argument_is(char ***at, const char *flag)
     return found;
 }
 
-const char *cs_argument_value(char ***at, const char *flag)
+const char *cl_argument_value(char ***at, const char *flag)
 {
     const char *rest = behind(**at, flag);
     if (!rest)
@@ -36,13 +36,13 @@ const char *cs_argument_value(char ***at, const char *flag)
 }
 
 /* Whether **at is one of the flags, which *at is then behind; its value is "" where that is missing. */
-static bool take_flag(const cs_argument_row *row, const char **value, char ***at)
+static bool take_flag(const cl_argument_row *row, const char **value, char ***at)
 {
     for (; row->flag; row++) {
-        *value = row->value ? cs_argument_value(at, row->flag) : NULL;
+        *value = row->value ? cl_argument_value(at, row->flag) : NULL;
         if (*value)
             *row->value = *value;
-        else if (!row->given || !cs_argument_is(at, row->flag))
+        else if (!row->given || !cl_argument_is(at, row->flag))
             continue;
         else
             *row->given = true;
@@ -51,7 +51,7 @@ static bool take_flag(const cs_argument_row *row, const char **value, char ***at
     return false;
 }
 
-static int refuse(const cs_argument_form *form, const char *flag)
+static int refuse(const cl_argument_form *form, const char *flag)
 {
     enum { ROWS = 16 };
     const char *names[ROWS + 1] = { NULL };
@@ -59,40 +59,40 @@ static int refuse(const cs_argument_form *form, const char *flag)
         names[i] = form->rows[i].flag;
     const char *meant = cs_nearest(flag, names);
     if (meant)
-        return cs_codes_fail(CS_CODE_USAGE, "%s: unknown flag %s; did you mean %s?", form->command, flag, meant);
-    return cs_codes_fail(CS_CODE_USAGE, "%s: unknown flag %s; see cspeed %s --help", form->command, flag,
+        return cl_codes_fail(CL_CODE_USAGE, "%s: unknown flag %s; did you mean %s?", form->command, flag, meant);
+    return cl_codes_fail(CL_CODE_USAGE, "%s: unknown flag %s; see cspeed %s --help", form->command, flag,
                          form->command);
 }
 
-int cs_argument_read(const cs_argument_form *form, char **at)
+int cl_argument_read(const cl_argument_form *form, char **at)
 {
     int taken = 0;
     while (*at) {
         const char *flag = *at, *value;
         if (take_flag(form->rows, &value, &at)) {
             if (value && !*value)
-                return cs_codes_fail(CS_CODE_USAGE, "%s: %s needs a value", form->command, flag);
+                return cl_codes_fail(CL_CODE_USAGE, "%s: %s needs a value", form->command, flag);
             continue;
         }
         if (*flag == '-')
             return refuse(form, flag);
         if (taken == form->count)
-            return cs_codes_fail(CS_CODE_USAGE, "%s: unknown argument %s; see cspeed %s --help", form->command,
+            return cl_codes_fail(CL_CODE_USAGE, "%s: unknown argument %s; see cspeed %s --help", form->command,
                                  flag, form->command);
         form->places[taken++] = *at++;
     }
     if (taken == form->count)
         return 0;
-    return cs_codes_fail(CS_CODE_USAGE, "%s: name %s", form->command, form->needs);
+    return cl_codes_fail(CL_CODE_USAGE, "%s: name %s", form->command, form->needs);
 }
 
-int cs_argument_number(int64_t *number, const char *flag, const char *value, int64_t least, int64_t most)
+int cl_argument_number(int64_t *number, const char *flag, const char *value, int64_t least, int64_t most)
 {
     char *end;
     errno           = 0;
     long long given = strtoll(value, &end, 10);
     if (!*value || *end || errno || given < least || given > most)
-        return cs_codes_fail(CS_CODE_USAGE, "%s takes a whole number from %lld to %lld, not \"%s\"", flag,
+        return cl_codes_fail(CL_CODE_USAGE, "%s takes a whole number from %lld to %lld, not \"%s\"", flag,
                              (long long)least, (long long)most, value);
     *number = given;
     return 0;

@@ -47,7 +47,7 @@ enum {
     SIGNAL_COUNT  = (int)(sizeof signals / sizeof *signals)
 };
 
-int cs_codes_fail(int code, const char *format, ...)
+int cl_codes_fail(int code, const char *format, ...)
 {
     char    sentence[4096];
     va_list arguments;
@@ -58,12 +58,12 @@ int cs_codes_fail(int code, const char *format, ...)
     return code;
 }
 
-int cs_codes_of_status(int wait_status)
+int cl_codes_of_status(int wait_status)
 {
-    return WIFSIGNALED(wait_status) ? CS_CODE_SIGNAL + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    return WIFSIGNALED(wait_status) ? CL_CODE_SIGNAL + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-const char *cs_codes_meaning(int code)
+const char *cl_codes_meaning(int code)
 {
     for (int i = 0; i < MEANING_COUNT; i++)
         if (meanings[i].code == code)
@@ -71,7 +71,7 @@ const char *cs_codes_meaning(int code)
     return "";
 }
 
-int cs_codes_explained(int code)
+int cl_codes_explained(int code)
 {
     for (int i = 0; i < MEANING_COUNT; i++)
         if (meanings[i].code == code)
@@ -79,7 +79,7 @@ int cs_codes_explained(int code)
     return 0;
 }
 
-const char *cs_codes_signal_name(int number)
+const char *cl_codes_signal_name(int number)
 {
     for (int i = 0; i < SIGNAL_COUNT; i++)
         if (signals[i].number == number)
@@ -87,7 +87,7 @@ const char *cs_codes_signal_name(int number)
     return "a signal";
 }
 
-int cs_codes_signal_number(const char *name)
+int cl_codes_signal_number(const char *name)
 {
     char *end;
     long  number = strtol(name, &end, 10);

@@ -1,6 +1,6 @@
 /* command.h - what a command of cspeed is: a row in commands.c's table, a file of its own. */
-#ifndef CS_LAUNCHER_COMMAND_H
-#define CS_LAUNCHER_COMMAND_H
+#ifndef CL_COMMAND_H
+#define CL_COMMAND_H
 
 #include "options.h"
 
@@ -13,12 +13,12 @@ typedef struct {
     const char *example;  /* one command line that works                                             */
     /* `arguments` is what follows the command's name, NULL-terminated; launch flags before it are in `options`. Returns
      * an exit code (codes.h), with a sentence in cs_error() when it is not 0. */
-    int (*run)(const cs_options *options, char **arguments);
-} cs_command;
+    int (*run)(const cl_options *options, char **arguments);
+} cl_command;
 
 /* Prints usage, text and example: for a command's --help, which main.c answers before `run` is called. */
-void cs_command_help(const cs_command *command);
+void cl_command_help(const cl_command *command);
 
-extern const cs_command *const cs_commands[]; /* NULL-terminated */
+extern const cl_command *const cl_commands[]; /* NULL-terminated */
 
 #endif

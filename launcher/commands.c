@@ -3,21 +3,21 @@
 
 #include <stdio.h>
 
-extern const cs_command cs_command_run, cs_command_launch, cs_command_planner, cs_command_preflight, cs_command_environ,
-    cs_command_doctor, cs_command_everywhere, cs_command_ps, cs_command_status, cs_command_showlogs, cs_command_stop,
-    cs_command_clean, cs_command_linter, cs_command_curve, cs_command_elastic, cs_command_manual, cs_command_completion,
-    cs_command_version, cs_command_inspect, cs_command_verify, cs_command_compare, cs_command_export,
-    cs_command_import;
+extern const cl_command cl_command_run, cl_command_launch, cl_command_planner, cl_command_preflight, cl_command_environ,
+    cl_command_doctor, cl_command_everywhere, cl_command_ps, cl_command_status, cl_command_showlogs, cl_command_stop,
+    cl_command_clean, cl_command_linter, cl_command_curve, cl_command_elastic, cl_command_manual, cl_command_completion,
+    cl_command_version, cl_command_inspect, cl_command_verify, cl_command_compare, cl_command_export,
+    cl_command_import;
 
-const cs_command *const cs_commands[] = {
-    &cs_command_run,    &cs_command_launch,  &cs_command_planner, &cs_command_preflight,  &cs_command_environ,
-    &cs_command_doctor, &cs_command_everywhere, &cs_command_ps,   &cs_command_status,     &cs_command_showlogs,
-    &cs_command_stop,   &cs_command_clean,   &cs_command_linter,  &cs_command_curve,      &cs_command_elastic,
-    &cs_command_inspect, &cs_command_verify, &cs_command_compare, &cs_command_export,   &cs_command_import,
-    &cs_command_manual, &cs_command_completion, &cs_command_version, NULL,
+const cl_command *const cl_commands[] = {
+    &cl_command_run,    &cl_command_launch,  &cl_command_planner, &cl_command_preflight,  &cl_command_environ,
+    &cl_command_doctor, &cl_command_everywhere, &cl_command_ps,   &cl_command_status,     &cl_command_showlogs,
+    &cl_command_stop,   &cl_command_clean,   &cl_command_linter,  &cl_command_curve,      &cl_command_elastic,
+    &cl_command_inspect, &cl_command_verify, &cl_command_compare, &cl_command_export,   &cl_command_import,
+    &cl_command_manual, &cl_command_completion, &cl_command_version, NULL,
 };
 
-void cs_command_help(const cs_command *command)
+void cl_command_help(const cl_command *command)
 {
     printf("usage: %s\n\n%s\nexample:\n  %s\n", command->usage, command->text, command->example);
 }

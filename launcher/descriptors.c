@@ -6,19 +6,19 @@
 static struct rlimit before;
 static bool          raised;
 
-void cs_descriptors_raise(void)
+void cl_descriptors_raise(void)
 {
     raised = getrlimit(RLIMIT_NOFILE, &before) == 0 &&
              setrlimit(RLIMIT_NOFILE, &(struct rlimit){ before.rlim_max, before.rlim_max }) == 0;
 }
 
-void cs_descriptors_restore(void)
+void cl_descriptors_restore(void)
 {
     if (raised)
         setrlimit(RLIMIT_NOFILE, &before);
 }
 
-struct rlimit cs_descriptors_before(void)
+struct rlimit cl_descriptors_before(void)
 {
     if (!raised)
         getrlimit(RLIMIT_NOFILE, &before);

@@ -2,13 +2,13 @@
  *
  * The soft limit is raised to the hard one for the launcher and its agents alone: what they start gets the limit that
  * they were started with, since programs that use select() must not get descriptors above 1023 unasked. */
-#ifndef CS_LAUNCHER_DESCRIPTORS_H
-#define CS_LAUNCHER_DESCRIPTORS_H
+#ifndef CL_DESCRIPTORS_H
+#define CL_DESCRIPTORS_H
 
 #include <sys/resource.h>
 
-void          cs_descriptors_raise(void);   /* once, at the start of the process    */
-void          cs_descriptors_restore(void); /* in a child, before it calls exec     */
-struct rlimit cs_descriptors_before(void);  /* the limits that this process was started with */
+void          cl_descriptors_raise(void);   /* once, at the start of the process    */
+void          cl_descriptors_restore(void); /* in a child, before it calls exec     */
+struct rlimit cl_descriptors_before(void);  /* the limits that this process was started with */
 
 #endif

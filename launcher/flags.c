@@ -6,45 +6,45 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELD(name) offsetof(cs_options, name)
+#define FIELD(name) offsetof(cl_options, name)
 #define GROUP(title)                                                                                                   \
     {                                                                                                                  \
-        "", CS_FLAG_INERT, 0, NULL, title, NULL, NULL, NULL, true                                                      \
+        "", CL_FLAG_INERT, 0, NULL, title, NULL, NULL, NULL, true                                                      \
     }
 #define SWITCH(names, field, text)                                                                                     \
     {                                                                                                                  \
-        names, CS_FLAG_SWITCH, FIELD(field), NULL, text, NULL, NULL, NULL, false                                       \
+        names, CL_FLAG_SWITCH, FIELD(field), NULL, text, NULL, NULL, NULL, false                                       \
     }
 #define BARE(names, field, text)                                                                                       \
     {                                                                                                                  \
-        names, CS_FLAG_SWITCH, FIELD(field), NULL, text, NULL, NULL, NULL, true                                        \
+        names, CL_FLAG_SWITCH, FIELD(field), NULL, text, NULL, NULL, NULL, true                                        \
     }
 #define VALUE(names, kind, field, value, text)                                                                         \
     {                                                                                                                  \
-        names, CS_FLAG_##kind, FIELD(field), value, text, NULL, NULL, NULL, false                                      \
+        names, CL_FLAG_##kind, FIELD(field), value, text, NULL, NULL, NULL, false                                      \
     }
 #define LIST(names, field, value, text)                                                                                \
     {                                                                                                                  \
-        names, CS_FLAG_LIST, FIELD(field), value, text, NULL, NULL, NULL, true                                         \
+        names, CL_FLAG_LIST, FIELD(field), value, text, NULL, NULL, NULL, true                                         \
     }
 #define CHECKED(names, field, value, check, text)                                                                      \
     {                                                                                                                  \
-        names, CS_FLAG_CHECKED, FIELD(field), value, text, cs_spellings_##check, NULL, NULL, false                     \
+        names, CL_FLAG_CHECKED, FIELD(field), value, text, cl_spellings_##check, NULL, NULL, false                     \
     }
 #define CALL(names, value, call, sets, text)                                                                           \
     {                                                                                                                  \
-        names, CS_FLAG_CALL, 0, value, text, NULL, cs_spellings_##call, sets, false                                    \
+        names, CL_FLAG_CALL, 0, value, text, NULL, cl_spellings_##call, sets, false                                    \
     }
 #define INERT(names, value, text)                                                                                      \
     {                                                                                                                  \
-        names, CS_FLAG_INERT, 0, value, text, NULL, NULL, NULL, false                                                  \
+        names, CL_FLAG_INERT, 0, value, text, NULL, NULL, NULL, false                                                  \
     }
 #define REFUSED(names, value, text)                                                                                    \
     {                                                                                                                  \
-        names, CS_FLAG_REFUSED, 0, value, text, NULL, NULL, NULL, false                                                \
+        names, CL_FLAG_REFUSED, 0, value, text, NULL, NULL, NULL, false                                                \
     }
 
-const cs_flag cs_flags_table[] = {
+const cl_flag cl_flags_table[] = {
     GROUP("Hosts and slots"),
     VALUE("hostfile H", TEXT, hostfile, "FILE",
           "hosts and their slots: NAME slots=N; - is standard input. Default: /job/hostfile if there is one"),
@@ -118,7 +118,7 @@ const cs_flag cs_flags_table[] = {
     VALUE("timeout", SECONDS, timeout_seconds, "T", "end the job after T (90, 15m, 2h, 1d) with exit code 124"),
     VALUE("stall_timeout", SECONDS, stall_timeout, "T", "say who is stuck after T without progress. Default: 600"),
     VALUE("stall_action", CHOICE, stall_action, "warn|dump|kill", "then only say it, with a C stack, or end the job"),
-    { "save_pid", CS_FLAG_OPTIONAL, FIELD(save_pid), "FILE", "write the launcher's pid, to /tmp/PID.cspeed", NULL, NULL,
+    { "save_pid", CL_FLAG_OPTIONAL, FIELD(save_pid), "FILE", "write the launcher's pid, to /tmp/PID.cspeed", NULL, NULL,
       NULL, false },
 
     GROUP("Output"),
@@ -173,37 +173,37 @@ const cs_flag cs_flags_table[] = {
     REFUSED("profile", "*", "flags have their place on the command line and in CSPEED_ variables"),
 };
 
-const int cs_flags_count = (int)(sizeof cs_flags_table / sizeof *cs_flags_table);
+const int cl_flags_count = (int)(sizeof cl_flags_table / sizeof *cl_flags_table);
 
-bool cs_flags_name(const char **place, char name[CS_FLAGS_NAME], bool *twin)
+bool cl_flags_name(const char **place, char name[CL_FLAGS_NAME], bool *twin)
 {
     size_t length = strcspn(*place, " ");
     if (length == 0)
         return false;
     *twin = **place == '+';
-    snprintf(name, CS_FLAGS_NAME, "%.*s", (int)length - *twin, *place + *twin);
+    snprintf(name, CL_FLAGS_NAME, "%.*s", (int)length - *twin, *place + *twin);
     *place += length;
     *place += **place == ' ';
     return true;
 }
 
-const cs_flag *cs_flags_find(const char *name)
+const cl_flag *cl_flags_find(const char *name)
 {
-    char own[CS_FLAGS_NAME];
+    char own[CL_FLAGS_NAME];
     bool twin;
-    for (int i = 0; i < cs_flags_count; i++)
-        for (const char *place = cs_flags_table[i].names; cs_flags_name(&place, own, &twin);)
+    for (int i = 0; i < cl_flags_count; i++)
+        for (const char *place = cl_flags_table[i].names; cl_flags_name(&place, own, &twin);)
             if (strcmp(own, name) == 0)
-                return &cs_flags_table[i];
+                return &cl_flags_table[i];
     return NULL;
 }
 
-bool cs_flags_takes_value(const cs_flag *flag)
+bool cl_flags_takes_value(const cl_flag *flag)
 {
-    return flag->value && flag->kind != CS_FLAG_OPTIONAL;
+    return flag->value && flag->kind != CL_FLAG_OPTIONAL;
 }
 
-int cs_flags_choice(const char *choices, const char *value)
+int cl_flags_choice(const char *choices, const char *value)
 {
     size_t length = strlen(value);
     for (int index = 0;; index++) {

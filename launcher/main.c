@@ -22,57 +22,57 @@ static bool wants_help(char **arguments)
     return arguments[0] && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0);
 }
 
-static const cs_command *find(const char *name)
+static const cl_command *find(const char *name)
 {
-    for (int i = 0; cs_commands[i]; i++)
-        if (strcmp(cs_commands[i]->name, name) == 0)
-            return cs_commands[i];
+    for (int i = 0; cl_commands[i]; i++)
+        if (strcmp(cl_commands[i]->name, name) == 0)
+            return cl_commands[i];
     return NULL;
 }
 
 /* `cspeed __agent`, which a front has started here: the link is our stdin and stdout. */
-static int serve(void *argument, const cs_guard *guard)
+static int serve(void *argument, const cl_guard *guard)
 {
     (void)argument;
     int in = dup(STDIN_FILENO), out = dup(STDOUT_FILENO), empty = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (in < 0 || out < 0 || empty < 0 || dup2(empty, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        return CS_CODE_SYSTEM;
+        return CL_CODE_SYSTEM;
     fcntl(in, F_SETFD, FD_CLOEXEC);
     fcntl(out, F_SETFD, FD_CLOEXEC);
-    return cs_agent_serve(in, out, NULL, guard);
+    return cl_agent_serve(in, out, NULL, guard);
 }
 
-static int be_agent(const cs_options *options, char **arguments)
+static int be_agent(const cl_options *options, char **arguments)
 {
     if (arguments[0])
-        return cs_starter_join(options, arguments);
-    if (write(STDOUT_FILENO, CS_LINK_MAGIC, sizeof CS_LINK_MAGIC - 1) != sizeof CS_LINK_MAGIC - 1)
-        return CS_CODE_SYSTEM;
-    return cs_guard_run(serve, NULL);
+        return cl_starter_join(options, arguments);
+    if (write(STDOUT_FILENO, CL_LINK_MAGIC, sizeof CL_LINK_MAGIC - 1) != sizeof CL_LINK_MAGIC - 1)
+        return CL_CODE_SYSTEM;
+    return cl_guard_run(serve, NULL);
 }
 
 static int obey(char **argv)
 {
-    cs_options options;
-    int        code = cs_options_read(&options, argv);
+    cl_options options;
+    int        code = cl_options_read(&options, argv);
     if (code)
         return code;
     if (options.help || options.version)
         return find(options.help ? "help" : "version")->run(&options, (char *[]){ NULL });
     if (!options.program[0]) {
         fputs(introduction, stderr);
-        return cs_codes_fail(CS_CODE_USAGE, "no PROGRAM is named; `cspeed --help` tells more");
+        return cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named; `cspeed --help` tells more");
     }
     if (strcmp(options.program[0], "__agent") == 0)
         return be_agent(&options, options.program + 1);
-    const cs_command *command = find(options.program[0]);
+    const cl_command *command = find(options.program[0]);
     if (!command) {
-        code = cs_program_may_be(options.program[0]);
-        return code ? code : cs_run(&options);
+        code = cl_program_may_be(options.program[0]);
+        return code ? code : cl_run(&options);
     }
     if (!wants_help(options.program + 1))
         return command->run(&options, options.program + 1);
-    cs_command_help(command);
+    cl_command_help(command);
     return 0;
 }
 
@@ -81,8 +81,8 @@ int main(int argument_count, char **argv)
     (void)argument_count;
     for (int fd = 0; fd < 3; fd++) /* a closed one would be given to the first file we open */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-            return CS_CODE_SYSTEM;
-    cs_descriptors_raise();
+            return CL_CODE_SYSTEM;
+    cl_descriptors_raise();
     int code = obey(argv);
     fflush(stdout); /* the lines of a file that takes both streams are then in order */
     if (code && *cs_error())

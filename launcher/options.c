@@ -19,30 +19,30 @@ static char        origins[MOST_FLAGS][ORIGIN_BYTES]; /* of each row of the tabl
 static const char *values[MOST_FLAGS];                /* as given */
 
 /* Of the flag, and of those it stands for. */
-static void note_origin(const cs_flag *flag, const char *origin)
+static void note_origin(const cl_flag *flag, const char *origin)
 {
-    char name[CS_FLAGS_NAME];
+    char name[CL_FLAGS_NAME];
     bool twin;
-    snprintf(origins[flag - cs_flags_table], ORIGIN_BYTES, "%s", origin);
-    for (const char *place = flag->sets ? flag->sets : ""; cs_flags_name(&place, name, &twin);)
-        snprintf(origins[cs_flags_find(name) - cs_flags_table], ORIGIN_BYTES, "%s", origin);
+    snprintf(origins[flag - cl_flags_table], ORIGIN_BYTES, "%s", origin);
+    for (const char *place = flag->sets ? flag->sets : ""; cl_flags_name(&place, name, &twin);)
+        snprintf(origins[cl_flags_find(name) - cl_flags_table], ORIGIN_BYTES, "%s", origin);
 }
 
-const char *cs_options_origin(const char *name)
+const char *cl_options_origin(const char *name)
 {
-    const cs_flag *flag   = cs_flags_find(name);
-    const char    *origin = flag ? origins[flag - cs_flags_table] : "";
+    const cl_flag *flag   = cl_flags_find(name);
+    const char    *origin = flag ? origins[flag - cl_flags_table] : "";
     return *origin ? origin : "default";
 }
 
-void cs_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
+void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument)
 {
-    char name[CS_FLAGS_NAME], flag[CS_FLAGS_NAME + 2];
+    char name[CL_FLAGS_NAME], flag[CL_FLAGS_NAME + 2];
     bool twin;
-    for (int i = 0; i < cs_flags_count; i++) {
-        const char *place = cs_flags_table[i].names;
-        if (!*origins[i] || !cs_flags_name(&place, name, &twin))
+    for (int i = 0; i < cl_flags_count; i++) {
+        const char *place = cl_flags_table[i].names;
+        if (!*origins[i] || !cl_flags_name(&place, name, &twin))
             continue;
         snprintf(flag, sizeof flag, "--%s", name);
         each(flag, values[i], origins[i], argument);
@@ -51,12 +51,12 @@ void cs_options_given(void (*each)(const char *name, const char *value, const ch
 
 static int refuse_unknown(const char *word, const char *wanted)
 {
-    static char names[2 * MOST_FLAGS][CS_FLAGS_NAME];
+    static char names[2 * MOST_FLAGS][CL_FLAGS_NAME];
     const char *list[2 * MOST_FLAGS + 1];
     int         count = 0;
     bool        twin;
-    for (int i = 0; i < cs_flags_count; i++)
-        for (const char *place = cs_flags_table[i].names; cs_flags_name(&place, names[count], &twin);)
+    for (int i = 0; i < cl_flags_count; i++)
+        for (const char *place = cl_flags_table[i].names; cl_flags_name(&place, names[count], &twin);)
             if (names[count][1]) {
                 list[count] = names[count];
                 count++;
@@ -64,71 +64,71 @@ static int refuse_unknown(const char *word, const char *wanted)
     list[count]         = NULL;
     const char *nearest = cs_nearest(wanted, list);
     if (!nearest)
-        return cs_codes_fail(CS_CODE_USAGE, "unknown launch flag %s; `cspeed help flags` lists them all", word);
-    return cs_codes_fail(CS_CODE_USAGE, "unknown launch flag %s; the nearest is --%s", word, nearest);
+        return cl_codes_fail(CL_CODE_USAGE, "unknown launch flag %s; `cspeed help flags` lists them all", word);
+    return cl_codes_fail(CL_CODE_USAGE, "unknown launch flag %s; the nearest is --%s", word, nearest);
 }
 
 /* ---- one value into its field ---- */
 
-static int refuse(const cs_flag *flag, const char *word, const char *value)
+static int refuse(const cl_flag *flag, const char *word, const char *value)
 {
-    if (value && (*value == '\0' || cs_flags_choice(flag->value, value) >= 0))
+    if (value && (*value == '\0' || cl_flags_choice(flag->value, value) >= 0))
         return 0;
-    return cs_codes_fail(CS_CODE_USAGE, "not supported: %s%s%s, because %s", word, value ? " " : "", value ? value : "",
+    return cl_codes_fail(CL_CODE_USAGE, "not supported: %s%s%s, because %s", word, value ? " " : "", value ? value : "",
                          flag->text);
 }
 
-static int add_to_list(cs_repeated *field, const char *word, const char *value)
+static int add_to_list(cl_repeated *field, const char *word, const char *value)
 {
-    if (field->count == CS_OPTION_REPEATS)
-        return cs_codes_fail(CS_CODE_USAGE, "%s may be given %d times at most; take a file", word, CS_OPTION_REPEATS);
+    if (field->count == CL_OPTION_REPEATS)
+        return cl_codes_fail(CL_CODE_USAGE, "%s may be given %d times at most; take a file", word, CL_OPTION_REPEATS);
     field->list[field->count++] = value;
     return 0;
 }
 
 /* Of flags whose field points to the value itself. */
-static int store_word(const cs_flag *flag, const char *word, const char *value, const char **field)
+static int store_word(const cl_flag *flag, const char *word, const char *value, const char **field)
 {
-    int code = flag->kind == CS_FLAG_CHECKED ? flag->check(word, value) : 0;
+    int code = flag->kind == CL_FLAG_CHECKED ? flag->check(word, value) : 0;
     if (code)
         return code;
-    if (flag->kind == CS_FLAG_TEXT && !*value)
-        return cs_codes_fail(CS_CODE_USAGE, "%s has an empty value", word);
-    if (flag->kind == CS_FLAG_MAYBE && !*value)
+    if (flag->kind == CL_FLAG_TEXT && !*value)
+        return cl_codes_fail(CL_CODE_USAGE, "%s has an empty value", word);
+    if (flag->kind == CL_FLAG_MAYBE && !*value)
         value = NULL;
-    if (flag->kind != CS_FLAG_CHECKED || strcmp(value, "-1") != 0)
-        *field = value || flag->kind == CS_FLAG_MAYBE ? value : "";
+    if (flag->kind != CL_FLAG_CHECKED || strcmp(value, "-1") != 0)
+        *field = value || flag->kind == CL_FLAG_MAYBE ? value : "";
     return 0;
 }
 
 /* `value` is NULL for a switch. */
-static int store(cs_options *options, const cs_flag *flag, const char *word, const char *value)
+static int store(cl_options *options, const cl_flag *flag, const char *word, const char *value)
 {
     void *field = (char *)options + flag->offset;
     switch (flag->kind) {
-    case CS_FLAG_SWITCH:
+    case CL_FLAG_SWITCH:
         return *(bool *)field = true, 0;
-    case CS_FLAG_COUNT:
-        return strcmp(value, "-1") == 0 ? 0 : cs_spellings_whole(word, value, 0, 1000000, field);
-    case CS_FLAG_PORT:
-        return cs_spellings_whole(word, value, 0, 65535, field);
-    case CS_FLAG_SECONDS:
-        return cs_spellings_seconds(word, value, field);
-    case CS_FLAG_CHOICE:
-        if ((*(int *)field = cs_flags_choice(flag->value, value)) < 0)
-            return cs_codes_fail(CS_CODE_USAGE, "%s is one of %s, not \"%s\"", word, flag->value, value);
+    case CL_FLAG_COUNT:
+        return strcmp(value, "-1") == 0 ? 0 : cl_spellings_whole(word, value, 0, 1000000, field);
+    case CL_FLAG_PORT:
+        return cl_spellings_whole(word, value, 0, 65535, field);
+    case CL_FLAG_SECONDS:
+        return cl_spellings_seconds(word, value, field);
+    case CL_FLAG_CHOICE:
+        if ((*(int *)field = cl_flags_choice(flag->value, value)) < 0)
+            return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", word, flag->value, value);
         return 0;
-    case CS_FLAG_SIGNAL:
-        if ((*(int *)field = cs_codes_signal_number(value)) == 0)
-            return cs_codes_fail(CS_CODE_USAGE, "%s takes a signal such as TERM, INT or 15, not \"%s\"", word, value);
+    case CL_FLAG_SIGNAL:
+        if ((*(int *)field = cl_codes_signal_number(value)) == 0)
+            return cl_codes_fail(CL_CODE_USAGE, "%s takes a signal such as TERM, INT or 15, not \"%s\"", word, value);
         return 0;
-    case CS_FLAG_LIST:
+    case CL_FLAG_LIST:
         return add_to_list(field, word, value);
-    case CS_FLAG_CALL:
+    case CL_FLAG_CALL:
         return flag->call(options, word, value);
-    case CS_FLAG_INERT:
+    case CL_FLAG_INERT:
         return 0;
-    case CS_FLAG_REFUSED:
+    case CL_FLAG_REFUSED:
         return refuse(flag, word, value);
     default:
         return store_word(flag, word, value, field);
@@ -140,23 +140,23 @@ static int store(cs_options *options, const cs_flag *flag, const char *word, con
 /* 1 for yes, 0 for no, -1 for neither. */
 static int truth(const char *value)
 {
-    if (cs_flags_choice("1|true|yes|on", value) >= 0)
+    if (cl_flags_choice("1|true|yes|on", value) >= 0)
         return 1;
-    return cs_flags_choice("0|false|no|off", value) >= 0 ? 0 : -1;
+    return cl_flags_choice("0|false|no|off", value) >= 0 ? 0 : -1;
 }
 
-static int store_twin(cs_options *options, const cs_flag *flag, const char *variable, const char *value)
+static int store_twin(cl_options *options, const cl_flag *flag, const char *variable, const char *value)
 {
     if (!flag->value) {
         int yes = truth(value);
         if (yes < 0)
-            return cs_codes_fail(CS_CODE_USAGE, "%s is 1 or 0, not \"%s\"", variable, value);
+            return cl_codes_fail(CL_CODE_USAGE, "%s is 1 or 0, not \"%s\"", variable, value);
         if (!yes)
             return 0;
         value = NULL;
     }
     note_origin(flag, variable);
-    values[flag - cs_flags_table] = value;
+    values[flag - cl_flags_table] = value;
     return store(options, flag, variable, value);
 }
 
@@ -172,11 +172,11 @@ static const char *look_up(const char *prefix, const char *name, char variable[O
     return value && *value ? value : NULL;
 }
 
-static int read_twin(cs_options *options, const cs_flag *flag, const char *prefix, bool torchrun)
+static int read_twin(cl_options *options, const cl_flag *flag, const char *prefix, bool torchrun)
 {
-    char name[CS_FLAGS_NAME], variable[ORIGIN_BYTES];
+    char name[CL_FLAGS_NAME], variable[ORIGIN_BYTES];
     bool twin;
-    for (const char *place = flag->bare ? "" : flag->names; cs_flags_name(&place, name, &twin);) {
+    for (const char *place = flag->bare ? "" : flag->names; cl_flags_name(&place, name, &twin);) {
         const char *value = name[1] && (twin || !torchrun) ? look_up(prefix, name, variable) : NULL;
         if (value)
             return store_twin(options, flag, variable, value);
@@ -184,55 +184,55 @@ static int read_twin(cs_options *options, const cs_flag *flag, const char *prefi
     return 0;
 }
 
-static int read_environment(cs_options *options, const char *prefix, bool torchrun)
+static int read_environment(cl_options *options, const char *prefix, bool torchrun)
 {
     int code = 0;
-    for (int i = 0; code == 0 && i < cs_flags_count; i++)
-        code = read_twin(options, &cs_flags_table[i], prefix, torchrun);
+    for (int i = 0; code == 0 && i < cl_flags_count; i++)
+        code = read_twin(options, &cl_flags_table[i], prefix, torchrun);
     return code;
 }
 
 /* ---- the command line ---- */
 
 /* Applies one flag; `*rest` stands behind it and moves on when a value is taken from there. */
-static int read_flag(cs_options *options, const cs_flag *flag, const char *word, const char *value, char ***rest)
+static int read_flag(cl_options *options, const cl_flag *flag, const char *word, const char *value, char ***rest)
 {
     if (!flag->value && value)
-        return cs_codes_fail(CS_CODE_USAGE, "%s takes no value, but got \"%s\"", word, value);
-    if (cs_flags_takes_value(flag) && !value) {
+        return cl_codes_fail(CL_CODE_USAGE, "%s takes no value, but got \"%s\"", word, value);
+    if (cl_flags_takes_value(flag) && !value) {
         if (!**rest)
-            return cs_codes_fail(CS_CODE_USAGE, "%s needs a value", word);
+            return cl_codes_fail(CL_CODE_USAGE, "%s needs a value", word);
         value = *(*rest)++;
     }
     note_origin(flag, word);
-    values[flag - cs_flags_table] = value;
+    values[flag - cl_flags_table] = value;
     return store(options, flag, word, value);
 }
 
 /* Splits "--foo-bar=v" into word "--foo-bar", name "foo_bar" and value "v"; "-q" into "-q", "q" and none. */
-static const char *split(const char *text, char word[CS_FLAGS_NAME], char name[CS_FLAGS_NAME])
+static const char *split(const char *text, char word[CL_FLAGS_NAME], char name[CL_FLAGS_NAME])
 {
     int         dashes = text[1] == '-' ? 2 : 1;
     const char *equals = dashes == 2 ? strchr(text, '=') : NULL;
     int         length = equals ? (int)(equals - text) : (int)strlen(text);
-    snprintf(word, CS_FLAGS_NAME, "%.*s", length, text);
-    snprintf(name, CS_FLAGS_NAME, "%s", strlen(word) > (size_t)dashes ? word + dashes : "");
+    snprintf(word, CL_FLAGS_NAME, "%.*s", length, text);
+    snprintf(name, CL_FLAGS_NAME, "%s", strlen(word) > (size_t)dashes ? word + dashes : "");
     for (char *c = name; *c; c++)
         if (*c == '-' && dashes == 2)
             *c = '_';
     return equals ? equals + 1 : NULL;
 }
 
-static int read_line(cs_options *options, char **argv)
+static int read_line(cl_options *options, char **argv)
 {
     char **rest = argv + 1;
     while (*rest && (*rest)[0] == '-' && (*rest)[1]) {
         const char *text = *rest++;
         if (strcmp(text, "--") == 0)
             break;
-        char           word[CS_FLAGS_NAME], name[CS_FLAGS_NAME];
+        char           word[CL_FLAGS_NAME], name[CL_FLAGS_NAME];
         const char    *value = split(text, word, name);
-        const cs_flag *flag  = cs_flags_find(name);
+        const cl_flag *flag  = cl_flags_find(name);
         if (!flag || (text[1] != '-') != (name[1] == '\0'))
             return refuse_unknown(word, name);
         int code = read_flag(options, flag, word, value, &rest);
@@ -244,37 +244,37 @@ static int read_line(cs_options *options, char **argv)
 }
 
 /* What flags say together. */
-static int settle(cs_options *options)
+static int settle(cl_options *options)
 {
     if (options->hostfile && options->hosts)
-        return cs_codes_fail(CS_CODE_USAGE, "%s and %s both name the hosts; give one of them",
-                             cs_options_origin("hosts"), cs_options_origin("hostfile"));
+        return cl_codes_fail(CL_CODE_USAGE, "%s and %s both name the hosts; give one of them",
+                             cl_options_origin("hosts"), cl_options_origin("hostfile"));
     if (options->standalone && options->no_ssh)
-        return cs_codes_fail(CS_CODE_USAGE, "%s is one machine, %s one of several", cs_options_origin("standalone"),
-                             cs_options_origin("no_ssh"));
+        return cl_codes_fail(CL_CODE_USAGE, "%s is one machine, %s one of several", cl_options_origin("standalone"),
+                             cl_options_origin("no_ssh"));
     if (options->stage.count && options->no_ssh)
-        return cs_codes_fail(CS_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "not supported: %s with %s, because such a node takes nothing to its disk from "
                              "the network; put the file there first",
-                             cs_options_origin("stage"), cs_options_origin("no_ssh"));
+                             cl_options_origin("stage"), cl_options_origin("no_ssh"));
     if (options->local_rank_arg)
         options->local_rank_flag = "--local_rank";
-    if (options->bind_cores_to_rank && options->bind == CS_BIND_AUTO)
-        options->bind = CS_BIND_CORE;
-    if (options->bind_core_list && options->bind == CS_BIND_AUTO)
-        options->bind = CS_BIND_CORE;
+    if (options->bind_cores_to_rank && options->bind == CL_BIND_AUTO)
+        options->bind = CL_BIND_CORE;
+    if (options->bind_core_list && options->bind == CL_BIND_AUTO)
+        options->bind = CL_BIND_CORE;
     if (options->dead_after <= options->heartbeat)
-        return cs_codes_fail(CS_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "a node says every %g s that it lives (--heartbeat), so --dead_after must "
                              "be longer than that, not %g s",
                              options->heartbeat, options->dead_after);
     return 0;
 }
 
-int cs_options_read(cs_options *options, char **argv)
+int cl_options_read(cl_options *options, char **argv)
 {
     memset(origins, 0, sizeof origins);
-    *options = (cs_options){
+    *options = (cl_options){
         .argv          = argv,
         .grace_seconds = 30,
         .stop_signal   = SIGTERM,

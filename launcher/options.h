@@ -6,24 +6,24 @@
  * behind `--`; the rest belongs to the program, byte for byte.
  *
  * A flag that is absent is looked up as CSPEED_<NAME> in the environment, then as PET_<NAME> where torchrun has it. */
-#ifndef CS_LAUNCHER_OPTIONS_H
-#define CS_LAUNCHER_OPTIONS_H
+#ifndef CL_OPTIONS_H
+#define CL_OPTIONS_H
 
 #include <stdbool.h>
 
-typedef enum { CS_BIND_AUTO, CS_BIND_NONE, CS_BIND_CORE, CS_BIND_NUMA, CS_BIND_SOCKET, CS_BIND_L3 } cs_bind;
-typedef enum { CS_BY_AUTO, CS_BY_LOCAL, CS_BY_SSH, CS_BY_OPENMPI, CS_BY_MPICH, CS_BY_SLURM } cs_launch_by;
-typedef enum { CS_HOST_KEY_ACCEPT_NEW, CS_HOST_KEY_STRICT, CS_HOST_KEY_OFF } cs_host_key;
-typedef enum { CS_STALL_WARN, CS_STALL_DUMP, CS_STALL_KILL } cs_stall_action;
-typedef enum { CS_PREFLIGHT_FAST, CS_PREFLIGHT_OFF, CS_PREFLIGHT_FULL } cs_preflight;
+typedef enum { CL_BIND_AUTO, CL_BIND_NONE, CL_BIND_CORE, CL_BIND_NUMA, CL_BIND_SOCKET, CL_BIND_L3 } cl_bind;
+typedef enum { CL_BY_AUTO, CL_BY_LOCAL, CL_BY_SSH, CL_BY_OPENMPI, CL_BY_MPICH, CL_BY_SLURM } cl_launch_by;
+typedef enum { CL_HOST_KEY_ACCEPT_NEW, CL_HOST_KEY_STRICT, CL_HOST_KEY_OFF } cl_host_key;
+typedef enum { CL_STALL_WARN, CL_STALL_DUMP, CL_STALL_KILL } cl_stall_action;
+typedef enum { CL_PREFLIGHT_FAST, CL_PREFLIGHT_OFF, CL_PREFLIGHT_FULL } cl_preflight;
 
-enum { CS_OPTION_REPEATS = 64 };
+enum { CL_OPTION_REPEATS = 64 };
 
 /* The values of a flag that may be given several times, in order. */
 typedef struct {
-    const char *list[CS_OPTION_REPEATS];
+    const char *list[CL_OPTION_REPEATS];
     int         count;
-} cs_repeated;
+} cl_repeated;
 
 /* Every pointer is into argv or the environment; NULL and 0 mean "not given" unless said. */
 typedef struct {
@@ -42,24 +42,24 @@ typedef struct {
     double      rdzv_timeout, last_call, heartbeat, dead_after; /* seconds: 600, 30, 5, 15 */
 
     /* how agents are started */
-    int         launcher; /* a cs_launch_by */
+    int         launcher; /* a cl_launch_by */
     const char *launcher_args;
     bool        no_ssh, no_ssh_check, force_multi, insecure_join;
     const char *node_rank; /* "N" or "auto" */
     const char *secret_file;
     int         ssh_port; /* 0: not given */
     const char *ssh_user, *ssh_key, *ssh_config, *ssh_cmd, *agent_path;
-    int         host_key;  /* a cs_host_key  */
-    int         preflight; /* a cs_preflight */
+    int         host_key;  /* a cl_host_key  */
+    int         preflight; /* a cl_preflight */
     const char *workdir, *venv_script;
-    cs_repeated stage;
+    cl_repeated stage;
 
     /* environment */
-    cs_repeated env, env_files;
+    cl_repeated env, env_files;
     bool        no_env_defaults, env_expand;
 
     /* binding */
-    int         bind; /* a cs_bind */
+    int         bind; /* a cl_bind */
     bool        bind_cores_to_rank;
     const char *bind_core_list;
 
@@ -71,7 +71,7 @@ typedef struct {
     int         stop_signal;   /* SIGTERM */
     const char *forward;       /* signals passed on to ranks: "USR1,USR2" */
     double      timeout_seconds, stall_timeout; /* 0: none; 600 */
-    int         stall_action;                   /* a cs_stall_action */
+    int         stall_action;                   /* a cl_stall_action */
     const char *save_pid;                       /* a file; "" : /tmp/PID.cspeed */
 
     /* what is shown and kept */
@@ -89,22 +89,22 @@ typedef struct {
 
     char **argv;    /* the whole command line */
     char **program; /* the command or program and its arguments, in argv; its first may be NULL */
-} cs_options;
+} cl_options;
 
-/* Fills `options` from argv and the environment. 0, or CS_CODE_USAGE and a sentence in cs_error(). */
-int cs_options_read(cs_options *options, char **argv);
+/* Fills `options` from argv and the environment. 0, or CL_CODE_USAGE and a sentence in cs_error(). */
+int cl_options_read(cl_options *options, char **argv);
 
-void cs_options_help(void); /* every flag, grouped, to stdout */
+void cl_options_help(void); /* every flag, grouped, to stdout */
 
 /* Where the value of the flag with this name came from: "--name", "CSPEED_NAME", "PET_NAME" or "default". */
-const char *cs_options_origin(const char *name);
+const char *cl_options_origin(const char *name);
 
 /* Calls each(name, value, origin, argument) for every flag given, in the table's order; value NULL: a switch. */
-void cs_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
+void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument);
 
 /* The flags with their help, for completion and the man page: calls each(name, takes_value, value, text, argument). */
-void cs_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
+void cl_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
                      void *argument);
 
 #endif

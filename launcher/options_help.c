@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void cs_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
+void cl_options_each(void (*each)(const char *name, const char *value, const char *text, void *argument),
                      void *argument)
 {
-    char name[CS_FLAGS_NAME];
+    char name[CL_FLAGS_NAME];
     bool twin;
-    for (int i = 0; i < cs_flags_count; i++)
-        for (const char *place = cs_flags_table[i].names; cs_flags_name(&place, name, &twin);)
-            each(name, cs_flags_table[i].value, cs_flags_table[i].text, argument);
+    for (int i = 0; i < cl_flags_count; i++)
+        for (const char *place = cl_flags_table[i].names; cl_flags_name(&place, name, &twin);)
+            each(name, cl_flags_table[i].value, cl_flags_table[i].text, argument);
 }
 
 /* A paragraph of help, wrapped at 100 columns. */
@@ -30,25 +30,25 @@ static void print_wrapped(const char *text)
     putchar('\n');
 }
 
-static void print_row(const cs_flag *flag)
+static void print_row(const cl_flag *flag)
 {
     const char *before = "  ";
-    char        name[CS_FLAGS_NAME];
+    char        name[CL_FLAGS_NAME];
     bool        twin;
-    for (const char *place = flag->names; cs_flags_name(&place, name, &twin); before = ", ")
+    for (const char *place = flag->names; cl_flags_name(&place, name, &twin); before = ", ")
         printf("%s%s%s", before, name[1] ? "--" : "-", name);
-    if (flag->kind == CS_FLAG_OPTIONAL)
+    if (flag->kind == CL_FLAG_OPTIONAL)
         printf("[=%s]", flag->value);
     else if (flag->value && strcmp(flag->value, "*") != 0)
         printf(" %s", flag->value);
     print_wrapped(flag->text);
 }
 
-void cs_options_help(void)
+void cl_options_help(void)
 {
-    for (int i = 0; i < cs_flags_count; i++)
-        if (*cs_flags_table[i].names)
-            print_row(&cs_flags_table[i]);
+    for (int i = 0; i < cl_flags_count; i++)
+        if (*cl_flags_table[i].names)
+            print_row(&cl_flags_table[i]);
         else
-            printf("%s%s\n", i ? "\n" : "", cs_flags_table[i].text);
+            printf("%s%s\n", i ? "\n" : "", cl_flags_table[i].text);
 }

@@ -29,36 +29,36 @@ static int save_pid(const char *wanted, char path[PATH_MAX])
     if (file && fprintf(file, "%d\n", getpid()) > 0 && fclose(file) == 0)
         return 0;
     path[0] = '\0';
-    return cs_codes_fail(CS_CODE_LOG, "--save_pid: %s: %s", *wanted ? wanted : "/tmp", strerror(errno));
+    return cl_codes_fail(CL_CODE_LOG, "--save_pid: %s: %s", *wanted ? wanted : "/tmp", strerror(errno));
 }
 
-static int work(cs_plan *plan, const cs_options *options)
+static int work(cl_plan *plan, const cl_options *options)
 {
-    cs_guard guard;
+    cl_guard guard;
     char     pid_path[PATH_MAX] = "";
-    int      code               = cs_guard_take(&guard, options->forward);
-    if (code == 0 && options->preflight == CS_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
-        options->launcher < CS_BY_OPENMPI)
-        code = cs_preflight_run(plan, CS_PREFLIGHT_FAULTS);
+    int      code               = cl_guard_take(&guard, options->forward);
+    if (code == 0 && options->preflight == CL_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
+        options->launcher < CL_BY_OPENMPI)
+        code = cl_preflight_run(plan, CL_PREFLIGHT_FAULTS);
     if (code == 0)
         code = save_pid(options->save_pid, pid_path);
     if (code == 0)
-        code = plan->no_ssh && plan->node_rank != 0 ? cs_relay_run(plan, &guard) : cs_life_run(plan, &guard);
+        code = plan->no_ssh && plan->node_rank != 0 ? cl_relay_run(plan, &guard) : cl_life_run(plan, &guard);
     if (*pid_path)
         unlink(pid_path);
     return code;
 }
 
-int cs_run(const cs_options *options)
+int cl_run(const cl_options *options)
 {
-    cs_plan plan = { 0 };
+    cl_plan plan = { 0 };
     if (options->secret_file)
         setenv("CSPEED_SECRET_FILE", options->secret_file, 1);
     if (options->dry_run)
-        return cs_planner_show(options, options->program, false);
-    int code = cs_hostplan_make(&plan, options);
+        return cl_planner_show(options, options->program, false);
+    int code = cl_hostplan_make(&plan, options);
     if (code == 0)
         code = work(&plan, options);
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
     return code;
 }

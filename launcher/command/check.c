@@ -38,13 +38,13 @@ typedef struct {
 } reply;
 
 typedef struct {
-    const cs_plan     *plan;
+    const cl_plan     *plan;
     reply             *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
     const char        *config;
-    cs_preflight_print print;
+    cl_preflight_print print;
 } inquiry;
 
-static void take_reply(reply *r, const cs_message *message)
+static void take_reply(reply *r, const cl_message *message)
 {
     struct timespec now;
     size_t length = message->length < REPLY_BYTES - 1 - r->count ? message->length : REPLY_BYTES - 1 - r->count;
@@ -56,19 +56,19 @@ static void take_reply(reply *r, const cs_message *message)
         r->clock = strtod(r->text, NULL) - ((double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
 }
 
-static void take(int index, const cs_message *message, void *argument)
+static void take(int index, const cl_message *message, void *argument)
 {
     inquiry *all = argument;
     reply   *r   = &all->replies[index];
     switch (message->kind) {
-    case CS_LINK_OUTPUT:
+    case CL_LINK_OUTPUT:
         take_reply(r, message);
         break;
-    case CS_LINK_FAILED:
+    case CL_LINK_FAILED:
         r->code = (int)message->rank;
         snprintf(r->why, sizeof r->why, "%.*s", (int)message->length, message->bytes);
         break;
-    case CS_LINK_SAY:
+    case CL_LINK_SAY:
         fprintf(stderr, "cspeed: %.*s\n", (int)message->length, message->bytes);
         break;
     default:
@@ -108,26 +108,26 @@ static void judge(const inquiry *all, reply *r, const char *host)
     if (r->code)
         return;
     if (!split(r)) {
-        blame(r, CS_CODE_HOST, "%s: its shell does not answer as sh does", host);
+        blame(r, CL_CODE_HOST, "%s: its shell does not answer as sh does", host);
         return;
     }
     if (strcmp(is[VERSION], "none") == 0)
-        blame(r, CS_CODE_NOT_FOUND,
+        blame(r, CL_CODE_NOT_FOUND,
               "%s: no cspeed where this one is, and none in PATH: install the same build there, or say "
               "where it is with --agent_path",
               host);
     if (strcmp(is[VERSION], here->lines[VERSION]) != 0)
-        blame(r, CS_CODE_DISAGREE, "%s: has %s, this machine has %s: install the same version", host, is[VERSION],
+        blame(r, CL_CODE_DISAGREE, "%s: has %s, this machine has %s: install the same version", host, is[VERSION],
               here->lines[VERSION]);
     if (strcmp(is[FOLDER], "there") != 0)
-        blame(r, CS_CODE_NO_FILE, "%s: there is no folder %s; make it, share it, or name another with --workdir", host,
+        blame(r, CL_CODE_NO_FILE, "%s: there is no folder %s; make it, share it, or name another with --workdir", host,
               all->plan->workdir);
     if (all->config && strcmp(is[CONFIG], "missing") == 0)
-        blame(r, CS_CODE_NO_FILE, "%s: there is no %s in %s", host, all->config, all->plan->workdir);
+        blame(r, CL_CODE_NO_FILE, "%s: there is no %s in %s", host, all->config, all->plan->workdir);
     if (all->config && strcmp(is[CONFIG], here->lines[CONFIG]) != 0)
-        blame(r, CS_CODE_DISAGREE, "%s: its %s differs from the one here", host, all->config);
+        blame(r, CL_CODE_DISAGREE, "%s: its %s differs from the one here", host, all->config);
     if (fabs(r->clock) > late)
-        blame(r, CS_CODE_DISAGREE, "%s: its clock is %.1f s %s: set it (chrony, ntp), or times in logs mislead", host,
+        blame(r, CL_CODE_DISAGREE, "%s: its clock is %.1f s %s: set it (chrony, ntp), or times in logs mislead", host,
               fabs(r->clock), r->clock > 0 ? "ahead" : "behind");
 }
 
@@ -152,9 +152,9 @@ static void print_row(const inquiry *all, const reply *r, const char *host)
 static int print_all(const inquiry *all)
 {
     int code = 0;
-    if (all->print == CS_PREFLIGHT_TABLE)
+    if (all->print == CL_PREFLIGHT_TABLE)
         printf("%-20s %-5s %-24s %-8s %-8s %s\n", "host", "", "cspeed", "workdir", "config", "clock");
-    for (int i = 0; i < all->plan->node_count && all->print == CS_PREFLIGHT_TABLE; i++)
+    for (int i = 0; i < all->plan->node_count && all->print == CL_PREFLIGHT_TABLE; i++)
         print_row(all, &all->replies[i], all->plan->nodes[i].host->name);
     fflush(stdout);
     for (int i = 0; i < all->plan->node_count; i++) {
@@ -173,7 +173,7 @@ static const char *find_config(char **arguments)
     const char *found = NULL, *value;
     for (char **at = arguments; at && *at; at += *at != NULL)
         while (*at &&
-               ((value = cs_argument_value(&at, "--config")) || (value = cs_argument_value(&at, "--deepspeed_config"))))
+               ((value = cl_argument_value(&at, "--config")) || (value = cl_argument_value(&at, "--deepspeed_config"))))
             found = value;
     return found;
 }
@@ -182,46 +182,46 @@ static const char *find_config(char **arguments)
 static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
 {
     char words[4][PATH_MAX + 64];
-    return cs_words_quote(words[0], sizeof *words, script) && cs_words_quote(words[1], sizeof *words, path) &&
-           cs_words_quote(words[2], sizeof *words, all->plan->workdir) &&
-           cs_words_quote(words[3], sizeof *words, all->config ? all->config : "") &&
+    return cl_words_quote(words[0], sizeof *words, script) && cl_words_quote(words[1], sizeof *words, path) &&
+           cl_words_quote(words[2], sizeof *words, all->plan->workdir) &&
+           cl_words_quote(words[3], sizeof *words, all->config ? all->config : "") &&
            snprintf(command, room, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) < (int)room;
 }
 
 /* This machine answers first: the others are compared with it. */
-static int ask(inquiry *all, const cs_host **hosts)
+static int ask(inquiry *all, const cl_host **hosts)
 {
     static char       command[6 * PATH_MAX], own_name[] = "localhost";
-    static cs_host    own            = { .name = own_name };
+    static cl_host    own            = { .name = own_name };
     int               count          = all->plan->node_count, code;
     char              self[PATH_MAX] = "";
     reply            *here           = &all->replies[count];
-    const cs_options *options        = all->plan->options;
+    const cl_options *options        = all->plan->options;
     for (int i = 0; i < count; i++)
         hosts[i] = all->plan->nodes[i].host;
     hosts[count] = &own;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || !write_command(all, self, command, sizeof command))
-        return cs_codes_fail(CS_CODE_SYSTEM, "the paths are too long for one command line");
-    code = cs_crowd_run(&hosts[count], 1, &(cs_options){ 0 }, command, take, &(inquiry){ .replies = here });
+        return cl_codes_fail(CL_CODE_SYSTEM, "the paths are too long for one command line");
+    code = cl_crowd_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
     if (code == 0 && (here->code || !split(here)))
-        code = cs_codes_fail(CS_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
+        code = cl_codes_fail(CL_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
     if (code == 0 && options->agent_path && !write_command(all, options->agent_path, command, sizeof command))
-        code = cs_codes_fail(CS_CODE_SYSTEM, "--agent_path: is too long for a command line");
+        code = cl_codes_fail(CL_CODE_SYSTEM, "--agent_path: is too long for a command line");
     if (code == 0)
-        code = cs_crowd_run(hosts, count, options, command, take, all);
+        code = cl_crowd_run(hosts, count, options, command, take, all);
     for (int i = 0; i < count && code == 0; i++)
         judge(all, &all->replies[i], hosts[i]->name);
     return code;
 }
 
-int cs_preflight_run(const cs_plan *plan, cs_preflight_print print)
+int cl_preflight_run(const cl_plan *plan, cl_preflight_print print)
 {
     size_t          count = (size_t)plan->node_count + 1;
     inquiry         all   = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
-    const cs_host **hosts = calloc(count, sizeof *hosts);
+    const cl_host **hosts = calloc(count, sizeof *hosts);
     all.config            = find_config(plan->arguments);
     int code =
-        all.replies && hosts ? ask(&all, hosts) : cs_codes_fail(CS_CODE_SYSTEM, "no memory for %zu hosts", count);
+        all.replies && hosts ? ask(&all, hosts) : cl_codes_fail(CL_CODE_SYSTEM, "no memory for %zu hosts", count);
     if (code == 0)
         code = print_all(&all);
     free(all.replies);
@@ -229,21 +229,21 @@ int cs_preflight_run(const cs_plan *plan, cs_preflight_print print)
     return code;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     static char placeholder[] = "true";
     char       *nothing[]     = { placeholder, NULL };
-    cs_options  mine          = *options;
-    cs_plan     plan          = { 0 };
+    cl_options  mine          = *options;
+    cl_plan     plan          = { 0 };
     mine.program              = *arguments ? arguments : nothing;
-    int code                  = cs_hostplan_make(&plan, &mine);
+    int code                  = cl_hostplan_make(&plan, &mine);
     if (code == 0)
-        code = cs_preflight_run(&plan, CS_PREFLIGHT_TABLE);
-    cs_hostplan_free(&plan);
+        code = cl_preflight_run(&plan, CL_PREFLIGHT_TABLE);
+    cl_hostplan_free(&plan);
     return code;
 }
 
-const cs_command cs_command_preflight = {
+const cl_command cl_command_preflight = {
     .name    = "check",
     .group   = "Prepare",
     .summary = "whether every host is fit for a job",

@@ -11,42 +11,42 @@
 
 enum { GRACE_SECONDS = 5 };
 
-static int end_all(const cs_leftover *list, int count)
+static int end_all(const cl_leftover *list, int count)
 {
-    cs_leftover_signal(list, count, SIGTERM);
-    cs_leftover_signal(list, count, SIGCONT);
-    if (cs_leftover_await(list, count, GRACE_SECONDS))
-        cs_leftover_signal(list, count, SIGKILL);
-    int alive = cs_leftover_await(list, count, GRACE_SECONDS);
+    cl_leftover_signal(list, count, SIGTERM);
+    cl_leftover_signal(list, count, SIGCONT);
+    if (cl_leftover_await(list, count, GRACE_SECONDS))
+        cl_leftover_signal(list, count, SIGKILL);
+    int alive = cl_leftover_await(list, count, GRACE_SECONDS);
     printf("%d ended\n", count - alive);
-    return alive ? cs_codes_fail(CS_CODE_SYSTEM, "%d of them do not end, though SIGKILL was sent", alive) : 0;
+    return alive ? cl_codes_fail(CL_CODE_SYSTEM, "%d of them do not end, though SIGKILL was sent", alive) : 0;
 }
 
 /* Entries of jobs that are gone are removed as the list is read. */
 static int clean_registry(void)
 {
-    cs_roster_job *jobs;
-    int            count, swept = 0, code = cs_roster_list(&jobs, &count, &swept);
+    cl_roster_job *jobs;
+    int            count, swept = 0, code = cl_roster_list(&jobs, &count, &swept);
     free(jobs);
     if (swept)
         printf("%d stale file%s of the registry removed\n", swept, swept == 1 ? "" : "s");
     return code;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     bool yes = false;
     int  count;
     (void)options;
     while (*arguments)
-        if (!cs_argument_is(&arguments, "--yes"))
-            return cs_codes_fail(CS_CODE_USAGE, "clean: \"%s\" is unexpected", *arguments);
+        if (!cl_argument_is(&arguments, "--yes"))
+            return cl_codes_fail(CL_CODE_USAGE, "clean: \"%s\" is unexpected", *arguments);
         else
             yes = true;
     int code = clean_registry();
     if (code)
         return code;
-    cs_leftover *list = cs_leftover_find(&count);
+    cl_leftover *list = cl_leftover_find(&count);
     for (int i = 0; i < count; i++)
         printf("left behind by job %s: pid %d (%s)\n", list[i].job, list[i].pid, list[i].name);
     if (!count)
@@ -59,7 +59,7 @@ static int run(const cs_options *options, char **arguments)
     return code;
 }
 
-const cs_command cs_command_clean = {
+const cl_command cl_command_clean = {
     .name    = "clean",
     .group   = "Start",
     .summary = "find what jobs have left behind here, and end it",

@@ -16,7 +16,7 @@ static bool is_choice(const char *value)
 /* A flag that is refused is not offered. */
 static bool is_offered(const char *name)
 {
-    return cs_flags_find(name)->kind != CS_FLAG_REFUSED;
+    return cl_flags_find(name)->kind != CL_FLAG_REFUSED;
 }
 
 static const char *dashes(const char *name)
@@ -52,7 +52,7 @@ static void bash_with_value(const char *name, const char *value, const char *tex
     (void)value;
     (void)text;
     (void)argument;
-    if (cs_flags_takes_value(cs_flags_find(name)))
+    if (cl_flags_takes_value(cl_flags_find(name)))
         printf("|%s%s", dashes(name), name);
 }
 
@@ -77,22 +77,22 @@ static void print_bash(void)
            "    for ((i = 1; i < COMP_CWORD; i++)); do # launch flags end where the command begins\n"
            "        case ${COMP_WORDS[i]} in\n"
            "        =");
-    cs_options_each(bash_with_value, NULL);
+    cl_options_each(bash_with_value, NULL);
     printf(") value=1 ;;\n"
            "        run|launch|-*) value= ;;\n"
            "        *) [ \"$value\" ] || { COMPREPLY=($(compgen -f -- \"$word\")); return; }; value= ;;\n"
            "        esac\n"
            "    done\n"
            "    case $before in\n");
-    cs_options_each(bash_choices, NULL);
+    cl_options_each(bash_choices, NULL);
     printf("    esac\n"
            "    case $word in\n"
            "    -*) COMPREPLY=($(compgen -W '");
-    cs_options_each(bash_word, NULL);
+    cl_options_each(bash_word, NULL);
     printf("' -- \"$word\")) ;;\n"
            "    */*) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
            "    *) COMPREPLY=($(compgen -W '");
-    for (const cs_command *const *each = cs_commands; *each; each++)
+    for (const cl_command *const *each = cl_commands; *each; each++)
         printf(" %s", (*each)->name);
     printf(" train' -- \"$word\") $(compgen -f -- \"$word\")) ;;\n"
            "    esac\n"
@@ -127,7 +127,7 @@ static void print_zsh(void)
            "# zsh completion of cspeed: cspeed completion zsh > \"${fpath[1]}/_cspeed\"\n"
            "_cspeed_commands() {\n"
            "    local -a commands=(\n");
-    for (const cs_command *const *each = cs_commands; *each; each++) {
+    for (const cl_command *const *each = cl_commands; *each; each++) {
         printf("        '%s:", (*each)->name);
         print_quoted((*each)->summary, ":\\");
         printf("'\n");
@@ -137,7 +137,7 @@ static void print_zsh(void)
            "    _files\n"
            "}\n"
            "_arguments -S -A '-*' \\\n");
-    cs_options_each(zsh_flag, NULL);
+    cl_options_each(zsh_flag, NULL);
     printf("    '1:command:_cspeed_commands' '*:argument:_files'\n");
 }
 
@@ -164,15 +164,15 @@ static void fish_flag(const char *name, const char *value, const char *text, voi
 static void print_fish(void)
 {
     printf("# fish completion of cspeed: cspeed completion fish | source\n");
-    for (const cs_command *const *each = cs_commands; *each; each++) {
+    for (const cl_command *const *each = cl_commands; *each; each++) {
         printf("complete -c cspeed -n __fish_use_subcommand -a '%s' -d '", (*each)->name);
         print_quoted((*each)->summary, "\\");
         printf("'\n");
     }
-    cs_options_each(fish_flag, NULL);
+    cl_options_each(fish_flag, NULL);
 }
 
-static int print(const cs_options *options, char **arguments)
+static int print(const cl_options *options, char **arguments)
 {
     static const struct {
         const char *shell;
@@ -184,11 +184,11 @@ static int print(const cs_options *options, char **arguments)
             shells[i].print();
             return 0;
         }
-    return cs_codes_fail(CS_CODE_USAGE, "completion is for bash, zsh or fish%s%s", arguments[0] ? ", not " : "",
+    return cl_codes_fail(CL_CODE_USAGE, "completion is for bash, zsh or fish%s%s", arguments[0] ? ", not " : "",
                          arguments[0] ? arguments[0] : "");
 }
 
-const cs_command cs_command_completion = {
+const cl_command cl_command_completion = {
     .name    = "completion",
     .group   = "Look",
     .summary = "a script that completes flags and commands in your shell",

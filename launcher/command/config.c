@@ -28,7 +28,7 @@ typedef struct {
 static int take_set(request *r, const char *value)
 {
     if (r->set_count == MOST_SETS)
-        return cs_codes_fail(CS_CODE_USAGE, "--set is taken at most %d times", MOST_SETS);
+        return cl_codes_fail(CL_CODE_USAGE, "--set is taken at most %d times", MOST_SETS);
     r->sets[r->set_count++] = value;
     return 0;
 }
@@ -38,23 +38,23 @@ static int read_arguments(request *r, char **at)
     int         code = 0;
     const char *value;
     while (*at && code == 0) {
-        if (cs_argument_is(&at, "--json"))
+        if (cl_argument_is(&at, "--json"))
             r->json = true;
-        else if (cs_argument_is(&at, "--lenient"))
+        else if (cl_argument_is(&at, "--lenient"))
             r->lenient = true;
-        else if ((value = cs_argument_value(&at, "--world_size")))
-            code = cs_argument_number(&r->world, "--world_size", value, 1, MOST_WORLD);
-        else if ((value = cs_argument_value(&at, "--explain")))
+        else if ((value = cl_argument_value(&at, "--world_size")))
+            code = cl_argument_number(&r->world, "--world_size", value, 1, MOST_WORLD);
+        else if ((value = cl_argument_value(&at, "--explain")))
             r->explain = value;
-        else if ((value = cs_argument_value(&at, "--set")))
+        else if ((value = cl_argument_value(&at, "--set")))
             code = take_set(r, value);
         else if (**at == '-' || r->file)
-            code = cs_codes_fail(CS_CODE_USAGE, "config: unknown argument %s; see cspeed config --help", *at);
+            code = cl_codes_fail(CL_CODE_USAGE, "config: unknown argument %s; see cspeed config --help", *at);
         else
             r->file = *at++;
     }
     if (code == 0 && !r->file && !r->explain)
-        code = cs_codes_fail(CS_CODE_USAGE, "config: name a file, or --explain KEY");
+        code = cl_codes_fail(CL_CODE_USAGE, "config: name a file, or --explain KEY");
     return code;
 }
 
@@ -93,7 +93,7 @@ static int explain(request *r)
     if (cs_listing_explain(r->explain, explain_row, r) > 0)
         return 0;
     char *near = cs_listing_nearest(r->explain);
-    int   code = cs_codes_fail(CS_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
+    int   code = cl_codes_fail(CL_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
                              near ? near : "");
     free(near);
     return code;
@@ -152,7 +152,7 @@ static void print_json(cs_config *config, const request *r, cs_status status)
     json_decref(all);
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     request    r      = { 0 };
     cs_config *config = NULL;
@@ -177,7 +177,7 @@ static int run(const cs_options *options, char **arguments)
     return cs_exit_code(status);
 }
 
-const cs_command cs_command_linter = {
+const cl_command cl_command_linter = {
     .name    = "config",
     .group   = "Look",
     .summary = "what a configuration comes to, key by key",

@@ -20,10 +20,10 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const cs_argument_row rows[] = { { "--json", NULL, &r->json },
+    const cl_argument_row rows[] = { { "--json", NULL, &r->json },
                                      { "--tensors", &r->glob, NULL },
                                      { NULL, NULL, NULL } };
-    return cs_argument_read(&(cs_argument_form){ "diff", "two checkpoints", rows, r->path, 2 }, at);
+    return cl_argument_read(&(cl_argument_form){ "diff", "two checkpoints", rows, r->path, 2 }, at);
 }
 
 static void add(request *r, json_t *row)
@@ -62,7 +62,7 @@ static json_t *number(double value)
     return real ? real : json_string(text);
 }
 
-static cs_status compare_tensor(request *r, cs_shelf shelf[2], const cs_manifest_tensor *a, const cs_manifest_tensor *b)
+static cs_status compare_tensor(request *r, cl_shelf shelf[2], const cs_manifest_tensor *a, const cs_manifest_tensor *b)
 {
     cs_scan_difference d;
     if (!same_shape(a, b)) {
@@ -82,7 +82,7 @@ static cs_status compare_tensor(request *r, cs_shelf shelf[2], const cs_manifest
     return CS_OK;
 }
 
-static cs_status compare(request *r, cs_shelf shelf[2])
+static cs_status compare(request *r, cl_shelf shelf[2])
 {
     for (int side = 0; side < 2; side++) {
         const cs_manifest *mine = &shelf[side].reader->manifest, *others = &shelf[!side].reader->manifest;
@@ -137,14 +137,14 @@ static void print(const request *r)
     printf("%lld of %lld tensors are the same\n", (long long)r->same, (long long)r->tensors);
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     request  r        = { 0 };
-    cs_shelf shelf[2] = { { 0 }, { 0 } };
+    cl_shelf shelf[2] = { { 0 }, { 0 } };
     int      code     = read_arguments(&r, arguments);
     (void)options;
     for (int side = 0; side < 2 && code == 0; side++)
-        code = cs_shelf_open(&shelf[side], r.path[side], NULL);
+        code = cl_shelf_open(&shelf[side], r.path[side], NULL);
     if (code == 0) {
         r.rows           = json_array();
         cs_status status = compare(&r, shelf);
@@ -152,16 +152,16 @@ static int run(const cs_options *options, char **arguments)
         if (status == CS_OK)
             print(&r);
         if (status == CS_OK)
-            code = json_array_size(r.rows) ? cs_codes_fail(1, "%s and %s differ", r.path[0], r.path[1])
-                                           : cs_codes_fail(0, "%s", "");
+            code = json_array_size(r.rows) ? cl_codes_fail(1, "%s and %s differ", r.path[0], r.path[1])
+                                           : cl_codes_fail(0, "%s", "");
         json_decref(r.rows);
     }
-    cs_shelf_close(&shelf[0]);
-    cs_shelf_close(&shelf[1]);
+    cl_shelf_close(&shelf[0]);
+    cl_shelf_close(&shelf[1]);
     return code;
 }
 
-const cs_command cs_command_compare = {
+const cl_command cl_command_compare = {
     .name    = "diff",
     .group   = "Files",
     .summary = "where two checkpoints differ",

@@ -15,15 +15,15 @@ static int read_arguments(const char **file, int64_t *world, char **at)
     int         code = 0;
     const char *value;
     while (*at && code == 0) {
-        if ((value = cs_argument_value(&at, "-c")) || (value = cs_argument_value(&at, "--config")))
+        if ((value = cl_argument_value(&at, "-c")) || (value = cl_argument_value(&at, "--config")))
             *file = value;
-        else if ((value = cs_argument_value(&at, "-w")) || (value = cs_argument_value(&at, "--world_size")))
-            code = cs_argument_number(world, "--world_size", value, 0, CS_ELASTICITY_RANKS);
+        else if ((value = cl_argument_value(&at, "-w")) || (value = cl_argument_value(&at, "--world_size")))
+            code = cl_argument_number(world, "--world_size", value, 0, CS_ELASTICITY_RANKS);
         else
-            code = cs_codes_fail(CS_CODE_USAGE, "elastic: unknown argument %s; see cspeed elastic --help", *at);
+            code = cl_codes_fail(CL_CODE_USAGE, "elastic: unknown argument %s; see cspeed elastic --help", *at);
     }
     if (code == 0 && !*file)
-        code = cs_codes_fail(CS_CODE_USAGE, "elastic: -c FILE is missing");
+        code = cl_codes_fail(CL_CODE_USAGE, "elastic: -c FILE is missing");
     return code;
 }
 
@@ -65,7 +65,7 @@ static cs_status solve(cs_config *config, int64_t world)
     return status;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     const char *file = NULL, *environment = getenv("WORLD_SIZE");
     int64_t     world  = 0;
@@ -73,7 +73,7 @@ static int run(const cs_options *options, char **arguments)
     int         code   = read_arguments(&file, &world, arguments);
     (void)options;
     if (code == 0 && world == 0 && environment)
-        code = cs_argument_number(&world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
+        code = cl_argument_number(&world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
     if (code)
         return code;
     cs_status status = cs_config_open(&config, file);
@@ -83,7 +83,7 @@ static int run(const cs_options *options, char **arguments)
     return cs_exit_code(status);
 }
 
-const cs_command cs_command_elastic = {
+const cl_command cl_command_elastic = {
     .name    = "elastic",
     .group   = "Look",
     .summary = "the batch and world sizes of an elasticity section",

@@ -7,35 +7,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_row(const cs_env_entry *entry)
+static void print_row(const cl_env_entry *entry)
 {
     printf("%-24s ", entry->origin);
     printf("%s=", entry->name);
-    if (cs_env_is_secret(entry->name))
-        fputs(CS_ENV_MASKED, stdout);
+    if (cl_env_is_secret(entry->name))
+        fputs(CL_ENV_MASKED, stdout);
     else
-        cs_quote(stdout, entry->value);
+        cl_quote(stdout, entry->value);
     putchar('\n');
 }
 
-static int print_all(const cs_options *options, char **arguments)
+static int print_all(const cl_options *options, char **arguments)
 {
-    cs_env env;
+    cl_env env;
     if (*arguments)
-        return cs_codes_fail(CS_CODE_USAGE, "env takes no arguments, not %s; launch flags stand before env",
+        return cl_codes_fail(CL_CODE_USAGE, "env takes no arguments, not %s; launch flags stand before env",
                              *arguments);
-    int code = cs_env_collect(&env, options);
+    int code = cl_env_collect(&env, options);
     if (code)
         return code;
     if (env.count == 0)
         printf("nothing is sent; `cspeed env --help` tells what could be\n");
     for (int i = 0; i < env.count; i++)
         print_row(&env.list[i]);
-    cs_env_free(&env);
+    cl_env_free(&env);
     return 0;
 }
 
-const cs_command cs_command_environ = {
+const cl_command cl_command_environ = {
     .name    = "env",
     .group   = "Prepare",
     .summary = "the environment that is sent to every node, and from where",

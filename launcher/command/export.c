@@ -4,27 +4,27 @@
 #include "command.h"
 #include "saved/weights.h"
 
-static cs_status export(const cs_weights_request *request)
+static cs_status export(const cl_weights_request *request)
 {
     cs_source source;
     CS_TRY(cs_huggingface_export(&source, &(cs_huggingface_output){ .folder    = request->to,
                                                                     .dtype     = request->dtype,
                                                                     .max_shard = request->max_shard },
                                  request->typed, request->from, request->tag));
-    cs_weights_report(request, &source);
+    cl_weights_report(request, &source);
     cs_source_close(&source);
     return CS_OK;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
-    cs_weights_request request = { .command = "export", .takes_tag = true };
-    int                code    = cs_weights_read(&request, arguments);
+    cl_weights_request request = { .command = "export", .takes_tag = true };
+    int                code    = cl_weights_read(&request, arguments);
     (void)options;
     return code ? code : cs_exit_code(export(&request));
 }
 
-const cs_command cs_command_export = {
+const cl_command cl_command_export = {
     .name    = "export",
     .group   = "Files",
     .summary = "a checkpoint as a Hugging Face folder",

@@ -32,7 +32,7 @@ static const char examples[] =
 static void print_group(const char *group)
 {
     int column = 0;
-    for (const cs_command *const *each = cs_commands; *each; each++) {
+    for (const cl_command *const *each = cl_commands; *each; each++) {
         if (strcmp((*each)->group, group) != 0)
             continue;
         if (column == 0)
@@ -45,9 +45,9 @@ static void print_group(const char *group)
         putchar('\n');
 }
 
-static bool is_first_of_group(const cs_command *const *command)
+static bool is_first_of_group(const cl_command *const *command)
 {
-    for (const cs_command *const *each = cs_commands; each < command; each++)
+    for (const cl_command *const *each = cl_commands; each < command; each++)
         if (strcmp((*each)->group, (*command)->group) == 0)
             return false;
     return true;
@@ -58,7 +58,7 @@ static void print_screen(void)
     fputs(head, stdout);
     fputs(examples, stdout);
     printf("\n");
-    for (const cs_command *const *each = cs_commands; *each; each++)
+    for (const cl_command *const *each = cl_commands; *each; each++)
         if (is_first_of_group(each))
             print_group((*each)->group);
 }
@@ -68,7 +68,7 @@ static void print_flags(void)
     printf("Launch flags stand before the command or program; `--` ends them. --foo-bar is --foo_bar, --x=v is\n"
            "--x v; there are no abbreviations. A flag that is absent is looked up as CSPEED_NAME in the environment,\n"
            "and as PET_NAME where torchrun has it.\n\n");
-    cs_options_help();
+    cl_options_help();
 }
 
 /* What people look for that is no command. */
@@ -88,7 +88,7 @@ static const char oom[] =
     "                           zero_optimization.stage, bf16\n"
     "Limits of this machine:    cspeed report\n";
 
-static int help(const cs_options *options, char **arguments)
+static int help(const cl_options *options, char **arguments)
 {
     (void)options;
     if (!arguments[0]) {
@@ -105,20 +105,20 @@ static int help(const cs_options *options, char **arguments)
     }
     const char *names[128];
     int         count = 0;
-    for (const cs_command *const *each = cs_commands; *each && count < 127; each++) {
+    for (const cl_command *const *each = cl_commands; *each && count < 127; each++) {
         names[count++] = (*each)->name;
         if (strcmp((*each)->name, arguments[0]) == 0) {
-            cs_command_help(*each);
+            cl_command_help(*each);
             return 0;
         }
     }
     names[count]        = NULL;
     const char *nearest = cs_nearest(arguments[0], names);
-    return cs_codes_fail(CS_CODE_USAGE, "there is no command %s%s%s", arguments[0], nearest ? "; the nearest is " : "",
+    return cl_codes_fail(CL_CODE_USAGE, "there is no command %s%s%s", arguments[0], nearest ? "; the nearest is " : "",
                          nearest ? nearest : "; `cspeed help` lists them");
 }
 
-static int version(const cs_options *options, char **arguments)
+static int version(const cl_options *options, char **arguments)
 {
     (void)options;
     (void)arguments;
@@ -126,7 +126,7 @@ static int version(const cs_options *options, char **arguments)
     return 0;
 }
 
-const cs_command cs_command_manual = {
+const cl_command cl_command_manual = {
     .name    = "help",
     .group   = "Look",
     .summary = "this text, that of a command, all launch flags, or what to do when memory runs out",
@@ -137,7 +137,7 @@ const cs_command cs_command_manual = {
     .run     = help,
 };
 
-const cs_command cs_command_version = {
+const cl_command cl_command_version = {
     .name    = "version",
     .group   = "Look",
     .summary = "the version",

@@ -17,17 +17,17 @@ static cs_dtype widest(const cs_source *source)
     return dtype;
 }
 
-static cs_status write_all(const cs_weights_request *request, cs_source *source, json_t *config, const char *beside)
+static cs_status write_all(const cl_weights_request *request, cs_source *source, json_t *config, const char *beside)
 {
     cs_huggingface_output output = { request->to, request->typed ? request->dtype : widest(source), request->max_shard,
                                      config, beside };
     CS_TRY(cs_huggingface_write(&output, source));
-    cs_weights_report(request, source);
+    cl_weights_report(request, source);
     return CS_OK;
 }
 
 /* Nothing is written before all that is there has been held against what config.json says. */
-static cs_status import_checked(const cs_weights_request *request, cs_source *source, json_t *config)
+static cs_status import_checked(const cl_weights_request *request, cs_source *source, json_t *config)
 {
     cs_source_tensor *wanted;
     int64_t           count;
@@ -42,7 +42,7 @@ static cs_status import_checked(const cs_weights_request *request, cs_source *so
     return write_all(request, source, config, request->from);
 }
 
-static cs_status import_folder(const cs_weights_request *request)
+static cs_status import_folder(const cl_weights_request *request)
 {
     cs_source source;
     cs_json  *doc = NULL;
@@ -57,7 +57,7 @@ static cs_status import_folder(const cs_weights_request *request)
     return status;
 }
 
-static cs_status import_file(const cs_weights_request *request)
+static cs_status import_file(const cl_weights_request *request)
 {
     cs_source source;
     json_t   *config = NULL;
@@ -68,21 +68,21 @@ static cs_status import_file(const cs_weights_request *request)
     return status;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
-    cs_weights_request request = { .command = "import" };
+    cl_weights_request request = { .command = "import" };
     struct stat        what;
-    int                code = cs_weights_read(&request, arguments);
+    int                code = cl_weights_read(&request, arguments);
     (void)options;
     if (code)
         return code;
     if (stat(request.from, &what) != 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
                              "folder", request.from);
     return cs_exit_code(S_ISDIR(what.st_mode) ? import_folder(&request) : import_file(&request));
 }
 
-const cs_command cs_command_import = {
+const cl_command cl_command_import = {
     .name    = "import",
     .group   = "Files",
     .summary = "other weights as a folder that cspeed.model takes",

@@ -20,12 +20,12 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const cs_argument_row rows[] = { { "--json", NULL, &r->json },
+    const cl_argument_row rows[] = { { "--json", NULL, &r->json },
                                      { "--tag", &r->tag, NULL },
                                      { "--tensors", &r->glob, NULL },
                                      { "--stats", &r->stats, NULL },
                                      { NULL, NULL, NULL } };
-    return cs_argument_read(&(cs_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
+    return cl_argument_read(&(cl_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
 /* ---- the tags ---- */
@@ -169,7 +169,7 @@ static int show_tags(const request *r, const char *dir)
     if (status == CS_OK)
         (r->json ? print_json(rows) : print_rows(rows));
     json_decref(rows);
-    return status == CS_OK ? cs_codes_fail(0, "%s", "") : cs_exit_code(status);
+    return status == CS_OK ? cl_codes_fail(0, "%s", "") : cs_exit_code(status);
 }
 
 /* ---- one of them ---- */
@@ -188,47 +188,47 @@ static void show_head(const cs_checkpoint_reader *reader)
 static cs_status show(const request *r, const cs_checkpoint_reader *reader)
 {
     cs_status status = CS_OK;
-    json_t   *found  = r->stats  ? cs_contents_stats(reader, r->stats, &status)
-                       : r->glob ? cs_contents_tensors(reader, r->glob)
+    json_t   *found  = r->stats  ? cl_contents_stats(reader, r->stats, &status)
+                       : r->glob ? cl_contents_tensors(reader, r->glob)
                                  : json_incref(reader->manifest.root);
     if (status == CS_OK && r->json)
         print_json(found);
     else if (status == CS_OK && r->stats)
-        cs_contents_print_stats(found);
+        cl_contents_print_stats(found);
     else if (status == CS_OK && r->glob)
-        cs_contents_print(found);
+        cl_contents_print(found);
     else if (status == CS_OK)
         show_head(reader);
     json_decref(found);
     return status;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     request  r     = { 0 };
-    cs_shelf shelf = { 0 };
+    cl_shelf shelf = { 0 };
     char    *own, *dir;
     int      code = read_arguments(&r, arguments);
     (void)options;
     if (code)
         return code;
-    dir = cs_shelf_place(r.path, &own);
+    dir = cl_shelf_place(r.path, &own);
     if (!r.tag && !own && !r.glob && !r.stats) {
         code = show_tags(&r, dir);
     } else {
-        code = cs_shelf_open(&shelf, dir, r.tag ? r.tag : own);
+        code = cl_shelf_open(&shelf, dir, r.tag ? r.tag : own);
         if (code == 0)
             code = cs_exit_code(show(&r, shelf.reader));
         if (code == 0)
-            cs_codes_fail(0, "%s", "");
-        cs_shelf_close(&shelf);
+            cl_codes_fail(0, "%s", "");
+        cl_shelf_close(&shelf);
     }
     free(own);
     free(dir);
     return code;
 }
 
-const cs_command cs_command_inspect = {
+const cl_command cl_command_inspect = {
     .name    = "inspect",
     .group   = "Files",
     .summary = "what a folder of checkpoints holds, and what is in one",

@@ -22,24 +22,24 @@ enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
 static int read_arguments(char **at, const char *command, const char *flag, const char **job, bool *flagged)
 {
     while (*at) {
-        if (flag && cs_argument_is(&at, flag))
+        if (flag && cl_argument_is(&at, flag))
             *flagged = true;
         else if (**at == '-' || *job)
-            return cs_codes_fail(CS_CODE_USAGE, "%s: \"%s\" is unexpected; `cspeed %s --help` tells more",
+            return cl_codes_fail(CL_CODE_USAGE, "%s: \"%s\" is unexpected; `cspeed %s --help` tells more",
                                  command, *at, command);
         else
             *job = *at++;
     }
-    return *job ? 0 : cs_codes_fail(CS_CODE_USAGE, "%s: which JOB? `cspeed ps` lists those that run", command);
+    return *job ? 0 : cl_codes_fail(CL_CODE_USAGE, "%s: which JOB? `cspeed ps` lists those that run", command);
 }
 
 /* What a front says of its job, parsed; NULL and a sentence when it says nothing. */
-static json_t *ask(const cs_roster_job *job, char **text)
+static json_t *ask(const cl_roster_job *job, char **text)
 {
-    *text         = cs_roster_ask(job);
+    *text         = cl_roster_ask(job);
     json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
     if (*text && !state)
-        cs_codes_fail(CS_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
     return state;
 }
 
@@ -85,7 +85,7 @@ static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
     strcpy(text + (first < room ? first : room), more);
 }
 
-static int widest_id(const cs_roster_job *jobs, int count)
+static int widest_id(const cl_roster_job *jobs, int count)
 {
     enum { LEAST = 12 };
     int width = LEAST;
@@ -94,14 +94,14 @@ static int widest_id(const cs_roster_job *jobs, int count)
     return width;
 }
 
-static int run_ps(const cs_options *options, char **arguments)
+static int run_ps(const cl_options *options, char **arguments)
 {
-    cs_roster_job *jobs;
+    cl_roster_job *jobs;
     int            count, code;
     (void)options;
     if (*arguments)
-        return cs_codes_fail(CS_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
-    code = cs_roster_list(&jobs, &count, NULL);
+        return cl_codes_fail(CL_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
+    code = cl_roster_list(&jobs, &count, NULL);
     if (code)
         return code;
     int width = widest_id(jobs, count);
@@ -121,11 +121,11 @@ static int run_ps(const cs_options *options, char **arguments)
         free(text);
     }
     free(jobs);
-    cs_codes_fail(0, "%s", ""); /* a front that is silent has its "?" */
+    cl_codes_fail(0, "%s", ""); /* a front that is silent has its "?" */
     return 0;
 }
 
-const cs_command cs_command_ps = {
+const cl_command cl_command_ps = {
     .name    = "ps",
     .group   = "Look",
     .summary = "the jobs that run",
@@ -138,7 +138,7 @@ const cs_command cs_command_ps = {
 
 /* ---- status ---- */
 
-static void print_table(const cs_roster_job *job, const json_t *state)
+static void print_table(const cl_roster_job *job, const json_t *state)
 {
     char    numbers[5][MOMENT_BYTES];
     size_t  index;
@@ -161,16 +161,16 @@ static void print_table(const cs_roster_job *job, const json_t *state)
     }
 }
 
-static int run_status(const cs_options *options, char **arguments)
+static int run_status(const cl_options *options, char **arguments)
 {
     const char   *id   = NULL;
     bool          bare = false;
-    cs_roster_job job;
+    cl_roster_job job;
     char         *text;
     (void)options;
     int code = read_arguments(arguments, "status", "--json", &id, &bare);
     if (code == 0)
-        code = cs_roster_find(&job, id);
+        code = cl_roster_find(&job, id);
     if (code)
         return code;
     json_t *state = ask(&job, &text);
@@ -178,13 +178,13 @@ static int run_status(const cs_options *options, char **arguments)
         fputs(text, stdout);
     else if (state)
         print_table(&job, state);
-    code = state ? 0 : CS_CODE_SYSTEM;
+    code = state ? 0 : CL_CODE_SYSTEM;
     json_decref(state);
     free(text);
     return code;
 }
 
-const cs_command cs_command_status = {
+const cl_command cl_command_status = {
     .name    = "status",
     .group   = "Look",
     .summary = "where each rank of a job stands",
@@ -198,11 +198,11 @@ const cs_command cs_command_status = {
 /* ---- stop ---- */
 
 /* By a descriptor, so that the signal can reach this process alone and not one that gets its pid later. */
-static int stop(const cs_roster_job *job, bool now)
+static int stop(const cl_roster_job *job, bool now)
 {
     int           fd   = pidfd_open(job->pid, 0);
     struct pollfd gone = { .fd = fd, .events = POLLIN };
-    if (fd < 0 || !cs_roster_runs(job)) {
+    if (fd < 0 || !cl_roster_runs(job)) {
         if (fd >= 0)
             close(fd);
         return 0; /* it has ended meanwhile */
@@ -217,20 +217,20 @@ static int stop(const cs_roster_job *job, bool now)
         again = false;
     }
     close(fd);
-    return failed ? cs_codes_fail(CS_CODE_SYSTEM, "job %s (pid %d) cannot be signalled: %s", job->job, job->pid,
+    return failed ? cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) cannot be signalled: %s", job->job, job->pid,
                                   strerror(failed))
                   : 0;
 }
 
-static int run_stop(const cs_options *options, char **arguments)
+static int run_stop(const cl_options *options, char **arguments)
 {
     const char   *id  = NULL;
     bool          now = false;
-    cs_roster_job job;
+    cl_roster_job job;
     (void)options;
     int code = read_arguments(arguments, "stop", "--now", &id, &now);
     if (code == 0)
-        code = cs_roster_find(&job, id);
+        code = cl_roster_find(&job, id);
     if (code == 0)
         code = stop(&job, now);
     if (code == 0)
@@ -238,7 +238,7 @@ static int run_stop(const cs_options *options, char **arguments)
     return code;
 }
 
-const cs_command cs_command_stop = {
+const cl_command cl_command_stop = {
     .name    = "stop",
     .group   = "Start",
     .summary = "end a job and wait until it has gone",

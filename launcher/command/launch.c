@@ -18,48 +18,48 @@ static int count_of(char **list)
     return count;
 }
 
-int cs_launch_read(cs_options *both, const cs_options *options, char **arguments)
+int cl_launch_read(cl_options *both, const cl_options *options, char **arguments)
 {
     int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
     char **line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
-    *both       = (cs_options){ .argv = NULL };
+    *both       = (cl_options){ .argv = NULL };
     if (!line)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d arguments", behind);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d arguments", behind);
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
     while (before > 0 && strcmp(line[before], "--") == 0)
         before--;
     memcpy(line + 1 + before, arguments, (size_t)behind * sizeof *line);
-    int code = cs_options_read(both, line);
+    int code = cl_options_read(both, line);
     if (code == 0 && !both->program[0])
-        code = cs_codes_fail(CS_CODE_USAGE, "no PROGRAM is named behind `%s`", options->program[0]);
+        code = cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named behind `%s`", options->program[0]);
     return code;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
-    cs_options both;
-    int        code = cs_launch_read(&both, options, arguments);
+    cl_options both;
+    int        code = cl_launch_read(&both, options, arguments);
     if (code == 0)
-        code = cs_run(&both);
+        code = cl_run(&both);
     free(both.argv);
     return code;
 }
 
 /* torch.distributed.launch adds --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank), unless
  * --use_env tells it that the script reads the environment. */
-static int launch(const cs_options *options, char **arguments)
+static int launch(const cl_options *options, char **arguments)
 {
-    cs_options both;
-    int        code = cs_launch_read(&both, options, arguments);
-    if (!both.local_rank_flag && strcmp(cs_options_origin("use_env"), "default") == 0)
+    cl_options both;
+    int        code = cl_launch_read(&both, options, arguments);
+    if (!both.local_rank_flag && strcmp(cl_options_origin("use_env"), "default") == 0)
         both.local_rank_flag = "--local-rank";
     if (code == 0)
-        code = cs_run(&both);
+        code = cl_run(&both);
     free(both.argv);
     return code;
 }
 
-const cs_command cs_command_run = {
+const cl_command cl_command_run = {
     .name    = "run",
     .group   = "Start",
     .summary = "any program on its ranks, as torchrun does",
@@ -71,7 +71,7 @@ const cs_command cs_command_run = {
     .run     = run,
 };
 
-const cs_command cs_command_launch = {
+const cl_command cl_command_launch = {
     .name    = "launch",
     .group   = "Start",
     .summary = "the old torch launcher's spelling of run",

@@ -23,7 +23,7 @@ typedef struct {
 } shown;
 
 typedef struct {
-    const cs_roster_job *job; /* NULL: it does not run any more */
+    const cl_roster_job *job; /* NULL: it does not run any more */
     char                 folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
     int                  attempt, rank; /* rank: -1: all */
     shown              **files;
@@ -194,7 +194,7 @@ static void end_lines(const reader *all)
 static void follow(reader *all)
 {
     for (bool runs = true; runs;) {
-        runs = cs_roster_runs(all->job); /* asked before reading, or the last lines could be missed */
+        runs = cl_roster_runs(all->job); /* asked before reading, or the last lines could be missed */
         if (find_attempt(all)) {
             end_lines(all);
             forget_files(all);
@@ -210,7 +210,7 @@ static int show(reader *all, bool follows)
     find_attempt(all);
     add_files(all);
     if (!all->count && all->rank >= 0)
-        return cs_codes_fail(CS_CODE_NO_FILE,
+        return cl_codes_fail(CL_CODE_NO_FILE,
                              "rank %d has no log file in %s; where it ran on another host without this "
                              "folder, it is there",
                              all->rank, all->attempt_folder);
@@ -221,29 +221,29 @@ static int show(reader *all, bool follows)
     return 0;
 }
 
-static int run(const cs_options *options, char **at)
+static int run(const cl_options *options, char **at)
 {
     reader        all     = { .rank = -1 };
     bool          follows = false, runs = false;
     const char   *id     = NULL, *rank;
     int64_t       number = -1;
-    cs_roster_job job;
+    cl_roster_job job;
     int           code = 0;
     (void)options;
     while (*at && code == 0) {
-        if (cs_argument_is(&at, "-f"))
+        if (cl_argument_is(&at, "-f"))
             follows = true;
-        else if ((rank = cs_argument_value(&at, "--rank")))
-            code = cs_argument_number(&number, "--rank", rank, 0, INT32_MAX);
+        else if ((rank = cl_argument_value(&at, "--rank")))
+            code = cl_argument_number(&number, "--rank", rank, 0, INT32_MAX);
         else if (**at == '-' || id)
-            return cs_codes_fail(CS_CODE_USAGE, "logs: \"%s\" is unexpected", *at);
+            return cl_codes_fail(CL_CODE_USAGE, "logs: \"%s\" is unexpected", *at);
         else
             id = *at++;
     }
     all.rank = (int)number;
     if (code == 0)
-        code = id ? cs_logdir_find(id, &job, &runs, all.folder)
-                  : cs_codes_fail(CS_CODE_USAGE, "logs: which JOB? An id, a folder, or \"latest\"");
+        code = id ? cl_logdir_find(id, &job, &runs, all.folder)
+                  : cl_codes_fail(CL_CODE_USAGE, "logs: which JOB? An id, a folder, or \"latest\"");
     all.job = runs ? &job : NULL;
     if (code == 0)
         code = show(&all, follows);
@@ -251,7 +251,7 @@ static int run(const cs_options *options, char **at)
     return code;
 }
 
-const cs_command cs_command_showlogs = {
+const cl_command cl_command_showlogs = {
     .name    = "logs",
     .group   = "Look",
     .summary = "what the ranks of a job have printed",

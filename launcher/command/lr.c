@@ -28,9 +28,9 @@ static bool is_svg(const char *name)
 static int check(const request *r)
 {
     if (!r->file || r->steps == 0)
-        return cs_codes_fail(CS_CODE_USAGE, "lr: name a configuration, and --steps N");
+        return cl_codes_fail(CL_CODE_USAGE, "lr: name a configuration, and --steps N");
     if (r->plot && !is_svg(r->plot))
-        return cs_codes_fail(CS_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "not supported: --plot %s, because only SVG is written here: give the file a name that "
                              "ends in .svg",
                              r->plot);
@@ -43,16 +43,16 @@ static int read_arguments(request *r, char **at)
     const char *value;
     r->every = 1;
     while (*at && code == 0) {
-        if ((value = cs_argument_value(&at, "--steps")))
-            code = cs_argument_number(&r->steps, "--steps", value, 1, MOST_STEPS);
-        else if ((value = cs_argument_value(&at, "--every")))
-            code = cs_argument_number(&r->every, "--every", value, 1, MOST_STEPS);
-        else if ((value = cs_argument_value(&at, "--plot")))
+        if ((value = cl_argument_value(&at, "--steps")))
+            code = cl_argument_number(&r->steps, "--steps", value, 1, MOST_STEPS);
+        else if ((value = cl_argument_value(&at, "--every")))
+            code = cl_argument_number(&r->every, "--every", value, 1, MOST_STEPS);
+        else if ((value = cl_argument_value(&at, "--plot")))
             r->plot = value;
-        else if ((value = cs_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
+        else if ((value = cl_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
             r->sets[r->set_count++] = value;
         else if (value || **at == '-' || r->file)
-            code = cs_codes_fail(CS_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help",
+            code = cl_codes_fail(CL_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help",
                                  value ? value : *at);
         else
             r->file = *at++;
@@ -104,12 +104,12 @@ static int show(const request *r, const cs_schedule_settings *schedule)
         return 0;
     FILE *file = fopen(r->plot, "w");
     if (!file)
-        return cs_codes_fail(CS_CODE_LOG, "%s cannot be written", r->plot);
-    cs_graph_write(file, "learning rate", rate_at, schedule, r->steps);
-    return fclose(file) == 0 ? 0 : cs_codes_fail(CS_CODE_LOG, "%s cannot be written", r->plot);
+        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    cl_graph_write(file, "learning rate", rate_at, schedule, r->steps);
+    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     request              r      = { 0 };
     cs_config           *config = NULL;
@@ -128,7 +128,7 @@ static int run(const cs_options *options, char **arguments)
     return code;
 }
 
-const cs_command cs_command_curve = {
+const cl_command cl_command_curve = {
     .name    = "lr",
     .group   = "Look",
     .summary = "the learning rate a configuration comes to, step by step",

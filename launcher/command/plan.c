@@ -38,14 +38,14 @@ _Noreturn static void become(const char *path, char **program, char *flag, int r
         count++;
     char **arguments = calloc((size_t)count + 3, sizeof *arguments);
     if (!arguments)
-        _exit(CS_CODE_SYSTEM);
+        _exit(CL_CODE_SYSTEM);
     memcpy(arguments, program, (size_t)count * sizeof *arguments);
     snprintf(size, sizeof size, "--world_size=%d", ranks);
     arguments[count]     = flag;
     arguments[count + 1] = size;
-    cs_descriptors_restore();
+    cl_descriptors_restore();
     execv(path, arguments);
-    _exit(CS_CODE_NOT_EXECUTABLE);
+    _exit(CL_CODE_NOT_EXECUTABLE);
 }
 
 /* All that comes until the other end is closed, without its last newline; malloc'ed. */
@@ -67,14 +67,14 @@ static char *read_all(int descriptor)
 static int ask_memory(char **json, char **program, int ranks)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
-    int  code = cs_program_find(*program, path), ends[2] = { -1, -1 }, status;
+    int  code = cl_program_find(*program, path), ends[2] = { -1, -1 }, status;
     if (code)
         return code;
     fflush(stdout);
     pid_t child = json && pipe2(ends, O_CLOEXEC) != 0 ? -1 : fork();
     if (child == 0) {
         if (json && dup2(ends[1], STDOUT_FILENO) < 0)
-            _exit(CS_CODE_SYSTEM);
+            _exit(CL_CODE_SYSTEM);
         become(path, program, json ? object : text, ranks);
     }
     if (json) {
@@ -83,47 +83,47 @@ static int ask_memory(char **json, char **program, int ranks)
         close(ends[0]);
     }
     if (child < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "cannot start %s", path);
+        return cl_codes_fail(CL_CODE_SYSTEM, "cannot start %s", path);
     if (waitpid(child, &status, 0) != child)
-        return cs_codes_fail(CS_CODE_SYSTEM, "%s was lost", path);
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s was lost", path);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* ---- the command ---- */
 
-static int show_json(const cs_plan *plan, char **program)
+static int show_json(const cl_plan *plan, char **program)
 {
     char *memory = NULL;
     int   code   = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
     if (code == 0)
-        cs_hostplan_print_json(plan, memory);
+        cl_hostplan_print_json(plan, memory);
     free(memory);
     return code;
 }
 
-static int show_text(const cs_plan *plan, char **program)
+static int show_text(const cl_plan *plan, char **program)
 {
-    cs_hostplan_print(plan);
+    cl_hostplan_print(plan);
     if (!has_memory_plan(program))
         return 0;
     putchar('\n');
     return ask_memory(NULL, program, plan->rank_count);
 }
 
-int cs_planner_show(const cs_options *options, char **program, bool json)
+int cl_planner_show(const cl_options *options, char **program, bool json)
 {
-    cs_options copy = *options;
-    cs_plan    plan;
+    cl_options copy = *options;
+    cl_plan    plan;
     copy.program = program;
-    int code     = cs_hostplan_make(&plan, &copy);
+    int code     = cl_hostplan_make(&plan, &copy);
     if (code)
         return code;
     code = json ? show_json(&plan, program) : show_text(&plan, program);
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
     return code;
 }
 
-static int plan(const cs_options *options, char **arguments)
+static int plan(const cl_options *options, char **arguments)
 {
     bool json = false;
     for (; *arguments && (*arguments)[0] == '-'; arguments++) {
@@ -132,24 +132,24 @@ static int plan(const cs_options *options, char **arguments)
             break;
         }
         if (strcmp(*arguments, "--json") != 0)
-            return cs_codes_fail(CS_CODE_USAGE, "plan knows --json alone, not %s; launch flags stand before plan",
+            return cl_codes_fail(CL_CODE_USAGE, "plan knows --json alone, not %s; launch flags stand before plan",
                                  *arguments);
         json = true;
     }
     bool behind = *arguments && (strcmp(*arguments, "run") == 0 || strcmp(*arguments, "launch") == 0);
     if (behind) {
-        cs_options both;
-        int        code = cs_launch_read(&both, options, arguments + 1);
+        cl_options both;
+        int        code = cl_launch_read(&both, options, arguments + 1);
         if (code == 0)
-            code = cs_planner_show(&both, both.program, json);
+            code = cl_planner_show(&both, both.program, json);
         free(both.argv);
         return code;
     }
-    int code = *arguments ? cs_program_may_be(*arguments) : 0;
-    return code ? code : cs_planner_show(options, arguments, json);
+    int code = *arguments ? cl_program_may_be(*arguments) : 0;
+    return code ? code : cl_planner_show(options, arguments, json);
 }
 
-const cs_command cs_command_planner = {
+const cl_command cl_command_planner = {
     .name    = "plan",
     .group   = "Prepare",
     .summary = "hosts, ranks, environment and command of a job, starting nothing",

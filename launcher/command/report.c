@@ -12,34 +12,34 @@
 
 static const struct {
     const char *title;
-    void (*list)(cs_facts *facts);
+    void (*list)(cl_facts *facts);
 } sections[] = {
-    { "build", cs_installed_list }, { "machine", cs_hardware_machine }, { "cpu", cs_hardware_cpu },
-    { "gpus", cs_hardware_gpus },   { "network", cs_hardware_network }, { "limits", cs_limits_list },
+    { "build", cl_installed_list }, { "machine", cl_hardware_machine }, { "cpu", cl_hardware_cpu },
+    { "gpus", cl_hardware_gpus },   { "network", cl_hardware_network }, { "limits", cl_limits_list },
 };
 
 enum { SECTION_COUNT = (int)(sizeof sections / sizeof *sections) };
 
-static void print_text(const cs_facts *facts, int section, bool colored)
+static void print_text(const cl_facts *facts, int section, bool colored)
 {
     printf(colored ? "%s\033[1m%s\033[0m\n" : "%s%s\n", section ? "\n" : "", sections[section].title);
     for (int i = 0; i < facts->count; i++)
         printf("  %-22s %s\n", facts->list[i].name, facts->list[i].value);
 }
 
-static void print_json(const cs_facts *facts, int section)
+static void print_json(const cl_facts *facts, int section)
 {
     printf("%s\n  \"%s\": {", section ? "," : "{", sections[section].title);
     for (int i = 0; i < facts->count; i++) {
         fputs(i ? ",\n    " : "\n    ", stdout);
-        cs_quote(stdout, facts->list[i].name);
+        cl_quote(stdout, facts->list[i].name);
         fputs(": ", stdout);
-        cs_quote(stdout, facts->list[i].value);
+        cl_quote(stdout, facts->list[i].value);
     }
     printf("\n  }%s", section + 1 < SECTION_COUNT ? "" : "\n}\n");
 }
 
-static bool wants_color(const cs_options *options)
+static bool wants_color(const cl_options *options)
 {
     const char *none = getenv("NO_COLOR"), *color = options->color;
     if (color && strcmp(color, "auto") != 0)
@@ -50,47 +50,47 @@ static bool wants_color(const cs_options *options)
 static int report(bool json, bool colored)
 {
     for (int section = 0; section < SECTION_COUNT; section++) {
-        cs_facts facts = { 0 };
+        cl_facts facts = { 0 };
         sections[section].list(&facts);
         if (json)
             print_json(&facts, section);
         else
             print_text(&facts, section, colored);
-        cs_facts_free(&facts);
+        cl_facts_free(&facts);
     }
     return 0;
 }
 
 /* `cspeed ssh cspeed report` with the same launch flags. */
-static int report_all(const cs_options *options)
+static int report_all(const cl_options *options)
 {
     char  binary[] = "cspeed", verb[] = "report";
     char *words[] = { options->agent_path ? (char *)(uintptr_t)options->agent_path : binary, verb, NULL };
-    for (int i = 0; cs_commands[i]; i++)
-        if (strcmp(cs_commands[i]->name, "ssh") == 0)
-            return cs_commands[i]->run(options, words);
-    return cs_codes_fail(CS_CODE_USAGE,
+    for (int i = 0; cl_commands[i]; i++)
+        if (strcmp(cl_commands[i]->name, "ssh") == 0)
+            return cl_commands[i]->run(options, words);
+    return cl_codes_fail(CL_CODE_USAGE,
                          "not supported: --all_hosts, because this cspeed was built without its ssh command");
 }
 
-static int run(const cs_options *options, char **at)
+static int run(const cl_options *options, char **at)
 {
     bool json = false, all = false;
     while (*at)
-        if (cs_argument_is(&at, "--json"))
+        if (cl_argument_is(&at, "--json"))
             json = true;
-        else if (cs_argument_is(&at, "--all_hosts"))
+        else if (cl_argument_is(&at, "--all_hosts"))
             all = true;
         else
-            return cs_codes_fail(CS_CODE_USAGE, "report: \"%s\" is unexpected", *at);
+            return cl_codes_fail(CL_CODE_USAGE, "report: \"%s\" is unexpected", *at);
     if (all && json)
-        return cs_codes_fail(CS_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "not supported: --json with --all_hosts, because the hosts' lines are mixed; "
                              "run `cspeed report --json` on each");
     return all ? report_all(options) : report(json, wants_color(options));
 }
 
-const cs_command cs_command_doctor = {
+const cl_command cl_command_doctor = {
     .name    = "report",
     .group   = "Look",
     .summary = "this build, its libraries, this machine",

@@ -16,7 +16,7 @@ typedef struct {
 } part;
 
 typedef struct {
-    const cs_host **hosts;
+    const cl_host **hosts;
     part (*parts)[2]; /* [host]: of stdout, of stderr */
     int worst;
 } everywhere;
@@ -47,20 +47,20 @@ static void note(everywhere *all, int index, int code)
     all->worst = code > all->worst ? code : all->worst;
 }
 
-static void take(int index, const cs_message *message, void *argument)
+static void take(int index, const cl_message *message, void *argument)
 {
     everywhere *all = argument;
     switch (message->kind) {
-    case CS_LINK_OUTPUT:
-    case CS_LINK_ERROR:
-        print_lines(all, index, message->kind == CS_LINK_ERROR, message->bytes, message->length);
+    case CL_LINK_OUTPUT:
+    case CL_LINK_ERROR:
+        print_lines(all, index, message->kind == CL_LINK_ERROR, message->bytes, message->length);
         break;
-    case CS_LINK_FINISH:
+    case CL_LINK_FINISH:
         note(all, index, (int)message->rank);
         if (message->rank)
             fprintf(stderr, "cspeed: %s: the command ended with %u\n", all->hosts[index]->name, message->rank);
         break;
-    case CS_LINK_FAILED:
+    case CL_LINK_FAILED:
         note(all, index, (int)message->rank);
         fprintf(stderr, "cspeed: %.*s\n", (int)message->length, message->bytes);
         break;
@@ -83,16 +83,16 @@ static char *join(char **words)
     return text;
 }
 
-static int run_on(const cs_plan *plan, char **words)
+static int run_on(const cl_plan *plan, char **words)
 {
     char      *command = join(words);
     everywhere all     = { .hosts = calloc((size_t)plan->node_count, sizeof *all.hosts),
                            .parts = calloc((size_t)plan->node_count, sizeof *all.parts) };
-    int        code    = CS_CODE_SYSTEM;
+    int        code    = CL_CODE_SYSTEM;
     if (command && all.hosts && all.parts) {
         for (int i = 0; i < plan->node_count; i++)
             all.hosts[i] = plan->nodes[i].host;
-        code = cs_crowd_run(all.hosts, plan->node_count, plan->options, command, take, &all);
+        code = cl_crowd_run(all.hosts, plan->node_count, plan->options, command, take, &all);
     }
     for (int i = 0; all.parts && i < plan->node_count; i++) {
         free(all.parts[i][0].bytes);
@@ -104,11 +104,11 @@ static int run_on(const cs_plan *plan, char **words)
     return code ? code : all.worst;
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
-    cs_options  mine = *options;
-    cs_plan     plan = { 0 };
-    const char *file = *arguments ? cs_argument_value(&arguments, "-f") : NULL;
+    cl_options  mine = *options;
+    cl_plan     plan = { 0 };
+    const char *file = *arguments ? cl_argument_value(&arguments, "-f") : NULL;
     if (file) {
         mine.hostfile = file;
         mine.hosts    = NULL;
@@ -116,16 +116,16 @@ static int run(const cs_options *options, char **arguments)
     if (*arguments && strcmp(*arguments, "--") == 0)
         arguments++;
     if (!*arguments)
-        return cs_codes_fail(CS_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
+        return cl_codes_fail(CL_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
     mine.program = arguments;
-    int code     = cs_hostplan_make(&plan, &mine);
+    int code     = cl_hostplan_make(&plan, &mine);
     if (code == 0)
         code = run_on(&plan, arguments);
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
     return code;
 }
 
-const cs_command cs_command_everywhere = {
+const cl_command cl_command_everywhere = {
     .name    = "ssh",
     .group   = "Prepare",
     .summary = "run a command on every host",

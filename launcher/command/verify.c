@@ -23,8 +23,8 @@ typedef struct {
 
 static int read_arguments(request *r, char **at)
 {
-    const cs_argument_row rows[] = { { "--json", NULL, &r->json }, { "--tag", &r->tag, NULL }, { NULL, NULL, NULL } };
-    return cs_argument_read(&(cs_argument_form){ "verify", "a folder of checkpoints", rows, &r->path, 1 }, at);
+    const cl_argument_row rows[] = { { "--json", NULL, &r->json }, { "--tag", &r->tag, NULL }, { NULL, NULL, NULL } };
+    return cl_argument_read(&(cl_argument_form){ "verify", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
 /* What latest names, which must be there: another would not be what was meant. */
@@ -46,7 +46,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 static cs_status find(char **directory, const request *r)
 {
     char        name[CS_TAG_BYTES];
-    char       *own, *dir = cs_shelf_place(r->path, &own);
+    char       *own, *dir = cl_shelf_place(r->path, &own);
     const char *tag    = r->tag ? r->tag : own;
     cs_status   status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
     *directory         = status == CS_OK ? cs_files_join(dir, name) : NULL;
@@ -105,13 +105,13 @@ static void print(const request *r, const cs_audit *audit, const char *directory
 static int verdict(const cs_audit *audit, const char *directory)
 {
     if (is_damaged(audit))
-        return cs_codes_fail(CS_CODE_FILE, "%s is damaged", directory);
+        return cl_codes_fail(CL_CODE_FILE, "%s is damaged", directory);
     if (audit->faults)
-        return cs_codes_fail(1, "%s could not be read whole, so nothing is known of the rest", directory);
-    return cs_codes_fail(0, "%s", "");
+        return cl_codes_fail(1, "%s could not be read whole, so nothing is known of the rest", directory);
+    return cl_codes_fail(0, "%s", "");
 }
 
-static int run(const cs_options *options, char **arguments)
+static int run(const cl_options *options, char **arguments)
 {
     request     r         = { 0 };
     struct stat before    = { 0 };
@@ -142,7 +142,7 @@ static int run(const cs_options *options, char **arguments)
     return status == CS_OK ? code : cs_exit_code(status);
 }
 
-const cs_command cs_command_verify = {
+const cl_command cl_command_verify = {
     .name    = "verify",
     .group   = "Files",
     .summary = "hold every byte of a checkpoint to its checksums",

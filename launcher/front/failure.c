@@ -21,7 +21,7 @@ enum { MOST_NAMED = 16 };
 static const char rule[] = "================================";
 
 /* "00:41:07" */
-static void print_elapsed(const cs_front *front, FILE *out)
+static void print_elapsed(const cl_front *front, FILE *out)
 {
     int64_t seconds = (cs_clock_now() - front->began) / SECOND;
     fprintf(out, "%02ld:%02ld:%02ld", seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -41,62 +41,62 @@ static void print_moment(int64_t moment, FILE *out)
     fprintf(out, "%s.%03ld", clock, wall / 1000000 % 1000);
 }
 
-static void print_cause(const cs_link_end *end, FILE *out)
+static void print_cause(const cl_link_end *end, FILE *out)
 {
-    int code = cs_codes_of_status(end->status);
+    int code = cl_codes_of_status(end->status);
     if (!WIFSIGNALED(end->status)) {
-        const char *meaning = cs_codes_meaning(code);
-        if (code > CS_CODE_SIGNAL && code < CS_CODE_SIGNAL + NSIG && !*meaning)
-            fprintf(out, "exit code %d, as a shell reports %s", code, cs_codes_signal_name(code - CS_CODE_SIGNAL));
+        const char *meaning = cl_codes_meaning(code);
+        if (code > CL_CODE_SIGNAL && code < CL_CODE_SIGNAL + NSIG && !*meaning)
+            fprintf(out, "exit code %d, as a shell reports %s", code, cl_codes_signal_name(code - CL_CODE_SIGNAL));
         else
             fprintf(out, "exit code %d%s%s", code, *meaning ? ": " : "", meaning);
         return;
     }
-    fprintf(out, "%s (signal %d), not sent by cspeed", cs_codes_signal_name(WTERMSIG(end->status)),
+    fprintf(out, "%s (signal %d), not sent by cspeed", cl_codes_signal_name(WTERMSIG(end->status)),
             WTERMSIG(end->status));
-    if (cs_hint_is_oom(end))
+    if (cl_hint_is_oom(end))
         fprintf(out, "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", end->oom_from, end->oom_to);
     else if (WCOREDUMP(end->status))
         fprintf(out, "; core dumped");
 }
 
 /* Programs that are not cspeed's tell nothing of their progress: then nothing is said of it. */
-static bool any_told(const cs_front *front)
+static bool any_told(const cl_front *front)
 {
     bool any = false;
     for (int rank = 0; rank < front->worker_count; rank++)
-        any |= cs_place_told(&front->workers[rank]);
+        any |= cl_place_told(&front->workers[rank]);
     return any;
 }
 
-static void print_progress(const cs_front *front, FILE *out)
+static void print_progress(const cl_front *front, FILE *out)
 {
-    char text[CS_PLACE_BYTES];
+    char text[CL_PLACE_BYTES];
     if (!any_told(front))
         return;
-    cs_place_print(&front->workers[front->first], text);
+    cl_place_print(&front->workers[front->first], text);
     fprintf(out, "last progress   rank %d: %s\n", front->first, text);
-    cs_place_table(front, "                ", front->first, 0, out);
+    cl_place_table(front, "                ", front->first, 0, out);
 }
 
 /* A remote rank's last words are kept on this side too. */
-static void save_tail(const cs_front *front, FILE *out)
+static void save_tail(const cl_front *front, FILE *out)
 {
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/failed", front->run_dir);
-    if (cs_logs_folder(path) != 0)
+    if (cl_logs_folder(path) != 0)
         return;
     snprintf(path, sizeof path, "%s/failed/attempt_%d.%d.err", front->run_dir, front->attempt, front->first);
-    int   fd   = cs_logs_create(path, O_TRUNC);
+    int   fd   = cl_logs_create(path, O_TRUNC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     bool  kept = file && fputs(front->workers[front->first].tail, file) >= 0;
     if (file && fclose(file) == 0 && kept)
         fprintf(out, "  (these lines: %s)", path);
 }
 
-static void print_tail(const cs_front *front, FILE *out)
+static void print_tail(const cl_front *front, FILE *out)
 {
-    const cs_worker *first = &front->workers[front->first];
+    const cl_worker *first = &front->workers[front->first];
     bool             here  = front->nodes[first->node].here;
     fprintf(out, "stderr tail\n");
     if (!first->tail || !*first->tail)
@@ -105,7 +105,7 @@ static void print_tail(const cs_front *front, FILE *out)
         fprintf(out, "  | %.*s\n", (int)strcspn(line, "\n"), line);
     if (!*front->run_dir)
         return;
-    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cs_place_host(front, front->first),
+    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cl_place_host(front, front->first),
             here ? "" : ":", front->run_dir, front->attempt, front->first);
     if (!here && first->tail && *first->tail)
         save_tail(front, out);
@@ -113,37 +113,37 @@ static void print_tail(const cs_front *front, FILE *out)
 }
 
 /* How another failure stands to the first. */
-static const char *kinship(const cs_front *front, int rank)
+static const char *kinship(const cl_front *front, int rank)
 {
-    const cs_worker *worker = &front->workers[rank];
-    int64_t          first  = cs_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
-    if (cs_codes_of_status(worker->end.status) == CS_CODE_PEER)
+    const cl_worker *worker = &front->workers[rank];
+    int64_t          first  = cl_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
+    if (cl_codes_of_status(worker->end.status) == CL_CODE_PEER)
         return ", secondary: it lost a peer";
     return llabs(worker->ended - first) <= CONCURRENT ? ", at the same time" : "";
 }
 
-static void print_others(const cs_front *front, FILE *out)
+static void print_others(const cl_front *front, FILE *out)
 {
     int failed = 0;
     fprintf(out, "also failed     ");
     for (int rank = 0; rank < front->worker_count; rank++)
-        if ((rank != front->first || !cs_failure_is_rank(front)) && cs_workers_failed(front, rank) &&
+        if ((rank != front->first || !cl_failure_is_rank(front)) && cl_workers_failed(front, rank) &&
             failed++ < MOST_NAMED)
             fprintf(out, "%srank %d (%d%s)", failed > 1 ? ", " : "", rank,
-                    cs_codes_of_status(front->workers[rank].end.status), kinship(front, rank));
+                    cl_codes_of_status(front->workers[rank].end.status), kinship(front, rank));
     if (failed > MOST_NAMED)
         fprintf(out, " and %d more", failed - MOST_NAMED);
     fprintf(out, "%s\n", failed ? "" : "none");
 }
 
-static void print_stopped(const cs_front *front, FILE *out)
+static void print_stopped(const cl_front *front, FILE *out)
 {
     int     stopped = 0, killed = 0;
     int64_t last = 0;
     for (int rank = 0; rank < front->worker_count; rank++) {
-        const cs_worker *worker = &front->workers[rank];
-        if (rank == front->first || worker->state != CS_WORKER_ENDED || !worker->end.stopped ||
-            cs_workers_failed(front, rank))
+        const cl_worker *worker = &front->workers[rank];
+        if (rank == front->first || worker->state != CL_WORKER_ENDED || !worker->end.stopped ||
+            cl_workers_failed(front, rank))
             continue;
         stopped++;
         killed += WIFSIGNALED(worker->end.status) && WTERMSIG(worker->end.status) == SIGKILL;
@@ -156,12 +156,12 @@ static void print_stopped(const cs_front *front, FILE *out)
 }
 
 /* "nothing", or what on which host. */
-static void print_left(const cs_front *front, FILE *out)
+static void print_left(const cl_front *front, FILE *out)
 {
     int told = 0;
     for (int node = 0; node < front->node_total; node++) {
-        const cs_node *here = &front->nodes[node];
-        if (here->state == CS_NODE_LOST)
+        const cl_node *here = &front->nodes[node];
+        if (here->state == CL_NODE_LOST)
             fprintf(out, "%snot known of %s", told++ ? "; " : "", here->host);
         else if (here->left_count)
             fprintf(out, "%sprocesses that do not end on %s: %s", told++ ? "; " : "", here->host, here->left);
@@ -170,11 +170,11 @@ static void print_left(const cs_front *front, FILE *out)
         fprintf(out, "nothing");
 }
 
-static void print_first(const cs_front *front, FILE *out)
+static void print_first(const cl_front *front, FILE *out)
 {
-    const cs_worker *first = &front->workers[front->first];
+    const cl_worker *first = &front->workers[front->first];
     fprintf(out, "first failure   ");
-    cs_place_name(front, front->first, out);
+    cl_place_name(front, front->first, out);
     fprintf(out, " at ");
     print_moment(first->ended, out);
     fprintf(out, "\ncause           ");
@@ -184,22 +184,22 @@ static void print_first(const cs_front *front, FILE *out)
     print_tail(front, out);
 }
 
-static void print_lost(const cs_front *front, FILE *out)
+static void print_lost(const cl_front *front, FILE *out)
 {
     fprintf(out, "first failure   %s\n", front->why);
     if (!any_told(front))
         return;
     fprintf(out, "last progress\n");
-    cs_place_table(front, "                ", -1, 0, out);
+    cl_place_table(front, "                ", -1, 0, out);
 }
 
-static void print_block(const cs_front *front, FILE *out)
+static void print_block(const cl_front *front, FILE *out)
 {
-    const char *hint = cs_hint_text(front);
-    fprintf(out, "%s job %s FAILED (exit %d) after ", rule, front->plan->id, cs_front_code(front));
+    const char *hint = cl_hint_text(front);
+    fprintf(out, "%s job %s FAILED (exit %d) after ", rule, front->plan->id, cl_front_code(front));
     print_elapsed(front, out);
     fputc('\n', out);
-    if (cs_failure_is_rank(front))
+    if (cl_failure_is_rank(front))
         print_first(front, out);
     else
         print_lost(front, out);
@@ -211,23 +211,23 @@ static void print_block(const cs_front *front, FILE *out)
 }
 
 /* Behind "cspeed: job ID failed: ". */
-static void print_verdict(const cs_front *front, FILE *out)
+static void print_verdict(const cl_front *front, FILE *out)
 {
-    int code = cs_front_code(front);
+    int code = cl_front_code(front);
     if (front->timed_out)
         fprintf(out, "it ran into --timeout");
     else if (front->signal)
-        fprintf(out, "ended by %s", cs_codes_signal_name(front->signal));
+        fprintf(out, "ended by %s", cl_codes_signal_name(front->signal));
     else if (front->stalled)
         fprintf(out, "no rank moved for --stall_timeout, and --stall_action is kill");
-    else if (cs_failure_is_rank(front)) {
-        const cs_worker *first = &front->workers[front->first];
-        cs_place_name(front, front->first, out);
+    else if (cl_failure_is_rank(front)) {
+        const cl_worker *first = &front->workers[front->first];
+        cl_place_name(front, front->first, out);
         if (WIFSIGNALED(first->end.status))
-            fprintf(out, " was killed by %s", cs_codes_signal_name(WTERMSIG(first->end.status)));
+            fprintf(out, " was killed by %s", cl_codes_signal_name(WTERMSIG(first->end.status)));
         else
-            fprintf(out, " exited with code %d%s%s%s", code, *cs_codes_meaning(code) ? " (" : "",
-                    cs_codes_meaning(code), *cs_codes_meaning(code) ? ")" : "");
+            fprintf(out, " exited with code %d%s%s%s", code, *cl_codes_meaning(code) ? " (" : "",
+                    cl_codes_meaning(code), *cl_codes_meaning(code) ? ")" : "");
     } else {
         fprintf(out, "%s", front->why);
     }
@@ -239,7 +239,7 @@ static void print_verdict(const cs_front *front, FILE *out)
 }
 
 /* Of train, by --fresh, or by --tag without --load, which goes back; its restarts go on all the same. */
-static bool starts_over(const cs_front *front)
+static bool starts_over(const cl_front *front)
 {
     bool fresh = false, tag = false, load = false;
     for (char **argument = front->options->program; argument && *argument; argument++) {
@@ -251,14 +251,14 @@ static bool starts_over(const cs_front *front)
 }
 
 /* Only where it is so: not where the same command would end the same way, or start over. */
-static void print_way_on(const cs_front *front, FILE *out)
+static void print_way_on(const cl_front *front, FILE *out)
 {
-    int64_t kept = cs_workers_kept(front);
-    if (kept > 0 && !cs_failure_is_explained(front) && !starts_over(front))
+    int64_t kept = cl_workers_kept(front);
+    if (kept > 0 && !cl_failure_is_explained(front) && !starts_over(front))
         fprintf(out, "cspeed: the same command goes on from the checkpoint of step %ld\n", kept - 1);
 }
 
-static bool left_any(const cs_front *front)
+static bool left_any(const cl_front *front)
 {
     bool any = false;
     for (int node = 0; node < front->node_total; node++)
@@ -266,7 +266,7 @@ static bool left_any(const cs_front *front)
     return any;
 }
 
-static bool any_ran(const cs_front *front)
+static bool any_ran(const cl_front *front)
 {
     bool any = false;
     for (int rank = 0; rank < front->worker_count; rank++)
@@ -275,17 +275,17 @@ static bool any_ran(const cs_front *front)
 }
 
 /* Whether a block has more to say than its last line. */
-static bool wants_block(const cs_front *front)
+static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)
         return false;
-    return cs_failure_is_rank(front) ? !cs_failure_is_explained(front)
+    return cl_failure_is_rank(front) ? !cl_failure_is_explained(front)
                                      : front->first_node >= 0 && any_ran(front);
 }
 
-static void print_all(const cs_front *front, FILE *out)
+static void print_all(const cl_front *front, FILE *out)
 {
-    if (cs_front_code(front) == 0) {
+    if (cl_front_code(front) == 0) {
         if (!left_any(front) && !front->options->verbose)
             return;
         fprintf(out, "cspeed: job %s ended after ", front->plan->id);
@@ -302,19 +302,19 @@ static void print_all(const cs_front *front, FILE *out)
     print_way_on(front, out);
 }
 
-bool cs_failure_is_rank(const cs_front *front)
+bool cl_failure_is_rank(const cl_front *front)
 {
     return front->first >= 0 &&
-           (!front->code || cs_codes_of_status(front->workers[front->first].end.status) != CS_CODE_PEER);
+           (!front->code || cl_codes_of_status(front->workers[front->first].end.status) != CL_CODE_PEER);
 }
 
-bool cs_failure_is_explained(const cs_front *front)
+bool cl_failure_is_explained(const cl_front *front)
 {
-    return cs_codes_explained(cs_front_code(front)) ||
-           (cs_failure_is_rank(front) && cs_workers_explained(front, front->first));
+    return cl_codes_explained(cl_front_code(front)) ||
+           (cl_failure_is_rank(front) && cl_workers_explained(front, front->first));
 }
 
-char *cs_failure_text(const cs_front *front)
+char *cl_failure_text(const cl_front *front)
 {
     char  *text = NULL;
     size_t length;

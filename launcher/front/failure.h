@@ -1,6 +1,6 @@
 /* failure.h - the last words about a job that did not end well: which rank, why, how far, what is left. */
-#ifndef CS_LAUNCHER_FAILURE_H
-#define CS_LAUNCHER_FAILURE_H
+#ifndef CL_FAILURE_H
+#define CL_FAILURE_H
 
 #include "front/front.h"
 
@@ -8,17 +8,17 @@
  * the program has explained itself; a block when a rank died or a node was lost; and always a line "cspeed: job ID
  * failed: ..." when the exit code is not 0; behind it, where that is so, that the same command goes on from a
  * checkpoint. The front prints it, and sends it to no_ssh nodes. */
-char *cs_failure_text(const cs_front *front);
+char *cl_failure_text(const cl_front *front);
 
 /* Whether the failure to be named is that of rank front->first, and not that of a node or of the job. */
-bool cs_failure_is_rank(const cs_front *front);
+bool cl_failure_is_rank(const cl_front *front);
 /* Whether another attempt would end the same way: the exit code says so, or the rank that failed has said it. */
-bool cs_failure_is_explained(const cs_front *front);
+bool cl_failure_is_explained(const cl_front *front);
 
 /* result.json into front->run_dir, and /dev/termination-log where a pod has one. A failure to write is said. */
-void cs_result_write(cs_front *front);
+void cl_result_write(cl_front *front);
 
 /* The state of a running job as JSON, malloc'ed: for the registry's callers. */
-char *cs_result_state(const cs_front *front);
+char *cl_result_state(const cl_front *front);
 
 #endif

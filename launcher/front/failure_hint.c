@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-bool cs_hint_is_oom(const cs_link_end *end)
+bool cl_hint_is_oom(const cl_link_end *end)
 {
     return WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && end->oom_from >= 0 &&
            end->oom_to > end->oom_from;
@@ -45,25 +45,25 @@ static const struct {
     { 128 + SIGABRT, "an assertion failed: its sentence stands in the lines above" },
     { 128 + SIGFPE, "an integer was divided by zero" },
     { 128 + SIGXCPU, "a limit of CPU time: `ulimit -t`" },
-    { CS_CODE_PEER, "ranks lost each other and none of them says why: look at the network, and at the hosts" },
-    { CS_CODE_NOT_FOUND, "the program is not there on that host, or what it starts is not" },
-    { CS_CODE_NOT_EXECUTABLE, "the program lacks the right to be executed, or is for another machine" },
+    { CL_CODE_PEER, "ranks lost each other and none of them says why: look at the network, and at the hosts" },
+    { CL_CODE_NOT_FOUND, "the program is not there on that host, or what it starts is not" },
+    { CL_CODE_NOT_EXECUTABLE, "the program lacks the right to be executed, or is for another machine" },
 };
 
-const char *cs_hint_text(const cs_front *front)
+const char *cl_hint_text(const cl_front *front)
 {
-    if (!cs_failure_is_rank(front))
-        return front->first_node >= 0 && front->code == CS_CODE_PEER
+    if (!cl_failure_is_rank(front))
+        return front->first_node >= 0 && front->code == CL_CODE_PEER
                    ? "see whether the host is up, and whether a scheduler took it away"
                    : "";
-    const cs_worker *first = &front->workers[front->first];
-    if (cs_hint_is_oom(&first->end))
+    const cl_worker *first = &front->workers[front->first];
+    if (cl_hint_is_oom(&first->end))
         return oom;
     for (size_t i = 0; first->tail && i < sizeof words / sizeof *words; i++)
         if (strstr(first->tail, words[i].word))
             return words[i].sentence;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (codes[i].code == cs_codes_of_status(first->end.status))
+        if (codes[i].code == cl_codes_of_status(first->end.status))
             return codes[i].sentence;
     return "";
 }

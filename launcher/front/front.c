@@ -14,105 +14,105 @@
 #define SECOND INT64_C(1000000000)
 #define OVERDUE (10 * SECOND) /* behind the grace: an agent that has not swept by then is lost */
 
-void cs_front_enter(cs_front *front, cs_phase phase, int64_t deadline)
+void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 {
     front->phase    = phase;
     front->deadline = deadline;
 }
 
 /* Beats first: they are to tell where the others stood. */
-void cs_front_stop(cs_front *front, int64_t now)
+void cl_front_stop(cl_front *front, int64_t now)
 {
-    if (front->phase >= CS_STOPPING)
+    if (front->phase >= CL_STOPPING)
         return;
     front->stopped = now;
-    cs_nodes_tell(front, CS_LINK_PING, 0);
-    cs_nodes_tell(front, CS_LINK_STOP, 0);
-    cs_front_enter(front, CS_STOPPING, now + (int64_t)(front->options->grace_seconds * (double)SECOND) + OVERDUE);
+    cl_nodes_tell(front, CL_LINK_PING, 0);
+    cl_nodes_tell(front, CL_LINK_STOP, 0);
+    cl_front_enter(front, CL_STOPPING, now + (int64_t)(front->options->grace_seconds * (double)SECOND) + OVERDUE);
 }
 
-void cs_front_fail(cs_front *front, int node, int code, const char *why)
+void cl_front_fail(cl_front *front, int node, int code, const char *why)
 {
     if (!front->code) {
         front->first_node = node;
         front->code       = code;
         snprintf(front->why, sizeof front->why, "%s", why);
     }
-    cs_front_stop(front, cs_clock_now());
+    cl_front_stop(front, cs_clock_now());
 }
 
 /* ---- signals ---- */
 
-void cs_front_take_signal(cs_front *front, int number, int64_t now)
+void cl_front_take_signal(cl_front *front, int number, int64_t now)
 {
     bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     if (number == SIGCHLD)
         return;
     if (!asks) {
-        cs_nodes_tell(front, CS_LINK_SIGNAL, (uint32_t)number);
-    } else if (front->phase < CS_STOPPING) {
+        cl_nodes_tell(front, CL_LINK_SIGNAL, (uint32_t)number);
+    } else if (front->phase < CL_STOPPING) {
         if (front->first < 0 && !front->code)
             front->signal = number;
-        cs_front_stop(front, now);
-    } else if (front->phase == CS_OVER) {
+        cl_front_stop(front, now);
+    } else if (front->phase == CL_OVER) {
         front->signal = front->signal ? front->signal : number; /* while waiting for another attempt */
         front->over   = true;
     } else if (number == SIGINT || number == SIGQUIT) { /* service managers repeat TERM; only a person repeats these */
-        cs_nodes_tell(front, CS_LINK_KILL, 0);
+        cl_nodes_tell(front, CL_LINK_KILL, 0);
     }
 }
 
-int cs_front_code(const cs_front *front)
+int cl_front_code(const cl_front *front)
 {
     if (front->timed_out)
-        return CS_CODE_TIMEOUT;
+        return CL_CODE_TIMEOUT;
     if (front->signal)
-        return CS_CODE_SIGNAL + front->signal;
+        return CL_CODE_SIGNAL + front->signal;
     if (front->stalled)
-        return CS_CODE_STALLED;
+        return CL_CODE_STALLED;
     bool blame_rank = front->first >= 0 &&
-                      (!front->code || cs_codes_of_status(front->workers[front->first].end.status) != CS_CODE_PEER);
-    return blame_rank ? cs_codes_of_status(front->workers[front->first].end.status) : front->code;
+                      (!front->code || cl_codes_of_status(front->workers[front->first].end.status) != CL_CODE_PEER);
+    return blame_rank ? cl_codes_of_status(front->workers[front->first].end.status) : front->code;
 }
 
 /* ---- phases ---- */
 
-int cs_front_begin(cs_front *front, int64_t now)
+int cl_front_begin(cl_front *front, int64_t now)
 {
     front->first = front->first_node = -1;
     front->code = 0;
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
     front->attempt_began           = now;
-    cs_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
-    cs_front_enter(front, CS_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
-    return cs_muster_call(front, now);
+    cl_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
+    cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
+    return cl_muster_call(front, now);
 }
 
-static void give_up_joining(cs_front *front, int64_t now)
+static void give_up_joining(cl_front *front, int64_t now)
 {
     char why[640], missing[512];
-    cs_muster_list_missing(front, missing);
+    cl_muster_list_missing(front, missing);
     snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", missing,
              (double)(now - front->mustered_at) / 1e9);
-    cs_front_fail(front, -1, CS_CODE_PEER, why);
+    cl_front_fail(front, -1, CL_CODE_PEER, why);
 }
 
-static bool all_ready(const cs_front *front)
+static bool all_ready(const cl_front *front)
 {
     for (int i = 0; i < front->plan->node_count; i++)
-        if (front->nodes[i].state < CS_NODE_READY)
+        if (front->nodes[i].state < CL_NODE_READY)
             return false;
     return true;
 }
 
 /* Where no agent is, nothing is to be swept: a node that has not come yet does not hold up the end. */
-static bool is_swept(const cs_node *node)
+static bool is_swept(const cl_node *node)
 {
-    return node->state < CS_NODE_JOINED || node->state >= CS_NODE_SWEPT;
+    return node->state < CL_NODE_JOINED || node->state >= CL_NODE_SWEPT;
 }
 
-static bool all_swept(const cs_front *front)
+static bool all_swept(const cl_front *front)
 {
     for (int i = 0; i < front->plan->node_count; i++)
         if (!is_swept(&front->nodes[i]))
@@ -120,74 +120,74 @@ static bool all_swept(const cs_front *front)
     return true;
 }
 
-static void join(cs_front *front, int64_t now)
+static void join(cl_front *front, int64_t now)
 {
     bool answered = true;
     for (int i = 0; i < front->node_total; i++)
-        answered &= front->nodes[i].state >= CS_NODE_JOINED;
+        answered &= front->nodes[i].state >= CL_NODE_JOINED;
     if (front->code && answered) {
-        cs_front_stop(front, now);
-    } else if (!front->code && cs_muster_complete(front, now)) {
-        int code = cs_workers_make(front);
-        code     = code ? code : cs_orders_send(front);
+        cl_front_stop(front, now);
+    } else if (!front->code && cl_muster_complete(front, now)) {
+        int code = cl_workers_make(front);
+        code     = code ? code : cl_orders_send(front);
         if (code)
-            cs_front_fail(front, -1, code, cs_error());
+            cl_front_fail(front, -1, code, cs_error());
         else
-            cs_front_enter(front, CS_ORDERING, front->deadline);
+            cl_front_enter(front, CL_ORDERING, front->deadline);
     } else if (now >= front->deadline) {
         give_up_joining(front, now);
     } else {
-        cs_muster_remind(front, now);
+        cl_muster_remind(front, now);
     }
 }
 
-static void start_ranks(cs_front *front)
+static void start_ranks(cl_front *front)
 {
-    cs_orders_start(front);
-    cs_banner_say(front);
-    cs_front_enter(front, CS_RUNNING, INT64_MAX);
+    cl_orders_start(front);
+    cl_banner_say(front);
+    cl_front_enter(front, CL_RUNNING, INT64_MAX);
 }
 
-static void finish_attempt(cs_front *front, int64_t now)
+static void finish_attempt(cl_front *front, int64_t now)
 {
-    bool again = cs_retry_wanted(front, now);
-    cs_front_enter(front, CS_OVER, now);
+    bool again = cl_retry_wanted(front, now);
+    cl_front_enter(front, CL_OVER, now);
     front->over = !again;
     if (!again)
         return;
-    char *text = cs_failure_text(front);
-    cs_output_say(&front->output, "%s", text);
+    char *text = cl_failure_text(front);
+    cl_output_say(&front->output, "%s", text);
     free(text);
     front->deadline = now + (int64_t)(front->options->restart_delay * (double)SECOND);
     front->attempt++;
-    cs_output_say(&front->output, "cspeed: job %s starts again in %.0f s, attempt %d of %d", front->plan->id,
+    cl_output_say(&front->output, "cspeed: job %s starts again in %.0f s, attempt %d of %d", front->plan->id,
                   front->options->restart_delay, front->attempt, front->options->max_restarts);
 }
 
-void cs_front_take_time(cs_front *front, int64_t now)
+void cl_front_take_time(cl_front *front, int64_t now)
 {
     double timeout = front->options->timeout_seconds;
-    if (timeout > 0 && front->phase < CS_STOPPING && now >= front->began + (int64_t)(timeout * (double)SECOND)) {
+    if (timeout > 0 && front->phase < CL_STOPPING && now >= front->began + (int64_t)(timeout * (double)SECOND)) {
         front->timed_out = true;
-        cs_front_stop(front, now);
+        cl_front_stop(front, now);
     }
-    if (front->phase == CS_JOINING)
+    if (front->phase == CL_JOINING)
         join(front, now);
-    if (front->phase == CS_ORDERING && all_ready(front))
+    if (front->phase == CL_ORDERING && all_ready(front))
         start_ranks(front);
-    else if (front->phase == CS_ORDERING)
-        cs_muster_remind(front, now);
-    if (front->phase >= CS_RUNNING && front->phase <= CS_STOPPING && all_swept(front))
+    else if (front->phase == CL_ORDERING)
+        cl_muster_remind(front, now);
+    if (front->phase >= CL_RUNNING && front->phase <= CL_STOPPING && all_swept(front))
         finish_attempt(front, now);
-    if (front->phase == CS_SETTLING && now >= front->deadline)
-        cs_front_stop(front, now);
-    if (front->phase == CS_STOPPING && now >= front->deadline)
+    if (front->phase == CL_SETTLING && now >= front->deadline)
+        cl_front_stop(front, now);
+    if (front->phase == CL_STOPPING && now >= front->deadline)
         for (int i = 0; i < front->plan->node_count; i++)
             if (!is_swept(&front->nodes[i]))
-                cs_nodes_lose(front, i, "it did not end its ranks in time");
-    if (front->phase == CS_OVER && !front->over && now >= front->deadline) {
-        int code = cs_front_begin(front, now);
+                cl_nodes_lose(front, i, "it did not end its ranks in time");
+    if (front->phase == CL_OVER && !front->over && now >= front->deadline) {
+        int code = cl_front_begin(front, now);
         if (code)
-            cs_front_fail(front, -1, code, cs_error());
+            cl_front_fail(front, -1, code, cs_error());
     }
 }

@@ -32,18 +32,18 @@ enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
 
 /* cspeed_runs/<date>_<job>, and the link `latest` beside it; a working directory that takes no files is no reason not
  * to run. */
-static int open_default_folder(cs_front *front)
+static int open_default_folder(cl_front *front)
 {
     char           link[PATH_MAX + 32], name[128], day[32];
     time_t         now = time(NULL);
     struct tm      date;
-    const cs_plan *plan = front->plan;
+    const cl_plan *plan = front->plan;
     strftime(day, sizeof day, "%Y-%m-%d_%H%M%S", localtime_r(&now, &date));
     snprintf(name, sizeof name, "%s_%s", day, plan->id);
     int length = snprintf(front->run_dir, sizeof front->run_dir, "%s/cspeed_runs/%s", plan->workdir, name);
     if (length >= (int)sizeof front->run_dir || access(plan->workdir, X_OK) < 0 ||
-        cs_logs_folder(front->run_dir) != 0) {
-        cs_output_say(&front->output,
+        cl_logs_folder(front->run_dir) != 0) {
+        cl_output_say(&front->output,
                       "cspeed: no files of this job are kept: %s/cspeed_runs cannot be written; "
                       "--log_dir names another place",
                       plan->workdir);
@@ -53,12 +53,12 @@ static int open_default_folder(cs_front *front)
     }
     snprintf(link, sizeof link, "%s/cspeed_runs/latest", plan->workdir);
     if ((unlink(link) == 0 || errno == ENOENT) && symlink(name, link) < 0 && front->options->verbose)
-        cs_output_say(&front->output, "cspeed: %s: %s", link, strerror(errno));
+        cl_output_say(&front->output, "cspeed: %s: %s", link, strerror(errno));
     return 0;
 }
 
 /* Absolute, so that it is the same place for every agent. */
-static int open_folder(cs_front *front)
+static int open_folder(cl_front *front)
 {
     const char *wanted = front->options->log_dir;
     if (!wanted)
@@ -66,41 +66,41 @@ static int open_folder(cs_front *front)
     int length = snprintf(front->run_dir, sizeof front->run_dir, "%s%s%s", *wanted == '/' ? "" : front->plan->workdir,
                           *wanted == '/' ? "" : "/", wanted);
     if (length >= (int)sizeof front->run_dir)
-        return cs_codes_fail(CS_CODE_LOG, "--log_dir: the path is too long");
-    return cs_logs_folder(front->run_dir);
+        return cl_codes_fail(CL_CODE_LOG, "--log_dir: the path is too long");
+    return cl_logs_folder(front->run_dir);
 }
 
 /* Without an entry the job runs all the same; `cspeed ps` does not see it. */
-static int open_registry(cs_front *front)
+static int open_registry(cl_front *front)
 {
-    int code = cs_registry_open(&front->registry, front->plan, front->run_dir);
-    if (code != CS_CODE_SYSTEM)
+    int code = cl_registry_open(&front->registry, front->plan, front->run_dir);
+    if (code != CL_CODE_SYSTEM)
         return code;
-    cs_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
+    cl_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
                   cs_error());
     cs_fail(CS_OK, "%s", "");
     return 0;
 }
 
-static int open_meeting(cs_front *front)
+static int open_meeting(cl_front *front)
 {
-    bool started = front->options->launcher >= CS_BY_OPENMPI;
-    int  code    = started ? cs_starter_secret() : 0;
-    if (code == 0 && cs_hostplan_nodes_come(front->plan))
-        code = cs_lobby_open(&front->lobby, front->plan);
+    bool started = front->options->launcher >= CL_BY_OPENMPI;
+    int  code    = started ? cl_starter_secret() : 0;
+    if (code == 0 && cl_hostplan_nodes_come(front->plan))
+        code = cl_lobby_open(&front->lobby, front->plan);
     if (code == 0 && front->plan->least_nodes < front->plan->most_nodes)
-        code = cs_world_sizes_read(&front->world_sizes, front->plan->arguments);
+        code = cl_world_sizes_read(&front->world_sizes, front->plan->arguments);
     return code;
 }
 
-static int open_front(cs_front *front)
+static int open_front(cl_front *front)
 {
     int64_t now  = cs_clock_now();
     front->began = front->heartbeat_at = now;
     cs_mac_random(front->key, sizeof front->key);
     signal(SIGPIPE, SIG_IGN); /* a console whose reader has gone is no reason to end */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int code = cs_output_open(&front->output, front->plan, now);
+    int code = cl_output_open(&front->output, front->plan, now);
     if (code == 0)
         code = open_folder(front);
     front->output.log_dir = *front->run_dir ? front->run_dir : NULL;
@@ -109,50 +109,50 @@ static int open_front(cs_front *front)
     if (code == 0)
         code = open_meeting(front);
     if (code == 0)
-        code = cs_muster_open(front);
-    return code ? code : cs_front_begin(front, now);
+        code = cl_muster_open(front);
+    return code ? code : cl_front_begin(front, now);
 }
 
 /* ---- the loop ---- */
 
-static int64_t next_due(const cs_front *front, int64_t now)
+static int64_t next_due(const cl_front *front, int64_t now)
 {
-    int64_t due = cs_output_due(&front->output);
+    int64_t due = cl_output_due(&front->output);
     due         = front->deadline < due ? front->deadline : due;
     due         = front->heartbeat_at < due ? front->heartbeat_at : due;
-    if (front->lobby && cs_lobby_due(front->lobby) < due)
-        due = cs_lobby_due(front->lobby);
-    bool    waits = cs_output_waits(&front->output); /* a console that stands still is noticed by the clock */
+    if (front->lobby && cl_lobby_due(front->lobby) < due)
+        due = cl_lobby_due(front->lobby);
+    bool    waits = cl_output_waits(&front->output); /* a console that stands still is noticed by the clock */
     int64_t most  = now + (waits ? TICK : SECOND);
     return due < most ? due : most;
 }
 
-static int list_polled(const cs_front *front, struct pollfd *polled, int signal_fd)
+static int list_polled(const cl_front *front, struct pollfd *polled, int signal_fd)
 {
     int count       = 0;
     polled[count++] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
     bool rests      = cs_clock_now() < front->registry.rests_until;
     polled[count++] = (struct pollfd){ .fd = rests ? -1 : front->registry.fd, .events = POLLIN };
-    count += cs_output_poll(&front->output, polled + count);
+    count += cl_output_poll(&front->output, polled + count);
     for (int i = 0; i < front->node_total; i++)
-        if (cs_link_is_open(&front->nodes[i].link))
+        if (cl_link_is_open(&front->nodes[i].link))
             polled[count++] =
                 (struct pollfd){ .fd     = front->nodes[i].link.in_fd,
-                                 .events = cs_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
-    return count + (front->lobby ? cs_lobby_poll(front->lobby, polled + count, MOST_LOBBY) : 0);
+                                 .events = cl_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
+    return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MOST_LOBBY) : 0);
 }
 
-static void sleep_on(cs_front *front, int signal_fd, struct pollfd *polled)
+static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
 {
     int64_t now = cs_clock_now(), due = next_due(front, now);
     for (int i = 0; i < front->node_total; i++)
-        cs_link_flush(&front->nodes[i].link);
+        cl_link_flush(&front->nodes[i].link);
     int     count = list_polled(front, polled, signal_fd);
     int64_t wait  = due <= now ? 0 : (due - now) / 1000000 + 1;
     poll(polled, (nfds_t)count, (int)wait);
     if (polled[1].revents & POLLIN) {
-        char *state = cs_result_state(front);
-        cs_registry_answer(&front->registry, state);
+        char *state = cl_result_state(front);
+        cl_registry_answer(&front->registry, state);
         free(state);
     }
     if (cs_clock_now() - due > 2 * SECOND) /* this process was frozen: nobody's silence is to be held against him */
@@ -162,62 +162,62 @@ static void sleep_on(cs_front *front, int signal_fd, struct pollfd *polled)
 
 /* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name, and so are carriers
  * whose node is not written off yet: how they ended is a part of why it was lost. */
-static void reap(cs_front *front)
+static void reap(cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
-        if (front->nodes[i].pid > 0 && front->nodes[i].state == CS_NODE_LOST &&
+        if (front->nodes[i].pid > 0 && front->nodes[i].state == CL_NODE_LOST &&
             waitpid(front->nodes[i].pid, NULL, WNOHANG) > 0)
             front->nodes[i].pid = 0;
     int status;
     if (front->starter > 0 && waitpid(front->starter, &status, WNOHANG) > 0) {
         front->starter = 0;
-        if (front->phase == CS_JOINING)
-            cs_front_fail(front, -1, CS_CODE_HOST,
+        if (front->phase == CL_JOINING)
+            cl_front_fail(front, -1, CL_CODE_HOST,
                           "what was to start the agents (mpirun, srun) has ended; its words are above");
     }
 }
 
-static void take_signals(cs_front *front, int signal_fd, int64_t now)
+static void take_signals(cl_front *front, int signal_fd, int64_t now)
 {
     struct signalfd_siginfo news;
     while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
-        cs_front_take_signal(front, (int)news.ssi_signo, now);
+        cl_front_take_signal(front, (int)news.ssi_signo, now);
 }
 
-static void run(cs_front *front, int signal_fd, struct pollfd *polled)
+static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 {
-    cs_watch watch = { 0 };
-    while (front->phase != CS_OVER || !front->over) {
+    cl_watch watch = { 0 };
+    while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
         int64_t now = cs_clock_now();
-        cs_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
+        cl_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
         take_signals(front, signal_fd, now);
         reap(front);
-        cs_muster_admit(front, now); /* a bounded number of callers, who may be strangers */
-        cs_front_take_time(front, now);
-        cs_watch_stall(&watch, front, now);
-        cs_output_serve(&front->output, now);
+        cl_muster_admit(front, now); /* a bounded number of callers, who may be strangers */
+        cl_front_take_time(front, now);
+        cl_watch_stall(&watch, front, now);
+        cl_output_serve(&front->output, now);
     }
 }
 
 /* ---- the end ---- */
 
 /* Agents and nodes are told how it ended, and given a moment to go. */
-static void say_farewell(cs_front *front, int code, const char *text)
+static void say_farewell(cl_front *front, int code, const char *text)
 {
     int64_t deadline = cs_clock_now() + FAREWELL;
     for (int i = 0; i < front->node_total; i++)
-        cs_link_send(&front->nodes[i].link, CS_LINK_FINISH, (uint32_t)code, text, strlen(text));
+        cl_link_send(&front->nodes[i].link, CL_LINK_FINISH, (uint32_t)code, text, strlen(text));
     for (bool any = true; any && cs_clock_now() < deadline;) {
         any = false;
         for (int i = 0; i < front->node_total; i++) {
-            cs_message message;
-            cs_link   *link = &front->nodes[i].link;
-            cs_link_flush(link);
-            cs_link_fill(link, 0);
-            while (cs_link_next(link, &message))
+            cl_message message;
+            cl_link   *link = &front->nodes[i].link;
+            cl_link_flush(link);
+            cl_link_fill(link, 0);
+            while (cl_link_next(link, &message))
                 ;
-            any |= cs_link_is_open(link) && !link->broken;
+            any |= cl_link_is_open(link) && !link->broken;
         }
         if (any)
             nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
@@ -235,10 +235,10 @@ static void end_child(pid_t pid)
     }
 }
 
-static void close_front(cs_front *front)
+static void close_front(cl_front *front)
 {
     for (int i = 0; front->nodes && i < front->node_total; i++) {
-        cs_link_close(&front->nodes[i].link);
+        cl_link_close(&front->nodes[i].link);
         if (front->nodes[i].pid > 0 && !front->nodes[i].here)
             kill(front->nodes[i].pid, SIGTERM);
     }
@@ -246,41 +246,41 @@ static void close_front(cs_front *front)
         end_child(front->nodes[i].pid);
     end_child(front->starter);
     if (front->lobby)
-        cs_lobby_close(front->lobby);
-    cs_workers_free(front);
-    cs_world_sizes_free(&front->world_sizes);
-    cs_registry_close(&front->registry);
-    cs_output_close(&front->output);
+        cl_lobby_close(front->lobby);
+    cl_workers_free(front);
+    cl_world_sizes_free(&front->world_sizes);
+    cl_registry_close(&front->registry);
+    cl_output_close(&front->output);
     free(front->nodes);
 }
 
 /* The job has been opened, and runs to its end. */
-static int live(cs_front *front, int signal_fd)
+static int live(cl_front *front, int signal_fd)
 {
     struct pollfd *polled = calloc((size_t)(front->node_total + MOST_LOBBY + MOST_OTHER), sizeof *polled);
     if (!polled)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory to watch %d nodes with", front->node_total);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory to watch %d nodes with", front->node_total);
     run(front, signal_fd, polled);
     free(polled);
-    cs_output_finish(&front->output);
-    char *text = cs_failure_text(front);
-    int   code = cs_front_code(front);
+    cl_output_finish(&front->output);
+    char *text = cl_failure_text(front);
+    int   code = cl_front_code(front);
     if (*text)
-        cs_output_say(&front->output, "%s", text);
-    cs_result_write(front);
+        cl_output_say(&front->output, "%s", text);
+    cl_result_write(front);
     say_farewell(front, code, text);
     free(text);
-    cs_output_drain(&front->output, signal_fd);
+    cl_output_drain(&front->output, signal_fd);
     return code;
 }
 
-int cs_life_run(cs_plan *plan, const cs_guard *guard)
+int cl_life_run(cl_plan *plan, const cl_guard *guard)
 {
-    static cs_front front; /* large, and one a process */
+    static cl_front front; /* large, and one a process */
     front =
-        (cs_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
+        (cl_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
-    int code = signal_fd < 0 ? cs_codes_fail(CS_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
+    int code = signal_fd < 0 ? cl_codes_fail(CL_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
     if (code == 0)
         code = live(&front, signal_fd);
     close_front(&front);

@@ -21,21 +21,21 @@
 #define SECOND       INT64_C(1000000000)
 #define REMIND_EVERY (10 * SECOND)
 
-static bool is_there(const cs_node *node)
+static bool is_there(const cl_node *node)
 {
-    return node->state >= CS_NODE_JOINED && node->state != CS_NODE_LOST;
+    return node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST;
 }
 
-int cs_muster_open(cs_front *front)
+int cl_muster_open(cl_front *front)
 {
-    cs_plan *plan     = front->plan;
-    front->digest     = cs_hostplan_digest(plan); /* as it was given: what nodes must agree on */
+    cl_plan *plan     = front->plan;
+    front->digest     = cl_hostplan_digest(plan); /* as it was given: what nodes must agree on */
     front->node_total = plan->node_count;
     front->nodes      = calloc((size_t)plan->node_count, sizeof *front->nodes);
     if (!front->nodes)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d nodes", plan->node_count);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d nodes", plan->node_count);
     for (int i = 0; i < plan->node_count; i++) {
-        cs_node *node = &front->nodes[i];
+        cl_node *node = &front->nodes[i];
         node->place   = (int)(plan->nodes[i].host - plan->hosts.list);
         node->here    = plan->nodes[i].here;
         snprintf(node->host, sizeof node->host, "%s", plan->nodes[i].host->name);
@@ -44,78 +44,78 @@ int cs_muster_open(cs_front *front)
 }
 
 /* The agent of this machine: a child at the other end of a socket pair. */
-static int call_here(cs_front *front, cs_node *node)
+static int call_here(cl_front *front, cl_node *node)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent of this machine: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent of this machine: %s", cs_reason(errno));
     fflush(NULL);
     node->pid = fork();
     if (node->pid < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
     if (node->pid == 0) {
         for (int i = 0; i < front->node_total; i++) /* or their ends would not be seen while this child lives */
             if (&front->nodes[i] != node)
-                cs_link_close(&front->nodes[i].link);
-        cs_registry_forget(&front->registry);
-        cs_lobby_close(front->lobby);
+                cl_link_close(&front->nodes[i].link);
+        cl_registry_forget(&front->registry);
+        cl_lobby_close(front->lobby);
         close(ends[0]);
         setsid();
-        cs_guard none = { .signals = front->guard->signals, .before = front->guard->before, .alive_fd = -1 };
-        _exit(cs_agent_serve(ends[1], ends[1], NULL, &none));
+        cl_guard none = { .signals = front->guard->signals, .before = front->guard->before, .alive_fd = -1 };
+        _exit(cl_agent_serve(ends[1], ends[1], NULL, &none));
     }
     close(ends[1]);
-    cs_link_open(&node->link, ends[0], ends[0], NULL, false);
+    cl_link_open(&node->link, ends[0], ends[0], NULL, false);
     return 0;
 }
 
-static int call_remote(cs_front *front, cs_node *node)
+static int call_remote(cl_front *front, cl_node *node)
 {
-    cs_channel channel;
-    int        code = cs_remote_open(&channel, &front->plan->hosts.list[node->place], front->options);
+    cl_channel channel;
+    int        code = cl_remote_open(&channel, &front->plan->hosts.list[node->place], front->options);
     if (code)
         return code;
     node->pid = channel.pid;
-    cs_link_open(&node->link, channel.fd, channel.fd, NULL, false);
+    cl_link_open(&node->link, channel.fd, channel.fd, NULL, false);
     return 0;
 }
 
-static int call(cs_front *front, cs_node *node, int64_t now)
+static int call(cl_front *front, cl_node *node, int64_t now)
 {
-    cs_link_close(&node->link);
+    cl_link_close(&node->link);
     if (node->pid > 0 && !node->here)
         kill(node->pid, SIGTERM); /* it had not brought its agent yet */
     node->pid        = 0;
     node->left_count = 0;
     node->shown      = 0;
-    node->state      = CS_NODE_ABSENT;
+    node->state      = CL_NODE_ABSENT;
     if (front->lobby && !node->here)
         return 0; /* it comes by itself */
     int code         = node->here ? call_here(front, node) : call_remote(front, node);
-    node->state      = CS_NODE_CALLED;
+    node->state      = CL_NODE_CALLED;
     node->link.heard = now;
     return code;
 }
 
 /* A node that has come by itself, and whose agent has not said HELLO yet. To close its link would end that node. */
-static bool is_coming(const cs_front *front, const cs_node *node)
+static bool is_coming(const cl_front *front, const cl_node *node)
 {
-    return front->lobby && !node->here && node->state == CS_NODE_CALLED && cs_link_is_open(&node->link);
+    return front->lobby && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
 }
 
-int cs_muster_call(cs_front *front, int64_t now)
+int cl_muster_call(cl_front *front, int64_t now)
 {
     int code = 0;
     for (int i = 0; i < front->node_total && code == 0; i++) {
-        if (front->nodes[i].state == CS_NODE_SWEPT)
-            front->nodes[i].state = CS_NODE_JOINED; /* from the attempt before */
+        if (front->nodes[i].state == CL_NODE_SWEPT)
+            front->nodes[i].state = CL_NODE_JOINED; /* from the attempt before */
         if (!is_there(&front->nodes[i]) && !is_coming(front, &front->nodes[i]))
             code = call(front, &front->nodes[i], now);
     }
     front->mustered_at = now;
     front->enough_at = front->reminded_at = 0;
-    if (code == 0 && front->options->launcher >= CS_BY_OPENMPI && front->attempt == 0)
-        code = cs_starter_open(&front->starter, front->plan, cs_lobby_port(front->lobby));
+    if (code == 0 && front->options->launcher >= CL_BY_OPENMPI && front->attempt == 0)
+        code = cl_starter_open(&front->starter, front->plan, cl_lobby_port(front->lobby));
     return code;
 }
 
@@ -136,44 +136,44 @@ static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t
     snprintf(text, 64, "%s", mapped ? printed + 7 : printed);
 }
 
-static cs_node *find_place(cs_front *front, const cs_guest_node *guest)
+static cl_node *find_place(cl_front *front, const cl_guest_node *guest)
 {
     for (int i = 0; i < front->node_total; i++) {
-        cs_node *node = &front->nodes[i];
-        if (guest->node_rank < 0 ? !node->here && !cs_link_is_open(&node->link) : node->place == guest->node_rank)
+        cl_node *node = &front->nodes[i];
+        if (guest->node_rank < 0 ? !node->here && !cl_link_is_open(&node->link) : node->place == guest->node_rank)
             return node;
     }
     return NULL;
 }
 
 /* Whether the job can still take a node that comes by itself. */
-static bool has_place(const cs_front *front)
+static bool has_place(const cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
-        if (!front->nodes[i].here && !cs_link_is_open(&front->nodes[i].link))
+        if (!front->nodes[i].here && !cl_link_is_open(&front->nodes[i].link))
             return true;
     return false;
 }
 
-static void dismiss(cs_link *link, int code, const char *why)
+static void dismiss(cl_link *link, int code, const char *why)
 {
-    cs_link_say(link, CS_LINK_FINISH, (uint32_t)code, "cspeed: %s\n", why);
-    cs_link_flush(link);
-    cs_link_close(link);
+    cl_link_say(link, CL_LINK_FINISH, (uint32_t)code, "cspeed: %s\n", why);
+    cl_link_flush(link);
+    cl_link_close(link);
 }
 
-static void admit(cs_front *front, const cs_guest_node *guest, int64_t now)
+static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
 {
     char     why[512];
-    cs_link  link;
-    cs_node *node = find_place(front, guest);
-    cs_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
+    cl_link  link;
+    cl_node *node = find_place(front, guest);
+    cl_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
     link.heard = now;
-    if (!node || cs_link_is_open(&node->link) || node->here) {
+    if (!node || cl_link_is_open(&node->link) || node->here) {
         snprintf(why, sizeof why, "job %s has no free place for %s as node %d: %s", front->plan->id, guest->host,
                  guest->node_rank, node ? "that node is there already" : "there is no such node");
-        dismiss(&link, CS_CODE_DISAGREE, why);
-        cs_output_say(&front->output, "cspeed: refused: %s", why);
+        dismiss(&link, CL_CODE_DISAGREE, why);
+        cl_output_say(&front->output, "cspeed: refused: %s", why);
         return;
     }
     if (guest->digest != front->digest) {
@@ -181,37 +181,37 @@ static void admit(cs_front *front, const cs_guest_node *guest, int64_t now)
                  "node %d (%s) was started with another hostfile, program or version than this one; the "
                  "same command is needed on every node (`cspeed plan` prints what each makes of it)",
                  node->place, guest->host);
-        dismiss(&link, CS_CODE_DISAGREE, why);
-        if (front->phase == CS_JOINING && front->attempt == 0)
-            cs_front_fail(front, (int)(node - front->nodes), CS_CODE_DISAGREE, why);
+        dismiss(&link, CL_CODE_DISAGREE, why);
+        if (front->phase == CL_JOINING && front->attempt == 0)
+            cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);
         else
-            cs_output_say(&front->output, "cspeed: refused: %s", why); /* the job does without it */
+            cl_output_say(&front->output, "cspeed: refused: %s", why); /* the job does without it */
         return;
     }
     node->link  = link;
-    node->state = CS_NODE_CALLED; /* its agent has yet to say HELLO */
+    node->state = CL_NODE_CALLED; /* its agent has yet to say HELLO */
     print_address(guest->fd, getpeername, node->own_address);
     print_address(guest->fd, getsockname, node->front_address);
 }
 
-void cs_muster_admit(cs_front *front, int64_t now)
+void cl_muster_admit(cl_front *front, int64_t now)
 {
-    cs_guest_node guest;
+    cl_guest_node guest;
     if (!front->lobby)
         return;
-    cs_lobby_listen(front->lobby, has_place(front));
-    int code = cs_lobby_accept(front->lobby);
-    if (code && front->phase == CS_JOINING)
-        cs_front_fail(front, -1, code, cs_error());
-    while (cs_lobby_serve(front->lobby, &guest))
+    cl_lobby_listen(front->lobby, has_place(front));
+    int code = cl_lobby_accept(front->lobby);
+    if (code && front->phase == CL_JOINING)
+        cl_front_fail(front, -1, code, cs_error());
+    while (cl_lobby_serve(front->lobby, &guest))
         admit(front, &guest, now);
-    for (const char *news; (news = cs_lobby_news(front->lobby));)
-        cs_output_say(&front->output, "cspeed: %s", news);
+    for (const char *news; (news = cl_lobby_news(front->lobby));)
+        cl_output_say(&front->output, "cspeed: %s", news);
 }
 
 /* ---- who takes part ---- */
 
-static int count_there(const cs_front *front)
+static int count_there(const cl_front *front)
 {
     int count = 0;
     for (int i = 0; i < front->node_total; i++)
@@ -220,12 +220,12 @@ static int count_there(const cs_front *front)
 }
 
 /* Those that are there come first, in order. */
-static void sort_nodes(cs_front *front)
+static void sort_nodes(cl_front *front)
 {
     for (int to = 0, from = 0; from < front->node_total; from++) {
         if (!is_there(&front->nodes[from]))
             continue;
-        cs_node node = front->nodes[from];
+        cl_node node = front->nodes[from];
         memmove(&front->nodes[to + 1], &front->nodes[to], (size_t)(from - to) * sizeof node);
         front->nodes[to++] = node;
     }
@@ -233,9 +233,9 @@ static void sort_nodes(cs_front *front)
 
 /* The places of the nodes that are there, in order, malloc'ed, of which the first *count make a world that the
  * configuration's elasticity allows; 0: no number of them does, or memory is short. */
-static int *choose_nodes(const cs_front *front, int *count)
+static int *choose_nodes(const cl_front *front, int *count)
 {
-    const cs_plan *plan   = front->plan;
+    const cl_plan *plan   = front->plan;
     int           *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0, ranks = 0;
     *count = 0;
     for (int i = 0; places && i < front->node_total; i++) {
@@ -243,42 +243,42 @@ static int *choose_nodes(const cs_front *front, int *count)
             continue;
         places[there++] = front->nodes[i].place;
         ranks += plan->hosts.list[front->nodes[i].place].slot_count;
-        if (there >= plan->least_nodes && cs_world_sizes_allow(&front->world_sizes, ranks))
+        if (there >= plan->least_nodes && cl_world_sizes_allow(&front->world_sizes, ranks))
             *count = there;
     }
     return places;
 }
 
 /* The plan is cut to the nodes that are there, as many of them as may take part. False: no number of them may. */
-static bool cut_plan(cs_front *front)
+static bool cut_plan(cl_front *front)
 {
-    cs_plan *plan   = front->plan;
+    cl_plan *plan   = front->plan;
     int      before = plan->rank_count, count, code = 0;
     int     *places = choose_nodes(front, &count);
     if (count) {
         sort_nodes(front);
-        code = cs_hostplan_cut(plan, places, count);
+        code = cl_hostplan_cut(plan, places, count);
     }
     free(places);
     if (code)
-        cs_front_fail(front, -1, code, cs_error());
+        cl_front_fail(front, -1, code, cs_error());
     if (count && !code && plan->rank_count != before)
-        cs_output_say(&front->output, "cspeed: %d of %d nodes take part: world size %d -> %d", count, front->node_total,
+        cl_output_say(&front->output, "cspeed: %d of %d nodes take part: world size %d -> %d", count, front->node_total,
                       before, plan->rank_count);
     return count && !code;
 }
 
-static bool is_answered(const cs_front *front)
+static bool is_answered(const cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
-        if (front->nodes[i].state < CS_NODE_JOINED)
+        if (front->nodes[i].state < CL_NODE_JOINED)
             return false;
     return true;
 }
 
-bool cs_muster_complete(cs_front *front, int64_t now)
+bool cl_muster_complete(cl_front *front, int64_t now)
 {
-    cs_plan *plan    = front->plan;
+    cl_plan *plan    = front->plan;
     bool     elastic = plan->least_nodes < plan->most_nodes;
     int      there   = count_there(front);
     if (!elastic)
@@ -293,7 +293,7 @@ bool cs_muster_complete(cs_front *front, int64_t now)
 }
 
 /* Where all have come, it is another number of them that is missing. */
-void cs_muster_list_missing(const cs_front *front, char text[512])
+void cl_muster_list_missing(const cl_front *front, char text[512])
 {
     size_t used = 0;
     for (int i = 0; i < front->node_total && used < 512; i++)
@@ -305,28 +305,28 @@ void cs_muster_list_missing(const cs_front *front, char text[512])
 }
 
 /* What a node that is waited for is doing, as far as it is known here. */
-static const char *phase_of(const cs_front *front, const cs_node *node)
+static const char *phase_of(const cl_front *front, const cl_node *node)
 {
-    if (node->state >= CS_NODE_JOINED && node->state != CS_NODE_LOST)
+    if (node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST)
         return "makes ready its folder, program, cores and files";
-    if (node->state == CS_NODE_LOST)
+    if (node->state == CL_NODE_LOST)
         return "was lost";
-    if (node->state == CS_NODE_ABSENT)
-        return front->options->launcher >= CS_BY_OPENMPI ? "has not been started by mpirun or srun yet"
+    if (node->state == CL_NODE_ABSENT)
+        return front->options->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
                                                          : "has not called yet";
     return node->here || front->lobby ? "starts its agent" : "is being called over SSH";
 }
 
 /* Whether the job waits for it: to come, or to be ready when all have come. */
-static bool is_awaited(const cs_front *front, int index)
+static bool is_awaited(const cl_front *front, int index)
 {
-    const cs_node *node = &front->nodes[index];
-    return front->phase == CS_JOINING ? !is_there(node)
-                                      : index < front->plan->node_count && node->state < CS_NODE_READY;
+    const cl_node *node = &front->nodes[index];
+    return front->phase == CL_JOINING ? !is_there(node)
+                                      : index < front->plan->node_count && node->state < CL_NODE_READY;
 }
 
 /* "node 1 (b), which has not called yet, and node 2 (c), which ..." */
-static void list_awaited(const cs_front *front, char text[1024])
+static void list_awaited(const cl_front *front, char text[1024])
 {
     size_t used = 0;
     for (int i = 0; i < front->node_total && used < 1024; i++)
@@ -334,16 +334,16 @@ static void list_awaited(const cs_front *front, char text[1024])
             used += (size_t)snprintf(text + used, 1024 - used, "%snode %d (%s), which %s", used ? ", and " : "",
                                      front->nodes[i].place, front->nodes[i].host, phase_of(front, &front->nodes[i]));
     if (used == 0)
-        cs_muster_list_missing(front, text);
+        cl_muster_list_missing(front, text);
 }
 
-void cs_muster_remind(cs_front *front, int64_t now)
+void cl_muster_remind(cl_front *front, int64_t now)
 {
     char missing[1024];
     if (now - (front->reminded_at ? front->reminded_at : front->mustered_at) < REMIND_EVERY)
         return;
     front->reminded_at = now;
     list_awaited(front, missing);
-    cs_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
+    cl_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
                   front->plan->id, missing, (now - front->mustered_at) / SECOND, front->options->rdzv_timeout);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The variables that travel, then those of the host's own line in the hostfile, which beat all. */
-static char **make_environment(const cs_plan *plan, const cs_host *host)
+static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int own = 0;
     while (host->env && host->env[own])
@@ -30,7 +30,7 @@ static void free_environment(char **list)
     free(list);
 }
 
-static void write_key(const cs_front *front, char text[65])
+static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
     for (int i = 0; !front->lobby && i < CS_MAC_BYTES; i++) /* a link through the lobby is signed, not hidden */
@@ -53,7 +53,7 @@ static long long read_size(const char *text)
     return size;
 }
 
-static bool is_on_many_hosts(const cs_front *front)
+static bool is_on_many_hosts(const cl_front *front)
 {
     for (int i = 0; i < front->plan->node_count; i++)
         if (!front->nodes[i].here)
@@ -61,12 +61,12 @@ static bool is_on_many_hosts(const cs_front *front)
     return false;
 }
 
-static void fill_order(const cs_front *front, int index, cs_order *order)
+static void fill_order(const cl_front *front, int index, cl_order *order)
 {
-    const cs_options   *options = front->options;
-    const cs_plan      *plan    = front->plan;
-    const cs_plan_node *node    = &plan->nodes[index];
-    *order                      = (cs_order){
+    const cl_options   *options = front->options;
+    const cl_plan      *plan    = front->plan;
+    const cl_plan_node *node    = &plan->nodes[index];
+    *order                      = (cl_order){
                              .attempt       = front->attempt,
                              .max_restarts  = options->max_restarts,
                              .node_rank     = index,
@@ -75,7 +75,7 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
                              .rank_count    = node->host->slot_count,
                              .world_size    = plan->rank_count,
                              .slots         = node->host->slots,
-                             .master_port   = cs_hostplan_ranks_port(plan),
+                             .master_port   = cl_hostplan_ranks_port(plan),
                              .arguments     = plan->arguments,
                              .log_max       = read_size(options->log_max),
                              .bind          = options->bind,
@@ -87,7 +87,7 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
                              .insecure      = options->insecure_join,
                              .many_hosts    = is_on_many_hosts(front),
                              .verbose       = options->verbose,
-                             .columns       = cs_output_columns(),
+                             .columns       = cl_output_columns(),
     };
     set_text(order->job, sizeof order->job, plan->id);
     set_text(order->host, sizeof order->host, front->nodes[index].host);
@@ -100,8 +100,8 @@ static void fill_order(const cs_front *front, int index, cs_order *order)
     write_key(front, order->key);
 }
 
-/* malloc'ed; as cs_order's places. */
-static int *list_places(const cs_front *front)
+/* malloc'ed; as cl_order's places. */
+static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
     for (int i = 0; places && i < front->plan->node_count; i++)
@@ -109,26 +109,26 @@ static int *list_places(const cs_front *front)
     return places;
 }
 
-int cs_orders_send(cs_front *front)
+int cl_orders_send(cl_front *front)
 {
-    int  code   = cs_staging_send(front);
+    int  code   = cl_staging_send(front);
     int *places = list_places(front);
     if (!places)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
-    if (front->lobby && cs_hostplan_ranks_port(front->plan))
-        cs_lobby_leave(front->lobby);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
+    if (front->lobby && cl_hostplan_ranks_port(front->plan))
+        cl_lobby_leave(front->lobby);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
-        cs_order order;
+        cl_order order;
         size_t   length;
         fill_order(front, i, &order);
         order.places      = places;
         order.environment = make_environment(front->plan, front->plan->nodes[i].host);
         if (!order.environment) {
-            code = cs_codes_fail(CS_CODE_SYSTEM, "no memory for the environment of node %d", i);
+            code = cl_codes_fail(CL_CODE_SYSTEM, "no memory for the environment of node %d", i);
             break;
         }
-        char *bytes = cs_order_encode(&order, &length);
-        cs_link_send(&front->nodes[i].link, CS_LINK_ORDER, 0, bytes, length);
+        char *bytes = cl_order_encode(&order, &length);
+        cl_link_send(&front->nodes[i].link, CL_LINK_ORDER, 0, bytes, length);
         free(bytes);
         free_environment(order.environment);
     }
@@ -138,9 +138,9 @@ int cs_orders_send(cs_front *front)
 
 /* What was asked for; or an address of the first node that every other has proved by its connection: where they all
  * came from, or where the first node was reached. */
-static void choose_master(cs_front *front)
+static void choose_master(cl_front *front)
 {
-    const cs_node *first  = &front->nodes[0];
+    const cl_node *first  = &front->nodes[0];
     const char    *chosen = front->plan->master_addr;
     for (int i = 1; !*chosen && first->here && i < front->plan->node_count; i++)
         chosen = front->nodes[i].here ? "" : front->nodes[i].front_address;
@@ -151,13 +151,13 @@ static void choose_master(cs_front *front)
     set_text(front->master_addr, sizeof front->master_addr, *chosen ? chosen : "127.0.0.1");
 }
 
-void cs_orders_start(cs_front *front)
+void cl_orders_start(cl_front *front)
 {
     char text[sizeof front->master_addr + 16];
     choose_master(front);
     int length = snprintf(text, sizeof text, "%s%c%d", front->master_addr, 0, front->master_port) + 1;
     for (int i = 0; i < front->plan->node_count; i++) {
-        cs_link_send(&front->nodes[i].link, CS_LINK_START, 0, text, (size_t)length);
-        front->nodes[i].state = CS_NODE_RUNNING;
+        cl_link_send(&front->nodes[i].link, CL_LINK_START, 0, text, (size_t)length);
+        front->nodes[i].state = CL_NODE_RUNNING;
     }
 }

@@ -15,16 +15,16 @@
 
 #define SECOND INT64_C(1000000000)
 
-void cs_nodes_tell(cs_front *front, cs_link_kind kind, uint32_t rank)
+void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
 {
     for (int i = 0; i < front->plan->node_count; i++)
-        if (front->nodes[i].state >= CS_NODE_JOINED && front->nodes[i].state <= CS_NODE_RUNNING)
-            cs_link_send(&front->nodes[i].link, kind, rank, NULL, 0);
+        if (front->nodes[i].state >= CL_NODE_JOINED && front->nodes[i].state <= CL_NODE_RUNNING)
+            cl_link_send(&front->nodes[i].link, kind, rank, NULL, 0);
 }
 
 /* ---- losing one ---- */
 
-static void list_spared(const cs_front *front, const cs_node *lost, cs_spared *spared)
+static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *spared)
 {
     const int most = (int)(sizeof spared->list / sizeof *spared->list) - 1;
     spared->count  = 0;
@@ -36,7 +36,7 @@ static void list_spared(const cs_front *front, const cs_node *lost, cs_spared *s
 }
 
 /* A process that ends closes its sockets a moment before it can be waited for. */
-static bool has_ended(const cs_node *node, int *status)
+static bool has_ended(const cl_node *node, int *status)
 {
     int64_t deadline = cs_clock_now() + (node->link.broken ? SECOND : 0);
     while (waitpid(node->pid, status, WNOHANG) == 0) {
@@ -49,22 +49,22 @@ static bool has_ended(const cs_node *node, int *status)
 
 /* Its agent was our child: what it leaves comes to us. Returns the exit code to blame it with; when it was killed from
  * outside, `why` says so. */
-static int clean_here(cs_front *front, cs_node *node, char why[512])
+static int clean_here(cl_front *front, cl_node *node, char why[512])
 {
     enum { SECONDS = 10 };
-    cs_spared spared;
-    int       status = 0, code = CS_CODE_PEER;
+    cl_spared spared;
+    int       status = 0, code = CL_CODE_PEER;
     if (!has_ended(node, &status)) { /* frozen */
         kill(node->pid, SIGKILL);
         waitpid(node->pid, NULL, 0);
     } else if (WIFSIGNALED(status)) {
         snprintf(why, 512, "the agent of this machine (pid %d) was killed by %s", node->pid,
-                 cs_codes_signal_name(WTERMSIG(status)));
-        code = CS_CODE_SIGNAL + WTERMSIG(status);
+                 cl_codes_signal_name(WTERMSIG(status)));
+        code = CL_CODE_SIGNAL + WTERMSIG(status);
     }
     node->pid = 0;
     list_spared(front, node, &spared);
-    node->left_count = cs_sweep_kill(SECONDS, &spared);
+    node->left_count = cl_sweep_kill(SECONDS, &spared);
     return code;
 }
 
@@ -76,33 +76,33 @@ static bool is_fault(int number)
 
 /* The connection was carried by a process of ours, which is to end. Where a signal has ended it, `why` says so, since
  * the node itself may be well. Returns the exit code to blame it with. */
-static int end_carrier(cs_node *node, int index, char why[512])
+static int end_carrier(cl_node *node, int index, char why[512])
 {
     int   status = 0;
     pid_t pid    = node->pid;
     if (!has_ended(node, &status)) {
         kill(pid, SIGTERM); /* it is waited for when it has ended: node->pid stays */
-        return CS_CODE_PEER;
+        return CL_CODE_PEER;
     }
     node->pid = 0;
     if (!WIFSIGNALED(status))
-        return CS_CODE_PEER;
+        return CL_CODE_PEER;
     snprintf(why, 512,
              "node %d (%s) was lost: the process on this machine that carried its connection (pid %d) was "
              "killed by %s",
-             index, node->host, pid, cs_codes_signal_name(WTERMSIG(status)));
-    return is_fault(WTERMSIG(status)) ? cs_codes_of_status(status) : CS_CODE_PEER;
+             index, node->host, pid, cl_codes_signal_name(WTERMSIG(status)));
+    return is_fault(WTERMSIG(status)) ? cl_codes_of_status(status) : CL_CODE_PEER;
 }
 
-void cs_nodes_lose(cs_front *front, int index, const char *reason)
+void cl_nodes_lose(cl_front *front, int index, const char *reason)
 {
-    cs_node *node = &front->nodes[index];
+    cl_node *node = &front->nodes[index];
     char     why[512];
-    int      code      = CS_CODE_PEER;
-    bool     took_part = node->state != CS_NODE_SWEPT && index < front->plan->node_count;
+    int      code      = CL_CODE_PEER;
+    bool     took_part = node->state != CL_NODE_SWEPT && index < front->plan->node_count;
     /* Such a node has said why itself; what remains is its link, which poll would report on without end. */
-    if (node->state == CS_NODE_LOST) {
-        cs_link_close(&node->link);
+    if (node->state == CL_NODE_LOST) {
+        cl_link_close(&node->link);
         return;
     }
     snprintf(why, sizeof why, "node %d (%s) was lost: %s", index, node->host, reason);
@@ -110,24 +110,24 @@ void cs_nodes_lose(cs_front *front, int index, const char *reason)
         code = clean_here(front, node, why);
     else if (node->pid > 0)
         code = end_carrier(node, index, why);
-    node->state = CS_NODE_LOST;
-    cs_link_close(&node->link);
+    node->state = CL_NODE_LOST;
+    cl_link_close(&node->link);
     if (front->workers)
-        cs_workers_write_off(front, index, cs_clock_now());
-    if (took_part && front->phase != CS_OVER)
-        cs_front_fail(front, index, code, why);
+        cl_workers_write_off(front, index, cs_clock_now());
+    if (took_part && front->phase != CL_OVER)
+        cl_front_fail(front, index, code, why);
 }
 
 /* ---- what they say ---- */
 
-static void check_version(cs_front *front, cs_node *node, const char *version)
+static void check_version(cl_front *front, cl_node *node, const char *version)
 {
     char why[512];
     if (strcmp(version, CS_VERSION) == 0)
         return;
     snprintf(why, sizeof why, "%s has cspeed %.40s, this is %s; install the same version on both", node->host, version,
              CS_VERSION);
-    cs_front_fail(front, (int)(node - front->nodes), CS_CODE_DISAGREE, why);
+    cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);
 }
 
 static void keep_address(char address[64], const char *told)
@@ -137,7 +137,7 @@ static void keep_address(char address[64], const char *told)
 }
 
 /* A job that runs takes a node in with its next attempt. The node is told so, since nothing else happens there. */
-static void tell_to_wait(cs_front *front, cs_node *node)
+static void tell_to_wait(cl_front *front, cl_node *node)
 {
     const int left = front->options->max_restarts - front->attempt;
     char      until[128], text[640];
@@ -149,16 +149,16 @@ static void tell_to_wait(cs_front *front, cs_node *node)
     snprintf(text, sizeof text,
              "cspeed: node %d (%s) has joined job %s, which runs already with %d rank%s; it waits %s", node->place,
              node->host, front->plan->id, front->plan->rank_count, front->plan->rank_count == 1 ? "" : "s", until);
-    cs_link_say(&node->link, CS_LINK_SAY, 0, "%s", text);
-    cs_output_say(&front->output, "%s", text);
+    cl_link_say(&node->link, CL_LINK_SAY, 0, "%s", text);
+    cl_output_say(&front->output, "%s", text);
 }
 
-static void greet(cs_front *front, cs_node *node, const cs_message *message)
+static void greet(cl_front *front, cl_node *node, const cl_message *message)
 {
     const char *end = message->bytes + message->length;
-    if (node->state != CS_NODE_CALLED)
+    if (node->state != CL_NODE_CALLED)
         return;
-    node->state = CS_NODE_JOINED;
+    node->state = CL_NODE_JOINED;
     for (const char *at = message->bytes; at < end; at += strlen(at) + 1) {
         if (strncmp(at, "version=", 8) == 0)
             check_version(front, node, at + 8);
@@ -167,36 +167,36 @@ static void greet(cs_front *front, cs_node *node, const cs_message *message)
         if (strncmp(at, "front_address=", 14) == 0)
             keep_address(node->front_address, at + 14);
     }
-    if (front->phase == CS_ORDERING || front->phase == CS_RUNNING || front->phase == CS_SETTLING)
+    if (front->phase == CL_ORDERING || front->phase == CL_RUNNING || front->phase == CL_SETTLING)
         tell_to_wait(front, node);
-    if (front->phase == CS_STOPPING) /* it comes late: all others have been told, and this one is waited for now */
-        cs_link_send(&node->link, CS_LINK_STOP, 0, NULL, 0);
+    if (front->phase == CL_STOPPING) /* it comes late: all others have been told, and this one is waited for now */
+        cl_link_send(&node->link, CL_LINK_STOP, 0, NULL, 0);
 }
 
-static void take_ready(cs_front *front, cs_node *node, const cs_message *message)
+static void take_ready(cl_front *front, cl_node *node, const cl_message *message)
 {
     const char *seats = memchr(message->bytes, '\0', message->length);
-    if (!seats || node->state != CS_NODE_JOINED)
+    if (!seats || node->state != CL_NODE_JOINED)
         return;
     if (node == &front->nodes[0])
         front->master_port = atoi(message->bytes);
     snprintf(node->seats, sizeof node->seats, "%s", seats + 1);
     const char *interface = seats + 1 + strlen(seats + 1) + 1, *end = message->bytes + message->length;
     snprintf(node->interface, sizeof node->interface, "%s", interface < end ? interface : "");
-    node->state = CS_NODE_READY;
+    node->state = CL_NODE_READY;
 }
 
-static void take_failure(cs_front *front, int index, const cs_message *message)
+static void take_failure(cl_front *front, int index, const cl_message *message)
 {
-    cs_node *node = &front->nodes[index];
+    cl_node *node = &front->nodes[index];
     char     why[512];
-    int      code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CS_CODE_SYSTEM;
+    int      code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CL_CODE_SYSTEM;
     snprintf(why, sizeof why, "%.*s", (int)message->length, message->bytes);
-    bool joining = node->state == CS_NODE_CALLED, elastic = front->plan->least_nodes < front->plan->most_nodes;
+    bool joining = node->state == CL_NODE_CALLED, elastic = front->plan->least_nodes < front->plan->most_nodes;
     if (joining)
-        node->state = CS_NODE_LOST;
+        node->state = CL_NODE_LOST;
     if (joining && (elastic || front->code))
-        cs_output_say(&front->output, "cspeed: %s", why);
+        cl_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
         return; /* it does without this one */
     if (joining && front->plan->node_count > 1) { /* others may have something to say too */
@@ -207,81 +207,81 @@ static void take_failure(cs_front *front, int index, const cs_message *message)
         }
         return;
     }
-    cs_front_fail(front, index, code, why);
+    cl_front_fail(front, index, code, why);
 }
 
-static void take_swept(cs_node *node, const cs_message *message)
+static void take_swept(cl_node *node, const cl_message *message)
 {
-    if (node->state < CS_NODE_JOINED || node->state > CS_NODE_RUNNING)
+    if (node->state < CL_NODE_JOINED || node->state > CL_NODE_RUNNING)
         return;
-    node->state      = CS_NODE_SWEPT;
+    node->state      = CL_NODE_SWEPT;
     node->left_count = (int)message->rank;
     snprintf(node->left, sizeof node->left, "%s", message->bytes);
 }
 
-static void obey(cs_front *front, int index, const cs_message *message, int64_t now)
+static void obey(cl_front *front, int index, const cl_message *message, int64_t now)
 {
-    cs_node *node = &front->nodes[index];
+    cl_node *node = &front->nodes[index];
     switch ((int)message->kind) {
-    case CS_LINK_HELLO:
+    case CL_LINK_HELLO:
         greet(front, node, message);
         break;
-    case CS_LINK_READY:
+    case CL_LINK_READY:
         take_ready(front, node, message);
         break;
-    case CS_LINK_FAILED:
+    case CL_LINK_FAILED:
         take_failure(front, index, message);
         break;
-    case CS_LINK_SAY:
-        cs_output_say(&front->output, "%s", message->bytes);
+    case CL_LINK_SAY:
+        cl_output_say(&front->output, "%s", message->bytes);
         break;
-    case CS_LINK_BEATS:
-        cs_workers_take_beats(front, message, now);
+    case CL_LINK_BEATS:
+        cl_workers_take_beats(front, message, now);
         break;
-    case CS_LINK_SWEPT:
+    case CL_LINK_SWEPT:
         take_swept(node, message);
         break;
     default:
         if (message->rank < (uint32_t)front->worker_count && front->workers[message->rank].node == index)
-            cs_workers_take(front, (int)message->rank, message, now);
+            cl_workers_take(front, (int)message->rank, message, now);
     }
 }
 
-static void listen_to(cs_front *front, int index, int64_t now)
+static void listen_to(cl_front *front, int index, int64_t now)
 {
-    cs_node   *node       = &front->nodes[index];
+    cl_node   *node       = &front->nodes[index];
     int64_t    dead_after = (int64_t)(front->options->dead_after * (double)SECOND);
-    cs_message message;
+    cl_message message;
     char       why[256];
-    if (!cs_link_is_open(&node->link))
+    if (!cl_link_is_open(&node->link))
         return;
-    cs_link_fill(&node->link, now);
-    while (cs_link_next(&node->link, &message))
+    cl_link_fill(&node->link, now);
+    while (cl_link_next(&node->link, &message))
         obey(front, index, &message, now);
     if (node->link.broken) {
         snprintf(why, sizeof why, "%s", node->link.why);
-        cs_nodes_lose(front, index, why);
-    } else if (node->state >= CS_NODE_JOINED && dead_after > 0 && now - node->link.heard > dead_after) {
+        cl_nodes_lose(front, index, why);
+    } else if (node->state >= CL_NODE_JOINED && dead_after > 0 && now - node->link.heard > dead_after) {
         snprintf(why, sizeof why,
                  "nothing was heard of it for %.0f s (--dead_after): the network is cut, or it is frozen",
                  front->options->dead_after);
-        cs_nodes_lose(front, index, why);
+        cl_nodes_lose(front, index, why);
     }
 }
 
 /* Agents may send more once what they sent is shown. */
-static void give_credit(cs_front *front)
+static void give_credit(cl_front *front)
 {
-    if (!cs_output_has_room(&front->output))
+    if (!cl_output_has_room(&front->output))
         return;
     for (int i = 0; i < front->node_total; i++)
         if (front->nodes[i].shown) {
-            cs_link_send(&front->nodes[i].link, CS_LINK_CREDIT, (uint32_t)front->nodes[i].shown, NULL, 0);
+            cl_link_send(&front->nodes[i].link, CL_LINK_CREDIT, (uint32_t)front->nodes[i].shown, NULL, 0);
             front->nodes[i].shown = 0;
         }
 }
 
-void cs_nodes_listen(cs_front *front, int64_t now)
+void cl_nodes_listen(cl_front *front, int64_t now)
 {
     for (int i = 0; i < front->node_total; i++)
         listen_to(front, i, now);
@@ -289,6 +289,6 @@ void cs_nodes_listen(cs_front *front, int64_t now)
     if (now >= front->heartbeat_at) {
         front->heartbeat_at = now + (int64_t)(front->options->heartbeat * (double)SECOND);
         for (int i = 0; i < front->node_total; i++)
-            cs_link_send(&front->nodes[i].link, CS_LINK_PING, 0, NULL, 0);
+            cl_link_send(&front->nodes[i].link, CL_LINK_PING, 0, NULL, 0);
     }
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *address_of(const cs_host *host)
+static const char *address_of(const cl_host *host)
 {
     return host->address ? host->address : host->name;
 }
@@ -56,10 +56,10 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-static void print_head(const cs_plan *plan)
+static void print_head(const cl_plan *plan)
 {
     printf("job       %s (%s)\n", plan->id,
-           plan->options->job_id ? cs_options_origin("job_id")
+           plan->options->job_id ? cl_options_origin("job_id")
            : plan->no_ssh        ? "from where they meet"
                                  : "random");
     printf("hosts     %s\n", plan->hosts.origin);
@@ -76,7 +76,7 @@ static void print_head(const cs_plan *plan)
         printf("this is   a node whose rank is %s\n", plan->node_rank_origin);
 }
 
-static int widest(const cs_plan *plan, const char *(*text)(const cs_host *host), int least)
+static int widest(const cl_plan *plan, const char *(*text)(const cl_host *host), int least)
 {
     for (int i = 0; i < plan->node_count; i++) {
         int width = (int)strlen(text(plan->nodes[i].host));
@@ -85,17 +85,17 @@ static int widest(const cs_plan *plan, const char *(*text)(const cs_host *host),
     return least;
 }
 
-static const char *name_of(const cs_host *host)
+static const char *name_of(const cl_host *host)
 {
     return host->name;
 }
 
-static void print_nodes(const cs_plan *plan)
+static void print_nodes(const cl_plan *plan)
 {
     int names = widest(plan, name_of, 4), addresses = widest(plan, address_of, 7);
     printf("\n  node  %-*s  %-*s  %-10s  slots\n", names, "host", addresses, "address", "ranks");
     for (int i = 0; i < plan->node_count; i++) {
-        const cs_plan_node *node = &plan->nodes[i];
+        const cl_plan_node *node = &plan->nodes[i];
         char                ranks[32];
         int                 last = node->first_rank + node->host->slot_count - 1;
         snprintf(ranks, sizeof ranks, last > node->first_rank ? "%d-%d" : "%d", node->first_rank, last);
@@ -106,17 +106,17 @@ static void print_nodes(const cs_plan *plan)
 }
 
 /* What a node is told, as far as it is known before the start. */
-static void make_order(const cs_plan *plan, int index, cs_order *order)
+static void make_order(const cl_plan *plan, int index, cl_order *order)
 {
-    const cs_plan_node *node = &plan->nodes[index];
-    *order                   = (cs_order){ .max_restarts  = plan->options->max_restarts,
+    const cl_plan_node *node = &plan->nodes[index];
+    *order                   = (cl_order){ .max_restarts  = plan->options->max_restarts,
                                            .node_rank     = index,
                                            .node_count    = plan->node_count,
                                            .first_rank    = node->first_rank,
                                            .rank_count    = node->host->slot_count,
                                            .slots         = node->host->slots,
                                            .world_size    = plan->rank_count,
-                                           .master_port   = cs_hostplan_ranks_port(plan),
+                                           .master_port   = cl_hostplan_ranks_port(plan),
                                            .bind          = plan->options->bind,
                                            .oversubscribe = plan->options->oversubscribe,
                                            .has_devices   = plan->has_devices };
@@ -127,11 +127,11 @@ static void make_order(const cs_plan *plan, int index, cs_order *order)
     snprintf(order->core_list, sizeof order->core_list, "%s", list ? list : "");
 }
 
-static void print_ranks(const cs_order *order, const cs_seats *seats)
+static void print_ranks(const cl_order *order, const cl_seats *seats)
 {
-    cs_variable list[CS_RANKS_VARIABLES];
+    cl_variable list[CL_RANKS_VARIABLES];
     for (int local = 0; local < order->rank_count; local++) {
-        int count = cs_ranks_variables(order, seats, local, list);
+        int count = cl_ranks_variables(order, seats, local, list);
         printf("\nrank %d\n ", order->first_rank + local);
         for (int i = 0; i < count; i++) {
             bool later = strcmp(list[i].name, "MASTER_PORT") == 0 && order->master_port == 0;
@@ -143,22 +143,22 @@ static void print_ranks(const cs_order *order, const cs_seats *seats)
 }
 
 /* Of this machine; the others look at their own cores when they are told to start. */
-static void print_binding(const cs_plan *plan)
+static void print_binding(const cl_plan *plan)
 {
     for (int i = 0; i < plan->node_count; i++) {
-        cs_order order;
-        cs_seats seats;
+        cl_order order;
+        cl_seats seats;
         if (!plan->nodes[i].here)
             continue;
         make_order(plan, i, &order);
-        if (cs_bind_deal(&seats, &order)) {
+        if (cl_bind_deal(&seats, &order)) {
             printf("\nbinding   cannot be done: %s\n", cs_error());
             cs_fail(CS_OK, "%s", "");
             continue;
         }
         printf("\nbinding   %s%s\n", seats.text, plan->node_count > 1 ? "; other nodes by their own cores" : "");
         print_ranks(&order, &seats);
-        cs_bind_free(&seats);
+        cl_bind_free(&seats);
         return;
     }
     printf("\nbinding   each node's by its own cores\n");
@@ -167,17 +167,17 @@ static void print_binding(const cs_plan *plan)
 static void print_variable(const char *name, const char *value)
 {
     printf("  %s=", name);
-    if (cs_env_is_secret(name))
-        fputs(CS_ENV_MASKED, stdout);
+    if (cl_env_is_secret(name))
+        fputs(CL_ENV_MASKED, stdout);
     else
         print_word(value);
 }
 
-static void print_environment(const cs_plan *plan)
+static void print_environment(const cl_plan *plan)
 {
     printf("\nenvironment for every rank%s\n", plan->env.count ? "" : ": nothing beside what its node has");
     for (int i = 0; i < plan->env.count; i++) {
-        const cs_env_entry *entry = &plan->env.list[i];
+        const cl_env_entry *entry = &plan->env.list[i];
         print_variable(entry->name, entry->value);
         printf("    # %s\n", entry->origin);
     }
@@ -198,11 +198,11 @@ static void print_flag(const char *name, const char *value, const char *origin, 
     (void)argument;
     printf("  %s%s", name, value ? " " : "");
     if (value)
-        print_word(cs_env_masked(value, &hide, room, sizeof room));
+        print_word(cl_env_masked(value, &hide, room, sizeof room));
     printf("    # %s\n", origin);
 }
 
-void cs_hostplan_print(const cs_plan *plan)
+void cl_hostplan_print(const cl_plan *plan)
 {
     char path[PATH_MAX];
     print_head(plan);
@@ -210,11 +210,11 @@ void cs_hostplan_print(const cs_plan *plan)
     print_binding(plan);
     print_environment(plan);
     printf("\nflags that were given\n");
-    cs_options_given(print_flag, NULL);
+    cl_options_given(print_flag, NULL);
     printf("\nworkdir   %s\n", plan->workdir);
     if (!plan->arguments[0])
         return;
-    if (cs_program_find(plan->arguments[0], path) == 0)
+    if (cl_program_find(plan->arguments[0], path) == 0)
         printf("program   %s\n", path);
     else
         printf("program   not on this machine: %s\n", cs_error());
@@ -224,7 +224,7 @@ void cs_hostplan_print(const cs_plan *plan)
     for (char **argument = plan->arguments; *argument; argument++) {
         char room[512];
         putchar(' ');
-        print_word(cs_env_masked(*argument, &hide, room, sizeof room));
+        print_word(cl_env_masked(*argument, &hide, room, sizeof room));
     }
     putchar('\n');
 }
@@ -234,12 +234,12 @@ void cs_hostplan_print(const cs_plan *plan)
 static void print_member(const char *before, const char *name, const char *value)
 {
     fputs(before, stdout);
-    cs_quote(stdout, name);
+    cl_quote(stdout, name);
     fputs(": ", stdout);
-    cs_quote(stdout, value);
+    cl_quote(stdout, value);
 }
 
-static void print_node_json(const cs_plan_node *node, int index)
+static void print_node_json(const cl_plan_node *node, int index)
 {
     print_member(index ? ",\n    {" : "\n    {", "host", node->host->name);
     print_member(", ", "addr", address_of(node->host));
@@ -252,7 +252,7 @@ static void print_node_json(const cs_plan_node *node, int index)
     printf("]}");
 }
 
-void cs_hostplan_print_json(const cs_plan *plan, const char *memory)
+void cl_hostplan_print_json(const cl_plan *plan, const char *memory)
 {
     printf("{\n  \"nodes\": [");
     for (int i = 0; i < plan->node_count; i++)
@@ -264,13 +264,13 @@ void cs_hostplan_print_json(const cs_plan *plan, const char *memory)
     for (char **argument = plan->arguments; *argument; argument++) {
         char room[512];
         fputs(argument > plan->arguments ? ", " : "", stdout);
-        cs_quote(stdout, cs_env_masked(*argument, &hide, room, sizeof room));
+        cl_quote(stdout, cl_env_masked(*argument, &hide, room, sizeof room));
     }
     printf("],\n  \"env\": {");
     for (int i = 0; i < plan->env.count; i++) {
-        const cs_env_entry *entry = &plan->env.list[i];
+        const cl_env_entry *entry = &plan->env.list[i];
         print_member(i ? ",\n    " : "\n    ", entry->name,
-                     cs_env_is_secret(entry->name) ? CS_ENV_MASKED : entry->value);
+                     cl_env_is_secret(entry->name) ? CL_ENV_MASKED : entry->value);
     }
     printf("%s}%s%s\n}\n", plan->env.count ? "\n  " : "", memory ? ",\n  \"memory\": " : "", memory ? memory : "");
 }

@@ -47,7 +47,7 @@ static int listen_in(const char *folder)
     return open ? fd : -1;
 }
 
-static char *command_of(const cs_plan *plan)
+static char *command_of(const cl_plan *plan)
 {
     char  *text = NULL;
     size_t length;
@@ -57,14 +57,14 @@ static char *command_of(const cs_plan *plan)
     for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
         if (i)
             putc(' ', out);
-        fputs(cs_env_masked(plan->arguments[i], &hide, room, sizeof room), out);
+        fputs(cl_env_masked(plan->arguments[i], &hide, room, sizeof room), out);
     }
     if (out)
         fclose(out);
     return text;
 }
 
-static char *hosts_of(const cs_plan *plan)
+static char *hosts_of(const cl_plan *plan)
 {
     char  *text = NULL;
     size_t length;
@@ -76,21 +76,21 @@ static char *hosts_of(const cs_plan *plan)
     return text;
 }
 
-static bool write_entry(const cs_plan *plan, const char *run_dir, const char *path)
+static bool write_entry(const cl_plan *plan, const char *run_dir, const char *path)
 {
     char *command = command_of(plan), *hosts = hosts_of(plan), *folder = realpath(run_dir, NULL);
     int   fd  = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (out) {
         fputs("{\"job\": ", out);
-        cs_quote(out, plan->id);
+        cl_quote(out, plan->id);
         fprintf(out, ", \"pid\": %d, \"start\": %llu, \"since\": %ld, \"ranks\": %d, \"hosts\": ", getpid(),
-                cs_proc_start(getpid()), time(NULL), plan->rank_count);
-        cs_quote(out, hosts ? hosts : "");
+                cl_proc_start(getpid()), time(NULL), plan->rank_count);
+        cl_quote(out, hosts ? hosts : "");
         fputs(", \"run_dir\": ", out);
-        cs_quote(out, folder ? folder : run_dir);
+        cl_quote(out, folder ? folder : run_dir);
         fputs(", \"command\": ", out);
-        cs_quote(out, command ? command : "");
+        cl_quote(out, command ? command : "");
         fputs("}\n", out);
     }
     free(command);
@@ -100,38 +100,38 @@ static bool write_entry(const cs_plan *plan, const char *run_dir, const char *pa
 }
 
 /* The entry appears whole, and only if there is none of that name. */
-static int enter(const cs_plan *plan, const char *folder, const char *draft)
+static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
     char          path[PATH_MAX];
-    cs_roster_job other;
-    cs_roster_file(folder, plan->id, path);
+    cl_roster_job other;
+    cl_roster_file(folder, plan->id, path);
     for (int i = 0; i < TRIES; i++) {
         if (link(draft, path) == 0)
             return 0;
         if (errno != EEXIST)
             break;
-        if (cs_roster_read(path, &other) && cs_roster_runs(&other))
-            return cs_codes_fail(CS_CODE_USAGE,
+        if (cl_roster_read(path, &other) && cl_roster_runs(&other))
+            return cl_codes_fail(CL_CODE_USAGE,
                                  "--job_id: job %s already runs on this machine (pid %d): `cspeed stop %s` "
                                  "ends it, another --job_id tells the two apart",
                                  plan->id, other.pid, plan->id);
         unlink(path);
     }
-    return cs_codes_fail(CS_CODE_SYSTEM, "the registry of jobs: %s cannot be made: %s", path, strerror(errno));
+    return cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs: %s cannot be made: %s", path, strerror(errno));
 }
 
-int cs_registry_open(cs_registry *registry, const cs_plan *plan, const char *run_dir)
+int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir)
 {
     char folder[PATH_MAX], draft[PATH_MAX + 32];
-    *registry = (cs_registry){ .fd = -1 };
-    int code  = cs_roster_folder(folder);
+    *registry = (cl_registry){ .fd = -1 };
+    int code  = cl_roster_folder(folder);
     if (code)
         return code;
     snprintf(draft, sizeof draft, "%s/.%d", folder, getpid());
     code =
         write_entry(plan, run_dir, draft)
             ? enter(plan, folder, draft)
-            : cs_codes_fail(CS_CODE_SYSTEM, "the registry of jobs: %s cannot be written: %s", draft, strerror(errno));
+            : cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs: %s cannot be written: %s", draft, strerror(errno));
     unlink(draft);
     if (code)
         return code;
@@ -140,26 +140,26 @@ int cs_registry_open(cs_registry *registry, const cs_plan *plan, const char *run
     return 0;
 }
 
-void cs_registry_forget(cs_registry *registry)
+void cl_registry_forget(cl_registry *registry)
 {
     if (registry->fd >= 0)
         close(registry->fd);
-    *registry = (cs_registry){ .fd = -1 };
+    *registry = (cl_registry){ .fd = -1 };
 }
 
-void cs_registry_close(cs_registry *registry)
+void cl_registry_close(cl_registry *registry)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    if (*registry->job && cs_roster_folder(folder) == 0) {
-        cs_roster_file(folder, registry->job, path);
+    if (*registry->job && cl_roster_folder(folder) == 0) {
+        cl_roster_file(folder, registry->job, path);
         unlink(path);
         socket_path(folder, path);
         unlink(path);
     }
-    cs_registry_forget(registry);
+    cl_registry_forget(registry);
 }
 
-void cs_registry_answer(cs_registry *registry, const char *state)
+void cl_registry_answer(cl_registry *registry, const char *state)
 {
     int caller = accept4(registry->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     int bytes  = (int)strlen(state) + 4096;

@@ -4,8 +4,8 @@
  * running front JOB.json (pid, start time of the process, command, hosts, run folder) and the socket PID.sock. Whoever
  * connects to it gets the state of the job as one JSON object, and the connection is closed. Entries whose process is
  * gone are swept by whoever reads the folder (registry_read.h). */
-#ifndef CS_LAUNCHER_REGISTRY_H
-#define CS_LAUNCHER_REGISTRY_H
+#ifndef CL_REGISTRY_H
+#define CL_REGISTRY_H
 
 #include "plan/hostplan.h"
 
@@ -16,16 +16,16 @@ typedef struct {
     int     fd;          /* listens; -1: none */
     int64_t rests_until; /* of cs_clock_now: it is not to be polled before, since no descriptor was free for a caller */
     char    job[64];
-} cs_registry;
+} cl_registry;
 
-/* Enters the job. A running job of the same id on this machine is CS_CODE_USAGE, naming its pid. CS_CODE_SYSTEM when
+/* Enters the job. A running job of the same id on this machine is CL_CODE_USAGE, naming its pid. CL_CODE_SYSTEM when
  * the folder cannot be used: the job can run all the same, and no command will find it. */
-int  cs_registry_open(cs_registry *registry, const cs_plan *plan, const char *run_dir);
-void cs_registry_close(cs_registry *registry); /* removes the entry */
+int  cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir);
+void cl_registry_close(cl_registry *registry); /* removes the entry */
 
-void cs_registry_forget(cs_registry *registry); /* in a child: closes the socket, the entry stays */
+void cl_registry_forget(cl_registry *registry); /* in a child: closes the socket, the entry stays */
 
 /* Call when registry->fd is readable: answers one caller with `state` (JSON text) without blocking. */
-void cs_registry_answer(cs_registry *registry, const char *state);
+void cl_registry_answer(cl_registry *registry, const char *state);
 
 #endif

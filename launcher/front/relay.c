@@ -25,113 +25,113 @@
 #define SECOND INT64_C(1000000000)
 
 typedef struct {
-    cs_plan   *plan;
-    cs_link    front, agent;
+    cl_plan   *plan;
+    cl_link    front, agent;
     pid_t      agent_pid;
-    cs_output  output;
+    cl_output  output;
     uint64_t   shown; /* bytes of output not yet credited */
-    cs_message last;  /* what the front's FINISH said     */
+    cl_message last;  /* what the front's FINISH said     */
     bool       finished;
     int        code;
 } relay;
 
-static int start_agent(relay *here, const cs_guard *guard)
+static int start_agent(relay *here, const cl_guard *guard)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no socket for the agent: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no socket for the agent: %s", cs_reason(errno));
     fflush(NULL);
     here->agent_pid = fork();
     if (here->agent_pid < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no process for the agent: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent: %s", strerror(errno));
     if (here->agent_pid == 0) {
         close(ends[0]);
-        cs_link_close(&here->front);
+        cl_link_close(&here->front);
         setsid();
-        cs_guard none = { .signals = guard->signals, .before = guard->before, .alive_fd = -1 };
-        _exit(cs_agent_serve(ends[1], ends[1], NULL, &none));
+        cl_guard none = { .signals = guard->signals, .before = guard->before, .alive_fd = -1 };
+        _exit(cl_agent_serve(ends[1], ends[1], NULL, &none));
     }
     close(ends[1]);
-    cs_link_open(&here->agent, ends[0], ends[0], NULL, false);
+    cl_link_open(&here->agent, ends[0], ends[0], NULL, false);
     here->agent.heard = cs_clock_now();
     return 0;
 }
 
 /* The nodes and ranks of this attempt, for the prefixes and streams of the console. */
-static int take_world(relay *here, const cs_order *order)
+static int take_world(relay *here, const cl_order *order)
 {
-    int code = cs_hostplan_cut(here->plan, order->places, order->node_count);
+    int code = cl_hostplan_cut(here->plan, order->places, order->node_count);
     if (code == 0 && here->plan->rank_count != order->world_size)
-        code = cs_codes_fail(CS_CODE_DISAGREE, "an order says %d ranks; the slots of its nodes make %d",
+        code = cl_codes_fail(CL_CODE_DISAGREE, "an order says %d ranks; the slots of its nodes make %d",
                              order->world_size, here->plan->rank_count);
-    return code ? code : cs_output_rank(&here->output);
+    return code ? code : cl_output_rank(&here->output);
 }
 
 /* The agent gets the order, but for what is run: that is what this node's own command line says, never what came over
  * the network. */
-static void hand_to_agent(relay *here, cs_order *order)
+static void hand_to_agent(relay *here, cl_order *order)
 {
     size_t      length;
     char      **theirs = order->arguments;
     const char *script = here->plan->options->venv_script;
     order->arguments   = here->plan->arguments;
     snprintf(order->venv_script, sizeof order->venv_script, "%s", script ? script : "");
-    char *bytes = cs_order_encode(order, &length);
-    cs_link_send(&here->agent, CS_LINK_ORDER, 0, bytes, length);
+    char *bytes = cl_order_encode(order, &length);
+    cl_link_send(&here->agent, CL_LINK_ORDER, 0, bytes, length);
     free(bytes);
     order->arguments = theirs;
 }
 
-static void pass_order(relay *here, const cs_message *message)
+static void pass_order(relay *here, const cl_message *message)
 {
-    cs_order order;
-    int      code = cs_order_decode(&order, message->bytes, message->length);
+    cl_order order;
+    int      code = cl_order_decode(&order, message->bytes, message->length);
     if (code == 0)
         code = take_world(here, &order);
     if (code == 0)
         hand_to_agent(here, &order);
     else
-        cs_link_say(&here->front, CS_LINK_FAILED, (uint32_t)code, "%s", cs_error());
-    cs_order_free(&order);
+        cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)code, "%s", cs_error());
+    cl_order_free(&order);
 }
 
 static void pass_down(relay *here, int64_t now)
 {
-    cs_message message;
-    cs_link_fill(&here->front, now);
-    while (cs_link_next(&here->front, &message)) {
-        if (message.kind == CS_LINK_ORDER)
+    cl_message message;
+    cl_link_fill(&here->front, now);
+    while (cl_link_next(&here->front, &message)) {
+        if (message.kind == CL_LINK_ORDER)
             pass_order(here, &message);
-        if (message.kind == CS_LINK_SAY)
-            cs_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
-        if (message.kind == CS_LINK_FINISH) {
-            cs_output_finish(&here->output);
-            cs_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
+        if (message.kind == CL_LINK_SAY)
+            cl_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
+        if (message.kind == CL_LINK_FINISH) {
+            cl_output_finish(&here->output);
+            cl_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
             here->finished = true;
             here->code     = (int)message.rank;
         }
-        if (message.kind != CS_LINK_CREDIT && message.kind != CS_LINK_ORDER && message.kind != CS_LINK_STAGE &&
-            message.kind != CS_LINK_SAY)
-            cs_link_send(&here->agent, message.kind, message.rank, message.bytes, message.length);
+        if (message.kind != CL_LINK_CREDIT && message.kind != CL_LINK_ORDER && message.kind != CL_LINK_STAGE &&
+            message.kind != CL_LINK_SAY)
+            cl_link_send(&here->agent, message.kind, message.rank, message.bytes, message.length);
     }
 }
 
 static void pass_up(relay *here, int64_t now)
 {
-    cs_message message;
-    cs_link_fill(&here->agent, now);
-    while (cs_link_next(&here->agent, &message)) {
-        bool error = message.kind == CS_LINK_ERROR;
-        if (!error && message.kind != CS_LINK_OUTPUT) {
-            cs_link_send(&here->front, message.kind, message.rank, message.bytes, message.length);
+    cl_message message;
+    cl_link_fill(&here->agent, now);
+    while (cl_link_next(&here->agent, &message)) {
+        bool error = message.kind == CL_LINK_ERROR;
+        if (!error && message.kind != CL_LINK_OUTPUT) {
+            cl_link_send(&here->front, message.kind, message.rank, message.bytes, message.length);
             continue;
         }
         here->shown += message.length;
         if (message.rank < (uint32_t)here->plan->rank_count)
-            cs_output_feed(&here->output, (int)message.rank, error, message.bytes, message.length, now);
+            cl_output_feed(&here->output, (int)message.rank, error, message.bytes, message.length, now);
     }
-    if (here->shown && cs_output_has_room(&here->output)) {
-        cs_link_send(&here->agent, CS_LINK_CREDIT, (uint32_t)here->shown, NULL, 0);
+    if (here->shown && cl_output_has_room(&here->output)) {
+        cl_link_send(&here->agent, CL_LINK_CREDIT, (uint32_t)here->shown, NULL, 0);
         here->shown = 0;
     }
 }
@@ -142,10 +142,10 @@ static void take_signals(relay *here, int signal_fd)
     while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news) {
         int number = (int)news.ssi_signo;
         if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
-            cs_link_say(&here->front, CS_LINK_FAILED, (uint32_t)(CS_CODE_SIGNAL + number),
-                        "this node was asked to end by %s", cs_codes_signal_name(number));
+            cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number),
+                        "this node was asked to end by %s", cl_codes_signal_name(number));
         else if (number != SIGCHLD)
-            cs_link_send(&here->agent, CS_LINK_SIGNAL, (uint32_t)number, NULL, 0);
+            cl_link_send(&here->agent, CL_LINK_SIGNAL, (uint32_t)number, NULL, 0);
     }
 }
 
@@ -153,11 +153,11 @@ static void sleep_on(relay *here, int signal_fd)
 {
     struct pollfd polled[8] = {
         { .fd = signal_fd, .events = POLLIN },
-        { .fd = here->front.in_fd, .events = cs_link_waits(&here->front) ? POLLIN | POLLOUT : POLLIN },
-        { .fd = here->agent.in_fd, .events = cs_link_waits(&here->agent) ? POLLIN | POLLOUT : POLLIN }
+        { .fd = here->front.in_fd, .events = cl_link_waits(&here->front) ? POLLIN | POLLOUT : POLLIN },
+        { .fd = here->agent.in_fd, .events = cl_link_waits(&here->agent) ? POLLIN | POLLOUT : POLLIN }
     };
-    int     count = 3 + cs_output_poll(&here->output, polled + 3);
-    int64_t now = cs_clock_now(), due = cs_output_due(&here->output);
+    int     count = 3 + cl_output_poll(&here->output, polled + 3);
+    int64_t now = cs_clock_now(), due = cl_output_due(&here->output);
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
 }
@@ -178,18 +178,18 @@ static bool await_agent(relay *here, double seconds, int *status)
 static void end_agent(relay *here)
 {
     enum { SECONDS = 10, MARGIN = 10 };
-    const cs_options *options = here->plan->options;
+    const cl_options *options = here->plan->options;
     bool              frozen =
         options->dead_after > 0 && 2 * (double)(cs_clock_now() - here->agent.heard) > options->dead_after * SECOND;
     int status = 0;
-    cs_link_flush(&here->agent);
-    cs_link_close(&here->agent);
+    cl_link_flush(&here->agent);
+    cl_link_close(&here->agent);
     if (!await_agent(here, frozen ? 0 : options->grace_seconds + MARGIN, &status)) {
         kill(here->agent_pid, SIGKILL);
         waitpid(here->agent_pid, &status, 0);
     }
     if (WIFSIGNALED(status))
-        cs_sweep_kill(SECONDS, NULL);
+        cl_sweep_kill(SECONDS, NULL);
 }
 
 static void run(relay *here, int signal_fd)
@@ -197,58 +197,58 @@ static void run(relay *here, int signal_fd)
     double  dead_after = here->plan->options->dead_after;
     int64_t lost       = dead_after > 0 ? (int64_t)(dead_after * (double)SECOND) : INT64_MAX;
     while (!here->finished) {
-        cs_link_flush(&here->front);
-        cs_link_flush(&here->agent);
+        cl_link_flush(&here->front);
+        cl_link_flush(&here->agent);
         sleep_on(here, signal_fd);
         int64_t now = cs_clock_now();
         pass_down(here, now);
         pass_up(here, now);
         take_signals(here, signal_fd);
-        cs_output_serve(&here->output, now);
+        cl_output_serve(&here->output, now);
         if (!here->finished && (here->front.broken || now - here->front.heard > lost)) {
-            cs_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends",
+            cl_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends",
                           here->plan->id, here->front.broken ? here->front.why : "nothing was heard of it");
             here->finished = true;
-            here->code     = CS_CODE_PEER;
+            here->code     = CL_CODE_PEER;
         } else if (!here->finished && here->agent.broken) {
-            cs_output_say(&here->output, "cspeed: the agent of this node was killed; the job is told");
+            cl_output_say(&here->output, "cspeed: the agent of this node was killed; the job is told");
             here->finished = true;
-            here->code     = CS_CODE_PEER;
+            here->code     = CL_CODE_PEER;
         }
     }
 }
 
-static int open_relay(relay *here, const cs_guard *guard)
+static int open_relay(relay *here, const cl_guard *guard)
 {
-    cs_guest_node joined;
-    int           code = cs_output_open(&here->output, here->plan, cs_clock_now());
+    cl_guest_node joined;
+    int           code = cl_output_open(&here->output, here->plan, cs_clock_now());
     if (code == 0)
-        code = cs_lobby_call(here->plan, &joined);
+        code = cl_lobby_call(here->plan, &joined);
     if (code)
         return code;
-    cs_link_open(&here->front, joined.fd, joined.fd, joined.sealed ? joined.key : NULL, true);
+    cl_link_open(&here->front, joined.fd, joined.fd, joined.sealed ? joined.key : NULL, true);
     here->front.heard = cs_clock_now();
     return start_agent(here, guard);
 }
 
-int cs_relay_run(cs_plan *plan, const cs_guard *guard)
+int cl_relay_run(cl_plan *plan, const cl_guard *guard)
 {
     relay here      = { .plan = plan };
     int   signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code =
-        signal_fd < 0 ? cs_codes_fail(CS_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_relay(&here, guard);
+        signal_fd < 0 ? cl_codes_fail(CL_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_relay(&here, guard);
     if (code == 0) {
         run(&here, signal_fd);
         code = here.code;
     }
     if (here.agent_pid > 0)
         end_agent(&here);
-    cs_link_flush(&here.front);
-    cs_link_close(&here.front);
+    cl_link_flush(&here.front);
+    cl_link_close(&here.front);
     if (here.output.streams)
-        cs_output_drain(&here.output, signal_fd);
-    cs_output_close(&here.output);
+        cl_output_drain(&here.output, signal_fd);
+    cl_output_close(&here.output);
     return code;
 }

@@ -2,13 +2,13 @@
  *
  * The relay stands between the agent, a child of its own, and the front, whom it has called (lobby.h). What the node's
  * ranks print is shown here; everything else passes through. When either side is lost, the node ends. */
-#ifndef CS_LAUNCHER_RELAY_H
-#define CS_LAUNCHER_RELAY_H
+#ifndef CL_RELAY_H
+#define CL_RELAY_H
 
 #include "node/guard.h"
 #include "plan/hostplan.h"
 
-/* The exit code: what the front says the job's is, or CS_CODE_PEER when the front was lost. */
-int cs_relay_run(cs_plan *plan, const cs_guard *guard);
+/* The exit code: what the front says the job's is, or CL_CODE_PEER when the front was lost. */
+int cl_relay_run(cl_plan *plan, const cl_guard *guard);
 
 #endif

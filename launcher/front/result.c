@@ -21,11 +21,11 @@
 
 enum { MOMENT_BYTES = 32 };
 
-static const char *const phases[] = { [CS_JOINING] = "joining",   [CS_ORDERING] = "ordering", [CS_RUNNING] = "running",
-                                      [CS_SETTLING] = "settling", [CS_STOPPING] = "stopping", [CS_OVER] = "over" };
+static const char *const phases[] = { [CL_JOINING] = "joining",   [CL_ORDERING] = "ordering", [CL_RUNNING] = "running",
+                                      [CL_SETTLING] = "settling", [CL_STOPPING] = "stopping", [CL_OVER] = "over" };
 
 static const char *const states[] = {
-    [CS_WORKER_WAITING] = "waiting", [CS_WORKER_RUNNING] = "running", [CS_WORKER_ENDED] = "ended"
+    [CL_WORKER_WAITING] = "waiting", [CL_WORKER_RUNNING] = "running", [CL_WORKER_ENDED] = "ended"
 };
 
 /* "2026-11-21T14:02:11Z" at a moment of the monotonic clock */
@@ -38,59 +38,59 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
 }
 
 /* The furthest that any rank of this attempt has told; before there are ranks, of the attempts before. -1: none has. */
-static int64_t last_step(const cs_front *front)
+static int64_t last_step(const cl_front *front)
 {
     int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;
     for (int rank = 0; rank < front->worker_count; rank++)
-        if (cs_place_told(&front->workers[rank]) && cs_place_beat(&front->workers[rank])->step > step)
-            step = cs_place_beat(&front->workers[rank])->step;
+        if (cl_place_told(&front->workers[rank]) && cl_place_beat(&front->workers[rank])->step > step)
+            step = cl_place_beat(&front->workers[rank])->step;
     return step;
 }
 
 /* ---- result.json ---- */
 
-static void print_culprit(const cs_front *front, FILE *out)
+static void print_culprit(const cl_front *front, FILE *out)
 {
-    const cs_worker *first  = &front->workers[front->first];
+    const cl_worker *first  = &front->workers[front->first];
     int              status = first->end.status;
     fprintf(out, "  \"kind\": \"worker\",\n  \"rank\": %d,\n  \"host\": ", front->first);
-    cs_quote(out, cs_place_host(front, front->first));
+    cl_quote(out, cl_place_host(front, front->first));
     fprintf(out, ",\n  \"pid\": %d,\n  \"signal\": ", first->pid);
     if (WIFSIGNALED(status))
-        cs_quote(out, cs_codes_signal_name(WTERMSIG(status)));
+        cl_quote(out, cl_codes_signal_name(WTERMSIG(status)));
     else
         fputs("null", out);
-    fprintf(out, ",\n  \"oom\": %s,\n  \"log\": ", cs_hint_is_oom(&first->end) ? "true" : "false");
+    fprintf(out, ",\n  \"oom\": %s,\n  \"log\": ", cl_hint_is_oom(&first->end) ? "true" : "false");
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/attempt_%d/%d.err", front->run_dir, front->attempt, front->first);
     if (*front->run_dir)
-        cs_quote(out, path);
+        cl_quote(out, path);
     else
         fputs("null", out);
     fputs(",\n", out);
 }
 
-static void print_launcher(const cs_front *front, FILE *out)
+static void print_launcher(const cl_front *front, FILE *out)
 {
-    fprintf(out, "  \"kind\": %s,\n  \"rank\": null,\n  \"host\": ", cs_front_code(front) ? "\"launcher\"" : "null");
+    fprintf(out, "  \"kind\": %s,\n  \"rank\": null,\n  \"host\": ", cl_front_code(front) ? "\"launcher\"" : "null");
     if (front->first_node >= 0)
-        cs_quote(out, front->nodes[front->first_node].host);
+        cl_quote(out, front->nodes[front->first_node].host);
     else
         fputs("null", out);
     fputs(",\n  \"pid\": null,\n  \"signal\": ", out);
     if (front->signal)
-        cs_quote(out, cs_codes_signal_name(front->signal));
+        cl_quote(out, cl_codes_signal_name(front->signal));
     else
         fputs("null", out);
     fputs(",\n  \"oom\": false,\n  \"log\": null,\n", out);
 }
 
-static char *result_text(const cs_front *front)
+static char *result_text(const cl_front *front)
 {
     char   *text = NULL, began[MOMENT_BYTES], ended[MOMENT_BYTES];
     size_t  length;
     int64_t step    = last_step(front);
-    int     code    = cs_front_code(front);
+    int     code    = cl_front_code(front);
     bool    outside = front->timed_out || front->signal || front->stalled;
     FILE   *out     = open_memstream(&text, &length);
     if (!out)
@@ -98,14 +98,14 @@ static char *result_text(const cs_front *front)
     print_moment(front->began, began);
     print_moment(cs_clock_now(), ended);
     fputs("{\n  \"job\": ", out);
-    cs_quote(out, front->plan->id);
+    cl_quote(out, front->plan->id);
     fprintf(out, ",\n  \"code\": %d,\n", code);
-    if (!outside && cs_failure_is_rank(front))
+    if (!outside && cl_failure_is_rank(front))
         print_culprit(front, out);
     else
         print_launcher(front, out);
     fputs("  \"why\": ", out);
-    cs_quote(out, code == 0 ? "" : outside || !*front->why ? cs_codes_meaning(code) : front->why);
+    cl_quote(out, code == 0 ? "" : outside || !*front->why ? cl_codes_meaning(code) : front->why);
     fprintf(out, ",\n  \"attempts\": %d,\n  \"world_size\": %d,\n  \"last_step\": ", front->attempt + 1,
             front->plan->rank_count);
     fprintf(out, step < 0 ? "null" : "%ld", step);
@@ -125,7 +125,7 @@ static int write_text(int fd, const char *text)
     return close(fd) < 0 && !failed ? errno : failed;
 }
 
-void cs_result_write(cs_front *front)
+void cl_result_write(cl_front *front)
 {
     char  path[PATH_MAX + 16];
     char *text = result_text(front);
@@ -133,12 +133,12 @@ void cs_result_write(cs_front *front)
         return;
     if (*front->run_dir) {
         snprintf(path, sizeof path, "%s/result.json", front->run_dir);
-        int fd     = cs_logs_create(path, O_TRUNC);
+        int fd     = cl_logs_create(path, O_TRUNC);
         int failed = fd < 0 ? 0 : write_text(fd, text);
         if (fd < 0)
-            cs_output_say(&front->output, "cspeed: %s", cs_error());
+            cl_output_say(&front->output, "cspeed: %s", cs_error());
         if (failed)
-            cs_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
+            cl_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
     }
     write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text); /* in a pod alone */
     free(text);
@@ -146,23 +146,23 @@ void cs_result_write(cs_front *front)
 
 /* ---- the state of a running job ---- */
 
-static void print_rank(const cs_front *front, int rank, int64_t now, FILE *out)
+static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
 {
-    const cs_worker *worker = &front->workers[rank];
-    int64_t          age    = cs_place_age(worker, now);
+    const cl_worker *worker = &front->workers[rank];
+    int64_t          age    = cl_place_age(worker, now);
     fprintf(out, "%s    {\"rank\": %d, \"host\": ", rank ? ",\n" : "\n", rank);
-    cs_quote(out, cs_place_host(front, rank));
+    cl_quote(out, cl_place_host(front, rank));
     fprintf(out, ", \"local_rank\": %d, \"pid\": %d, \"state\": \"%s\"",
             rank - front->plan->nodes[worker->node].first_rank, worker->pid, states[worker->state]);
-    if (worker->state == CS_WORKER_ENDED)
-        fprintf(out, ", \"code\": %d", cs_codes_of_status(worker->end.status));
-    if (cs_place_told(worker))
-        fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld", cs_place_beat(worker)->step,
-                cs_place_collective(worker), age / SECOND);
+    if (worker->state == CL_WORKER_ENDED)
+        fprintf(out, ", \"code\": %d", cl_codes_of_status(worker->end.status));
+    if (cl_place_told(worker))
+        fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld", cl_place_beat(worker)->step,
+                cl_place_collective(worker), age / SECOND);
     putc('}', out);
 }
 
-char *cs_result_state(const cs_front *front)
+char *cl_result_state(const cl_front *front)
 {
     char   *text = NULL, began[MOMENT_BYTES];
     size_t  length;
@@ -172,13 +172,13 @@ char *cs_result_state(const cs_front *front)
         return strdup("{}\n");
     print_moment(front->began, began);
     fputs("{\n  \"job\": ", out);
-    cs_quote(out, front->plan->id);
+    cl_quote(out, front->plan->id);
     fprintf(out, ",\n  \"state\": \"%s\",\n  \"attempt\": %d,\n  \"started\": \"%s\",\n  \"world_size\": %d,\n",
             phases[front->phase], front->attempt, began, front->plan->rank_count);
     fprintf(out, "  \"step\": ");
     fprintf(out, step < 0 ? "null" : "%ld", step);
     fputs(",\n  \"run_dir\": ", out);
-    cs_quote(out, front->run_dir);
+    cl_quote(out, front->run_dir);
     fputs(",\n  \"ranks\": [", out);
     for (int rank = 0; rank < front->worker_count; rank++)
         print_rank(front, rank, now, out);

@@ -21,7 +21,7 @@ static bool is_named(const char *codes, int code)
     return false;
 }
 
-static bool has_progressed(const cs_front *front)
+static bool has_progressed(const cl_front *front)
 {
     for (int rank = 0; rank < front->worker_count; rank++) /* none where agents were still joining */
         if (front->workers[rank].beat.step > front->steps_before)
@@ -29,7 +29,7 @@ static bool has_progressed(const cs_front *front)
     return false;
 }
 
-static int64_t last_step(const cs_front *front)
+static int64_t last_step(const cl_front *front)
 {
     int64_t step = front->steps_before;
     for (int rank = 0; rank < front->worker_count; rank++)
@@ -38,21 +38,21 @@ static int64_t last_step(const cs_front *front)
     return step;
 }
 
-bool cs_retry_wanted(cs_front *front, int64_t now)
+bool cl_retry_wanted(cl_front *front, int64_t now)
 {
-    const cs_options *options = front->options;
-    int               code = cs_front_code(front), most = options->max_restarts;
+    const cl_options *options = front->options;
+    int               code = cl_front_code(front), most = options->max_restarts;
     if (code == 0 || front->signal || front->timed_out || front->attempt >= most)
         return false;
-    if (cs_failure_is_explained(front) || !is_named(options->restart_on, code))
+    if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* it would end the same way again, or is not to be tried */
     bool soon             = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
     front->short_failures = soon ? front->short_failures + 1 : 0;
     front->steps_before   = last_step(front);
-    front->kept_before    = cs_workers_kept(front);
+    front->kept_before    = cl_workers_kept(front);
     if (front->short_failures < 2)
         return true;
-    cs_output_say(&front->output,
+    cl_output_say(&front->output,
                   "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
                   SOON / SECOND);
     return false;

@@ -18,44 +18,44 @@ static int read_file(const char *folder, const char *path, int fd, char **bytes,
     struct stat facts;
     size_t      names = strlen(folder) + strlen(path) + 2, got = 0;
     if (fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode))
-        return cs_codes_fail(CS_CODE_NO_FILE, "--stage %s: only files are copied; pack a folder with tar", path);
+        return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: only files are copied; pack a folder with tar", path);
     if (facts.st_size > MOST_BYTES)
-        return cs_codes_fail(CS_CODE_FILE, "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
+        return cl_codes_fail(CL_CODE_FILE, "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
                              "system that the nodes share", path, (long long)facts.st_size, MOST_BYTES);
     *bytes = calloc(1, names + (size_t)facts.st_size);
     if (!*bytes)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %s", path);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %s", path);
     stpcpy(stpcpy(*bytes, folder) + 1, path);
     for (ssize_t more; got < (size_t)facts.st_size; got += (size_t)more) {
         more = read(fd, *bytes + names + got, (size_t)facts.st_size - got);
         if (more <= 0)
-            return cs_codes_fail(CS_CODE_NO_FILE, "--stage %s: it cannot be read: %s", path, strerror(errno));
+            return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: it cannot be read: %s", path, strerror(errno));
     }
     *length = names + got;
     *mode   = facts.st_mode & 0777;
     return 0;
 }
 
-static int send_file(cs_front *front, const char *path)
+static int send_file(cl_front *front, const char *path)
 {
     char    *bytes  = NULL;
     size_t   length = 0;
     uint32_t mode   = 0;
     int      fd     = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "--stage %s: %s", path, strerror(errno));
+        return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: %s", path, strerror(errno));
     int code = read_file(front->plan->workdir, path, fd, &bytes, &length, &mode);
     close(fd);
     for (int i = 0; i < front->plan->node_count && code == 0; i++)
         if (!front->nodes[i].here)
-            cs_link_send(&front->nodes[i].link, CS_LINK_STAGE, mode, bytes, length);
+            cl_link_send(&front->nodes[i].link, CL_LINK_STAGE, mode, bytes, length);
     free(bytes);
     return code;
 }
 
-int cs_staging_send(cs_front *front)
+int cl_staging_send(cl_front *front)
 {
-    const cs_repeated *files = &front->options->stage;
+    const cl_repeated *files = &front->options->stage;
     int                code  = 0;
     for (int i = 0; i < files->count && code == 0; i++)
         code = send_file(front, files->list[i]);

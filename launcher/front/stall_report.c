@@ -7,35 +7,35 @@
 
 #define SECOND INT64_C(1000000000)
 
-int64_t cs_stall_age(const cs_front *front, int64_t now)
+int64_t cl_stall_age(const cl_front *front, int64_t now)
 {
     int64_t least = INT64_MAX;
     for (int rank = 0; rank < front->worker_count; rank++) {
-        const cs_worker *worker = &front->workers[rank];
-        int64_t          age    = worker->state == CS_WORKER_RUNNING ? cs_place_age(worker, now) : -1;
+        const cl_worker *worker = &front->workers[rank];
+        int64_t          age    = worker->state == CL_WORKER_RUNNING ? cl_place_age(worker, now) : -1;
         if (age >= 0 && age < least)
             least = age;
     }
     return least;
 }
 
-static bool waits(const cs_worker *worker)
+static bool waits(const cl_worker *worker)
 {
-    return worker->state == CS_WORKER_RUNNING && *cs_place_collective(worker);
+    return worker->state == CL_WORKER_RUNNING && *cl_place_collective(worker);
 }
 
-static int64_t step_of(const cs_worker *worker)
+static int64_t step_of(const cl_worker *worker)
 {
-    return cs_place_told(worker) ? cs_place_beat(worker)->step : -1;
+    return cl_place_told(worker) ? cl_place_beat(worker)->step : -1;
 }
 
-static bool same_place(const cs_worker *a, const cs_worker *b)
+static bool same_place(const cl_worker *a, const cl_worker *b)
 {
     return step_of(a) == step_of(b) && a->state == b->state &&
-           strcmp(cs_place_collective(a), cs_place_collective(b)) == 0;
+           strcmp(cl_place_collective(a), cl_place_collective(b)) == 0;
 }
 
-static int count_same(const cs_front *front, int rank)
+static int count_same(const cl_front *front, int rank)
 {
     int count = 0;
     for (int i = 0; i < front->worker_count; i++)
@@ -45,9 +45,9 @@ static int count_same(const cs_front *front, int rank)
 
 /* Whether rank `a` is rather the one that holds up the others than rank `b`: one that waits for nobody, then one of
  * fewer at the same place, then one that is behind. */
-static bool is_rather(const cs_front *front, int a, int b)
+static bool is_rather(const cl_front *front, int a, int b)
 {
-    const cs_worker *one = &front->workers[a], *other = &front->workers[b];
+    const cl_worker *one = &front->workers[a], *other = &front->workers[b];
     if (waits(one) != waits(other))
         return waits(other);
     int same_one = count_same(front, a), same_other = count_same(front, b);
@@ -56,7 +56,7 @@ static bool is_rather(const cs_front *front, int a, int b)
     return step_of(one) < step_of(other);
 }
 
-int cs_stall_odd_one(const cs_front *front)
+int cl_stall_odd_one(const cl_front *front)
 {
     int  count = front->worker_count, odd = 0;
     bool differ = false;
@@ -69,16 +69,16 @@ int cs_stall_odd_one(const cs_front *front)
 }
 
 /* "it is in no collective, while 7 others wait" */
-static void print_reason(const cs_front *front, int odd, FILE *out)
+static void print_reason(const cl_front *front, int odd, FILE *out)
 {
-    const cs_worker *worker = &front->workers[odd];
+    const cl_worker *worker = &front->workers[odd];
     int              others = 0;
     for (int rank = 0; rank < front->worker_count; rank++)
         others += rank != odd && waits(&front->workers[rank]);
-    if (worker->state == CS_WORKER_ENDED)
+    if (worker->state == CL_WORKER_ENDED)
         fprintf(out, "it has ended");
     else if (waits(worker))
-        fprintf(out, "it waits in %s of step %ld", cs_place_collective(worker), step_of(worker));
+        fprintf(out, "it waits in %s of step %ld", cl_place_collective(worker), step_of(worker));
     else if (step_of(worker) < 0)
         fprintf(out, "it has told no step yet");
     else
@@ -89,22 +89,22 @@ static void print_reason(const cs_front *front, int odd, FILE *out)
     fputc('\n', out);
 }
 
-char *cs_stall_text(const cs_front *front, int64_t now)
+char *cl_stall_text(const cl_front *front, int64_t now)
 {
     char   *text = NULL;
     size_t  length;
-    int     odd = cs_stall_odd_one(front);
-    int64_t age = cs_stall_age(front, now);
+    int     odd = cl_stall_odd_one(front);
+    int64_t age = cl_stall_age(front, now);
     FILE   *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
     fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);
-    cs_place_table(front, "  ", -1, now, out);
+    cl_place_table(front, "  ", -1, now, out);
     fprintf(out, "  ");
     if (odd < 0) {
         fprintf(out, "all stand at the same place: look at what connects them, or at the device\n");
     } else {
-        cs_place_name(front, odd, out);
+        cl_place_name(front, odd, out);
         fprintf(out, " holds up the others: ");
         print_reason(front, odd, out);
     }

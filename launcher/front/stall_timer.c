@@ -7,37 +7,37 @@
 
 #define SECOND INT64_C(1000000000)
 
-static void ask_for_stack(cs_front *front, int rank)
+static void ask_for_stack(cl_front *front, int rank)
 {
-    cs_link_send(&front->nodes[front->workers[rank].node].link, CS_LINK_STACK, (uint32_t)rank, NULL, 0);
+    cl_link_send(&front->nodes[front->workers[rank].node].link, CL_LINK_STACK, (uint32_t)rank, NULL, 0);
 }
 
-static void say_standstill(cs_front *front, int64_t now)
+static void say_standstill(cl_front *front, int64_t now)
 {
-    int   odd  = cs_stall_odd_one(front);
-    char *text = cs_stall_text(front, now);
-    cs_output_say(&front->output, "%s", text);
+    int   odd  = cl_stall_odd_one(front);
+    char *text = cl_stall_text(front, now);
+    cl_output_say(&front->output, "%s", text);
     free(text);
     for (int rank = 0; rank < front->worker_count; rank++)
-        if (rank == odd || (odd < 0 && rank == 0) || front->options->stall_action == CS_STALL_DUMP)
+        if (rank == odd || (odd < 0 && rank == 0) || front->options->stall_action == CL_STALL_DUMP)
             ask_for_stack(front, rank);
 }
 
-void cs_watch_stall(cs_watch *watch, cs_front *front, int64_t now)
+void cl_watch_stall(cl_watch *watch, cl_front *front, int64_t now)
 {
     int64_t limit = (int64_t)(front->options->stall_timeout * (double)SECOND);
-    int64_t age   = limit > 0 && front->phase == CS_RUNNING ? cs_stall_age(front, now) : 0;
+    int64_t age   = limit > 0 && front->phase == CL_RUNNING ? cl_stall_age(front, now) : 0;
     if (age < limit || age == 0 || age == INT64_MAX) {
-        *watch = (cs_watch){ 0 };
+        *watch = (cl_watch){ 0 };
         return;
     }
     if (!watch->said) {
         say_standstill(front, now);
         watch->said    = true;
-        watch->kill_at = front->options->stall_action == CS_STALL_KILL ? now + SECOND : 0;
+        watch->kill_at = front->options->stall_action == CL_STALL_KILL ? now + SECOND : 0;
     }
     if (watch->kill_at && now >= watch->kill_at) {
         front->stalled = true;
-        cs_front_stop(front, now);
+        cl_front_stop(front, now);
     }
 }

@@ -1,9 +1,9 @@
 /* start_message.h - the first words about a job: how many ranks, where, and where their files are. */
-#ifndef CS_LAUNCHER_BANNER_H
-#define CS_LAUNCHER_BANNER_H
+#ifndef CL_BANNER_H
+#define CL_BANNER_H
 
 #include "front/front.h"
 
-void cs_banner_say(cs_front *front); /* nothing with --quiet; again when the ranks have changed */
+void cl_banner_say(cl_front *front); /* nothing with --quiet; again when the ranks have changed */
 
 #endif

@@ -12,23 +12,23 @@
 #define SETTLE  (SECOND / 5)
 #define EXPLAIN (2 * SECOND) /* all ranks find the same wrong and end by themselves; the lowest is to say it */
 
-int cs_workers_make(cs_front *front)
+int cl_workers_make(cl_front *front)
 {
-    const cs_plan *plan = front->plan;
-    cs_workers_free(front);
+    const cl_plan *plan = front->plan;
+    cl_workers_free(front);
     front->workers = calloc((size_t)plan->rank_count + 1, sizeof *front->workers);
     if (!front->workers)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d ranks", plan->rank_count);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d ranks", plan->rank_count);
     front->worker_count = plan->rank_count;
     for (int i = 0; i < plan->node_count; i++)
         for (int local = 0; local < plan->nodes[i].host->slot_count; local++) {
             front->workers[plan->nodes[i].first_rank + local].node = i;
-            front->workers[plan->nodes[i].first_rank + local].beat = (cs_link_beat){ .step = -1, .age = -1 };
+            front->workers[plan->nodes[i].first_rank + local].beat = (cl_link_beat){ .step = -1, .age = -1 };
         }
-    return cs_output_rank(&front->output);
+    return cl_output_rank(&front->output);
 }
 
-void cs_workers_free(cs_front *front)
+void cl_workers_free(cl_front *front)
 {
     for (int i = 0; i < front->worker_count; i++) {
         free(front->workers[i].tail);
@@ -41,64 +41,64 @@ void cs_workers_free(cs_front *front)
 
 /* ---- which of them failed first ---- */
 
-bool cs_workers_failed(const cs_front *front, int rank)
+bool cl_workers_failed(const cl_front *front, int rank)
 {
-    const cs_worker *worker = &front->workers[rank];
+    const cl_worker *worker = &front->workers[rank];
     int              status = worker->end.status;
-    if (worker->state != CS_WORKER_ENDED || status == 0)
+    if (worker->state != CL_WORKER_ENDED || status == 0)
         return false;
-    if (!worker->end.stopped || cs_codes_of_status(status) == CS_CODE_PEER)
+    if (!worker->end.stopped || cl_codes_of_status(status) == CL_CODE_PEER)
         return true;
     /* a signal that was not ours may have struck before ours did */
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return number && number != SIGKILL && number != front->options->stop_signal;
 }
 
-bool cs_workers_explained(const cs_front *front, int rank)
+bool cl_workers_explained(const cl_front *front, int rank)
 {
-    const cs_link_end *end = &front->workers[rank].end;
-    return cs_codes_explained(cs_codes_of_status(end->status)) || end->beat.gave_up;
+    const cl_link_end *end = &front->workers[rank].end;
+    return cl_codes_explained(cl_codes_of_status(end->status)) || end->beat.gave_up;
 }
 
 /* Whether rank `a` is rather the cause than rank `b`. */
-static bool is_rather(const cs_front *front, int a, int b)
+static bool is_rather(const cl_front *front, int a, int b)
 {
-    int code_a = cs_codes_of_status(front->workers[a].end.status);
-    int code_b = cs_codes_of_status(front->workers[b].end.status);
-    if ((code_a == CS_CODE_PEER) != (code_b == CS_CODE_PEER))
-        return code_b == CS_CODE_PEER;
-    if (code_a == code_b && cs_workers_explained(front, a))
+    int code_a = cl_codes_of_status(front->workers[a].end.status);
+    int code_b = cl_codes_of_status(front->workers[b].end.status);
+    if ((code_a == CL_CODE_PEER) != (code_b == CL_CODE_PEER))
+        return code_b == CL_CODE_PEER;
+    if (code_a == code_b && cl_workers_explained(front, a))
         return a < b; /* all know it, and the lowest has said it */
     return front->workers[a].ended < front->workers[b].ended;
 }
 
-static void judge(cs_front *front, int64_t now)
+static void judge(cl_front *front, int64_t now)
 {
     for (int rank = 0; rank < front->worker_count; rank++)
-        if (cs_workers_failed(front, rank) && (front->first < 0 || is_rather(front, rank, front->first)))
+        if (cl_workers_failed(front, rank) && (front->first < 0 || is_rather(front, rank, front->first)))
             front->first = rank;
-    if (front->first < 0 || front->phase > CS_SETTLING)
+    if (front->first < 0 || front->phase > CL_SETTLING)
         return;
     if (!front->failed) {
         front->failed = now;
-        cs_nodes_tell(front, CS_LINK_PING, 0);
+        cl_nodes_tell(front, CL_LINK_PING, 0);
     }
     int status = front->workers[front->first].end.status;
     if (WIFSIGNALED(status))
-        cs_front_stop(front, now);
-    else if (front->phase != CS_SETTLING)
-        cs_front_enter(front, CS_SETTLING, now + (cs_workers_explained(front, front->first) ? EXPLAIN : SETTLE));
+        cl_front_stop(front, now);
+    else if (front->phase != CL_SETTLING)
+        cl_front_enter(front, CL_SETTLING, now + (cl_workers_explained(front, front->first) ? EXPLAIN : SETTLE));
 }
 
 /* ---- what is told of them ---- */
 
-static void end_worker(cs_front *front, int rank, const cs_message *message, int64_t now)
+static void end_worker(cl_front *front, int rank, const cl_message *message, int64_t now)
 {
-    cs_worker *worker = &front->workers[rank];
-    if (worker->state == CS_WORKER_ENDED || message->length < sizeof worker->end)
+    cl_worker *worker = &front->workers[rank];
+    if (worker->state == CL_WORKER_ENDED || message->length < sizeof worker->end)
         return;
     memcpy(&worker->end, message->bytes, sizeof worker->end);
-    worker->state = CS_WORKER_ENDED;
+    worker->state = CL_WORKER_ENDED;
     worker->ended = now - worker->end.age;
     if (!worker->end.stopped || !worker->told) { /* what it did while it was being ended tells nothing */
         worker->beat = worker->end.beat;
@@ -106,48 +106,48 @@ static void end_worker(cs_front *front, int rank, const cs_message *message, int
     }
     worker->tail = strndup(message->bytes + sizeof worker->end, message->length - sizeof worker->end);
     if (front->options->verbose)
-        cs_output_say(&front->output, "cspeed: rank %d (pid %d) ended with %d", rank, worker->pid,
-                      cs_codes_of_status(worker->end.status));
+        cl_output_say(&front->output, "cspeed: rank %d (pid %d) ended with %d", rank, worker->pid,
+                      cl_codes_of_status(worker->end.status));
     judge(front, now);
 }
 
-static void start_worker(cs_front *front, int rank, const cs_message *message)
+static void start_worker(cl_front *front, int rank, const cl_message *message)
 {
-    cs_worker *worker = &front->workers[rank];
-    if (worker->state != CS_WORKER_WAITING)
+    cl_worker *worker = &front->workers[rank];
+    if (worker->state != CL_WORKER_WAITING)
         return;
-    worker->state = CS_WORKER_RUNNING;
+    worker->state = CL_WORKER_RUNNING;
     worker->pid   = (pid_t)strtol(message->bytes, NULL, 10);
     if (front->options->verbose)
-        cs_output_say(&front->output, "cspeed: rank %d is pid %d on %s", rank, worker->pid,
+        cl_output_say(&front->output, "cspeed: rank %d is pid %d on %s", rank, worker->pid,
                       front->nodes[worker->node].host);
 }
 
-static void keep_stack(cs_front *front, int rank, const cs_message *message)
+static void keep_stack(cl_front *front, int rank, const cl_message *message)
 {
-    cs_worker *worker = &front->workers[rank];
+    cl_worker *worker = &front->workers[rank];
     free(worker->stack);
     worker->stack = strndup(message->bytes, message->length);
-    cs_output_say(&front->output, "cspeed: C stack of rank %d (%s, pid %d):\n%s", rank, front->nodes[worker->node].host,
+    cl_output_say(&front->output, "cspeed: C stack of rank %d (%s, pid %d):\n%s", rank, front->nodes[worker->node].host,
                   worker->pid, message->bytes);
 }
 
-void cs_workers_take(cs_front *front, int rank, const cs_message *message, int64_t now)
+void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64_t now)
 {
-    bool error = message->kind == CS_LINK_ERROR;
+    bool error = message->kind == CL_LINK_ERROR;
     switch ((int)message->kind) {
-    case CS_LINK_STARTED:
+    case CL_LINK_STARTED:
         start_worker(front, rank, message);
         break;
-    case CS_LINK_OUTPUT:
-    case CS_LINK_ERROR:
-        cs_output_feed(&front->output, rank, error, message->bytes, message->length, now);
+    case CL_LINK_OUTPUT:
+    case CL_LINK_ERROR:
+        cl_output_feed(&front->output, rank, error, message->bytes, message->length, now);
         front->nodes[front->workers[rank].node].shown += message->length;
         break;
-    case CS_LINK_ENDED:
+    case CL_LINK_ENDED:
         end_worker(front, rank, message, now);
         break;
-    case CS_LINK_STACKED:
+    case CL_LINK_STACKED:
         keep_stack(front, rank, message);
         break;
     default:
@@ -156,43 +156,43 @@ void cs_workers_take(cs_front *front, int rank, const cs_message *message, int64
 }
 
 /* What ranks do while they are being ended tells nothing. */
-void cs_workers_take_beats(cs_front *front, const cs_message *message, int64_t now)
+void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now)
 {
     if (front->failed && now > front->failed + SETTLE)
         return;
-    for (size_t at = 0; at + sizeof(cs_link_beat) <= message->length; at += sizeof(cs_link_beat)) {
-        cs_link_beat beat;
+    for (size_t at = 0; at + sizeof(cl_link_beat) <= message->length; at += sizeof(cl_link_beat)) {
+        cl_link_beat beat;
         memcpy(&beat, message->bytes + at, sizeof beat);
         if (beat.rank < 0 || beat.rank >= front->worker_count)
             continue;
-        cs_worker *worker = &front->workers[beat.rank];
-        if (worker->state != CS_WORKER_RUNNING)
+        cl_worker *worker = &front->workers[beat.rank];
+        if (worker->state != CL_WORKER_RUNNING)
             continue;
         worker->beat = beat;
         worker->told = beat.age >= 0 ? now : worker->told;
     }
 }
 
-int64_t cs_workers_kept(const cs_front *front)
+int64_t cl_workers_kept(const cl_front *front)
 {
     int64_t kept = 0;
     for (int rank = 0; rank < front->worker_count; rank++) {
-        const cs_worker *worker = &front->workers[rank];
+        const cl_worker *worker = &front->workers[rank];
         kept                    = worker->beat.kept > kept ? worker->beat.kept : kept;
         kept                    = worker->end.beat.kept > kept ? worker->end.beat.kept : kept;
     }
     return kept ? kept : front->kept_before;
 }
 
-void cs_workers_write_off(cs_front *front, int index, int64_t now)
+void cl_workers_write_off(cl_front *front, int index, int64_t now)
 {
     for (int rank = 0; rank < front->worker_count; rank++) {
-        cs_worker *worker = &front->workers[rank];
-        if (worker->node != index || worker->state == CS_WORKER_ENDED)
+        cl_worker *worker = &front->workers[rank];
+        if (worker->node != index || worker->state == CL_WORKER_ENDED)
             continue;
-        worker->state = CS_WORKER_ENDED;
+        worker->state = CL_WORKER_ENDED;
         worker->ended = now;
         worker->end =
-            (cs_link_end){ .status = SIGKILL, .stopped = true, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
+            (cl_link_end){ .status = SIGKILL, .stopped = true, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
     }
 }

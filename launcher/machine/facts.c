@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_fact *find(const cs_facts *facts, const char *name)
+static cl_fact *find(const cl_facts *facts, const char *name)
 {
     for (int i = 0; i < facts->count; i++)
         if (strcmp(facts->list[i].name, name) == 0)
@@ -14,17 +14,17 @@ static cs_fact *find(const cs_facts *facts, const char *name)
     return NULL;
 }
 
-void cs_facts_add(cs_facts *facts, const char *name, const char *format, ...)
+void cl_facts_add(cl_facts *facts, const char *name, const char *format, ...)
 {
-    cs_fact *fact = find(facts, name);
+    cl_fact *fact = find(facts, name);
     va_list  arguments;
     if (!fact) {
-        cs_fact *larger = realloc(facts->list, ((size_t)facts->count + 1) * sizeof *larger);
+        cl_fact *larger = realloc(facts->list, ((size_t)facts->count + 1) * sizeof *larger);
         if (!larger)
             return;
         facts->list = larger;
         fact        = &facts->list[facts->count++];
-        *fact       = (cs_fact){ 0 };
+        *fact       = (cl_fact){ 0 };
         snprintf(fact->name, sizeof fact->name, "%s", name);
     }
     size_t used = strlen(fact->value);
@@ -34,23 +34,23 @@ void cs_facts_add(cs_facts *facts, const char *name, const char *format, ...)
     va_end(arguments);
 }
 
-void cs_facts_free(cs_facts *facts)
+void cl_facts_free(cl_facts *facts)
 {
     free(facts->list);
-    *facts = (cs_facts){ 0 };
+    *facts = (cl_facts){ 0 };
 }
 
-bool cs_facts_line(const char *path, char line[CS_FACTS_VALUE])
+bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE])
 {
     FILE *file  = fopen(path, "re");
-    bool  found = file && fgets(line, CS_FACTS_VALUE, file);
+    bool  found = file && fgets(line, CL_FACTS_VALUE, file);
     if (file)
         fclose(file);
     line[found ? strcspn(line, "\n") : 0] = '\0';
     return found;
 }
 
-bool cs_facts_key(const char *path, const char *key, char value[CS_FACTS_VALUE])
+bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE])
 {
     char  *line = NULL;
     size_t room = 0, length = strlen(key);
@@ -60,7 +60,7 @@ bool cs_facts_key(const char *path, const char *key, char value[CS_FACTS_VALUE])
         const char *rest = line + length + strspn(line + (strlen(line) < length ? 0 : length), " \t");
         found            = strncmp(line, key, length) == 0 && *rest == ':';
         if (found)
-            snprintf(value, CS_FACTS_VALUE, "%.*s", (int)strcspn(rest + 1 + strspn(rest + 1, " \t"), "\n"),
+            snprintf(value, CL_FACTS_VALUE, "%.*s", (int)strcspn(rest + 1 + strspn(rest + 1, " \t"), "\n"),
                      rest + 1 + strspn(rest + 1, " \t"));
     }
     if (file)

@@ -16,53 +16,53 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-void cs_hardware_machine(cs_facts *facts)
+void cl_hardware_machine(cl_facts *facts)
 {
     struct utsname name;
-    char           value[CS_FACTS_VALUE];
+    char           value[CL_FACTS_VALUE];
     uname(&name);
-    cs_facts_add(facts, "host", "%s", name.nodename);
-    cs_facts_add(facts, "kernel", "%s %s %s", name.sysname, name.release, name.machine);
+    cl_facts_add(facts, "host", "%s", name.nodename);
+    cl_facts_add(facts, "kernel", "%s %s %s", name.sysname, name.release, name.machine);
     FILE *file = fopen("/etc/os-release", "re");
-    char  line[CS_FACTS_VALUE];
+    char  line[CL_FACTS_VALUE];
     while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "PRETTY_NAME=\"%255[^\"]", value) == 1)
-            cs_facts_add(facts, "system", "%s", value);
+            cl_facts_add(facts, "system", "%s", value);
     if (file)
         fclose(file);
     const char *pod = getenv("KUBERNETES_SERVICE_HOST");
-    cs_facts_add(facts, "container", "%s",
+    cl_facts_add(facts, "container", "%s",
                  pod                                       ? "a pod of Kubernetes"
                  : access("/.dockerenv", F_OK) == 0        ? "docker"
                  : access("/run/.containerenv", F_OK) == 0 ? "podman"
                                                            : "none seen");
-    if (cs_facts_line("/proc/uptime", value))
-        cs_facts_add(facts, "up", "%.1f hours", strtod(value, NULL) / 3600);
-    if (cs_facts_line("/proc/loadavg", value))
-        cs_facts_add(facts, "load", "%s", value);
+    if (cl_facts_line("/proc/uptime", value))
+        cl_facts_add(facts, "up", "%.1f hours", strtod(value, NULL) / 3600);
+    if (cl_facts_line("/proc/loadavg", value))
+        cl_facts_add(facts, "load", "%s", value);
 }
 
 /* Those of `wanted` that stand in a list of words. */
-static void choose_words(const char *list, const char *const *wanted, char chosen[CS_FACTS_VALUE])
+static void choose_words(const char *list, const char *const *wanted, char chosen[CL_FACTS_VALUE])
 {
     chosen[0] = '\0';
     for (; *wanted; wanted++) {
         size_t length = strlen(*wanted), used = strlen(chosen);
         for (const char *at = list; (at = strstr(at, *wanted)); at += length)
             if ((at == list || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0')) {
-                snprintf(chosen + used, CS_FACTS_VALUE - used, "%s%s", used ? " " : "", *wanted);
+                snprintf(chosen + used, CL_FACTS_VALUE - used, "%s%s", used ? " " : "", *wanted);
                 break;
             }
     }
 }
 
-static void add_flags(cs_facts *facts)
+static void add_flags(cl_facts *facts)
 {
     static const char *const wanted[] = { "avx2",     "fma",         "f16c",        "avx512f",
                                           "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
                                           "avx_vnni", "amx_tile",    "amx_int8",    "amx_bf16",
                                           "asimd",    "sve",         "bf16",        NULL };
-    char                     chosen[CS_FACTS_VALUE], *line = NULL;
+    char                     chosen[CL_FACTS_VALUE], *line = NULL;
     size_t                   room  = 0;
     FILE                    *file  = fopen("/proc/cpuinfo", "re");
     bool                     found = false;
@@ -74,93 +74,93 @@ static void add_flags(cs_facts *facts)
         fclose(file);
     choose_words(found ? line : "", wanted, chosen);
     free(line);
-    cs_facts_add(facts, "instructions", "%s", *chosen ? chosen : "nothing wide");
-    cs_facts_add(facts, "AVX-512", "%s", strstr(chosen, "avx512f") ? "yes" : "no");
-    cs_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
+    cl_facts_add(facts, "instructions", "%s", *chosen ? chosen : "nothing wide");
+    cl_facts_add(facts, "AVX-512", "%s", strstr(chosen, "avx512f") ? "yes" : "no");
+    cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
 /* Measured as cspeed.bf16_products "auto" does it. */
-static void add_products(cs_facts *facts)
+static void add_products(cl_facts *facts)
 {
     static const char name[] = "bf16 products";
     cs_device        *device;
     if (cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }) != CS_OK) {
-        cs_facts_add(facts, name, "not measured: %s", cs_error());
+        cl_facts_add(facts, name, "not measured: %s", cs_error());
         return;
     }
     double gain = cs_device_native_gain(device);
     if (gain > 0)
-        cs_facts_add(facts, name, "as bf16 %.1f times as fast as on fp32 copies", gain);
+        cl_facts_add(facts, name, "as bf16 %.1f times as fast as on fp32 copies", gain);
     else
-        cs_facts_add(facts, name, "on fp32 copies alone: oneDNN has no others for this CPU");
+        cl_facts_add(facts, name, "on fp32 copies alone: oneDNN has no others for this CPU");
     cs_device_close(device);
 }
 
-void cs_hardware_cpu(cs_facts *facts)
+void cl_hardware_cpu(cl_facts *facts)
 {
-    char value[CS_FACTS_VALUE];
-    bool known = cs_facts_key("/proc/cpuinfo", "model name", value);
-    cs_facts_add(facts, "model", "%s", known ? value : "not told");
-    cs_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), cs_processors_allowed());
-    if (cs_facts_line("/sys/devices/system/cpu/smt/active", value))
-        cs_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
-    bool nodes = cs_facts_line("/sys/devices/system/node/online", value);
-    cs_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not told");
+    char value[CL_FACTS_VALUE];
+    bool known = cl_facts_key("/proc/cpuinfo", "model name", value);
+    cl_facts_add(facts, "model", "%s", known ? value : "not told");
+    cl_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), cs_processors_allowed());
+    if (cl_facts_line("/sys/devices/system/cpu/smt/active", value))
+        cl_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
+    bool nodes = cl_facts_line("/sys/devices/system/node/online", value);
+    cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not told");
     add_flags(facts);
     add_products(facts);
 }
 
 /* What the module of the CUDA device finds, or why there is none. */
-static void add_module(cs_facts *facts)
+static void add_module(cl_facts *facts)
 {
     const cs_module *module;
     if (cs_module_open(&module) != CS_OK) {
-        cs_facts_add(facts, "CUDA module", "%s", cs_error());
+        cl_facts_add(facts, "CUDA module", "%s", cs_error());
         return;
     }
     char *report = module->report(), *rest;
     for (char *name = report ? strtok_r(report, "\t", &rest) : NULL; name; name = strtok_r(NULL, "\t", &rest)) {
         const char *value = strtok_r(NULL, "\n", &rest);
-        cs_facts_add(facts, name, "%s", value ? value : "");
+        cl_facts_add(facts, name, "%s", value ? value : "");
     }
     free(report);
 }
 
-void cs_hardware_gpus(cs_facts *facts)
+void cl_hardware_gpus(cl_facts *facts)
 {
-    char   value[CS_FACTS_VALUE], why[128];
+    char   value[CL_FACTS_VALUE], why[128];
     glob_t found;
-    int    count = cs_gpus_count(why);
-    cs_facts_add(facts, "NVIDIA", "%d%s%s", count, *why ? ": " : "", why);
-    if (cs_facts_line("/proc/driver/nvidia/version", value))
-        cs_facts_add(facts, "driver", "%s", value);
+    int    count = cl_gpus_count(why);
+    cl_facts_add(facts, "NVIDIA", "%d%s%s", count, *why ? ": " : "", why);
+    if (cl_facts_line("/proc/driver/nvidia/version", value))
+        cl_facts_add(facts, "driver", "%s", value);
     if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++)
-            if (cs_facts_key(found.gl_pathv[i], "Model", value)) {
+            if (cl_facts_key(found.gl_pathv[i], "Model", value)) {
                 char name[32];
                 snprintf(name, sizeof name, "GPU %zu", i);
-                cs_facts_add(facts, name, "%s", value);
+                cl_facts_add(facts, name, "%s", value);
             }
         globfree(&found);
     }
     add_module(facts);
-    cs_facts_add(facts, "/dev/kfd (AMD)", "%s", access("/dev/kfd", F_OK) == 0 ? "there" : "absent");
+    cl_facts_add(facts, "/dev/kfd (AMD)", "%s", access("/dev/kfd", F_OK) == 0 ? "there" : "absent");
 }
 
-static void add_interface(cs_facts *facts, const struct ifaddrs *one)
+static void add_interface(cl_facts *facts, const struct ifaddrs *one)
 {
-    char        address[INET6_ADDRSTRLEN] = "", path[64 + IFNAMSIZ], speed[CS_FACTS_VALUE];
+    char        address[INET6_ADDRSTRLEN] = "", path[64 + IFNAMSIZ], speed[CL_FACTS_VALUE];
     bool        old                       = one->ifa_addr->sa_family == AF_INET;
     const void *bytes = old ? (const void *)&((const struct sockaddr_in *)(const void *)one->ifa_addr)->sin_addr
                             : &((const struct sockaddr_in6 *)(const void *)one->ifa_addr)->sin6_addr;
     inet_ntop(one->ifa_addr->sa_family, bytes, address, sizeof address);
     snprintf(path, sizeof path, "/sys/class/net/%s/speed", one->ifa_name);
-    bool told = cs_facts_line(path, speed) && atoi(speed) > 0;
-    cs_facts_add(facts, one->ifa_name, "%s, %s%s%s%s", address, one->ifa_flags & IFF_RUNNING ? "up" : "down",
+    bool told = cl_facts_line(path, speed) && atoi(speed) > 0;
+    cl_facts_add(facts, one->ifa_name, "%s, %s%s%s%s", address, one->ifa_flags & IFF_RUNNING ? "up" : "down",
                  told ? ", " : "", told ? speed : "", told ? " Mbit/s" : "");
 }
 
-void cs_hardware_network(cs_facts *facts)
+void cl_hardware_network(cl_facts *facts)
 {
     struct ifaddrs *all = NULL;
     glob_t          found;
@@ -170,11 +170,11 @@ void cs_hardware_network(cs_facts *facts)
                 add_interface(facts, one);
     freeifaddrs(all);
     bool fabric                = glob("/sys/class/infiniband/*", 0, NULL, &found) == 0;
-    char names[CS_FACTS_VALUE] = "";
+    char names[CL_FACTS_VALUE] = "";
     for (size_t i = 0; fabric && i < found.gl_pathc; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "",
                  strrchr(found.gl_pathv[i], '/') + 1);
     if (fabric)
         globfree(&found);
-    cs_facts_add(facts, "InfiniBand", "%s", fabric ? names : "absent");
+    cl_facts_add(facts, "InfiniBand", "%s", fabric ? names : "absent");
 }

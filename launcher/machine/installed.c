@@ -23,27 +23,27 @@ static any_function find(const char *library, const char *name)
     return function;
 }
 
-static void add_text(cs_facts *facts, const char *label, const char *name, int argument)
+static void add_text(cl_facts *facts, const char *label, const char *name, int argument)
 {
     any_function found = find(NULL, name);
     if (found)
-        cs_facts_add(facts, label, "%s", ((const char *(*)(int))found)(argument));
+        cl_facts_add(facts, label, "%s", ((const char *(*)(int))found)(argument));
     else
-        cs_facts_add(facts, label, "not loaded");
+        cl_facts_add(facts, label, "not loaded");
 }
 
-static void add_hwloc(cs_facts *facts)
+static void add_hwloc(cl_facts *facts)
 {
     any_function found   = find(NULL, "hwloc_get_api_version");
     unsigned     version = found ? ((unsigned (*)(void))found)() : 0;
     if (found)
-        cs_facts_add(facts, "hwloc", "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
+        cl_facts_add(facts, "hwloc", "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
     else
-        cs_facts_add(facts, "hwloc", "not loaded");
+        cl_facts_add(facts, "hwloc", "not loaded");
 }
 
 /* This command does not need it, the programs beside it do. */
-static void add_onednn(cs_facts *facts)
+static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };
     any_function             found   = NULL;
@@ -53,37 +53,37 @@ static void add_onednn(cs_facts *facts)
         int major, minor, patch;
     } *version = found ? ((const void *(*)(void))found)() : NULL;
     if (version)
-        cs_facts_add(facts, "oneDNN", "%d.%d.%d", version->major, version->minor, version->patch);
+        cl_facts_add(facts, "oneDNN", "%d.%d.%d", version->major, version->minor, version->patch);
     else
-        cs_facts_add(facts, "oneDNN", "not found");
+        cl_facts_add(facts, "oneDNN", "not found");
 }
 
-static void add_beside(cs_facts *facts)
+static void add_beside(cl_facts *facts)
 {
     static const char *const names[] = { "train", "pack", "generate", "eval", "libcspeed_cuda.so" };
-    char                     own[PATH_MAX], path[PATH_MAX + 32], found[CS_FACTS_VALUE] = "";
+    char                     own[PATH_MAX], path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
     ssize_t                  length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length < 0 ? 0 : length]    = '\0';
     char *name                      = strrchr(own, '/');
-    cs_facts_add(facts, "binary", "%s", own);
+    cl_facts_add(facts, "binary", "%s", own);
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%.*s/%s", (int)(name - own), own, names[i]);
         size_t used = strlen(found);
         if (access(path, R_OK) == 0)
             snprintf(found + used, sizeof found - used, "%s%s", used ? " " : "", names[i]);
     }
-    cs_facts_add(facts, "beside it", "%s", *found ? found : "nothing of cspeed");
+    cl_facts_add(facts, "beside it", "%s", *found ? found : "nothing of cspeed");
 }
 
-void cs_installed_list(cs_facts *facts)
+void cl_installed_list(cl_facts *facts)
 {
-    cs_facts_add(facts, "cspeed", "%s", CS_VERSION);
-    cs_facts_add(facts, "compiler", "%s", __VERSION__);
+    cl_facts_add(facts, "cspeed", "%s", CS_VERSION);
+    cl_facts_add(facts, "compiler", "%s", __VERSION__);
     add_beside(facts);
     add_text(facts, "libssh", "ssh_version", 0);
     add_text(facts, "jansson", "jansson_version_str", 0);
     add_text(facts, "libcrypto", "OpenSSL_version", 0);
     add_hwloc(facts);
     add_onednn(facts);
-    cs_facts_add(facts, "libc", "%s", ((const char *(*)(void))find(NULL, "gnu_get_libc_version"))());
+    cl_facts_add(facts, "libc", "%s", ((const char *(*)(void))find(NULL, "gnu_get_libc_version"))());
 }

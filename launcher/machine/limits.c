@@ -14,70 +14,70 @@
 #define GIB (1024.0 * 1024 * 1024)
 
 /* "MemTotal: 16384 kB" */
-static void add_memory(cs_facts *facts, const char *label, const char *key)
+static void add_memory(cl_facts *facts, const char *label, const char *key)
 {
-    char   value[CS_FACTS_VALUE];
+    char   value[CL_FACTS_VALUE];
     double kilobytes;
-    if (cs_facts_key("/proc/meminfo", key, value) && sscanf(value, "%lf", &kilobytes) == 1)
-        cs_facts_add(facts, label, "%.1f GiB", kilobytes * 1024 / GIB);
+    if (cl_facts_key("/proc/meminfo", key, value) && sscanf(value, "%lf", &kilobytes) == 1)
+        cl_facts_add(facts, label, "%.1f GiB", kilobytes * 1024 / GIB);
 }
 
-static void add_shared(cs_facts *facts)
+static void add_shared(cl_facts *facts)
 {
     struct statvfs shared;
     if (statvfs("/dev/shm", &shared) == 0)
-        cs_facts_add(facts, "/dev/shm", "%.1f GiB, %.1f free", (double)shared.f_blocks * (double)shared.f_frsize / GIB,
+        cl_facts_add(facts, "/dev/shm", "%.1f GiB, %.1f free", (double)shared.f_blocks * (double)shared.f_frsize / GIB,
                      (double)shared.f_bavail * (double)shared.f_frsize / GIB);
     else
-        cs_facts_add(facts, "/dev/shm", "absent");
+        cl_facts_add(facts, "/dev/shm", "absent");
 }
 
-static void add_limit(cs_facts *facts, const char *label, __rlimit_resource_t resource)
+static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t resource)
 {
     struct rlimit limit;
     char          words[2][32];
     if (getrlimit(resource, &limit) < 0)
         return;
     if (resource == RLIMIT_NOFILE)
-        limit = cs_descriptors_before(); /* what ranks get */
+        limit = cl_descriptors_before(); /* what ranks get */
     const rlim_t values[2] = { limit.rlim_cur, limit.rlim_max };
     for (int i = 0; i < 2; i++)
         if (values[i] == RLIM_INFINITY)
             strcpy(words[i], "unlimited");
         else
             snprintf(words[i], sizeof words[i], "%lu", (unsigned long)values[i]);
-    cs_facts_add(facts, label, "%s (at most %s)", words[0], words[1]);
+    cl_facts_add(facts, label, "%s (at most %s)", words[0], words[1]);
 }
 
 /* Version 2 says "max", version 1 a number that no machine has. */
-static void add_limit_of_group(cs_facts *facts, const char *value)
+static void add_limit_of_group(cl_facts *facts, const char *value)
 {
     double bytes = strcmp(value, "max") == 0 ? INFINITY : strtod(value, NULL);
     if (bytes > 1e18)
-        cs_facts_add(facts, "memory limit", "none");
+        cl_facts_add(facts, "memory limit", "none");
     else
-        cs_facts_add(facts, "memory limit", "%.1f GiB", bytes / GIB);
+        cl_facts_add(facts, "memory limit", "%.1f GiB", bytes / GIB);
 }
 
-static void add_group(cs_facts *facts)
+static void add_group(cl_facts *facts)
 {
-    double  cpus  = cs_cgroup_cpu_quota();
-    int64_t kills = cs_cgroup_oom_kills();
-    char    value[CS_FACTS_VALUE];
+    double  cpus  = cl_cgroup_cpu_quota();
+    int64_t kills = cl_cgroup_oom_kills();
+    char    value[CL_FACTS_VALUE];
     if (isinf(cpus))
-        cs_facts_add(facts, "CPU quota", "none");
+        cl_facts_add(facts, "CPU quota", "none");
     else
-        cs_facts_add(facts, "CPU quota", "%.2f CPUs", cpus);
-    if (cs_facts_line("/sys/fs/cgroup/memory.max", value) ||
-        cs_facts_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", value))
+        cl_facts_add(facts, "CPU quota", "%.2f CPUs", cpus);
+    if (cl_facts_line("/sys/fs/cgroup/memory.max", value) ||
+        cl_facts_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", value))
         add_limit_of_group(facts, value);
     if (kills >= 0)
-        cs_facts_add(facts, "killed for memory", "%ld so far", kills);
+        cl_facts_add(facts, "killed for memory", "%ld so far", kills);
 }
 
-void cs_limits_list(cs_facts *facts)
+void cl_limits_list(cl_facts *facts)
 {
-    char value[CS_FACTS_VALUE];
+    char value[CL_FACTS_VALUE];
     add_memory(facts, "memory", "MemTotal");
     add_memory(facts, "available", "MemAvailable");
     add_memory(facts, "swap", "SwapTotal");
@@ -87,6 +87,6 @@ void cs_limits_list(cs_facts *facts)
     add_limit(facts, "locked memory (bytes)", RLIMIT_MEMLOCK);
     add_limit(facts, "core size (bytes)", RLIMIT_CORE);
     add_limit(facts, "processes", RLIMIT_NPROC);
-    if (cs_facts_line("/proc/sys/kernel/core_pattern", value))
-        cs_facts_add(facts, "core pattern", "%s", value);
+    if (cl_facts_line("/proc/sys/kernel/core_pattern", value))
+        cl_facts_add(facts, "core pattern", "%s", value);
 }

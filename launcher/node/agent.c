@@ -30,40 +30,40 @@
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
 
 /* A rank leads its own group. Its id is safe to use while the rank is not reaped. */
-static void signal_ranks(const cs_agent *agent, int number)
+static void signal_ranks(const cl_agent *agent, int number)
 {
     for (int i = 0; i < agent->order.rank_count; i++)
         if (agent->processes[i].alive)
             kill(-agent->processes[i].pid, number);
 }
 
-static void mark_stopped(cs_agent *agent)
+static void mark_stopped(cl_agent *agent)
 {
     for (int i = 0; i < agent->order.rank_count; i++)
         agent->processes[i].stopped |= agent->processes[i].alive;
 }
 
-static void enter(cs_agent *agent, cs_agent_phase phase, int64_t deadline)
+static void enter(cl_agent *agent, cl_agent_phase phase, int64_t deadline)
 {
     agent->phase    = phase;
     agent->deadline = deadline;
 }
 
-static void kill_all(cs_agent *agent, int64_t now)
+static void kill_all(cl_agent *agent, int64_t now)
 {
-    if (agent->phase < CS_AGENT_RUNNING)
+    if (agent->phase < CL_AGENT_RUNNING)
         return;
     mark_stopped(agent);
     signal_ranks(agent, SIGKILL);
-    cs_sweep_signal(SIGKILL, NULL, NULL, 0);
-    if (agent->phase != CS_AGENT_SWEEPING)
-        enter(agent, CS_AGENT_KILLING, now + TICK);
+    cl_sweep_signal(SIGKILL, NULL, NULL, 0);
+    if (agent->phase != CL_AGENT_SWEEPING)
+        enter(agent, CL_AGENT_KILLING, now + TICK);
 }
 
 /* A frozen rank (SIGSTOP) must run to obey. */
-static void stop_all(cs_agent *agent, int64_t now)
+static void stop_all(cl_agent *agent, int64_t now)
 {
-    if (agent->phase != CS_AGENT_RUNNING)
+    if (agent->phase != CL_AGENT_RUNNING)
         return;
     if (agent->order.grace_seconds <= 0) {
         kill_all(agent, now);
@@ -72,136 +72,136 @@ static void stop_all(cs_agent *agent, int64_t now)
     mark_stopped(agent);
     signal_ranks(agent, agent->order.stop_signal);
     signal_ranks(agent, SIGCONT);
-    enter(agent, CS_AGENT_STOPPING, now + (int64_t)(agent->order.grace_seconds * (double)SECOND));
+    enter(agent, CL_AGENT_STOPPING, now + (int64_t)(agent->order.grace_seconds * (double)SECOND));
 }
 
-static void say_swept(cs_agent *agent, const pid_t *left, int count)
+static void say_swept(cl_agent *agent, const pid_t *left, int count)
 {
     char   text[16 * LEFT] = "";
     size_t used            = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
-    cs_link_say(&agent->link, CS_LINK_SWEPT, (uint32_t)count, "%s", text);
-    cs_prepare_undo(agent);
-    enter(agent, CS_AGENT_IDLE, INT64_MAX);
+    cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
+    cl_prepare_undo(agent);
+    enter(agent, CL_AGENT_IDLE, INT64_MAX);
 }
 
 /* ---- the front's words ---- */
 
-static void take_order(cs_agent *agent, const cs_message *message)
+static void take_order(cl_agent *agent, const cl_message *message)
 {
-    if (agent->phase > CS_AGENT_READY)
+    if (agent->phase > CL_AGENT_READY)
         return; /* its ranks are alive */
-    cs_prepare_undo(agent); /* ordered, and never started: the plan has changed */
-    int code = cs_prepare(agent, message->bytes, message->length);
+    cl_prepare_undo(agent); /* ordered, and never started: the plan has changed */
+    int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
-        cs_tell_failed(agent, code);
-        cs_prepare_undo(agent);
+        cl_tell_failed(agent, code);
+        cl_prepare_undo(agent);
         return;
     }
     char answer[sizeof agent->seats.text + sizeof agent->interface + 16];
     int  length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->seats.text, 0,
                            agent->interface) + 1;
-    cs_link_send(&agent->link, CS_LINK_READY, 0, answer, (size_t)length);
-    enter(agent, CS_AGENT_READY, INT64_MAX);
+    cl_link_send(&agent->link, CL_LINK_READY, 0, answer, (size_t)length);
+    enter(agent, CL_AGENT_READY, INT64_MAX);
 }
 
-static void start(cs_agent *agent, const cs_message *message)
+static void start(cl_agent *agent, const cl_message *message)
 {
     const char *port = memchr(message->bytes, '\0', message->length);
-    if (agent->phase != CS_AGENT_READY || !port)
+    if (agent->phase != CL_AGENT_READY || !port)
         return;
     snprintf(agent->order.master_addr, sizeof agent->order.master_addr, "%s", message->bytes);
     agent->order.master_port = atoi(port + 1);
-    agent->oom_kills         = cs_cgroup_oom_kills();
-    cs_local_job job = { &agent->order, &agent->seats, agent->program, agent->keyed ? agent->key : NULL,
+    agent->oom_kills         = cl_cgroup_oom_kills();
+    cl_local_job job = { &agent->order, &agent->seats, agent->program, agent->keyed ? agent->key : NULL,
                          agent->master_fd, &agent->guard->before };
-    int          code = cs_local_start(&job, agent->processes);
+    int          code = cl_local_start(&job, agent->processes);
     if (code) {
-        cs_tell_failed(agent, code);
+        cl_tell_failed(agent, code);
         agent->order.rank_count = 0; /* none is left */
     }
     agent->alive = agent->order.rank_count;
     for (int i = 0; i < agent->alive; i++)
-        cs_link_say(&agent->link, CS_LINK_STARTED, (uint32_t)(agent->order.first_rank + i), "%d",
+        cl_link_say(&agent->link, CL_LINK_STARTED, (uint32_t)(agent->order.first_rank + i), "%d",
                     agent->processes[i].pid);
-    enter(agent, CS_AGENT_RUNNING, INT64_MAX);
+    enter(agent, CL_AGENT_RUNNING, INT64_MAX);
 }
 
-static void obey(cs_agent *agent, const cs_message *message, int64_t now)
+static void obey(cl_agent *agent, const cl_message *message, int64_t now)
 {
     switch ((int)message->kind) {
-    case CS_LINK_ORDER:
+    case CL_LINK_ORDER:
         take_order(agent, message);
         break;
-    case CS_LINK_STAGE: {
-        int code = cs_stage_write(message);
+    case CL_LINK_STAGE: {
+        int code = cl_stage_write(message);
         if (code)
-            cs_tell_failed(agent, code);
+            cl_tell_failed(agent, code);
         break;
     }
-    case CS_LINK_START:
+    case CL_LINK_START:
         start(agent, message);
         break;
-    case CS_LINK_STOP:
+    case CL_LINK_STOP:
         stop_all(agent, now);
         break;
-    case CS_LINK_KILL:
+    case CL_LINK_KILL:
         kill_all(agent, now);
         break;
-    case CS_LINK_SIGNAL:
-        if (agent->phase == CS_AGENT_RUNNING)
+    case CL_LINK_SIGNAL:
+        if (agent->phase == CL_AGENT_RUNNING)
             signal_ranks(agent, (int)message->rank);
         break;
-    case CS_LINK_STACK:
-        cs_tell_stack(agent, (int)message->rank);
+    case CL_LINK_STACK:
+        cl_tell_stack(agent, (int)message->rank);
         break;
-    case CS_LINK_CREDIT:
+    case CL_LINK_CREDIT:
         agent->unshown -= message->rank < agent->unshown ? message->rank : agent->unshown;
         break;
-    case CS_LINK_PING:
-        cs_tell_beats(agent, now);
+    case CL_LINK_PING:
+        cl_tell_beats(agent, now);
         break;
-    case CS_LINK_FINISH:
+    case CL_LINK_FINISH:
         agent->finished = true;
         break;
     default:
         break; /* versions agree, so there are no others */
     }
-    if ((message->kind == CS_LINK_STOP || message->kind == CS_LINK_KILL) && agent->phase <= CS_AGENT_READY)
+    if ((message->kind == CL_LINK_STOP || message->kind == CL_LINK_KILL) && agent->phase <= CL_AGENT_READY)
         say_swept(agent, NULL, 0); /* nothing had been started */
 }
 
 /* ---- the ranks ---- */
 
-static void keep_log(cs_agent *agent, cs_log_file *file, const char *bytes, size_t count)
+static void keep_log(cl_agent *agent, cl_log_file *file, const char *bytes, size_t count)
 {
-    if (cs_logs_write(file, bytes, count) || agent->log_full)
+    if (cl_logs_write(file, bytes, count) || agent->log_full)
         return;
     agent->log_full = true;
-    cs_link_say(&agent->link, CS_LINK_SAY, 0, "cspeed: %s: %s takes no more: %s; the job goes on without it",
+    cl_link_say(&agent->link, CL_LINK_SAY, 0, "cspeed: %s: %s takes no more: %s; the job goes on without it",
                 agent->order.host, file->path, strerror(errno));
 }
 
-static void close_output(cs_process *process, int which)
+static void close_output(cl_process *process, int which)
 {
     close(process->outputs[which]);
     process->outputs[which] = -1;
 }
 
 /* Returns whether anything was read. */
-static bool pump(cs_agent *agent, int local, int which)
+static bool pump(cl_agent *agent, int local, int which)
 {
     char        bytes[READ_BYTES];
-    cs_process *process = &agent->processes[local];
+    cl_process *process = &agent->processes[local];
     if (process->outputs[which] < 0 || agent->unshown > WINDOW_BYTES)
         return false;
     ssize_t count = read(process->outputs[which], bytes, sizeof bytes);
     if (count > 0) {
         keep_log(agent, &agent->logs[2 * local + which], bytes, (size_t)count);
         if (which == 1)
-            cs_tail_feed(&agent->tails[local], bytes, (size_t)count);
-        cs_link_send(&agent->link, which ? CS_LINK_ERROR : CS_LINK_OUTPUT, (uint32_t)(agent->order.first_rank + local),
+            cl_tail_feed(&agent->tails[local], bytes, (size_t)count);
+        cl_link_send(&agent->link, which ? CL_LINK_ERROR : CL_LINK_OUTPUT, (uint32_t)(agent->order.first_rank + local),
                      bytes, (size_t)count);
         agent->unshown += (uint64_t)count;
     } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -210,20 +210,20 @@ static bool pump(cs_agent *agent, int local, int which)
     return count > 0;
 }
 
-static void pump_all(cs_agent *agent)
+static void pump_all(cl_agent *agent)
 {
     for (int i = 0; agent->processes && i < 2 * agent->order.rank_count; i++)
         pump(agent, i / 2, i % 2);
 }
 
 /* Collects what has ended. Returns whether any process is left below us. */
-static bool reap(cs_agent *agent, int64_t now)
+static bool reap(cl_agent *agent, int64_t now)
 {
     int   status;
     pid_t ended;
     while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
         for (int i = 0; i < agent->order.rank_count; i++) {
-            cs_process *process = &agent->processes[i];
+            cl_process *process = &agent->processes[i];
             if (process->pid != ended || !process->alive)
                 continue;
             process->alive  = false;
@@ -234,17 +234,17 @@ static bool reap(cs_agent *agent, int64_t now)
     return !(ended < 0 && errno == ECHILD);
 }
 
-static bool is_dry(const cs_process *process)
+static bool is_dry(const cl_process *process)
 {
     return process->outputs[0] < 0 && process->outputs[1] < 0;
 }
 
 /* A rank's end is told behind the last of its output. Returns whether one is still to be told. */
-static bool tell_ends(cs_agent *agent, int64_t now)
+static bool tell_ends(cl_agent *agent, int64_t now)
 {
     bool waits = false;
-    for (int i = 0; agent->phase >= CS_AGENT_RUNNING && i < agent->order.rank_count; i++) {
-        cs_process *process = &agent->processes[i];
+    for (int i = 0; agent->phase >= CL_AGENT_RUNNING && i < agent->order.rank_count; i++) {
+        cl_process *process = &agent->processes[i];
         if (process->alive || process->told)
             continue;
         while (pump(agent, i, 0) || pump(agent, i, 1))
@@ -253,39 +253,39 @@ static bool tell_ends(cs_agent *agent, int64_t now)
             waits = true;
             continue;
         }
-        cs_tell_ended(agent, i, now);
+        cl_tell_ended(agent, i, now);
         process->told = true;
     }
     return waits;
 }
 
 /* Ranks have ended; others may be below us still: they get the stop signal, a second, then SIGKILL. */
-static void begin_sweep(cs_agent *agent, int64_t now)
+static void begin_sweep(cl_agent *agent, int64_t now)
 {
     bool at_once = agent->abandoned || agent->order.grace_seconds < 1;
-    cs_sweep_signal(at_once ? SIGKILL : agent->order.stop_signal, NULL, NULL, 0);
-    enter(agent, CS_AGENT_SWEEPING, now + (at_once ? 0 : ORPHAN_GRACE));
+    cl_sweep_signal(at_once ? SIGKILL : agent->order.stop_signal, NULL, NULL, 0);
+    enter(agent, CL_AGENT_SWEEPING, now + (at_once ? 0 : ORPHAN_GRACE));
 }
 
-static void sweep(cs_agent *agent, int64_t now)
+static void sweep(cl_agent *agent, int64_t now)
 {
     pid_t left[LEFT];
     if (now < agent->deadline)
         return;
-    int count = cs_sweep_signal(SIGKILL, NULL, left, LEFT);
+    int count = cl_sweep_signal(SIGKILL, NULL, left, LEFT);
     if (now >= agent->deadline + ORPHAN_LIMIT)
         say_swept(agent, left, count);
 }
 
-static void take_time(cs_agent *agent, bool any_left, bool untold, int64_t now)
+static void take_time(cl_agent *agent, bool any_left, bool untold, int64_t now)
 {
-    if (agent->phase < CS_AGENT_RUNNING || untold)
+    if (agent->phase < CL_AGENT_RUNNING || untold)
         return;
     if (!any_left && agent->alive == 0)
         say_swept(agent, NULL, 0);
-    else if (agent->alive == 0 && agent->phase != CS_AGENT_SWEEPING)
+    else if (agent->alive == 0 && agent->phase != CL_AGENT_SWEEPING)
         begin_sweep(agent, now);
-    else if (agent->phase == CS_AGENT_SWEEPING)
+    else if (agent->phase == CL_AGENT_SWEEPING)
         sweep(agent, now);
     else if (now >= agent->deadline)
         kill_all(agent, now);
@@ -294,25 +294,25 @@ static void take_time(cs_agent *agent, bool any_left, bool untold, int64_t now)
 /* ---- the loop ---- */
 
 /* Someone ends the agent itself: its node leaves the job. */
-static void take_signals(cs_agent *agent, int64_t now)
+static void take_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo news;
     while (read(agent->signal_fd, &news, sizeof news) == (ssize_t)sizeof news) {
         int number = (int)news.ssi_signo;
         if (number == SIGCHLD || number == SIGUSR1 || number == SIGUSR2)
             continue;
-        cs_link_say(&agent->link, CS_LINK_FAILED, (uint32_t)(CS_CODE_SIGNAL + number),
-                    "the agent of this node was asked to end by %s from outside", cs_codes_signal_name(number));
+        cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number),
+                    "the agent of this node was asked to end by %s from outside", cl_codes_signal_name(number));
         stop_all(agent, now);
     }
 }
 
-static void listen_to_front(cs_agent *agent, int64_t now)
+static void listen_to_front(cl_agent *agent, int64_t now)
 {
-    cs_message message;
+    cl_message message;
     int64_t    dead_after = (int64_t)(agent->order.dead_after * (double)SECOND);
-    cs_link_fill(&agent->link, now);
-    while (cs_link_next(&agent->link, &message))
+    cl_link_fill(&agent->link, now);
+    while (cl_link_next(&agent->link, &message))
         obey(agent, &message, now);
     bool silent = dead_after > 0 && now - agent->link.heard > dead_after;
     if ((agent->link.broken || silent) && !agent->finished && !agent->abandoned) {
@@ -321,23 +321,23 @@ static void listen_to_front(cs_agent *agent, int64_t now)
     }
 }
 
-static int64_t next_due(const cs_agent *agent, bool untold, int64_t now)
+static int64_t next_due(const cl_agent *agent, bool untold, int64_t now)
 {
     int64_t due = agent->deadline;
-    if (agent->phase >= CS_AGENT_RUNNING && agent->beats_at < due)
+    if (agent->phase >= CL_AGENT_RUNNING && agent->beats_at < due)
         due = agent->beats_at;
-    if (agent->phase == CS_AGENT_SWEEPING || agent->phase == CS_AGENT_KILLING || untold)
+    if (agent->phase == CL_AGENT_SWEEPING || agent->phase == CL_AGENT_KILLING || untold)
         due = now + TICK < due ? now + TICK : due;
     return due;
 }
 
-static int list_polled(const cs_agent *agent, struct pollfd *polled)
+static int list_polled(const cl_agent *agent, struct pollfd *polled)
 {
     int count       = 0;
     polled[count++] = (struct pollfd){ .fd = agent->signal_fd, .events = POLLIN };
     polled[count++] = (struct pollfd){ .fd = agent->guard->alive_fd, .events = POLLIN };
     polled[count++] = (struct pollfd){ .fd = agent->abandoned ? -1 : agent->link.in_fd, .events = POLLIN };
-    polled[count++] = (struct pollfd){ .fd = cs_link_waits(&agent->link) ? agent->link.out_fd : -1, .events = POLLOUT };
+    polled[count++] = (struct pollfd){ .fd = cl_link_waits(&agent->link) ? agent->link.out_fd : -1, .events = POLLOUT };
     for (int i = 0; agent->processes && i < 2 * agent->order.rank_count; i++)
         if (agent->processes[i / 2].outputs[i % 2] >= 0 && agent->unshown <= WINDOW_BYTES)
             polled[count++] = (struct pollfd){ .fd = agent->processes[i / 2].outputs[i % 2], .events = POLLIN };
@@ -345,7 +345,7 @@ static int list_polled(const cs_agent *agent, struct pollfd *polled)
 }
 
 /* Sleeps until something happens; returns whether the guard is gone. */
-static bool sleep_on(cs_agent *agent, bool untold, int64_t now)
+static bool sleep_on(cl_agent *agent, bool untold, int64_t now)
 {
     struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
     if (!polled)
@@ -359,16 +359,16 @@ static bool sleep_on(cs_agent *agent, bool untold, int64_t now)
     return gone;
 }
 
-static bool is_over(const cs_agent *agent)
+static bool is_over(const cl_agent *agent)
 {
-    return (agent->abandoned || agent->finished) && agent->phase <= CS_AGENT_READY;
+    return (agent->abandoned || agent->finished) && agent->phase <= CL_AGENT_READY;
 }
 
-static void run(cs_agent *agent)
+static void run(cl_agent *agent)
 {
     bool untold = false;
     for (int64_t now = cs_clock_now(); !is_over(agent); now = cs_clock_now()) {
-        cs_link_flush(&agent->link);
+        cl_link_flush(&agent->link);
         if (sleep_on(agent, untold, now) && !agent->abandoned) {
             agent->abandoned = true; /* the guard is gone */
             kill_all(agent, now);
@@ -379,34 +379,34 @@ static void run(cs_agent *agent)
         untold        = tell_ends(agent, now);
         listen_to_front(agent, now);
         take_signals(agent, now);
-        if (agent->phase >= CS_AGENT_RUNNING && now >= agent->beats_at) {
-            cs_tell_beats(agent, now);
+        if (agent->phase >= CL_AGENT_RUNNING && now >= agent->beats_at) {
+            cl_tell_beats(agent, now);
             agent->beats_at = now + BEATS_EVERY;
         }
         take_time(agent, any_left, untold, now);
     }
 }
 
-int cs_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cs_guard *guard)
+int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_guard *guard)
 {
-    cs_agent *agent = calloc(1, sizeof *agent);
+    cl_agent *agent = calloc(1, sizeof *agent);
     if (!agent)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for an agent");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for an agent");
     agent->guard     = guard;
     agent->deadline  = INT64_MAX;
     agent->master_fd = -1;
     agent->signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    cs_link_open(&agent->link, in_fd, out_fd, key, true);
+    cl_link_open(&agent->link, in_fd, out_fd, key, true);
     agent->link.heard = cs_clock_now();
-    cs_tell_hello(agent);
+    cl_tell_hello(agent);
     run(agent);
-    cs_prepare_undo(agent);
-    cs_link_flush(&agent->link);
-    cs_link_close(&agent->link);
+    cl_prepare_undo(agent);
+    cl_link_flush(&agent->link);
+    cl_link_close(&agent->link);
     close(agent->signal_fd);
-    int code = agent->abandoned ? CS_CODE_PEER : 0;
+    int code = agent->abandoned ? CL_CODE_PEER : 0;
     free(agent);
     return code;
 }

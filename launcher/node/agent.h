@@ -10,8 +10,8 @@
  *     stopping    every rank has the stop signal, and the grace
  *     killing     SIGKILL, to everything below us
  *     sweeping    the ranks have ended; what they had started and left is ended too */
-#ifndef CS_LAUNCHER_AGENT_H
-#define CS_LAUNCHER_AGENT_H
+#ifndef CL_AGENT_H
+#define CL_AGENT_H
 
 #include "node/guard.h"
 #include "wire/link.h"
@@ -20,17 +20,17 @@
 #include "node/tail.h"
 
 typedef enum {
-    CS_AGENT_IDLE,
-    CS_AGENT_READY,
-    CS_AGENT_RUNNING,
-    CS_AGENT_STOPPING,
-    CS_AGENT_KILLING,
-    CS_AGENT_SWEEPING
-} cs_agent_phase;
+    CL_AGENT_IDLE,
+    CL_AGENT_READY,
+    CL_AGENT_RUNNING,
+    CL_AGENT_STOPPING,
+    CL_AGENT_KILLING,
+    CL_AGENT_SWEEPING
+} cl_agent_phase;
 
 typedef struct {
-    cs_link         link;
-    const cs_guard *guard;
+    cl_link         link;
+    const cl_guard *guard;
     int             signal_fd;
     bool            abandoned; /* the front is gone */
     bool            finished;  /* the front said so */
@@ -38,36 +38,36 @@ typedef struct {
     int64_t         beats_at;  /* when beats are told next */
 
     /* this attempt */
-    cs_agent_phase phase;
+    cl_agent_phase phase;
     int64_t        deadline; /* of the phase; INT64_MAX: none */
-    cs_order       order;
-    cs_seats       seats;
+    cl_order       order;
+    cl_seats       seats;
     char           program[PATH_MAX];
     unsigned char  key[CS_MAC_BYTES];
     bool           keyed;
     int            master_fd;     /* -1: none */
     char           interface[64]; /* the address of order.master_if; "": none */
-    cs_process    *processes;     /* [order.rank_count] */
-    cs_log_file   *logs;          /* [2 * order.rank_count] */
-    cs_tail       *tails;         /* [order.rank_count], of stderr */
+    cl_process    *processes;     /* [order.rank_count] */
+    cl_log_file   *logs;          /* [2 * order.rank_count] */
+    cl_tail       *tails;         /* [order.rank_count], of stderr */
     bool           log_full;      /* a file took no more, and it was said */
     int            alive;
     int64_t        oom_kills; /* before */
-} cs_agent;
+} cl_agent;
 
 /* Serves the front at the other end of these descriptors until it says FINISH or is gone; the exit code. `key`: of the
  * sealed link, or NULL. Opens with HELLO. */
-int cs_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cs_guard *guard);
+int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_guard *guard);
 
 /* ---- tell.c: what an agent says ---- */
-void cs_tell_hello(cs_agent *agent);
-void cs_tell_failed(cs_agent *agent, int code); /* with cs_error() */
-void cs_tell_beats(cs_agent *agent, int64_t now);
-void cs_tell_ended(cs_agent *agent, int local, int64_t now);
-void cs_tell_stack(cs_agent *agent, int rank);
+void cl_tell_hello(cl_agent *agent);
+void cl_tell_failed(cl_agent *agent, int code); /* with cs_error() */
+void cl_tell_beats(cl_agent *agent, int64_t now);
+void cl_tell_ended(cl_agent *agent, int local, int64_t now);
+void cl_tell_stack(cl_agent *agent, int rank);
 
 /* ---- prepare.c: from an order to READY ---- */
-int  cs_prepare(cs_agent *agent, const char *bytes, size_t length);
-void cs_prepare_undo(cs_agent *agent);
+int  cl_prepare(cl_agent *agent, const char *bytes, size_t length);
+void cl_prepare_undo(cl_agent *agent);
 
 #endif

@@ -16,34 +16,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void take(cs_guard *guard, int number)
+static void take(cl_guard *guard, int number)
 {
     struct sigaction now;
     if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
         sigaddset(&guard->signals, number);
 }
 
-int cs_guard_take(cs_guard *guard, const char *forward)
+int cl_guard_take(cl_guard *guard, const char *forward)
 {
     static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
     char             names[256];
-    *guard = (cs_guard){ .alive_fd = -1 };
+    *guard = (cl_guard){ .alive_fd = -1 };
     sigemptyset(&guard->signals);
     signal(SIGCHLD, SIG_DFL);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         take(guard, wanted[i]);
     snprintf(names, sizeof names, "%s", forward);
     for (char *next, *name = strtok_r(names, ", ", &next); name; name = strtok_r(NULL, ", ", &next)) {
-        int number = cs_codes_signal_number(name);
+        int number = cl_codes_signal_number(name);
         if (number == 0)
-            return cs_codes_fail(CS_CODE_USAGE, "--forward: \"%s\" is no signal", name);
+            return cl_codes_fail(CL_CODE_USAGE, "--forward: \"%s\" is no signal", name);
         take(guard, number);
     }
     sigprocmask(SIG_BLOCK, &guard->signals, &guard->before);
     return 0;
 }
 
-static int watch(int (*work)(void *, const cs_guard *), void *argument, cs_guard *guard, int guard_fd)
+static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard *guard, int guard_fd)
 {
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -55,14 +55,14 @@ static int watch(int (*work)(void *, const cs_guard *), void *argument, cs_guard
 static int finish_for(int wait_status)
 {
     enum { SECONDS = 10 };
-    int left = cs_sweep_kill(SECONDS, NULL);
+    int left = cl_sweep_kill(SECONDS, NULL);
     fprintf(stderr, "cspeed: the agent of this node was killed by %s; its ranks have been ended, %d process%s left\n",
-            cs_codes_signal_name(WTERMSIG(wait_status)), left, left == 1 ? " is" : "es are");
-    return cs_codes_of_status(wait_status);
+            cl_codes_signal_name(WTERMSIG(wait_status)), left, left == 1 ? " is" : "es are");
+    return cl_codes_of_status(wait_status);
 }
 
 /* Signals go down, deaths come up. */
-static int stand_by(const cs_guard *guard, pid_t watcher)
+static int stand_by(const cl_guard *guard, pid_t watcher)
 {
     for (;;) {
         int number = sigwaitinfo(&guard->signals, NULL);
@@ -76,18 +76,18 @@ static int stand_by(const cs_guard *guard, pid_t watcher)
     }
 }
 
-int cs_guard_run(int (*work)(void *argument, const cs_guard *guard), void *argument)
+int cl_guard_run(int (*work)(void *argument, const cl_guard *guard), void *argument)
 {
-    cs_guard guard;
+    cl_guard guard;
     int      guard_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (guard_fd < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no pidfd (Linux 5.3 or later is needed): %s", strerror(errno));
-    cs_guard_take(&guard, "USR1,USR2");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no pidfd (Linux 5.3 or later is needed): %s", strerror(errno));
+    cl_guard_take(&guard, "USR1,USR2");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);
     pid_t watcher = fork();
     if (watcher < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no process for the watcher: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no process for the watcher: %s", strerror(errno));
     if (watcher == 0)
         _exit(watch(work, argument, &guard, guard_fd));
     close(guard_fd);

@@ -43,13 +43,13 @@ static bool is_proc_ours(void)
     return atoi(text) == getpid();
 }
 
-bool cs_leftover_mark(pid_t agent, char text[CS_LEFTOVER_MARK])
+bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
 {
     char               namespaces[NAMESPACE_BYTES];
-    unsigned long long start = cs_proc_start(agent);
+    unsigned long long start = cl_proc_start(agent);
     if (!start || !is_proc_ours() || !name_namespaces("self", namespaces))
         return false;
-    snprintf(text, CS_LEFTOVER_MARK, "%d:%llu:%s", agent, start, namespaces);
+    snprintf(text, CL_LEFTOVER_MARK, "%d:%llu:%s", agent, start, namespaces);
     return true;
 }
 
@@ -79,7 +79,7 @@ static const char *find_variable(const char *text, size_t length, const char *na
 }
 
 /* Whether its environment names an agent of the namespaces `ours` that is gone; the job goes into found->job. */
-static bool has_lost_agent(cs_leftover *found, char *text, const char *ours)
+static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
     size_t             length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
     const char        *agent  = find_variable(text, length, "CSPEED_AGENT"), *job;
@@ -87,7 +87,7 @@ static bool has_lost_agent(cs_leftover *found, char *text, const char *ours)
     int                pid;
     unsigned long long start;
     if (!agent || sscanf(agent, "%d:%llu:%63s", &pid, &start, theirs) != 3 || strcmp(theirs, ours) != 0 ||
-        !cs_proc_is_gone(pid, start))
+        !cl_proc_is_gone(pid, start))
         return false;
     job = find_variable(text, length, "CSPEED_JOB_ID");
     snprintf(found->job, sizeof found->job, "%s", job ? job : "");
@@ -127,38 +127,38 @@ static bool is_cspeed(pid_t pid)
  * while this looks: then it is not known. */
 static bool may_be_of_another_job(pid_t pid)
 {
-    for (cs_proc here = { .parent = pid }; here.parent > 1;)
-        if (is_cspeed(here.parent) || !cs_proc_read(here.parent, &here))
+    for (cl_proc here = { .parent = pid }; here.parent > 1;)
+        if (is_cspeed(here.parent) || !cl_proc_read(here.parent, &here))
             return true;
     return false;
 }
 
 /* Few processes name an agent, so that is looked at first; then again behind the start, which makes it the same process
  * that will be signalled. */
-static bool is_leftover(cs_leftover *found, char *text, const char *ours)
+static bool is_leftover(cl_leftover *found, char *text, const char *ours)
 {
     if (!has_lost_agent(found, text, ours))
         return false;
-    found->start = cs_proc_start(found->pid);
+    found->start = cl_proc_start(found->pid);
     return found->start && has_lost_agent(found, text, ours) && shares_namespaces(found->pid, ours) &&
            is_of_this_user(found->pid) && !may_be_of_another_job(found->pid);
 }
 
-cs_leftover *cs_leftover_find(int *count)
+cl_leftover *cl_leftover_find(int *count)
 {
     char         ours[NAMESPACE_BYTES];
     bool         known  = is_proc_ours() && name_namespaces("self", ours);
-    cs_leftover *list   = NULL;
+    cl_leftover *list   = NULL;
     char        *text   = known ? malloc(ENVIRONMENT_BYTES) : NULL;
     DIR         *folder = text ? opendir("/proc") : NULL;
     *count              = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        cs_leftover found = { .pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0 };
+        cl_leftover found = { .pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0 };
         if (!found.pid || found.pid == getpid() || !is_leftover(&found, text, ours))
             continue;
         read_file(found.pid, "comm", found.name, sizeof found.name);
         found.name[strcspn(found.name, "\n")] = '\0';
-        cs_leftover *larger                   = realloc(list, ((size_t)*count + 1) * sizeof found);
+        cl_leftover *larger                   = realloc(list, ((size_t)*count + 1) * sizeof found);
         if (!larger)
             break;
         list             = larger;
@@ -172,20 +172,20 @@ cs_leftover *cs_leftover_find(int *count)
 
 /* The process behind the descriptor is that of the list, since the descriptor was opened before its start was compared.
  */
-static void send_signal(const cs_leftover *one, int number)
+static void send_signal(const cl_leftover *one, int number)
 {
     int fd = pidfd_open(one->pid, 0);
-    if (fd >= 0 && cs_proc_start(one->pid) == one->start)
+    if (fd >= 0 && cl_proc_start(one->pid) == one->start)
         pidfd_send_signal(fd, number, NULL, 0);
     if (fd >= 0)
         close(fd);
 }
 
-int cs_leftover_signal(const cs_leftover *list, int count, int number)
+int cl_leftover_signal(const cl_leftover *list, int count, int number)
 {
     int alive = 0;
     for (int i = 0; i < count; i++) {
-        if (cs_proc_start(list[i].pid) != list[i].start)
+        if (cl_proc_start(list[i].pid) != list[i].start)
             continue;
         alive++;
         if (number)
@@ -194,12 +194,12 @@ int cs_leftover_signal(const cs_leftover *list, int count, int number)
     return alive;
 }
 
-int cs_leftover_await(const cs_leftover *list, int count, double seconds)
+int cl_leftover_await(const cl_leftover *list, int count, double seconds)
 {
-    int alive = cs_leftover_signal(list, count, 0);
+    int alive = cl_leftover_signal(list, count, 0);
     for (double waited = 0; alive && waited < seconds; waited += 0.02) {
         nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
-        alive = cs_leftover_signal(list, count, 0);
+        alive = cl_leftover_signal(list, count, 0);
     }
     return alive;
 }

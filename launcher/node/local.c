@@ -30,21 +30,21 @@ static void set_number(const char *name, int number)
 }
 
 /* The order's variables win over what the agent has, the rank's place over both. */
-static void set_environment(const cs_local_job *job, int local, int beat_fd, int key_fd)
+static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
-    cs_variable variables[CS_RANKS_VARIABLES];
+    cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
         *equals      = '\0'; /* a copy of our own since fork */
         setenv(*variable, equals + 1, 1);
     }
-    for (const char *const *name = cs_ranks_forgotten; *name; name++)
+    for (const char *const *name = cl_ranks_forgotten; *name; name++)
         unsetenv(*name);
-    int count = cs_ranks_variables(job->order, job->seats, local, variables);
+    int count = cl_ranks_variables(job->order, job->seats, local, variables);
     for (int i = 0; i < count; i++)
         setenv(variables[i].name, variables[i].value, strcmp(variables[i].name, "OMP_NUM_THREADS") != 0);
-    char mark[CS_LEFTOVER_MARK];
-    if (cs_leftover_mark(getppid(), mark))
+    char mark[CL_LEFTOVER_MARK];
+    if (cl_leftover_mark(getppid(), mark))
         setenv("CSPEED_AGENT", mark, 1);
     else
         unsetenv("CSPEED_AGENT");
@@ -61,7 +61,7 @@ static bool inherit(int fd)
 }
 
 /* The program's arguments, and behind them "--local_rank=N" where the order has a flag for it. */
-static char **arguments_of(const cs_order *order, int local)
+static char **arguments_of(const cl_order *order, int local)
 {
     int count = 0;
     while (order->arguments[count])
@@ -79,17 +79,17 @@ static int make_key(const unsigned char *key)
 {
     int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;
     if (fd >= 0 && (write(fd, key, CS_MAC_BYTES) != CS_MAC_BYTES || lseek(fd, 0, SEEK_SET) != 0))
-        _exit(CS_CODE_SYSTEM);
+        _exit(CL_CODE_SYSTEM);
     return fd;
 }
 
 /* Makes this child the rank: returns only when it cannot. */
-static void become(const cs_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
+static void become(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it ended before the line above */
-        _exit(CS_CODE_SYSTEM);
+        _exit(CL_CODE_SYSTEM);
     const cpu_set_t *cpus = &job->seats->list[local].cpus;
     if (job->seats->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
         return;
@@ -104,30 +104,30 @@ static void become(const cs_local_job *job, int local, pid_t parent, const int f
         return;
     set_environment(job, local, beat_fd, key_fd);
     signal(SIGPIPE, SIG_DFL);
-    cs_descriptors_restore();
+    cl_descriptors_restore();
     sigprocmask(SIG_SETMASK, job->mask, NULL);
     execv(job->program, arguments);
 }
 
-static int start_rank(const cs_local_job *job, int local, int report_fd, cs_process *process)
+static int start_rank(const cl_local_job *job, int local, int report_fd, cl_process *process)
 {
     int output[2], error[2], rank = job->order->first_rank + local;
     int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int beat  = memfd_create("cspeed-beat", MFD_CLOEXEC);
     if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, cs_reason(errno));
     void *page    = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
     pid_t parent  = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
     process->pid  = process->beat ? fork() : -1;
     if (process->pid < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
     if (process->pid == 0) {
         become(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
         report  failure = { rank, errno };
         ssize_t written = write(report_fd, &failure, sizeof failure);
-        _exit(written > 0 ? CS_CODE_NOT_EXECUTABLE : CS_CODE_SYSTEM);
+        _exit(written > 0 ? CL_CODE_NOT_EXECUTABLE : CL_CODE_SYSTEM);
     }
     process->alive   = true;
     process->beat_fd = beat;
@@ -141,7 +141,7 @@ static int start_rank(const cs_local_job *job, int local, int report_fd, cs_proc
     return 0;
 }
 
-static int start_all(const cs_local_job *job, int reports[2], cs_process *processes)
+static int start_all(const cl_local_job *job, int reports[2], cl_process *processes)
 {
     for (int local = 0; local < job->order->rank_count; local++) {
         int code = start_rank(job, local, reports[1], &processes[local]);
@@ -153,17 +153,17 @@ static int start_all(const cs_local_job *job, int reports[2], cs_process *proces
     report failure;
     if (read(reports[0], &failure, sizeof failure) != (ssize_t)sizeof failure)
         return 0; /* the end of the pipe: every child has become the program */
-    return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
+    return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
                          failure.reason == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
 }
 
-int cs_local_start(const cs_local_job *job, cs_process *processes)
+int cl_local_start(const cl_local_job *job, cl_process *processes)
 {
     int reports[2];
     if (pipe2(reports, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no pipe: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no pipe: %s", cs_reason(errno));
     for (int local = 0; local < job->order->rank_count; local++)
-        processes[local] = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
+        processes[local] = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     int code = start_all(job, reports, processes);
     for (int local = 0; code && local < job->order->rank_count; local++) {
         if (processes[local].alive) {
@@ -171,7 +171,7 @@ int cs_local_start(const cs_local_job *job, cs_process *processes)
             waitpid(processes[local].pid, NULL, 0);
             processes[local].alive = false;
         }
-        cs_local_close(&processes[local]);
+        cl_local_close(&processes[local]);
     }
     close(reports[0]);
     if (reports[1] >= 0)
@@ -179,7 +179,7 @@ int cs_local_start(const cs_local_job *job, cs_process *processes)
     return code;
 }
 
-void cs_local_close(cs_process *process)
+void cl_local_close(cl_process *process)
 {
     for (int i = 0; i < 2; i++)
         if (process->outputs[i] >= 0)
@@ -188,5 +188,5 @@ void cs_local_close(cs_process *process)
         munmap(process->beat, CS_BEAT_BYTES);
     if (process->beat_fd >= 0)
         close(process->beat_fd);
-    *process = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
+    *process = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
 }

@@ -12,7 +12,7 @@
 
 enum { KEPT = 3, FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
-int cs_logs_folder(const char *path)
+int cl_logs_folder(const char *path)
 {
     char made[PATH_MAX];
     snprintf(made, sizeof made, "%s", path);
@@ -22,11 +22,11 @@ int cs_logs_folder(const char *path)
     }
     if (mkdir(made, FOLDER_MODE) == 0 || errno == EEXIST)
         return 0;
-    return cs_codes_fail(CS_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
+    return cl_codes_fail(CL_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
 }
 
 /* O_NONBLOCK, or a pipe of that name would hold up who opens it until somebody reads there. */
-int cs_logs_create(const char *path, int flags)
+int cl_logs_create(const char *path, int flags)
 {
     struct stat facts;
     int         fd = open(path, flags | O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, FILE_MODE);
@@ -37,38 +37,38 @@ int cs_logs_create(const char *path, int flags)
     if (fd >= 0)
         close(fd);
     if (reason == ELOOP)
-        cs_codes_fail(CS_CODE_LOG,
+        cl_codes_fail(CL_CODE_LOG,
                       "%s is a symbolic link, and what ranks print is not written to where a link points: "
                       "remove it, or name another folder with --log_dir",
                       path);
     else if (odd)
-        cs_codes_fail(CS_CODE_LOG, "%s is no regular file: remove it, or name another folder with --log_dir", path);
+        cl_codes_fail(CL_CODE_LOG, "%s is no regular file: remove it, or name another folder with --log_dir", path);
     else
-        cs_codes_fail(CS_CODE_LOG, "%s cannot be written: %s", path, strerror(reason));
+        cl_codes_fail(CL_CODE_LOG, "%s cannot be written: %s", path, strerror(reason));
     errno = odd ? EINVAL : reason;
     return -1;
 }
 
-static int open_file(cs_log_file *file)
+static int open_file(cl_log_file *file)
 {
-    file->fd    = cs_logs_create(file->path, O_APPEND);
+    file->fd    = cl_logs_create(file->path, O_APPEND);
     file->bytes = file->fd < 0 ? 0 : lseek(file->fd, 0, SEEK_END);
     return file->fd;
 }
 
-int cs_logs_open(cs_log_file *file, const cs_order *order, int local, int which)
+int cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which)
 {
-    *file = (cs_log_file){ .fd = -1, .most = order->log_max };
+    *file = (cl_log_file){ .fd = -1, .most = order->log_max };
     if (!*order->log_dir)
         return 0;
     int length = snprintf(file->path, sizeof file->path, "%s/attempt_%d/%d.%s", order->log_dir, order->attempt,
                           order->first_rank + local, which ? "err" : "out");
     if (length >= (int)sizeof file->path)
-        return cs_codes_fail(CS_CODE_LOG, "--log_dir: the path %s is too long", file->path);
-    return open_file(file) >= 0 ? 0 : CS_CODE_LOG;
+        return cl_codes_fail(CL_CODE_LOG, "--log_dir: the path %s is too long", file->path);
+    return open_file(file) >= 0 ? 0 : CL_CODE_LOG;
 }
 
-void cs_logs_close(cs_log_file *file)
+void cl_logs_close(cl_log_file *file)
 {
     if (file->fd >= 0)
         close(file->fd);
@@ -76,7 +76,7 @@ void cs_logs_close(cs_log_file *file)
 }
 
 /* False when there is no new file. */
-static bool rotate(cs_log_file *file)
+static bool rotate(cl_log_file *file)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];
     for (int age = KEPT - 1; age > 0; age--) {
@@ -84,11 +84,11 @@ static bool rotate(cs_log_file *file)
         snprintf(from, sizeof from, age > 1 ? "%s.%d" : "%s", file->path, age - 1);
         rename(from, to);
     }
-    cs_logs_close(file);
+    cl_logs_close(file);
     return open_file(file) >= 0;
 }
 
-bool cs_logs_write(cs_log_file *file, const char *bytes, size_t count)
+bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count)
 {
     if (file->fd >= 0 && file->most && file->bytes && file->bytes + (long long)count > file->most &&
         !rotate(file))
@@ -98,7 +98,7 @@ bool cs_logs_write(cs_log_file *file, const char *bytes, size_t count)
         if (taken < 0 && errno == EINTR)
             continue;
         if (taken < 0) {
-            cs_logs_close(file);
+            cl_logs_close(file);
             return false;
         }
         file->bytes += taken;

@@ -1,6 +1,6 @@
 /* logs.h - a file for each rank and output: every byte as it came, before it is shown anywhere. */
-#ifndef CS_LAUNCHER_LOGS_H
-#define CS_LAUNCHER_LOGS_H
+#ifndef CL_LOGS_H
+#define CL_LOGS_H
 
 #include "plan/order.h"
 
@@ -9,22 +9,22 @@ typedef struct {
     int       fd; /* -1: none */
     long long bytes, most;
     char      path[PATH_MAX];
-} cs_log_file;
+} cl_log_file;
 
 /* mkdir -p for a job's files. They follow umask, but neither the group nor others may write to them: what ranks print
- * is evidence. A part of the path may be a link to a folder. 0 or CS_CODE_LOG with a sentence. */
-int cs_logs_folder(const char *path);
+ * is evidence. A part of the path may be a link to a folder. 0 or CL_CODE_LOG with a sentence. */
+int cl_logs_folder(const char *path);
 
 /* A file of a job in such a folder, made when it is not there; `flags` are O_APPEND or O_TRUNC. Only a regular file is
  * opened, never what a link points to: who may write to the folder could have any file of the user's overwritten.
  * Returns the descriptor, or -1 with errno and a sentence in cs_error(). */
-int cs_logs_create(const char *path, int flags);
+int cl_logs_create(const char *path, int flags);
 
-/* LOG_DIR/attempt_N/RANK.out (which 0) or .err. Without a log_dir the file is absent. 0 or CS_CODE_LOG. */
-int  cs_logs_open(cs_log_file *file, const cs_order *order, int local, int which);
-void cs_logs_close(cs_log_file *file);
+/* LOG_DIR/attempt_N/RANK.out (which 0) or .err. Without a log_dir the file is absent. 0 or CL_CODE_LOG. */
+int  cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which);
+void cl_logs_close(cl_log_file *file);
 
 /* Whether all bytes were taken. A file that takes no more is closed: the ranks go on, and the caller says so once. */
-bool cs_logs_write(cs_log_file *file, const char *bytes, size_t count);
+bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count);
 
 #endif

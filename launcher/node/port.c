@@ -18,7 +18,7 @@
 static int name_fd = -1; /* one job a process */
 
 /* *port becomes the one that was given. 0, or an errno value. */
-static int bind_port(const cs_port_wish *wish, int *port, int *fd)
+static int bind_port(const cl_port_wish *wish, int *port, int *fd)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wish->port) };
     socklen_t          length  = sizeof address;
@@ -42,7 +42,7 @@ static int bind_name(int port)
     return name_fd < 0 || bind(name_fd, (struct sockaddr *)&address, bytes) < 0 ? errno : 0;
 }
 
-void cs_port_release(int *fd)
+void cl_port_release(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
@@ -51,7 +51,7 @@ void cs_port_release(int *fd)
     *fd = name_fd = -1;
 }
 
-int cs_port_hold(const cs_port_wish *wish, int *port, int *fd)
+int cl_port_hold(const cl_port_wish *wish, int *port, int *fd)
 {
     enum { ATTEMPTS = 16 };
     int reason = 0;
@@ -61,12 +61,12 @@ int cs_port_hold(const cs_port_wish *wish, int *port, int *fd)
             reason = bind_name(*port);
         if (reason == 0)
             return 0;
-        cs_port_release(fd);
+        cl_port_release(fd);
     }
     if (wish->port)
-        return cs_codes_fail(CS_CODE_SLOTS,
+        return cl_codes_fail(CL_CODE_SLOTS,
                              "--master_port (or MASTER_PORT) %d: %s; another job or program holds it (`ss -ltnp` "
                              "names it), and without either a free port is taken",
                              wish->port, strerror(reason));
-    return cs_codes_fail(CS_CODE_SLOTS, "no free port: %s", cs_reason(reason));
+    return cl_codes_fail(CL_CODE_SLOTS, "no free port: %s", cs_reason(reason));
 }

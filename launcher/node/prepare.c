@@ -18,94 +18,94 @@
 #include <string.h>
 #include <unistd.h>
 
-static int enter_folder(const cs_order *order)
+static int enter_folder(const cl_order *order)
 {
     if (chdir(order->workdir) == 0)
         return 0;
-    return cs_codes_fail(CS_CODE_NO_FILE, "%s: the working directory %s: %s; make it there, or name one with --workdir",
+    return cl_codes_fail(CL_CODE_NO_FILE, "%s: the working directory %s: %s; make it there, or name one with --workdir",
                          order->host, order->workdir, strerror(errno));
 }
 
-static int open_files(cs_agent *agent)
+static int open_files(cl_agent *agent)
 {
-    const cs_order *order = &agent->order;
+    const cl_order *order = &agent->order;
     char            folder[PATH_MAX + 32];
     size_t          count = (size_t)order->rank_count;
     agent->processes      = calloc(count + 1, sizeof *agent->processes);
     agent->logs           = calloc(2 * count + 1, sizeof *agent->logs);
     agent->tails          = calloc(count + 1, sizeof *agent->tails);
     if (!agent->processes || !agent->logs || !agent->tails)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for %d ranks", order->rank_count);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d ranks", order->rank_count);
     for (int i = 0; i < order->rank_count; i++)
-        agent->processes[i] = (cs_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
+        agent->processes[i] = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     snprintf(folder, sizeof folder, "%s/attempt_%d", order->log_dir, order->attempt);
-    int code = *order->log_dir ? cs_logs_folder(folder) : 0;
+    int code = *order->log_dir ? cl_logs_folder(folder) : 0;
     for (int i = 0; i < 2 * order->rank_count; i++) {
-        int opened = cs_logs_open(&agent->logs[i], order, i / 2, i % 2);
+        int opened = cl_logs_open(&agent->logs[i], order, i / 2, i % 2);
         code       = code ? code : opened;
     }
     return code;
 }
 
-static int hold_port(cs_agent *agent)
+static int hold_port(cl_agent *agent)
 {
     *agent->interface = '\0';
     if (agent->order.node_rank != 0)
         return 0;
     const char *wanted = agent->order.master_if;
-    if (*wanted && cs_lobby_interface(wanted, agent->interface, sizeof agent->interface))
-        return CS_CODE_USAGE;
-    return cs_port_hold(&(cs_port_wish){ .port = agent->order.master_port, .everywhere = agent->order.many_hosts },
+    if (*wanted && cl_lobby_interface(wanted, agent->interface, sizeof agent->interface))
+        return CL_CODE_USAGE;
+    return cl_port_hold(&(cl_port_wish){ .port = agent->order.master_port, .everywhere = agent->order.many_hosts },
                         &agent->order.master_port, &agent->master_fd);
 }
 
-static int read_key(cs_agent *agent)
+static int read_key(cl_agent *agent)
 {
     const char *text = agent->order.key;
     agent->keyed     = strlen(text) == 2 * CS_MAC_BYTES;
     for (int i = 0; agent->keyed && i < CS_MAC_BYTES; i++) {
         unsigned byte;
         if (sscanf(text + 2 * i, "%2x", &byte) != 1)
-            return cs_codes_fail(CS_CODE_DISAGREE, "the order's key is no hexadecimal number");
+            return cl_codes_fail(CL_CODE_DISAGREE, "the order's key is no hexadecimal number");
         agent->key[i] = (unsigned char)byte;
     }
-    return agent->keyed ? 0 : cs_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
+    return agent->keyed ? 0 : cl_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
 }
 
 /* Processes that jobs which were killed have left on this host may hold its memory, ports and devices. */
-static void end_leftovers(cs_agent *agent)
+static void end_leftovers(cl_agent *agent)
 {
     enum { SECONDS = 2, NAMED = 4 };
     char         names[NAMED * 64] = "";
     int          count;
-    cs_leftover *list = cs_leftover_find(&count);
+    cl_leftover *list = cl_leftover_find(&count);
     for (int i = 0; i < count && i < NAMED; i++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%d (%s)", i ? ", " : "", list[i].pid, list[i].name);
     }
-    cs_leftover_signal(list, count, SIGKILL);
-    int alive = count ? cs_leftover_await(list, count, SECONDS) : 0;
+    cl_leftover_signal(list, count, SIGKILL);
+    int alive = count ? cl_leftover_await(list, count, SECONDS) : 0;
     if (count)
-        cs_link_say(&agent->link, CS_LINK_SAY, 0,
+        cl_link_say(&agent->link, CL_LINK_SAY, 0,
                     "cspeed: %s: job %s and its agent were killed here and had left %d process%s: %s%s; %s",
                     agent->order.host, list[0].job, count, count == 1 ? "" : "es", names, count > NAMED ? ", ..." : "",
                     alive ? "not all of them end, though SIGKILL was sent" : "ended by SIGKILL");
     free(list);
 }
 
-int cs_prepare(cs_agent *agent, const char *bytes, size_t length)
+int cl_prepare(cl_agent *agent, const char *bytes, size_t length)
 {
-    int code = cs_order_decode(&agent->order, bytes, length);
+    int code = cl_order_decode(&agent->order, bytes, length);
     if (code == 0)
         end_leftovers(agent);
     if (code == 0)
         code = enter_folder(&agent->order);
     if (code == 0)
-        code = cs_venv_read(&agent->order);
+        code = cl_venv_read(&agent->order);
     if (code == 0)
-        code = cs_program_find(agent->order.arguments[0], agent->program);
+        code = cl_program_find(agent->order.arguments[0], agent->program);
     if (code == 0)
-        code = cs_bind_deal(&agent->seats, &agent->order);
+        code = cl_bind_deal(&agent->seats, &agent->order);
     if (code == 0)
         code = open_files(agent);
     if (code == 0)
@@ -113,20 +113,20 @@ int cs_prepare(cs_agent *agent, const char *bytes, size_t length)
     return code ? code : read_key(agent);
 }
 
-void cs_prepare_undo(cs_agent *agent)
+void cl_prepare_undo(cl_agent *agent)
 {
     for (int i = 0; agent->logs && i < 2 * agent->order.rank_count; i++)
-        cs_logs_close(&agent->logs[i]);
+        cl_logs_close(&agent->logs[i]);
     for (int i = 0; agent->processes && i < agent->order.rank_count; i++)
-        cs_local_close(&agent->processes[i]);
+        cl_local_close(&agent->processes[i]);
     free(agent->processes);
     free(agent->logs);
     free(agent->tails);
     agent->processes = NULL;
     agent->logs      = NULL;
     agent->tails     = NULL;
-    cs_port_release(&agent->master_fd);
-    cs_bind_free(&agent->seats);
-    cs_order_free(&agent->order);
+    cl_port_release(&agent->master_fd);
+    cl_bind_free(&agent->seats);
+    cl_order_free(&agent->order);
     cs_mac_forget(agent->key, sizeof agent->key);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* "PID (NAME) STATE PARENT ... START": NAME may hold anything, so the last ')' ends it; START is the 22nd field. */
-bool cs_proc_read(pid_t pid, cs_proc *found)
+bool cl_proc_read(pid_t pid, cl_proc *found)
 {
     char path[64], text[1024], state = 'X';
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -17,7 +17,7 @@ bool cs_proc_read(pid_t pid, cs_proc *found)
         fclose(file);
     text[length]      = '\0';
     const char *after = strrchr(text, ')');
-    *found            = (cs_proc){ .pid = pid };
+    *found            = (cl_proc){ .pid = pid };
     if (!after || sscanf(after + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
                          &state, &found->parent, &found->start) != 3)
         return false;
@@ -25,16 +25,16 @@ bool cs_proc_read(pid_t pid, cs_proc *found)
     return true;
 }
 
-unsigned long long cs_proc_start(pid_t pid)
+unsigned long long cl_proc_start(pid_t pid)
 {
-    cs_proc found;
-    return cs_proc_read(pid, &found) && !found.zombie ? found.start : 0;
+    cl_proc found;
+    return cl_proc_read(pid, &found) && !found.zombie ? found.start : 0;
 }
 
-bool cs_proc_is_gone(pid_t pid, unsigned long long start)
+bool cl_proc_is_gone(pid_t pid, unsigned long long start)
 {
-    cs_proc found;
-    if (cs_proc_read(pid, &found))
+    cl_proc found;
+    if (cl_proc_read(pid, &found))
         return found.zombie || found.start != start;
     return kill(pid, 0) < 0 && errno == ESRCH;
 }

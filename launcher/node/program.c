@@ -33,7 +33,7 @@ static bool is_script(const char *name)
 
 static int refuse_script(int code, const char *name)
 {
-    return cs_codes_fail(code, "%s is a script of Python; `cspeed run python3 %s` runs it on every rank", name, name);
+    return cl_codes_fail(code, "%s is a script of Python; `cspeed run python3 %s` runs it on every rank", name, name);
 }
 
 static int check_path(const char *path)
@@ -42,10 +42,10 @@ static int check_path(const char *path)
     if (reason == 0)
         return 0;
     if (reason == ENOENT || reason == ENOTDIR)
-        return cs_codes_fail(CS_CODE_NOT_FOUND, "%s: there is no such program", path);
+        return cl_codes_fail(CL_CODE_NOT_FOUND, "%s: there is no such program", path);
     if (is_script(path))
-        return refuse_script(CS_CODE_NOT_EXECUTABLE, path);
-    return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
+        return refuse_script(CL_CODE_NOT_EXECUTABLE, path);
+    return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
 }
 
 /* Writes "folder/name"; an empty folder is the current one. */
@@ -71,8 +71,8 @@ static const char *find_nearest(const char *name)
 {
     enum { OWN = 4, MOST = 64 };
     const char *names[MOST + 1] = { "train", "generate", "eval", "pack" };
-    for (int i = 0; cs_commands[i] && OWN + i < MOST; i++)
-        names[OWN + i] = cs_commands[i]->name;
+    for (int i = 0; cl_commands[i] && OWN + i < MOST; i++)
+        names[OWN + i] = cl_commands[i]->name;
     return cs_nearest(name, names);
 }
 
@@ -81,15 +81,15 @@ static int refuse(const char *name)
 {
     char        room[512];
     bool        hide = false;
-    const char *word = cs_env_masked(name, &hide, room, sizeof room);
+    const char *word = cl_env_masked(name, &hide, room, sizeof room);
     if (is_script(name))
-        return refuse_script(CS_CODE_NOT_FOUND, name);
+        return refuse_script(CL_CODE_NOT_FOUND, name);
     if (strchr(name, '='))
-        return cs_codes_fail(
-            CS_CODE_NOT_FOUND,
+        return cl_codes_fail(
+            CL_CODE_NOT_FOUND,
             "%s: there is no such program; `cspeed --env NAME=VALUE ...` sets a variable for the ranks", word);
     const char *meant = find_nearest(name);
-    return cs_codes_fail(CS_CODE_NOT_FOUND,
+    return cl_codes_fail(CL_CODE_NOT_FOUND,
                          "%s: there is no such command of cspeed, no such program beside it, and none in PATH; "
                          "%s%s%s",
                          name, meant ? "did you mean " : "for a file, write ./", meant ? meant : name,
@@ -116,11 +116,11 @@ static int search(const char *name, char path[PATH_MAX])
     return refuse(name);
 }
 
-int cs_program_find(const char *name, char path[PATH_MAX])
+int cl_program_find(const char *name, char path[PATH_MAX])
 {
     if (strchr(name, '/')) {
         if (snprintf(path, PATH_MAX, "%s", name) >= PATH_MAX)
-            return cs_codes_fail(CS_CODE_NOT_FOUND, "the program's path is too long");
+            return cl_codes_fail(CL_CODE_NOT_FOUND, "the program's path is too long");
         return check_path(path);
     }
     if (*name && is_beside(name, path))
@@ -128,19 +128,19 @@ int cs_program_find(const char *name, char path[PATH_MAX])
     return search(name, path);
 }
 
-int cs_program_may_be(const char *word)
+int cl_program_may_be(const char *word)
 {
     char path[PATH_MAX];
     if (strchr(word, '/') || is_beside(word, path))
         return 0;
     if (is_script(word))
-        return refuse_script(CS_CODE_USAGE, word);
+        return refuse_script(CL_CODE_USAGE, word);
     if (search(word, path)) { /* it may be on the hosts of the job, which say so if it is not */
         cs_fail(CS_OK, "%s", "");
         return 0;
     }
     const char *meant = find_nearest(word);
-    return cs_codes_fail(CS_CODE_USAGE,
+    return cl_codes_fail(CL_CODE_USAGE,
                          "%s is no command of cspeed and no program beside it%s%s%s; `cspeed run %s` starts "
                          "%s on every rank",
                          word, meant ? " (is " : "", meant ? meant : "", meant ? " meant?)" : "", word, path);

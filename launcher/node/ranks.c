@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cs_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND",
+const char *const cl_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND",
                                            "CSPEED_SECRET",        "CSPEED_SECRET_FILE",
                                            "CSPEED_KEY_FD",        "CSPEED_MASTER_FD",
                                            "CSPEED_INSECURE_JOIN", NULL };
 
 typedef struct {
-    cs_variable *list;
+    cl_variable *list;
     int          count;
 } variables;
 
 static void __attribute__((format(printf, 3, 4))) add(variables *all, const char *name, const char *format, ...)
 {
-    cs_variable *here = &all->list[all->count++];
+    cl_variable *here = &all->list[all->count++];
     va_list      arguments;
     here->name = name;
     va_start(arguments, format);
@@ -26,7 +26,7 @@ static void __attribute__((format(printf, 3, 4))) add(variables *all, const char
     va_end(arguments);
 }
 
-static void add_place(variables *all, const cs_order *order, int local)
+static void add_place(variables *all, const cl_order *order, int local)
 {
     add(all, "RANK", "%d", order->first_rank + local);
     add(all, "LOCAL_RANK", "%d", local);
@@ -42,7 +42,7 @@ static void add_place(variables *all, const cs_order *order, int local)
     add(all, "MASTER_PORT", "%d", order->master_port);
 }
 
-static void add_job(variables *all, const cs_order *order, int local)
+static void add_job(variables *all, const cl_order *order, int local)
 {
     add(all, "TORCHELASTIC_RESTART_COUNT", "%d", order->attempt);
     add(all, "TORCHELASTIC_MAX_RESTARTS", "%d", order->max_restarts);
@@ -61,7 +61,7 @@ static void add_job(variables *all, const cs_order *order, int local)
 }
 
 /* Every rank of a node sees all of its slots and picks its own by LOCAL_RANK, as DeepSpeed's and torchrun's do. */
-static void add_devices(variables *all, const cs_order *order)
+static void add_devices(variables *all, const cl_order *order)
 {
     char   list[sizeof all->list->value] = "";
     size_t used                          = 0;
@@ -70,7 +70,7 @@ static void add_devices(variables *all, const cs_order *order)
     add(all, "CUDA_VISIBLE_DEVICES", "%s", list);
 }
 
-int cs_ranks_variables(const cs_order *order, const cs_seats *seats, int local, cs_variable list[CS_RANKS_VARIABLES])
+int cl_ranks_variables(const cl_order *order, const cl_seats *seats, int local, cl_variable list[CL_RANKS_VARIABLES])
 {
     variables all = { .list = list };
     add_place(&all, order, local);

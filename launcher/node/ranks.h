@@ -1,6 +1,6 @@
 /* ranks.h - what a rank is told: its place in the world, in torchrun's, DeepSpeed's and our own names. */
-#ifndef CS_LAUNCHER_RANKS_H
-#define CS_LAUNCHER_RANKS_H
+#ifndef CL_RANKS_H
+#define CL_RANKS_H
 
 #include "plan/bind.h"
 #include "plan/order.h"
@@ -9,15 +9,15 @@
 typedef struct {
     const char *name;
     char        value[512];
-} cs_variable;
+} cl_variable;
 
-enum { CS_RANKS_VARIABLES = 40 };
+enum { CL_RANKS_VARIABLES = 40 };
 
 /* For rank first_rank + local of the order; returns how many there are. Descriptors are the agent's (local.c). */
-int cs_ranks_variables(const cs_order *order, const cs_seats *seats, int local,
-                       cs_variable variables[CS_RANKS_VARIABLES]);
+int cl_ranks_variables(const cl_order *order, const cl_seats *seats, int local,
+                       cl_variable variables[CL_RANKS_VARIABLES]);
 
 /* Variables that a rank must not inherit: those of an outer launch, and the job's secret. NULL-terminated. */
-extern const char *const cs_ranks_forgotten[];
+extern const char *const cl_ranks_forgotten[];
 
 #endif

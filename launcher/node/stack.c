@@ -10,7 +10,7 @@
 #include <time.h>
 
 /* Whether the rank has written its stack behind its beat. */
-static bool ask(cs_process *process)
+static bool ask(cl_process *process)
 {
     enum { TRIES = 40 };
     const struct timespec pause  = { 0, 5000000 };
@@ -26,7 +26,7 @@ static bool ask(cs_process *process)
     return false;
 }
 
-static void copy_stack(FILE *out, const cs_process *process)
+static void copy_stack(FILE *out, const cl_process *process)
 {
     int length = atomic_load(&process->beat->stack_bytes), most = CS_BEAT_BYTES - CS_BEAT_STACK;
     const char *text = (const char *)process->beat + CS_BEAT_STACK;
@@ -63,7 +63,7 @@ static void copy_threads(FILE *out, pid_t pid)
         closedir(folder);
 }
 
-char *cs_stack_text(cs_process *process)
+char *cl_stack_text(cl_process *process)
 {
     char  *text   = NULL;
     size_t length = 0;

@@ -50,23 +50,23 @@ static bool make_folder(char *path)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
-int cs_stage_write(const cs_message *message)
+int cl_stage_write(const cl_message *message)
 {
     char        path[PATH_MAX];
     const char *folder = message->bytes, *name = folder + strlen(folder) + 1, *end = folder + message->length;
     const char *bytes  = name < end ? name + strlen(name) + 1 : end + 1;
     if (bytes > end)
-        return cs_codes_fail(CS_CODE_DISAGREE,
+        return cl_codes_fail(CL_CODE_DISAGREE,
                              "--stage: a file came without a name; install the same cspeed on every host");
     int   length = snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name);
     char *slash  = length < (int)sizeof path ? strrchr(path, '/') : NULL;
     if (!slash)
-        return cs_codes_fail(CS_CODE_NO_FILE, "--stage %s: the path is too long", name);
+        return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: the path is too long", name);
     *slash = '\0';
     if (*path && !make_folder(path))
-        return cs_codes_fail(CS_CODE_LOG, "--stage %s: the folder %s cannot be made: %s", name, path, strerror(errno));
+        return cl_codes_fail(CL_CODE_LOG, "--stage %s: the folder %s cannot be made: %s", name, path, strerror(errno));
     *slash = '/';
     if (write_file(path, message->rank & 0777, bytes, (size_t)(end - bytes)))
         return 0;
-    return cs_codes_fail(CS_CODE_LOG, "--stage %s: %s cannot be written: %s", name, path, strerror(errno));
+    return cl_codes_fail(CL_CODE_LOG, "--stage %s: %s cannot be written: %s", name, path, strerror(errno));
 }

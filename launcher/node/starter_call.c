@@ -56,25 +56,25 @@ static bool split(char *text, char *fields[FIELDS + 1])
     return true;
 }
 
-static int call(cs_guest_node *guest)
+static int call(cl_guest_node *guest)
 {
     const char *told = getenv("CSPEED_JOIN");
     char       *text = strdup(told ? told : ""), *fields[FIELDS + 1], *entry = NULL;
     int         code = 0;
     if (!text)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     unsetenv("CSPEED_JOIN");
     if (!*text || !split(text, fields))
-        code = cs_codes_fail(CS_CODE_USAGE,
+        code = cl_codes_fail(CL_CODE_USAGE,
                              "__agent --join is started by cspeed alone, through mpirun or srun, which must hand "
                              "on CSPEED_JOIN and CSPEED_SECRET");
     else if (!(entry = find_entry(fields[FIELDS], find_index())))
         code =
-            cs_codes_fail(CS_CODE_DISAGREE, "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, "
+            cl_codes_fail(CL_CODE_DISAGREE, "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, "
                                             "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
     if (code == 0) {
         char *host = strchr(entry, '=');
-        code       = cs_lobby_join(&(cs_lobby_guest){ .address   = fields[0],
+        code       = cl_lobby_join(&(cl_lobby_guest){ .address   = fields[0],
                                                       .port      = atoi(fields[1]),
                                                       .digest    = strtoull(fields[2], NULL, 16),
                                                       .patience  = atof(fields[3]),
@@ -88,21 +88,21 @@ static int call(cs_guest_node *guest)
 }
 
 /* Calls here, below the guard, so that no other process holds the link open. */
-static int serve(void *argument, const cs_guard *guard)
+static int serve(void *argument, const cl_guard *guard)
 {
-    cs_guest_node guest;
+    cl_guest_node guest;
     int           code = call(&guest);
     (void)argument;
     if (code == 0)
-        return cs_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);
+        return cl_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);
     fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard above has another cs_error() */
     return code;
 }
 
-int cs_starter_join(const cs_options *options, char **arguments)
+int cl_starter_join(const cl_options *options, char **arguments)
 {
     (void)options;
     if (strcmp(arguments[0], "--join") != 0 || arguments[1])
-        return cs_codes_fail(CS_CODE_USAGE, "__agent: unknown argument %s", arguments[arguments[1] != NULL]);
-    return cs_guard_run(serve, NULL);
+        return cl_codes_fail(CL_CODE_USAGE, "__agent: unknown argument %s", arguments[arguments[1] != NULL]);
+    return cl_guard_run(serve, NULL);
 }

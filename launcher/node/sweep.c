@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 typedef struct {
-    cs_proc facts;
+    cl_proc facts;
     bool    ours, spared;
 } process;
 
@@ -27,7 +27,7 @@ static void read_table(table *all)
     DIR *folder = opendir("/proc");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         process found = { .ours = false };
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !cs_proc_read(atoi(entry->d_name), &found.facts))
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !cl_proc_read(atoi(entry->d_name), &found.facts))
             continue;
         found.ours = found.facts.parent == getpid();
         if (all->count == all->capacity) {
@@ -52,7 +52,7 @@ static const process *find(const table *all, pid_t pid)
     return NULL;
 }
 
-static bool is_spared(const cs_spared *spared, pid_t pid)
+static bool is_spared(const cl_spared *spared, pid_t pid)
 {
     for (int i = 0; spared && i < spared->count; i++)
         if (spared->list[i] == pid)
@@ -61,7 +61,7 @@ static bool is_spared(const cs_spared *spared, pid_t pid)
 }
 
 /* A child of ours is ours, and one of a spared is spared, until nothing changes. */
-static void mark_descendants(table *all, const cs_spared *spared)
+static void mark_descendants(table *all, const cl_spared *spared)
 {
     for (int i = 0; i < all->count; i++)
         all->list[i].spared = is_spared(spared, all->list[i].facts.pid);
@@ -78,7 +78,7 @@ static void mark_descendants(table *all, const cs_spared *spared)
     }
 }
 
-int cs_sweep_signal(int number, const cs_spared *spared, pid_t *pids, int most)
+int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int most)
 {
     table all   = { 0 };
     int   count = 0;
@@ -98,14 +98,14 @@ int cs_sweep_signal(int number, const cs_spared *spared, pid_t *pids, int most)
     return count;
 }
 
-int cs_sweep_kill(double seconds, const cs_spared *spared)
+int cl_sweep_kill(double seconds, const cl_spared *spared)
 {
     const struct timespec pause = { 0, 5000000 };
     int                   left  = 0;
     for (double waited = 0; waited < seconds; waited += 0.005) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
-        left = cs_sweep_signal(SIGKILL, spared, NULL, 0);
+        left = cl_sweep_signal(SIGKILL, spared, NULL, 0);
         if (left == 0)
             return 0;
         nanosleep(&pause, NULL);

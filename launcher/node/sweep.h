@@ -2,8 +2,8 @@
  *
  * This process is a subreaper, so a grandchild whose parent has ended comes back to it, in another session
  * or not; the parents in /proc lead from any of them to here. */
-#ifndef CS_LAUNCHER_SWEEP_H
-#define CS_LAUNCHER_SWEEP_H
+#ifndef CL_SWEEP_H
+#define CL_SWEEP_H
 
 #include <sys/types.h>
 
@@ -11,13 +11,13 @@
 typedef struct {
     pid_t list[256];
     int   count;
-} cs_spared;
+} cl_spared;
 
 /* Sends a signal (0: none) to every descendant that is not spared (NULL: none is) and returns how many there are; the
  * first `most` of them go into `pids`, which may be NULL. Zombies do not count. */
-int cs_sweep_signal(int number, const cs_spared *spared, pid_t *pids, int most);
+int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int most);
 
 /* Kills them and reaps until none is left, for at most `seconds`. Returns how many are left. */
-int cs_sweep_kill(double seconds, const cs_spared *spared);
+int cl_sweep_kill(double seconds, const cl_spared *spared);
 
 #endif

@@ -33,7 +33,7 @@ static void put_addresses(FILE *out)
     put(out, "own_address", server);
 }
 
-void cs_tell_hello(cs_agent *agent)
+void cl_tell_hello(cl_agent *agent)
 {
     char   host[256] = "", number[32], *bytes = NULL;
     size_t length = 0;
@@ -47,21 +47,21 @@ void cs_tell_hello(cs_agent *agent)
     put(out, "pid", number);
     put_addresses(out);
     fclose(out);
-    cs_link_send(&agent->link, CS_LINK_HELLO, 0, bytes, length);
+    cl_link_send(&agent->link, CL_LINK_HELLO, 0, bytes, length);
     free(bytes);
 }
 
-void cs_tell_failed(cs_agent *agent, int code)
+void cl_tell_failed(cl_agent *agent, int code)
 {
-    cs_link_say(&agent->link, CS_LINK_FAILED, (uint32_t)code, "%s", cs_error());
+    cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)code, "%s", cs_error());
     cs_fail(CS_OK, "%s", "");
 }
 
-static cs_link_beat beat_of(const cs_agent *agent, int local, int64_t now)
+static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 {
     cs_beat *beat  = agent->processes[local].beat;
     int64_t  since = atomic_load(&beat->since);
-    return (cs_link_beat){ .rank       = agent->order.first_rank + local,
+    return (cl_link_beat){ .rank       = agent->order.first_rank + local,
                            .collective = atomic_load(&beat->collective),
                            .step       = since ? atomic_load(&beat->step) : -1,
                            .age        = since ? now - since : -1,
@@ -69,42 +69,42 @@ static cs_link_beat beat_of(const cs_agent *agent, int local, int64_t now)
                            .gave_up    = atomic_load(&beat->gave_up) };
 }
 
-void cs_tell_beats(cs_agent *agent, int64_t now)
+void cl_tell_beats(cl_agent *agent, int64_t now)
 {
-    int           count = agent->phase >= CS_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
-    cs_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
+    int           count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
+    cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;
     for (int i = 0; i < count; i++)
         beats[i] = beat_of(agent, i, now);
-    cs_link_send(&agent->link, CS_LINK_BEATS, 0, beats, (size_t)count * sizeof *beats);
+    cl_link_send(&agent->link, CL_LINK_BEATS, 0, beats, (size_t)count * sizeof *beats);
     free(beats);
 }
 
-void cs_tell_ended(cs_agent *agent, int local, int64_t now)
+void cl_tell_ended(cl_agent *agent, int local, int64_t now)
 {
-    const cs_process *process = &agent->processes[local];
+    const cl_process *process = &agent->processes[local];
     struct {
-        cs_link_end end;
-        char        tail[CS_TAIL_BYTES];
+        cl_link_end end;
+        char        tail[CL_TAIL_BYTES];
     } news;
-    news.end = (cs_link_end){ .status   = process->status,
+    news.end = (cl_link_end){ .status   = process->status,
                               .stopped  = process->stopped,
                               .age      = now - process->ended,
                               .oom_from = agent->oom_kills,
-                              .oom_to   = cs_cgroup_oom_kills(),
+                              .oom_to   = cl_cgroup_oom_kills(),
                               .beat     = beat_of(agent, local, now) };
-    size_t length = cs_tail_copy(&agent->tails[local], TAIL_LINES, news.tail);
-    cs_link_send(&agent->link, CS_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &news,
+    size_t length = cl_tail_copy(&agent->tails[local], TAIL_LINES, news.tail);
+    cl_link_send(&agent->link, CL_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &news,
                  sizeof news.end + length);
 }
 
-void cs_tell_stack(cs_agent *agent, int rank)
+void cl_tell_stack(cl_agent *agent, int rank)
 {
     int local = rank - agent->order.first_rank;
     if (!agent->processes || local < 0 || local >= agent->order.rank_count || !agent->processes[local].alive)
         return;
-    char *text = cs_stack_text(&agent->processes[local]);
-    cs_link_say(&agent->link, CS_LINK_STACKED, (uint32_t)rank, "%s", text);
+    char *text = cl_stack_text(&agent->processes[local]);
+    cl_link_say(&agent->link, CL_LINK_STACKED, (uint32_t)rank, "%s", text);
     free(text);
 }

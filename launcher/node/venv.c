@@ -19,15 +19,15 @@ static int run_script(const char *script, char **bytes, size_t *length)
 {
     int pipes[2], status = 0;
     if (pipe2(pipes, O_CLOEXEC) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: no pipe: %s", cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "--venv_script: no pipe: %s", cs_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         dup2(pipes[1], 3);
-        cs_descriptors_restore();
+        cl_descriptors_restore();
         char path[PATH_MAX + 2]; /* a name without a slash would be looked for in PATH */
         snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
         execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);
-        _exit(CS_CODE_NOT_FOUND);
+        _exit(CL_CODE_NOT_FOUND);
     }
     close(pipes[1]);
     FILE *in = fdopen(pipes[0], "r"), *out = open_memstream(bytes, length);
@@ -36,10 +36,10 @@ static int run_script(const char *script, char **bytes, size_t *length)
     if (in)
         fclose(in);
     if (!out || fclose(out) != 0 || pid < 0 || waitpid(pid, &status, 0) != pid)
-        return cs_codes_fail(CS_CODE_SYSTEM, "--venv_script: %s could not be run: %s", script, strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "--venv_script: %s could not be run: %s", script, strerror(errno));
     return status == 0
                ? 0
-               : cs_codes_fail(CS_CODE_FILE, "--venv_script: %s ended with %d", script, cs_codes_of_status(status));
+               : cl_codes_fail(CL_CODE_FILE, "--venv_script: %s ended with %d", script, cl_codes_of_status(status));
 }
 
 /* Set here, so that ranks inherit it and the order's own environment still wins. */
@@ -55,14 +55,14 @@ static void adopt(char *bytes, size_t length)
     }
 }
 
-int cs_venv_read(cs_order *order)
+int cl_venv_read(cl_order *order)
 {
     char  *bytes  = NULL;
     size_t length = 0;
     if (!*order->venv_script)
         return 0;
     if (access(order->venv_script, R_OK) != 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "%s: --venv_script %s: %s", order->host, order->venv_script,
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: --venv_script %s: %s", order->host, order->venv_script,
                              strerror(errno));
     int code = run_script(order->venv_script, &bytes, &length);
     if (code == 0)

@@ -68,7 +68,7 @@ static bool expand_name(expansion *names, const char *head, const char *rest, co
     return close != NULL;
 }
 
-bool cs_allocation_expand(const char *list, void (*each)(const char *name, void *argument), void *argument)
+bool cl_allocation_expand(const char *list, void (*each)(const char *name, void *argument), void *argument)
 {
     expansion   names = { each, argument, 0 };
     int         depth = 0;
@@ -124,7 +124,7 @@ static int slots_of(int index, const char *ranks)
 }
 
 typedef struct {
-    char       *list; /* as cs_hosts_parse reads it */
+    char       *list; /* as cl_hosts_parse reads it */
     size_t      length;
     FILE       *out;
     const char *ranks;
@@ -137,23 +137,23 @@ static void list_host(const char *name, void *argument)
     fprintf(here->out, "%s slots=%d\n", name, slots_of(here->count++, here->ranks));
 }
 
-bool cs_allocation_here(void)
+bool cl_allocation_here(void)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
     return list && *list;
 }
 
-int cs_allocation_hosts(cs_hosts *hosts, const char *ranks)
+int cl_allocation_hosts(cl_hosts *hosts, const char *ranks)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
     listing     here = { .ranks = ranks };
     here.out         = open_memstream(&here.list, &here.length);
     if (!here.out)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
-    bool good = cs_allocation_expand(list, list_host, &here);
+    bool good = cl_allocation_expand(list, list_host, &here);
     fclose(here.out);
-    int code = good ? cs_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)
-                    : cs_codes_fail(CS_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is no list of nodes", list);
+    int code = good ? cl_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)
+                    : cl_codes_fail(CL_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is no list of nodes", list);
     free(here.list);
     return code;
 }

@@ -31,7 +31,7 @@ typedef struct {
 static const char *const mode_names[] = { "auto", "none", "core", "numa", "socket", "l3" };
 
 /* What the ranks' environment says, which the node's own does where the order is silent. */
-static bool is_told(const cs_order *order, const char *name)
+static bool is_told(const cl_order *order, const char *name)
 {
     size_t length = strlen(name);
     for (char **each = order->environment; each && *each; each++)
@@ -42,10 +42,10 @@ static bool is_told(const cs_order *order, const char *name)
 
 /* ---- the row ---- */
 
-static int restrict_to_list(cs_cores *cores, const char *list)
+static int restrict_to_list(cl_cores *cores, const char *list)
 {
     cpu_set_t wanted, missing;
-    int       left = 0, code = cs_cores_parse(&wanted, "--bind_core_list", list);
+    int       left = 0, code = cl_cores_parse(&wanted, "--bind_core_list", list);
     if (code)
         return code;
     missing = wanted;
@@ -59,22 +59,22 @@ static int restrict_to_list(cs_cores *cores, const char *list)
     if (CPU_COUNT(&missing) == 0)
         return 0;
     char text[CORES_BYTES];
-    cs_cores_print(&missing, text, sizeof text);
-    return cs_codes_fail(CS_CODE_SLOTS, "--bind_core_list %s: this node has no core %s that may be used", list, text);
+    cl_cores_print(&missing, text, sizeof text);
+    return cl_codes_fail(CL_CODE_SLOTS, "--bind_core_list %s: this node has no core %s that may be used", list, text);
 }
 
 /* ---- domains ---- */
 
 static hwloc_obj_type_t type_of(int mode)
 {
-    return mode == CS_BIND_NUMA ? HWLOC_OBJ_NUMANODE : mode == CS_BIND_SOCKET ? HWLOC_OBJ_PACKAGE : HWLOC_OBJ_L3CACHE;
+    return mode == CL_BIND_NUMA ? HWLOC_OBJ_NUMANODE : mode == CL_BIND_SOCKET ? HWLOC_OBJ_PACKAGE : HWLOC_OBJ_L3CACHE;
 }
 
 /* Moves the CPUs of the row that an object holds to `from`, in order; returns where they end. */
-static int gather(cs_cores *cores, int from, const struct hwloc_obj *object)
+static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
 {
     for (int i = from; i < cores->cpu_count; i++) {
-        cs_cpu here = cores->cpus[i];
+        cl_cpu here = cores->cpus[i];
         if (!hwloc_bitmap_isset(object->cpuset, (unsigned)here.cpu))
             continue;
         memmove(&cores->cpus[from + 1], &cores->cpus[from], (size_t)(i - from) * sizeof here);
@@ -84,7 +84,7 @@ static int gather(cs_cores *cores, int from, const struct hwloc_obj *object)
 }
 
 /* An object without CPUs of ours, as memory of its own (HBM) is, makes no domain. */
-static void cut(domains *all, cs_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
+static void cut(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int from = 0;
     for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(topology, type, object));) {
@@ -97,27 +97,27 @@ static void cut(domains *all, cs_cores *cores, hwloc_topology_t topology, hwloc_
         all->list[all->count++] = (cs_range){ from, cores->cpu_count };
 }
 
-static int find_domains(domains *all, cs_cores *cores, int mode)
+static int find_domains(domains *all, cl_cores *cores, int mode)
 {
     hwloc_topology_t topology;
     all->count = 0;
-    if (mode < CS_BIND_NUMA) {
+    if (mode < CL_BIND_NUMA) {
         all->list[all->count++] = (cs_range){ 0, cores->cpu_count };
         return 0;
     }
     if (hwloc_topology_init(&topology) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "--bind %s: hwloc cannot start: %s", mode_names[mode], strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "--bind %s: hwloc cannot start: %s", mode_names[mode], strerror(errno));
     int loaded = hwloc_topology_load(topology);
     if (loaded == 0)
         cut(all, cores, topology, type_of(mode));
     hwloc_topology_destroy(topology);
     return loaded == 0 ? 0
-                       : cs_codes_fail(CS_CODE_SYSTEM, "--bind %s: hwloc cannot read this machine", mode_names[mode]);
+                       : cl_codes_fail(CL_CODE_SYSTEM, "--bind %s: hwloc cannot read this machine", mode_names[mode]);
 }
 
 /* ---- dealing ---- */
 
-static int count_cores(const cs_cores *cores, cs_range range)
+static int count_cores(const cl_cores *cores, cs_range range)
 {
     int count = 0;
     for (int64_t i = range.from; i < range.to; i++)
@@ -126,7 +126,7 @@ static int count_cores(const cs_cores *cores, cs_range range)
 }
 
 /* Where core number `index` of a range begins. */
-static int64_t core_start(const cs_cores *cores, cs_range range, int64_t index)
+static int64_t core_start(const cl_cores *cores, cs_range range, int64_t index)
 {
     int64_t seen = -1;
     for (int64_t i = range.from; i < range.to; i++) {
@@ -137,9 +137,9 @@ static int64_t core_start(const cs_cores *cores, cs_range range, int64_t index)
     return range.to;
 }
 
-static cs_seat make_seat(const cs_cores *cores, cs_range cpus, int share)
+static cl_seat make_seat(const cl_cores *cores, cs_range cpus, int share)
 {
-    cs_seat here = { .threads = count_cores(cores, cpus) };
+    cl_seat here = { .threads = count_cores(cores, cpus) };
     CPU_ZERO(&here.cpus);
     for (int64_t i = cpus.from; i < cpus.to; i++)
         CPU_SET((size_t)cores->cpus[i].cpu, &here.cpus);
@@ -151,7 +151,7 @@ static cs_seat make_seat(const cs_cores *cores, cs_range cpus, int share)
 }
 
 /* The seat of one of `count` ranks in a range: whole cores while there are as many, else hardware threads. */
-static cs_seat seat_of(const cs_cores *cores, cs_range range, int index, int count, int share)
+static cl_seat seat_of(const cl_cores *cores, cs_range range, int index, int count, int share)
 {
     int      core_count = count_cores(cores, range);
     bool     whole      = count <= core_count;
@@ -162,7 +162,7 @@ static cs_seat seat_of(const cs_cores *cores, cs_range range, int index, int cou
     return make_seat(cores, cpus, share);
 }
 
-static int deal(cs_seats *seats, const cs_cores *cores, const domains *all, int mode)
+static int deal(cl_seats *seats, const cl_cores *cores, const domains *all, int mode)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count; /* of threads */
     for (int rank = 0; seats->count <= all->count && rank < seats->count; rank++) {
@@ -173,7 +173,7 @@ static int deal(cs_seats *seats, const cs_cores *cores, const domains *all, int 
     for (int i = 0; seats->count > all->count && i < all->count; i++) {
         cs_range ranks = cs_range_part(seats->count, i, all->count);
         if (seats->bound && cs_range_length(ranks) > cs_range_length(all->list[i]))
-            return cs_codes_fail(CS_CODE_SLOTS,
+            return cl_codes_fail(CL_CODE_SLOTS,
                                  "--bind %s: %ld ranks cannot have cores of their own among %ld; start fewer, or take "
                                  "--bind none",
                                  mode_names[mode], cs_range_length(ranks), cs_range_length(all->list[i]));
@@ -186,7 +186,7 @@ static int deal(cs_seats *seats, const cs_cores *cores, const domains *all, int 
 
 /* The ranks of each NUMA node share its CPUs: `homes` is the node of each rank's GPU. False, and nothing dealt, when a
  * node has none of our CPUs or fewer than ranks. */
-static bool deal_homes(cs_seats *seats, cs_cores *cores, const int *homes)
+static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count;
     for (int rank = 0; rank < seats->count; rank++) {
@@ -209,7 +209,7 @@ static bool deal_homes(cs_seats *seats, cs_cores *cores, const int *homes)
 
 /* ---- what is said ---- */
 
-static void describe(cs_seats *seats, int first_rank)
+static void describe(cl_seats *seats, int first_rank)
 {
     char  cores[CORES_BYTES];
     FILE *out  = fmemopen(seats->text, sizeof seats->text, "w");
@@ -221,7 +221,7 @@ static void describe(cs_seats *seats, int first_rank)
         least = seats->list[i].threads < least ? seats->list[i].threads : least;
         if (!seats->bound || i >= TEXT_RANKS)
             continue;
-        cs_cores_print(&seats->list[i].cpus, cores, sizeof cores);
+        cl_cores_print(&seats->list[i].cpus, cores, sizeof cores);
         fprintf(out, "%srank %d on core%s %s", i ? ", " : "", first_rank + i,
                 CPU_COUNT(&seats->list[i].cpus) == 1 ? "" : "s", cores);
     }
@@ -237,19 +237,19 @@ static void describe(cs_seats *seats, int first_rank)
 }
 
 /* Pinning under a quota would crowd every such container onto the same first cores. */
-static void choose(cs_seats *seats, const cs_order *order, const cs_cores *cores)
+static void choose(cl_seats *seats, const cl_order *order, const cl_cores *cores)
 {
     bool limited = cores->quota < cores->cpu_count;
-    seats->bound = order->bind > CS_BIND_NONE || (order->bind == CS_BIND_AUTO && seats->count <= cores->cpu_count &&
+    seats->bound = order->bind > CL_BIND_NONE || (order->bind == CL_BIND_AUTO && seats->count <= cores->cpu_count &&
                                                   !limited && !is_told(order, "KMP_AFFINITY"));
     seats->tell_threads = (seats->bound || limited) && !is_told(order, "OMP_NUM_THREADS");
 }
 
-int cs_bind_share(cs_seats *seats, const cs_order *order, cs_cores *cores, const int *homes)
+int cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const int *homes)
 {
-    *seats = (cs_seats){ .count = order->rank_count };
-    if (order->bind > CS_BIND_NONE && is_told(order, "KMP_AFFINITY"))
-        return cs_codes_fail(CS_CODE_USAGE, "--bind %s and KMP_AFFINITY both place threads; unset KMP_AFFINITY",
+    *seats = (cl_seats){ .count = order->rank_count };
+    if (order->bind > CL_BIND_NONE && is_told(order, "KMP_AFFINITY"))
+        return cl_codes_fail(CL_CODE_USAGE, "--bind %s and KMP_AFFINITY both place threads; unset KMP_AFFINITY",
                              mode_names[order->bind]);
     int code = *order->core_list ? restrict_to_list(cores, order->core_list) : 0;
     if (code)
@@ -259,38 +259,38 @@ int cs_bind_share(cs_seats *seats, const cs_order *order, cs_cores *cores, const
     if (!all || !seats->list)
         cs_fatal(CS_NO_MEMORY, "no memory for %d ranks", order->rank_count);
     choose(seats, order, cores);
-    bool at_home = homes && seats->bound && order->bind == CS_BIND_AUTO && deal_homes(seats, cores, homes);
+    bool at_home = homes && seats->bound && order->bind == CL_BIND_AUTO && deal_homes(seats, cores, homes);
     if (!at_home)
         code = find_domains(all, cores, order->bind);
     if (!at_home && code == 0)
         code = deal(seats, cores, all, order->bind);
     free(all);
     if (code)
-        cs_bind_free(seats);
+        cl_bind_free(seats);
     else
         describe(seats, order->first_rank);
     return code;
 }
 
-int cs_bind_deal(cs_seats *seats, const cs_order *order)
+int cl_bind_deal(cl_seats *seats, const cl_order *order)
 {
-    cs_cores   *cores   = malloc(sizeof *cores);
+    cl_cores   *cores   = malloc(sizeof *cores);
     int        *homes   = malloc((size_t)order->rank_count * sizeof *homes);
     const char *visible = order->has_devices ? NULL : getenv("CUDA_VISIBLE_DEVICES");
-    *seats              = (cs_seats){ 0 };
+    *seats              = (cl_seats){ 0 };
     if (!cores || !homes)
         cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
-    bool known = (order->has_devices || visible) && cs_gpus_nodes(order->slots, order->rank_count, visible, homes);
-    int  code  = cs_cores_read(cores);
+    bool known = (order->has_devices || visible) && cl_gpus_nodes(order->slots, order->rank_count, visible, homes);
+    int  code  = cl_cores_read(cores);
     if (code == 0)
-        code = cs_bind_share(seats, order, cores, known ? homes : NULL);
+        code = cl_bind_share(seats, order, cores, known ? homes : NULL);
     free(homes);
     free(cores);
     return code;
 }
 
-void cs_bind_free(cs_seats *seats)
+void cl_bind_free(cl_seats *seats)
 {
     free(seats->list);
-    *seats = (cs_seats){ 0 };
+    *seats = (cl_seats){ 0 };
 }

@@ -1,6 +1,6 @@
 /* bind.h - which cores of this node each of its ranks gets. */
-#ifndef CS_LAUNCHER_BIND_H
-#define CS_LAUNCHER_BIND_H
+#ifndef CL_BIND_H
+#define CL_BIND_H
 
 #include "plan/cores.h"
 #include "plan/order.h"
@@ -11,20 +11,20 @@
 typedef struct {
     cpu_set_t cpus; /* meaningful when ranks are bound */
     int       threads;
-} cs_seat;
+} cl_seat;
 
 typedef struct {
     bool     bound, tell_threads; /* tell_threads: OMP_NUM_THREADS is set to seat.threads, unless given */
     int      count;
-    cs_seat *list;      /* one a rank of this node */
+    cl_seat *list;      /* one a rank of this node */
     char     text[256]; /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for banner and plan */
-} cs_seats;
+} cl_seats;
 
 /* For the order's rank_count, first_rank, slots, bind and core_list on this machine, as its affinity mask and its
- * cgroup allow. 0, or CS_CODE_SLOTS, CS_CODE_USAGE (core_list), CS_CODE_SYSTEM with a sentence. */
-int  cs_bind_deal(cs_seats *seats, const cs_order *order);
+ * cgroup allow. 0, or CL_CODE_SLOTS, CL_CODE_USAGE (core_list), CL_CODE_SYSTEM with a sentence. */
+int  cl_bind_deal(cl_seats *seats, const cl_order *order);
 /* The same for the cores given, whose row is changed. `homes`: the NUMA node of each rank's GPU; NULL: none. */
-int  cs_bind_share(cs_seats *seats, const cs_order *order, cs_cores *cores, const int *homes);
-void cs_bind_free(cs_seats *seats);
+int  cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const int *homes);
+void cl_bind_free(cl_seats *seats);
 
 #endif

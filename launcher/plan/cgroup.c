@@ -87,7 +87,7 @@ static double least_quota(char *group, double (*quota_of)(const char *))
     return least;
 }
 
-double cs_cgroup_cpu_quota(void)
+double cl_cgroup_cpu_quota(void)
 {
     char   group[PATH_MAX];
     double quota = INFINITY;
@@ -111,7 +111,7 @@ static int64_t counter(FILE *file, const char *name)
     return found;
 }
 
-int64_t cs_cgroup_oom_kills(void)
+int64_t cl_cgroup_oom_kills(void)
 {
     char    group[PATH_MAX];
     int64_t kills = -1;

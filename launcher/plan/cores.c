@@ -47,35 +47,35 @@ static int node_of(int cpu)
 
 static int compare(const void *left, const void *right)
 {
-    const cs_cpu *a = left, *b = right;
+    const cl_cpu *a = left, *b = right;
     if (a->node != b->node)
         return a->node - b->node;
     return a->core != b->core ? a->core - b->core : a->cpu - b->cpu;
 }
 
-int cs_cores_read(cs_cores *cores)
+int cl_cores_read(cl_cores *cores)
 {
     cpu_set_t allowed;
-    *cores = (cs_cores){ 0 };
+    *cores = (cl_cores){ 0 };
     if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "the allowed cores cannot be read: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the allowed cores cannot be read: %s", strerror(errno));
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET((size_t)cpu, &allowed))
-            cores->cpus[cores->cpu_count++] = (cs_cpu){ cpu, core_of(cpu), node_of(cpu) };
+            cores->cpus[cores->cpu_count++] = (cl_cpu){ cpu, core_of(cpu), node_of(cpu) };
     qsort(cores->cpus, (size_t)cores->cpu_count, sizeof *cores->cpus, compare);
     for (int i = 0; i < cores->cpu_count; i++) {
-        const cs_cpu *here = &cores->cpus[i];
+        const cl_cpu *here = &cores->cpus[i];
         cores->core_count += i == 0 || here->core != here[-1].core;
         cores->node_count += i == 0 || here->node != here[-1].node;
     }
-    double quota = cs_cgroup_cpu_quota();
+    double quota = cl_cgroup_cpu_quota();
     cores->quota = quota < cores->cpu_count ? (int)quota : cores->cpu_count;
     if (cores->quota < 1)
         cores->quota = 1;
     return 0;
 }
 
-void cs_cores_print(const cpu_set_t *set, char *text, int size)
+void cl_cores_print(const cpu_set_t *set, char *text, int size)
 {
     int used = 0;
     text[0]  = '\0';
@@ -111,7 +111,7 @@ static bool parse_span(const char **text, long last, long *from, long *to)
     return *from > last && *to >= *from && *to < CPU_SETSIZE;
 }
 
-int cs_cores_parse(cpu_set_t *set, const char *flag, const char *text)
+int cl_cores_parse(cpu_set_t *set, const char *flag, const char *text)
 {
     long        from, to, last = -1;
     const char *place = text;
@@ -125,6 +125,6 @@ int cs_cores_parse(cpu_set_t *set, const char *flag, const char *text)
         if (*place != ',')
             break;
     }
-    return cs_codes_fail(
-        CS_CODE_USAGE, "%s takes cores and spans of them in ascending order, such as 0,2-4,6; not \"%s\"", flag, text);
+    return cl_codes_fail(
+        CL_CODE_USAGE, "%s takes cores and spans of them in ascending order, such as 0,2-4,6; not \"%s\"", flag, text);
 }

@@ -2,8 +2,8 @@
  *
  * What the affinity mask allows, in an order in which neighbours share most: by NUMA node, core, hardware
  * thread. A cgroup's CPU quota lowers what is worth using without saying which cores. */
-#ifndef CS_LAUNCHER_CORES_H
-#define CS_LAUNCHER_CORES_H
+#ifndef CL_CORES_H
+#define CL_CORES_H
 
 #include <sched.h>
 
@@ -11,22 +11,22 @@ typedef struct {
     int cpu;  /* the kernel's number                                */
     int core; /* the lowest CPU of the core it is a hardware thread of */
     int node; /* NUMA node                                          */
-} cs_cpu;
+} cl_cpu;
 
 typedef struct {
-    cs_cpu cpus[CPU_SETSIZE];
+    cl_cpu cpus[CPU_SETSIZE];
     int    cpu_count, core_count, node_count;
     int    quota; /* whole CPUs' worth of time the cgroup allows, at least 1; cpu_count without a limit */
-} cs_cores;
+} cl_cores;
 
-/* 0, or CS_CODE_SYSTEM. */
-int cs_cores_read(cs_cores *cores);
+/* 0, or CL_CODE_SYSTEM. */
+int cl_cores_read(cl_cores *cores);
 
 /* "0-3,8" for a set. */
-void cs_cores_print(const cpu_set_t *set, char *text, int size);
+void cl_cores_print(const cpu_set_t *set, char *text, int size);
 
-/* The same back, as DeepSpeed reads it: ascending, nothing twice. 0, or CS_CODE_USAGE with a sentence that begins with
+/* The same back, as DeepSpeed reads it: ascending, nothing twice. 0, or CL_CODE_USAGE with a sentence that begins with
  * `flag`. */
-int cs_cores_parse(cpu_set_t *set, const char *flag, const char *text);
+int cl_cores_parse(cpu_set_t *set, const char *flag, const char *text);
 
 #endif

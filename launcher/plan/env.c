@@ -29,7 +29,7 @@ static char *copy(const char *text, size_t length)
 }
 
 /* Where a name is, or would be. */
-static int place_of(const cs_env *env, const char *name)
+static int place_of(const cl_env *env, const char *name)
 {
     int from = 0, to = env->count;
     while (from < to) {
@@ -42,10 +42,10 @@ static int place_of(const cs_env *env, const char *name)
     return from;
 }
 
-void cs_env_set(cs_env *env, const char *name, const char *value, const char *origin)
+void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin)
 {
     int           at   = place_of(env, name);
-    cs_env_entry *here = at < env->count && strcmp(env->list[at].name, name) == 0 ? &env->list[at] : NULL;
+    cl_env_entry *here = at < env->count && strcmp(env->list[at].name, name) == 0 ? &env->list[at] : NULL;
     if (here) {
         free(here->value);
         free(here->origin);
@@ -53,17 +53,17 @@ void cs_env_set(cs_env *env, const char *name, const char *value, const char *or
         here->origin = copy(origin, strlen(origin));
         return;
     }
-    cs_env_entry *larger = realloc(env->list, sizeof *larger * ((size_t)env->count + 1));
+    cl_env_entry *larger = realloc(env->list, sizeof *larger * ((size_t)env->count + 1));
     if (!larger)
         cs_fatal(CS_NO_MEMORY, "no memory for the environment");
     env->list = larger;
     memmove(&env->list[at + 1], &env->list[at], sizeof *larger * (size_t)(env->count - at));
     env->list[at] =
-        (cs_env_entry){ copy(name, strlen(name)), copy(value, strlen(value)), copy(origin, strlen(origin)) };
+        (cl_env_entry){ copy(name, strlen(name)), copy(value, strlen(value)), copy(origin, strlen(origin)) };
     env->count++;
 }
 
-void cs_env_free(cs_env *env)
+void cl_env_free(cl_env *env)
 {
     for (int i = 0; i < env->count; i++) {
         free(env->list[i].name);
@@ -71,10 +71,10 @@ void cs_env_free(cs_env *env)
         free(env->list[i].origin);
     }
     free(env->list);
-    *env = (cs_env){ 0 };
+    *env = (cl_env){ 0 };
 }
 
-bool cs_env_is_secret(const char *name)
+bool cl_env_is_secret(const char *name)
 {
     static const char *const words[] = { "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -92,22 +92,22 @@ static const char *find_secret(const char *word)
         while (begin > word && (isalnum((unsigned char)begin[-1]) || strchr("_-.", begin[-1])))
             begin--;
         snprintf(name, sizeof name, "%.*s", (int)(sign - begin), begin);
-        if (cs_env_is_secret(name))
+        if (cl_env_is_secret(name))
             return sign;
     }
     return NULL;
 }
 
-const char *cs_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
+const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
 {
     const char *sign   = find_secret(word);
     bool        hidden = *hide;
-    *hide              = word[0] == '-' && !strchr(word, '=') && cs_env_is_secret(word) && !hidden;
+    *hide              = word[0] == '-' && !strchr(word, '=') && cl_env_is_secret(word) && !hidden;
     if (hidden)
-        return CS_ENV_MASKED;
+        return CL_ENV_MASKED;
     if (!sign)
         return word;
-    snprintf(room, room_bytes, "%.*s=%s", (int)(sign - word), word, CS_ENV_MASKED);
+    snprintf(room, room_bytes, "%.*s=%s", (int)(sign - word), word, CL_ENV_MASKED);
     return room;
 }
 
@@ -139,7 +139,7 @@ static const char *prefix_of(const char *name)
 }
 
 /* Calls each(env, name, value, argument) for the caller's variables; a name that no shell could set is left out. */
-static void each_own(cs_env *env, void (*each)(cs_env *env, const char *name, const char *value, const void *argument),
+static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, const char *value, const void *argument),
                      const void *argument)
 {
     for (char **entry = environ; *entry; entry++) {
@@ -151,30 +151,30 @@ static void each_own(cs_env *env, void (*each)(cs_env *env, const char *name, co
     }
 }
 
-static void forward(cs_env *env, const char *name, const char *value, const void *argument)
+static void forward(cl_env *env, const char *name, const char *value, const void *argument)
 {
     char        origin[ORIGIN_BYTES];
     const char *prefix = prefix_of(name);
     (void)argument;
-    if (!prefix || is_local(name) || cs_env_is_secret(name))
+    if (!prefix || is_local(name) || cl_env_is_secret(name))
         return;
     snprintf(origin, sizeof origin, "caller (%s*)", prefix);
-    cs_env_set(env, name, value, origin);
+    cl_env_set(env, name, value, origin);
 }
 
 /* ---- files ---- */
 
-int cs_env_parse(cs_env *env, const char *file, const char *text, size_t length, bool expand)
+int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand)
 {
-    cs_faults faults = { .count = 0 };
-    cs_envfile_read(env, file, text, length, expand, &faults);
-    return cs_faults_verdict(&faults, CS_CODE_FILE);
+    cl_faults faults = { .count = 0 };
+    cl_envfile_read(env, file, text, length, expand, &faults);
+    return cl_faults_verdict(&faults, CL_CODE_FILE);
 }
 
 typedef struct {
-    cs_env   *env;
+    cl_env   *env;
     bool      expand;
-    cs_faults faults;
+    cl_faults faults;
     bool      missing; /* a file that should have been there was not */
     int       read;
 } collection;
@@ -182,12 +182,12 @@ typedef struct {
 static bool read_file(collection *all, const char *path, bool required)
 {
     size_t length;
-    char  *text = cs_faults_slurp(path, &length);
+    char  *text = cl_faults_slurp(path, &length);
     if (text) {
-        cs_envfile_read(all->env, path, text, length, all->expand, &all->faults);
+        cl_envfile_read(all->env, path, text, length, all->expand, &all->faults);
         all->read++;
     } else if (required || (errno != ENOENT && errno != ENOTDIR)) {
-        cs_faults_add(&all->faults, path, 0, 0, "the environment file cannot be read: %s", strerror(errno));
+        cl_faults_add(&all->faults, path, 0, 0, "the environment file cannot be read: %s", strerror(errno));
         all->missing = true;
     }
     free(text);
@@ -226,7 +226,7 @@ static void read_default_files(collection *all)
     } else {
         read_both(all, &name, 1);
         if (all->read == before && all->faults.count == 0) {
-            cs_faults_add(&all->faults, name, 0, 0,
+            cl_faults_add(&all->faults, name, 0, 0,
                           "%s names this environment file, which is neither in the home "
                           "folder nor here",
                           own && *own ? "CSPEED_ENV_FILE" : "DS_ENV_FILE");
@@ -237,11 +237,11 @@ static void read_default_files(collection *all)
 
 /* ---- --env ---- */
 
-static void take_matching(cs_env *env, const char *name, const char *value, const void *pattern)
+static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    bool asked = !cs_env_is_secret(name) || cs_env_is_secret(pattern); /* a mere * asks for no secrets */
+    bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern); /* a mere * asks for no secrets */
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
-        cs_env_set(env, name, value, "--env (pattern)");
+        cl_env_set(env, name, value, "--env (pattern)");
 }
 
 static void take(collection *all, const char *text)
@@ -255,20 +255,20 @@ static void take(collection *all, const char *text)
     if (!text[length] && strpbrk(name, "*?["))
         each_own(all->env, take_matching, name);
     else if (length == 0 || good < length)
-        cs_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is no name of a variable", name);
+        cl_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is no name of a variable", name);
     else if (text[length])
-        cs_env_set(all->env, name, text + length + 1, "--env");
+        cl_env_set(all->env, name, text + length + 1, "--env");
     else if (getenv(name))
-        cs_env_set(all->env, name, getenv(name), "--env (caller)");
+        cl_env_set(all->env, name, getenv(name), "--env (caller)");
     else
-        cs_faults_add(&all->faults, "--env", 0, 0, "%s alone copies the value it has here, but here it has none", name);
+        cl_faults_add(&all->faults, "--env", 0, 0, "%s alone copies the value it has here, but here it has none", name);
     free(name);
 }
 
-int cs_env_collect(cs_env *env, const cs_options *options)
+int cl_env_collect(cl_env *env, const cl_options *options)
 {
     collection all = { .env = env, .expand = options->env_expand };
-    *env           = (cs_env){ 0 };
+    *env           = (cl_env){ 0 };
     if (!options->no_env_defaults) {
         each_own(env, forward, NULL);
         read_default_files(&all);
@@ -277,8 +277,8 @@ int cs_env_collect(cs_env *env, const cs_options *options)
         read_file(&all, options->env_files.list[i], true);
     for (int i = 0; i < options->env.count; i++)
         take(&all, options->env.list[i]);
-    int code = cs_faults_verdict(&all.faults, all.missing ? CS_CODE_NO_FILE : CS_CODE_FILE);
+    int code = cl_faults_verdict(&all.faults, all.missing ? CL_CODE_NO_FILE : CL_CODE_FILE);
     if (code)
-        cs_env_free(env);
+        cl_env_free(env);
     return code;
 }

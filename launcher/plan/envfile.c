@@ -9,8 +9,8 @@
 enum { ORIGIN_BYTES = 512 };
 
 typedef struct {
-    cs_env     *env;
-    cs_faults  *faults;
+    cl_env     *env;
+    cl_faults  *faults;
     const char *file, *at, *end, *line_start;
     int         line;
     bool        expand;
@@ -19,7 +19,7 @@ typedef struct {
 } scanner;
 
 #define FAULT(scan, place, ...)                                                                                        \
-    cs_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, __VA_ARGS__)
+    cl_faults_add((scan)->faults, (scan)->file, (scan)->line, (int)((place) - (scan)->line_start) + 1, __VA_ARGS__)
 
 static void put(scanner *scan, const char *bytes, size_t count)
 {
@@ -83,7 +83,7 @@ static char *take_name(scanner *scan)
 
 /* ---- values ---- */
 
-static const char *value_of(const cs_env *env, const char *name)
+static const char *value_of(const cl_env *env, const char *name)
 {
     for (int i = 0; i < env->count; i++)
         if (strcmp(env->list[i].name, name) == 0)
@@ -142,7 +142,7 @@ static bool take_quoted(scanner *scan)
         scan->at++;
         return true;
     }
-    cs_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "this quote is never closed");
+    cl_faults_add(scan->faults, scan->file, line, (int)(from - from_line) + 1, "this quote is never closed");
     return false;
 }
 
@@ -183,7 +183,7 @@ static void set(scanner *scan, const char *name, const char *value, int line)
 {
     char origin[ORIGIN_BYTES];
     snprintf(origin, sizeof origin, "%s:%d", scan->file, line);
-    cs_env_set(scan->env, name, value, origin);
+    cl_env_set(scan->env, name, value, origin);
 }
 
 static void read_assignment(scanner *scan, const char *name)
@@ -222,7 +222,7 @@ static void read_line(scanner *scan)
     free(name);
 }
 
-void cs_envfile_read(cs_env *env, const char *file, const char *text, size_t length, bool expand, cs_faults *faults)
+void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cl_faults *faults)
 {
     scanner scan = { .env = env, .faults = faults, .file = file, .line = 1, .expand = expand };
     scan.at      = text;

@@ -10,7 +10,7 @@
 
 enum { SLURP_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
 
-void cs_faults_add(cs_faults *faults, const char *file, int line, int column, const char *format, ...)
+void cl_faults_add(cl_faults *faults, const char *file, int line, int column, const char *format, ...)
 {
     char    sentence[512], place[32] = "";
     va_list arguments;
@@ -29,7 +29,7 @@ void cs_faults_add(cs_faults *faults, const char *file, int line, int column, co
     faults->count++;
 }
 
-int cs_faults_verdict(const cs_faults *faults, int code)
+int cl_faults_verdict(const cl_faults *faults, int code)
 {
     int shown = faults->length > 0;
     for (int i = 0; i < faults->length; i++)
@@ -37,8 +37,8 @@ int cs_faults_verdict(const cs_faults *faults, int code)
     if (faults->count == 0)
         return 0;
     if (shown < faults->count)
-        return cs_codes_fail(code, "%s\nand %d more", faults->text, faults->count - shown);
-    return cs_codes_fail(code, "%s", faults->text);
+        return cl_codes_fail(code, "%s\nand %d more", faults->text, faults->count - shown);
+    return cl_codes_fail(code, "%s", faults->text);
 }
 
 static char *slurp(FILE *file, size_t *length)
@@ -64,7 +64,7 @@ static char *slurp(FILE *file, size_t *length)
     return text;
 }
 
-char *cs_faults_slurp(const char *path, size_t *length)
+char *cl_faults_slurp(const char *path, size_t *length)
 {
     bool  standard = strcmp(path, "-") == 0;
     FILE *file     = standard ? stdin : fopen(path, "re");

@@ -34,7 +34,7 @@ static int count_visible(const char *list)
     return count;
 }
 
-int cs_gpus_count(char why[128])
+int cl_gpus_count(char why[128])
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     int         count   = count_entries("/dev", "nvidia");
@@ -59,7 +59,7 @@ static const char *entry_of(const char *list, int index, int *length)
     return list;
 }
 
-void cs_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size)
+void cl_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size)
 {
     size_t used = 0;
     text[0]     = '\0';
@@ -104,7 +104,7 @@ static int number_of(int slot, const char *visible)
     return length && (int)strspn(entry, "0123456789") == length ? atoi(entry) : -1;
 }
 
-bool cs_gpus_nodes(const int *slots, int count, const char *visible, int *nodes)
+bool cl_gpus_nodes(const int *slots, int count, const char *visible, int *nodes)
 {
     struct dirent **list;
     int             gpus  = scandir("/proc/driver/nvidia/gpus", &list, is_entry, alphasort);

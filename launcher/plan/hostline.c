@@ -15,8 +15,8 @@
 enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
 
 typedef struct {
-    const cs_hostline_place *place;
-    cs_host                 *host;
+    const cl_hostline_place *place;
+    cl_host                 *host;
     int                      column;           /* of the word being read */
     int                      slots, max_slots; /* 0: not said */
     bool                     faulty, lost;     /* lost: what follows in the line would be guessing */
@@ -24,7 +24,7 @@ typedef struct {
 
 #define FAULT(reader, ...)                                                                                             \
     do {                                                                                                               \
-        cs_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column,         \
+        cl_faults_add((reader)->place->faults, (reader)->place->file, (reader)->place->line, (reader)->column,         \
                       __VA_ARGS__);                                                                                    \
         (reader)->faulty = true;                                                                                       \
     } while (0)
@@ -96,7 +96,7 @@ static int compare(const void *left, const void *right)
     return *(const int *)left - *(const int *)right;
 }
 
-static void add_slot(cs_host *host, int slot)
+static void add_slot(cl_host *host, int slot)
 {
     if (host->slot_count % 64 == 0) {
         int *larger = realloc(host->slots, sizeof *larger * ((size_t)host->slot_count + 64));
@@ -110,7 +110,7 @@ static void add_slot(cs_host *host, int slot)
 /* "0-3,6" */
 static bool read_ids(line_reader *reader, const char *value)
 {
-    cs_host *host = reader->host;
+    cl_host *host = reader->host;
     for (const char *place = value;; place++) {
         char *end;
         long  from = strtol(place, &end, 10), to = from;
@@ -143,7 +143,7 @@ static void read_gpus(line_reader *reader, const char *value)
 
 static void read_variable(line_reader *reader, const char *name, const char *value)
 {
-    cs_host *host  = reader->host;
+    cl_host *host  = reader->host;
     size_t   count = 0;
     if (!*name || isdigit((unsigned char)*name) ||
         name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")]) {
@@ -182,7 +182,7 @@ static bool is_new(line_reader *reader, const char *key, bool given)
 static void read_key(line_reader *reader, const char *key, const char *value)
 {
     static const char *const known[] = { "slots", "max_slots", "port", "user", "addr", "gpus", NULL };
-    cs_host                 *host    = reader->host;
+    cl_host                 *host    = reader->host;
     if (strncmp(key, "env.", 4) == 0) {
         read_variable(reader, key + 4, value);
     } else if (strcmp(key, "slots") == 0) {
@@ -228,7 +228,7 @@ static void read_word(line_reader *reader, char *word)
 
 static void check_slots(line_reader *reader)
 {
-    cs_host *host  = reader->host;
+    cl_host *host  = reader->host;
     reader->column = 1;
     if (!reader->slots && !host->slot_count)
         FAULT(reader, "%s: how many slots? write %s slots=N", host->name, host->name);
@@ -243,16 +243,16 @@ static void check_slots(line_reader *reader)
 static bool verdict(const line_reader *reader)
 {
     if (reader->faulty)
-        cs_hostline_free(reader->host);
+        cl_hostline_free(reader->host);
     return !reader->faulty;
 }
 
-bool cs_hostline_read(cs_host *host, const cs_hostline_place *place, const char *text, size_t length)
+bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char *text, size_t length)
 {
     char        word[WORD_BYTES];
     line_reader reader = { .place = place, .host = host };
     const char *end    = text + length;
-    *host              = (cs_host){ 0 };
+    *host              = (cl_host){ 0 };
     while (text < end) {
         const char *from = text;
         while (text < end && *text != ' ' && *text != '\t')
@@ -273,11 +273,11 @@ bool cs_hostline_read(cs_host *host, const cs_hostline_place *place, const char 
     return verdict(&reader);
 }
 
-bool cs_hostline_read_item(cs_host *host, const cs_hostline_place *place, const char *text, size_t length)
+bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const char *text, size_t length)
 {
     char        word[WORD_BYTES];
     line_reader reader = { .place = place, .host = host, .column = (int)(text - place->start) + 1, .slots = 1 };
-    *host              = (cs_host){ 0 };
+    *host              = (cl_host){ 0 };
     if (length == 0 || length >= sizeof word) {
         FAULT(&reader, "a host's name is expected here");
         return false;
@@ -294,7 +294,7 @@ bool cs_hostline_read_item(cs_host *host, const cs_hostline_place *place, const 
     return verdict(&reader);
 }
 
-void cs_hostline_free(cs_host *host)
+void cl_hostline_free(cl_host *host)
 {
     for (char **each = host->env; each && *each; each++)
         free(*each);
@@ -303,10 +303,10 @@ void cs_hostline_free(cs_host *host)
     free(host->name);
     free(host->address);
     free(host->user);
-    *host = (cs_host){ 0 };
+    *host = (cl_host){ 0 };
 }
 
-bool cs_hostline_same(const char *one, const char *other)
+bool cl_hostline_same(const char *one, const char *other)
 {
     struct in6_addr addresses[2];
     if (strchr(one, ':') && strchr(other, ':') && inet_pton(AF_INET6, one, &addresses[0]) == 1 &&

@@ -1,6 +1,6 @@
 /* hostline.h - one line of a hostfile, one item of --hosts. */
-#ifndef CS_LAUNCHER_HOSTLINE_H
-#define CS_LAUNCHER_HOSTLINE_H
+#ifndef CL_HOSTLINE_H
+#define CL_HOSTLINE_H
 
 #include "plan/faults.h"
 #include "plan/hosts.h"
@@ -10,18 +10,18 @@ typedef struct {
     const char *file;
     int         line;
     const char *start; /* column 1 */
-    cs_faults  *faults;
-} cs_hostline_place;
+    cl_faults  *faults;
+} cl_hostline_place;
 
 /* Reads "NAME key=value ..." of `length` bytes. False when there was a fault; the host is then empty. */
-bool cs_hostline_read(cs_host *host, const cs_hostline_place *place, const char *text, size_t length);
+bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
 /* Reads "NAME" or "NAME:SLOTS". */
-bool cs_hostline_read_item(cs_host *host, const cs_hostline_place *place, const char *text, size_t length);
+bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
-void cs_hostline_free(cs_host *host);
+void cl_hostline_free(cl_host *host);
 
 /* Whether two names are one host: without regard to case, a last dot, or how an address is written. */
-bool cs_hostline_same(const char *one, const char *other);
+bool cl_hostline_same(const char *one, const char *other);
 
 #endif

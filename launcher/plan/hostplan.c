@@ -17,7 +17,7 @@
 /* ---- how many nodes ---- */
 
 /* "4", "2:4", and DeepSpeed's elastic flags, to bounds; 0: not said. */
-static int read_bounds(const cs_options *options, int *least, int *most)
+static int read_bounds(const cl_options *options, int *least, int *most)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
     *least = *most = options->nodes ? atoi(options->nodes) : 0;
@@ -26,47 +26,47 @@ static int read_bounds(const cs_options *options, int *least, int *most)
     if (!options->elastic_training && !options->min_elastic_nodes && !options->max_elastic_nodes)
         return 0;
     if (colon)
-        return cs_codes_fail(CS_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "%s %s and DeepSpeed's elastic flags both say MIN and MAX; give one of them",
-                             cs_options_origin("num_nodes"), options->nodes);
+                             cl_options_origin("num_nodes"), options->nodes);
     *least = options->min_elastic_nodes ? options->min_elastic_nodes : 1;
     if (options->max_elastic_nodes)
         *most = options->max_elastic_nodes;
     if (*most && *least > *most)
-        return cs_codes_fail(CS_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *least,
+        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *least,
                              *most);
     return 0;
 }
 
-static void keep_first(cs_hosts *hosts, int count)
+static void keep_first(cl_hosts *hosts, int count)
 {
-    cs_hosts rest = { .list = hosts->list + count, .count = hosts->count - count };
+    cl_hosts rest = { .list = hosts->list + count, .count = hosts->count - count };
     if (rest.count <= 0)
         return;
-    cs_host *kept = malloc((size_t)count * sizeof *kept);
+    cl_host *kept = malloc((size_t)count * sizeof *kept);
     if (!kept)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
     memcpy(kept, hosts->list, (size_t)count * sizeof *kept);
-    cs_host *all = malloc((size_t)rest.count * sizeof *all);
+    cl_host *all = malloc((size_t)rest.count * sizeof *all);
     if (!all)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
     memcpy(all, rest.list, (size_t)rest.count * sizeof *all);
     free(hosts->list);
     rest.list = all;
-    cs_hosts_free(&rest);
+    cl_hosts_free(&rest);
     hosts->list  = kept;
     hosts->count = count;
 }
 
 /* The first hosts, as many as were asked for; and never fewer. */
-static int choose_nodes(cs_plan *plan)
+static int choose_nodes(cl_plan *plan)
 {
     int least, most, have = plan->hosts.count, code = read_bounds(plan->options, &least, &most);
     if (code)
         return code;
     if (most > have)
-        return cs_codes_fail(CS_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", most,
-                             cs_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
+        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", most,
+                             cl_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
                              plan->hosts.origin, have,
                              plan->named ? ""
                                          : "; name the others by --hostfile or --hosts, or start the same command on "
@@ -74,7 +74,7 @@ static int choose_nodes(cs_plan *plan)
     plan->most_nodes  = most ? most : have;
     plan->least_nodes = least ? least : plan->most_nodes;
     if (plan->least_nodes > plan->most_nodes)
-        return cs_codes_fail(CS_CODE_SLOTS, "%s %d: there are %d nodes", cs_options_origin("min_elastic_nodes"), least,
+        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: there are %d nodes", cl_options_origin("min_elastic_nodes"), least,
                              plan->most_nodes);
     keep_first(&plan->hosts, plan->most_nodes);
     return 0;
@@ -82,7 +82,7 @@ static int choose_nodes(cs_plan *plan)
 
 /* ---- nodes and ranks ---- */
 
-static void number_ranks(cs_plan *plan)
+static void number_ranks(cl_plan *plan)
 {
     plan->rank_count = 0;
     for (int i = 0; i < plan->node_count; i++) {
@@ -91,7 +91,7 @@ static void number_ranks(cs_plan *plan)
     }
 }
 
-static bool are_places(const cs_plan *plan, const int *places, int count)
+static bool are_places(const cl_plan *plan, const int *places, int count)
 {
     if (count < 1 || count > plan->hosts.count)
         return false;
@@ -105,16 +105,16 @@ static bool are_places(const cs_plan *plan, const int *places, int count)
     return true;
 }
 
-int cs_hostplan_cut(cs_plan *plan, const int *places, int count)
+int cl_hostplan_cut(cl_plan *plan, const int *places, int count)
 {
     if (!are_places(plan, places, count))
-        return cs_codes_fail(CS_CODE_DISAGREE, "the %d nodes of this attempt are not among the %d hosts of this plan",
+        return cl_codes_fail(CL_CODE_DISAGREE, "the %d nodes of this attempt are not among the %d hosts of this plan",
                              count, plan->hosts.count);
     for (int to = 0; to < count; to++) {
         int from = to;
         while (plan->nodes[from].host != &plan->hosts.list[places[to]])
             from++;
-        cs_plan_node moved = plan->nodes[from];
+        cl_plan_node moved = plan->nodes[from];
         plan->nodes[from]  = plan->nodes[to];
         plan->nodes[to]    = moved;
     }
@@ -123,19 +123,19 @@ int cs_hostplan_cut(cs_plan *plan, const int *places, int count)
     return 0;
 }
 
-static int lay_nodes(cs_plan *plan)
+static int lay_nodes(cl_plan *plan)
 {
     plan->node_count = plan->hosts.count;
     plan->nodes      = calloc((size_t)plan->node_count, sizeof *plan->nodes);
     if (!plan->nodes)
         cs_fatal(CS_NO_MEMORY, "no memory for %d nodes", plan->node_count);
     for (int i = 0; i < plan->node_count; i++) {
-        const cs_host *host = &plan->hosts.list[i];
+        const cl_host *host = &plan->hosts.list[i];
         plan->nodes[i].host = host;
-        plan->nodes[i].here = !plan->no_ssh && !plan->options->force_multi && cs_hosts_is_here(host);
-        if (plan->options->launcher == CS_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
-            return cs_codes_fail(CS_CODE_USAGE, "%s local starts ranks on this machine alone, but %s names %s",
-                                 cs_options_origin("launcher"), plan->hosts.origin, host->name);
+        plan->nodes[i].here = !plan->no_ssh && !plan->options->force_multi && cl_hosts_is_here(host);
+        if (plan->options->launcher == CL_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
+            return cl_codes_fail(CL_CODE_USAGE, "%s local starts ranks on this machine alone, but %s names %s",
+                                 cl_options_origin("launcher"), plan->hosts.origin, host->name);
     }
     number_ranks(plan);
     return 0;
@@ -145,14 +145,14 @@ static int lay_nodes(cs_plan *plan)
 
 #define SET(field, ...) snprintf(field, sizeof field, __VA_ARGS__)
 
-static int set_master_addr(cs_plan *plan)
+static int set_master_addr(cl_plan *plan)
 {
     const char    *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
-    const cs_host *first = &plan->hosts.list[0];
+    const cl_host *first = &plan->hosts.list[0];
     bool           ours  = getenv("CSPEED_ATTEMPT") != NULL; /* of the job that this process is a rank of */
     if (flag) {
         SET(plan->master_addr, "%s", flag);
-        SET(plan->master_addr_origin, "%s", cs_options_origin("master_addr"));
+        SET(plan->master_addr_origin, "%s", cl_options_origin("master_addr"));
     } else if (!plan->no_ssh) {
         bool alone = plan->node_count == 1 && plan->nodes[0].here;
         SET(plan->master_addr, "%s", alone ? "127.0.0.1" : "");
@@ -164,22 +164,22 @@ static int set_master_addr(cs_plan *plan)
         SET(plan->master_addr, "%s", given);
         SET(plan->master_addr_origin, "MASTER_ADDR");
     } else {
-        return cs_codes_fail(CS_CODE_USAGE, "where do the nodes meet? Without a hostfile --no_ssh needs --master_addr");
+        return cl_codes_fail(CL_CODE_USAGE, "where do the nodes meet? Without a hostfile --no_ssh needs --master_addr");
     }
     return 0;
 }
 
-static int set_master_port(cs_plan *plan)
+static int set_master_port(cl_plan *plan)
 {
     const char *given = getenv("MASTER_PORT");
     int         port  = given && !getenv("CSPEED_ATTEMPT") ? atoi(given) : 0;
     if (plan->options->master_port >= 0) {
         plan->master_port       = plan->options->master_port;
         plan->master_port_given = true;
-        SET(plan->master_port_origin, "%s", cs_options_origin("master_port"));
+        SET(plan->master_port_origin, "%s", cl_options_origin("master_port"));
         if (plan->master_port == 0 && plan->no_ssh)
-            return cs_codes_fail(CS_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
-                                 cs_options_origin("master_port"));
+            return cl_codes_fail(CL_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
+                                 cl_options_origin("master_port"));
     } else if (port > 0 && port < 65536) {
         plan->master_port       = port;
         plan->master_port_given = true;
@@ -191,15 +191,15 @@ static int set_master_port(cs_plan *plan)
     return 0;
 }
 
-bool cs_hostplan_nodes_come(const cs_plan *plan)
+bool cl_hostplan_nodes_come(const cl_plan *plan)
 {
-    return plan->options->launcher >= CS_BY_OPENMPI || (plan->no_ssh && plan->most_nodes > 1);
+    return plan->options->launcher >= CL_BY_OPENMPI || (plan->no_ssh && plan->most_nodes > 1);
 }
 
-int cs_hostplan_ranks_port(const cs_plan *plan)
+int cl_hostplan_ranks_port(const cl_plan *plan)
 {
     bool come_once = plan->least_nodes == plan->most_nodes && plan->options->max_restarts == 0;
-    return cs_hostplan_nodes_come(plan) && !(come_once && plan->master_port_given) ? 0 : plan->master_port;
+    return cl_hostplan_nodes_come(plan) && !(come_once && plan->master_port_given) ? 0 : plan->master_port;
 }
 
 /* ---- its name, its place ---- */
@@ -220,11 +220,11 @@ static hash mix_text(hash state, const char *text)
 
 static const hash begin = 0xcbf29ce484222325u;
 
-unsigned long long cs_hostplan_digest(const cs_plan *plan)
+unsigned long long cl_hostplan_digest(const cl_plan *plan)
 {
     hash state = mix_text(begin, CS_VERSION);
     for (int i = 0; i < plan->hosts.count; i++) {
-        const cs_host *host = &plan->hosts.list[i];
+        const cl_host *host = &plan->hosts.list[i];
         state               = mix_text(state, host->name);
         state               = mix(state, &host->slot_count, sizeof host->slot_count);
         state               = mix(state, host->slots, (size_t)host->slot_count * sizeof *host->slots);
@@ -236,7 +236,7 @@ unsigned long long cs_hostplan_digest(const cs_plan *plan)
 }
 
 /* Nodes that are started one by one must come to the same name: that of where they meet. */
-static int name_job(cs_plan *plan)
+static int name_job(cl_plan *plan)
 {
     uint32_t number;
     if (plan->options->job_id) {
@@ -246,56 +246,56 @@ static int name_job(cs_plan *plan)
     if (plan->no_ssh)
         number = (uint32_t)mix(mix_text(begin, plan->master_addr), &plan->master_port, sizeof plan->master_port);
     else if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no random number for the job's name: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no random number for the job's name: %s", strerror(errno));
     SET(plan->id, "%08x", number);
     return 0;
 }
 
-static int find_workdir(cs_plan *plan)
+static int find_workdir(cl_plan *plan)
 {
     const char *wanted = plan->options->workdir;
     char        here[PATH_MAX];
     if (!getcwd(here, sizeof here))
-        return cs_codes_fail(CS_CODE_SYSTEM, "the current folder cannot be read: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the current folder cannot be read: %s", strerror(errno));
     int size = !wanted          ? SET(plan->workdir, "%s", here)
                : *wanted == '/' ? SET(plan->workdir, "%s", wanted)
                                 : SET(plan->workdir, "%s/%s", here, wanted);
-    return size < PATH_MAX ? 0 : cs_codes_fail(CS_CODE_USAGE, "--workdir %s: the path is too long", wanted);
+    return size < PATH_MAX ? 0 : cl_codes_fail(CL_CODE_USAGE, "--workdir %s: the path is too long", wanted);
 }
 
 /* ---- the whole ---- */
 
-static int make(cs_plan *plan)
+static int make(cl_plan *plan)
 {
-    int (*const steps[])(cs_plan *) = { cs_slots_find,   choose_nodes,    cs_slots_choose, lay_nodes,
+    int (*const steps[])(cl_plan *) = { cl_slots_find,   choose_nodes,    cl_slots_choose, lay_nodes,
                                         set_master_addr, set_master_port, name_job,        find_workdir };
     int code                        = 0;
     for (size_t i = 0; code == 0 && i < sizeof steps / sizeof *steps; i++)
         code = steps[i](plan);
     if (code == 0 && plan->no_ssh)
-        code = cs_noderank_find(plan);
+        code = cl_noderank_find(plan);
     if (code == 0 && plan->node_rank >= 0 && plan->no_ssh)
         plan->nodes[plan->node_rank].here = true;
     if (code == 0)
-        code = cs_env_collect(&plan->env, plan->options);
+        code = cl_env_collect(&plan->env, plan->options);
     if (code == 0)
-        cs_slots_tell(plan);
+        cl_slots_tell(plan);
     return code;
 }
 
-int cs_hostplan_make(cs_plan *plan, const cs_options *options)
+int cl_hostplan_make(cl_plan *plan, const cl_options *options)
 {
-    *plan    = (cs_plan){ .options = options, .arguments = options->program, .no_ssh = options->no_ssh };
+    *plan    = (cl_plan){ .options = options, .arguments = options->program, .no_ssh = options->no_ssh };
     int code = make(plan);
     if (code)
-        cs_hostplan_free(plan);
+        cl_hostplan_free(plan);
     return code;
 }
 
-void cs_hostplan_free(cs_plan *plan)
+void cl_hostplan_free(cl_plan *plan)
 {
-    cs_hosts_free(&plan->hosts);
-    cs_env_free(&plan->env);
+    cl_hosts_free(&plan->hosts);
+    cl_env_free(&plan->env);
     free(plan->nodes);
-    *plan = (cs_plan){ 0 };
+    *plan = (cl_plan){ 0 };
 }

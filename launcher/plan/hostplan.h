@@ -1,6 +1,6 @@
 /* hostplan.h - a job planned whole, before anything is started: nodes, ranks, where they meet, what they are told. */
-#ifndef CS_LAUNCHER_HOSTPLAN_H
-#define CS_LAUNCHER_HOSTPLAN_H
+#ifndef CL_HOSTPLAN_H
+#define CL_HOSTPLAN_H
 
 #include "plan/env.h"
 #include "plan/hosts.h"
@@ -8,16 +8,16 @@
 #include <limits.h>
 
 typedef struct {
-    const cs_host *host;
+    const cl_host *host;
     bool           here;       /* this machine: its agent is a child process, unless --force_multi */
     int            first_rank; /* its ranks are first_rank .. first_rank + host->slot_count - 1 */
-} cs_plan_node;
+} cl_plan_node;
 
 typedef struct {
-    const cs_options *options;
-    cs_hosts          hosts;
-    cs_env            env;
-    cs_plan_node     *nodes; /* [hosts.count], one for each host; the first node_count are the nodes of the plan */
+    const cl_options *options;
+    cl_hosts          hosts;
+    cl_env            env;
+    cl_plan_node     *nodes; /* [hosts.count], one for each host; the first node_count are the nodes of the plan */
     int               node_count, rank_count;
     int               least_nodes, most_nodes; /* elastic bounds; both node_count when the job is not elastic */
     int               node_rank;               /* of this machine under --no_ssh; else 0; -1: not known yet    */
@@ -31,31 +31,31 @@ typedef struct {
     bool              named;       /* hosts have names of their own: a hostfile, --hosts, an allocation */
     bool              has_devices; /* slots are GPUs: ranks are told CUDA_VISIBLE_DEVICES */
     char              master_addr_origin[64], master_port_origin[64], node_rank_origin[64]; /* for `plan` */
-} cs_plan;
+} cl_plan;
 
 /* Decides hosts, slots, ranks, elastic bounds, node rank (no_ssh), addresses as far as known. Starts and connects to
- * nothing. 0, or CS_CODE_USAGE, CS_CODE_FILE, CS_CODE_NO_FILE, CS_CODE_SLOTS with sentences. */
-int  cs_hostplan_make(cs_plan *plan, const cs_options *options);
-void cs_hostplan_free(cs_plan *plan);
+ * nothing. 0, or CL_CODE_USAGE, CL_CODE_FILE, CL_CODE_NO_FILE, CL_CODE_SLOTS with sentences. */
+int  cl_hostplan_make(cl_plan *plan, const cl_options *options);
+void cl_hostplan_free(cl_plan *plan);
 
 /* Makes the hosts at these `count` places of plan->hosts.list the nodes of the plan, in this order, and numbers their
  * ranks: the nodes of an elastic job that take part in an attempt. The other entries of plan->nodes stay behind them,
- * so that a later call may take them again. 0, or CS_CODE_DISAGREE with a sentence, and an unchanged plan, when
+ * so that a later call may take them again. 0, or CL_CODE_DISAGREE with a sentence, and an unchanged plan, when
  * `places` is not a list of different places of that list. */
-int cs_hostplan_cut(cs_plan *plan, const int *places, int count);
+int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 
 /* Whether nodes call the first one, at master_port, instead of being called: --no_ssh, mpirun, srun. */
-bool cs_hostplan_nodes_come(const cs_plan *plan);
+bool cl_hostplan_nodes_come(const cl_plan *plan);
 
 /* MASTER_PORT of the ranks; 0: any free one. A port that was given is theirs, unless nodes come to it while ranks run:
  * to an elastic job, or to one that may be started again. */
-int cs_hostplan_ranks_port(const cs_plan *plan);
+int cl_hostplan_ranks_port(const cl_plan *plan);
 
 /* SHA-256 or the like is not needed: 64 bits that differ when hosts, slots, program, arguments or versions differ. */
-unsigned long long cs_hostplan_digest(const cs_plan *plan);
+unsigned long long cl_hostplan_digest(const cl_plan *plan);
 
-void cs_hostplan_print(const cs_plan *plan); /* a table, to stdout             */
+void cl_hostplan_print(const cl_plan *plan); /* a table, to stdout             */
 /* nodes, world_size, master_..., command, env; memory: JSON text of its own, or NULL. */
-void cs_hostplan_print_json(const cs_plan *plan, const char *memory);
+void cl_hostplan_print_json(const cl_plan *plan, const char *memory);
 
 #endif

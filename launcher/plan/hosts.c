@@ -26,17 +26,17 @@ static char *copy(const char *text)
     return kept;
 }
 
-static void add(cs_hosts *hosts, const cs_hostline_place *place, const cs_host *host)
+static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *host)
 {
     for (int i = 0; i < hosts->count; i++)
-        if (cs_hostline_same(hosts->list[i].name, host->name)) {
-            cs_faults_add(place->faults, place->file, place->line, 1, "%s stands here twice", host->name);
-            cs_host twin = *host;
-            cs_hostline_free(&twin);
+        if (cl_hostline_same(hosts->list[i].name, host->name)) {
+            cl_faults_add(place->faults, place->file, place->line, 1, "%s stands here twice", host->name);
+            cl_host twin = *host;
+            cl_hostline_free(&twin);
             return;
         }
     if (hosts->count % 64 == 0) {
-        cs_host *larger = realloc(hosts->list, sizeof *larger * ((size_t)hosts->count + 64));
+        cl_host *larger = realloc(hosts->list, sizeof *larger * ((size_t)hosts->count + 64));
         if (!larger)
             cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
         hosts->list = larger;
@@ -55,22 +55,22 @@ static size_t bare_length(const char *line, size_t length)
     return length;
 }
 
-static void read_line(cs_hosts *hosts, cs_hostline_place *place, size_t length)
+static void read_line(cl_hosts *hosts, cl_hostline_place *place, size_t length)
 {
-    cs_host host;
+    cl_host host;
     if (memchr(place->start, '\0', length))
-        cs_faults_add(place->faults, place->file, place->line, 1, "there is a NUL byte in this line");
+        cl_faults_add(place->faults, place->file, place->line, 1, "there is a NUL byte in this line");
     else if ((length = bare_length(place->start, length)) > 0 && strspn(place->start, " \t") < length &&
-             cs_hostline_read(&host, place, place->start, length))
+             cl_hostline_read(&host, place, place->start, length))
         add(hosts, place, &host);
 }
 
-int cs_hosts_parse(cs_hosts *hosts, const char *name, const char *text, size_t length)
+int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length)
 {
-    cs_faults         faults = { .count = 0 };
-    cs_hostline_place place  = { .file = name, .faults = &faults };
+    cl_faults         faults = { .count = 0 };
+    cl_hostline_place place  = { .file = name, .faults = &faults };
     const char       *end    = text + length;
-    *hosts                   = (cs_hosts){ .origin = copy(name) };
+    *hosts                   = (cl_hosts){ .origin = copy(name) };
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3; /* the mark some editors put first */
     while (text < end) {
@@ -81,54 +81,54 @@ int cs_hosts_parse(cs_hosts *hosts, const char *name, const char *text, size_t l
         text = newline ? newline + 1 : end;
     }
     if (hosts->count == 0 && faults.count == 0)
-        cs_faults_add(&faults, name, 0, 0, "names no host; a line is NAME slots=N");
-    int code = cs_faults_verdict(&faults, CS_CODE_FILE);
+        cl_faults_add(&faults, name, 0, 0, "names no host; a line is NAME slots=N");
+    int code = cl_faults_verdict(&faults, CL_CODE_FILE);
     if (code)
-        cs_hosts_free(hosts);
+        cl_hosts_free(hosts);
     return code;
 }
 
-int cs_hosts_read(cs_hosts *hosts, const char *path)
+int cl_hosts_read(cl_hosts *hosts, const char *path)
 {
     size_t      length;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    char       *text = cs_faults_slurp(path, &length);
-    *hosts           = (cs_hosts){ 0 };
+    char       *text = cl_faults_slurp(path, &length);
+    *hosts           = (cl_hosts){ 0 };
     if (!text && (errno == ENOENT || errno == ENOTDIR))
-        return cs_codes_fail(CS_CODE_NO_FILE, "%s: there is no such hostfile", path);
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: there is no such hostfile", path);
     if (!text)
-        return cs_codes_fail(CS_CODE_NO_FILE, "%s: the hostfile cannot be read: %s", name, strerror(errno));
-    int code = cs_hosts_parse(hosts, name, text, length);
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile cannot be read: %s", name, strerror(errno));
+    int code = cl_hosts_parse(hosts, name, text, length);
     free(text);
     return code;
 }
 
-int cs_hosts_parse_list(cs_hosts *hosts, const char *list)
+int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 {
-    cs_faults         faults = { .count = 0 };
-    cs_hostline_place place  = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
-    *hosts                   = (cs_hosts){ .origin = copy("--hosts") };
+    cl_faults         faults = { .count = 0 };
+    cl_hostline_place place  = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
+    *hosts                   = (cl_hosts){ .origin = copy("--hosts") };
     for (const char *item = list;; item++) {
-        cs_host host;
+        cl_host host;
         size_t  length = strcspn(item, ",");
-        if (cs_hostline_read_item(&host, &place, item, length))
+        if (cl_hostline_read_item(&host, &place, item, length))
             add(hosts, &place, &host);
         item += length;
         if (!*item)
             break;
     }
-    int code = cs_faults_verdict(&faults, CS_CODE_FILE);
+    int code = cl_faults_verdict(&faults, CL_CODE_FILE);
     if (code)
-        cs_hosts_free(hosts);
+        cl_hosts_free(hosts);
     return code;
 }
 
-int cs_hosts_local(cs_hosts *hosts, int slot_count)
+int cl_hosts_local(cl_hosts *hosts, int slot_count)
 {
-    cs_host here = { .name       = copy("localhost"),
+    cl_host here = { .name       = copy("localhost"),
                      .slot_count = slot_count,
                      .slots      = calloc((size_t)slot_count, sizeof *here.slots) };
-    *hosts       = (cs_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = copy("this machine") };
+    *hosts       = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = copy("this machine") };
     if (!here.slots || !hosts->list)
         cs_fatal(CS_NO_MEMORY, "no memory for %d slots", slot_count);
     for (int i = 0; i < slot_count; i++)
@@ -147,7 +147,7 @@ static bool is_own_name(const char *name)
     size_t length = strcspn(own, "."), wanted = strcspn(name, ".");
     if (length != wanted || length == 0 || strncasecmp(own, name, length) != 0)
         return false;
-    return !own[length] || !name[wanted] || cs_hostline_same(own, name);
+    return !own[length] || !name[wanted] || cl_hostline_same(own, name);
 }
 
 /* 127.0.0.1 is here; 127.0.0.2 counts as another machine, even where an interface has it. */
@@ -155,7 +155,7 @@ static bool is_own_address(const char *name)
 {
     struct ifaddrs *all;
     char            text[INET6_ADDRSTRLEN];
-    bool            found = cs_hostline_same(name, "127.0.0.1") || cs_hostline_same(name, "::1");
+    bool            found = cl_hostline_same(name, "127.0.0.1") || cl_hostline_same(name, "::1");
     if (found || strncmp(name, "127.", 4) == 0 || (!strchr(name, ':') && strspn(name, "0123456789.") < strlen(name)) ||
         getifaddrs(&all) < 0)
         return found;
@@ -168,27 +168,27 @@ static bool is_own_address(const char *name)
                       sizeof text);
         else
             continue;
-        found = cs_hostline_same(name, text);
+        found = cl_hostline_same(name, text);
     }
     freeifaddrs(all);
     return found;
 }
 
-bool cs_hosts_is_here(const cs_host *host)
+bool cl_hosts_is_here(const cl_host *host)
 {
     static const char *const own[] = { "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback" };
     const char              *name  = host->address ? host->address : host->name;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (cs_hostline_same(name, own[i]))
+        if (cl_hostline_same(name, own[i]))
             return true;
     return is_own_name(name) || is_own_address(name);
 }
 
-void cs_hosts_free(cs_hosts *hosts)
+void cl_hosts_free(cl_hosts *hosts)
 {
     for (int i = 0; i < hosts->count; i++)
-        cs_hostline_free(&hosts->list[i]);
+        cl_hostline_free(&hosts->list[i]);
     free(hosts->list);
     free(hosts->origin);
-    *hosts = (cs_hosts){ 0 };
+    *hosts = (cl_hosts){ 0 };
 }

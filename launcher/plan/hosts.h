@@ -3,8 +3,8 @@
  * The hostfile is DeepSpeed's and Open MPI's: `NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]`, '#'
  * begins a comment anywhere. Every fault of a file is reported in one go as FILE:LINE:COL: sentence. Order is kept and
  * is the order of node ranks. */
-#ifndef CS_LAUNCHER_HOSTS_H
-#define CS_LAUNCHER_HOSTS_H
+#ifndef CL_HOSTS_H
+#define CL_HOSTS_H
 
 #include "options.h"
 
@@ -18,34 +18,34 @@ typedef struct {
     int    slot_count;
     int   *slots;   /* ids, ascending: 0..N-1, or those of gpus=; after selection those that are left */
     char **env;     /* env.X=VALUE as "X=VALUE"; NULL-terminated; NULL: none */
-} cs_host;
+} cl_host;
 
 typedef struct {
-    cs_host *list;
+    cl_host *list;
     int      count;
     char    *origin; /* "myhostfile", "--hosts", "this machine": for messages and the plan */
-} cs_hosts;
+} cl_hosts;
 
-/* "-" is standard input. 0, CS_CODE_FILE (65) with all faults, CS_CODE_NO_FILE (66). */
-int cs_hosts_read(cs_hosts *hosts, const char *path);
+/* "-" is standard input. 0, CL_CODE_FILE (65) with all faults, CL_CODE_NO_FILE (66). */
+int cl_hosts_read(cl_hosts *hosts, const char *path);
 
 /* The same from memory; `name` stands in messages. For tests and fuzzing too. */
-int cs_hosts_parse(cs_hosts *hosts, const char *name, const char *text, size_t length);
+int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length);
 
 /* "a:8,b:8" */
-int cs_hosts_parse_list(cs_hosts *hosts, const char *list);
+int cl_hosts_parse_list(cl_hosts *hosts, const char *list);
 
 /* This machine alone, called "localhost". */
-int cs_hosts_local(cs_hosts *hosts, int slot_count);
+int cl_hosts_local(cl_hosts *hosts, int slot_count);
 
 /* NODE[@NODE...], NODE = NAME[:SLOT[,SLOT...]] with ranges and globs; include first, then exclude; either may be NULL.
- * Unknown hosts, slots out of bounds and an empty result are errors. 0 or CS_CODE_FILE. */
-int cs_hosts_select(cs_hosts *hosts, const char *include, const char *exclude);
+ * Unknown hosts, slots out of bounds and an empty result are errors. 0 or CL_CODE_FILE. */
+int cl_hosts_select(cl_hosts *hosts, const char *include, const char *exclude);
 
 /* Whether the name or address means this machine: localhost, a loopback name, its host name, one of its interfaces'
  * addresses, but not another loopback address than 127.0.0.1 and ::1 (127.0.0.2 counts as a host of its own). */
-bool cs_hosts_is_here(const cs_host *host);
+bool cl_hosts_is_here(const cl_host *host);
 
-void cs_hosts_free(cs_hosts *hosts);
+void cl_hosts_free(cl_hosts *hosts);
 
 #endif

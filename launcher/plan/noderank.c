@@ -43,18 +43,18 @@ static void ask_variable(finding *found, const char *name)
 }
 
 /* The one host that is this machine; -1: none, or several. */
-static int own_host(const cs_plan *plan)
+static int own_host(const cl_plan *plan)
 {
     int own = -1, count = 0;
     for (int i = 0; i < plan->hosts.count; i++)
-        if (cs_hosts_is_here(&plan->hosts.list[i])) {
+        if (cl_hosts_is_here(&plan->hosts.list[i])) {
             own = i;
             count++;
         }
     return count == 1 ? own : -1;
 }
 
-static void ask_name(finding *found, const cs_plan *plan)
+static void ask_name(finding *found, const cl_plan *plan)
 {
     char value[2 * NAME_BYTES];
     int  own = own_host(plan);
@@ -65,7 +65,7 @@ static void ask_name(finding *found, const cs_plan *plan)
 }
 
 /* A StatefulSet's and an Indexed Job's pods are called NAME-0, NAME-1 ...: a last resort. */
-static void ask_suffix(finding *found, const cs_plan *plan)
+static void ask_suffix(finding *found, const cl_plan *plan)
 {
     char name[NAME_BYTES] = "", value[2 * NAME_BYTES];
     gethostname(name, sizeof name - 1);
@@ -78,30 +78,30 @@ static void ask_suffix(finding *found, const cs_plan *plan)
     note(found, "the host name's suffix", value, rank);
 }
 
-static int give(cs_plan *plan, int rank, const char *origin)
+static int give(cl_plan *plan, int rank, const char *origin)
 {
     plan->node_rank = rank;
     snprintf(plan->node_rank_origin, sizeof plan->node_rank_origin, "%s", origin);
     if (rank < plan->node_count)
         return 0;
-    return cs_codes_fail(CS_CODE_USAGE, "this is node %d as %s says, but the job has nodes 0 to %d", rank, origin,
+    return cl_codes_fail(CL_CODE_USAGE, "this is node %d as %s says, but the job has nodes 0 to %d", rank, origin,
                          plan->node_count - 1);
 }
 
 /* Without a hostfile a node may come as it is; only the one that the others call must know that it is that one. */
-static int find_front(cs_plan *plan)
+static int find_front(cl_plan *plan)
 {
-    cs_host master = { .name = plan->master_addr };
-    if (cs_hosts_is_here(&master))
+    cl_host master = { .name = plan->master_addr };
+    if (cl_hosts_is_here(&master))
         return give(plan, 0, "the master address is here");
     return give(plan, -1, "given when it joins");
 }
 
-int cs_noderank_find(cs_plan *plan)
+int cl_noderank_find(cl_plan *plan)
 {
     static const char *const variables[] = { "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "SLURM_NODEID", "GROUP_RANK" };
     const char              *flag        = plan->options->node_rank;
-    const char              *origin      = cs_options_origin("node_rank");
+    const char              *origin      = cl_options_origin("node_rank");
     finding                  found       = { .rank = -1 };
     if (flag && number_of(flag) >= 0 && strncmp(origin, "PET_", 4) != 0)
         return give(plan, number_of(flag), origin);
@@ -110,12 +110,12 @@ int cs_noderank_find(cs_plan *plan)
     ask_name(&found, plan);
     ask_suffix(&found, plan);
     if (found.conflict)
-        return cs_codes_fail(CS_CODE_USAGE, "which node is this? %s; give --node_rank", found.seen);
+        return cl_codes_fail(CL_CODE_USAGE, "which node is this? %s; give --node_rank", found.seen);
     if (found.rank >= 0)
         return give(plan, found.rank, found.origin);
     if (!plan->named)
         return find_front(plan);
-    return cs_codes_fail(CS_CODE_USAGE,
+    return cl_codes_fail(CL_CODE_USAGE,
                          "which node is this? Its name is not among the hosts of %s, and none of PET_NODE_RANK, "
                          "JOB_COMPLETION_INDEX, SLURM_NODEID, GROUP_RANK is set; give --node_rank",
                          plan->hosts.origin);

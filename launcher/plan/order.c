@@ -13,11 +13,11 @@ typedef enum { TEXT, WHOLE, LARGE, FRACTION, FLAG } kind;
 
 #define ORDER_TEXT(name)                                                                                               \
     {                                                                                                                  \
-#name, TEXT, offsetof(cs_order, name), sizeof((cs_order *)0)->name                                             \
+#name, TEXT, offsetof(cl_order, name), sizeof((cl_order *)0)->name                                             \
     }
 #define ORDER(name, kind)                                                                                              \
     {                                                                                                                  \
-#name, kind, offsetof(cs_order, name), 0                                                                       \
+#name, kind, offsetof(cl_order, name), 0                                                                       \
     }
 
 static const struct {
@@ -63,7 +63,7 @@ static void put(FILE *out, const char *key, const char *value)
     fwrite(value, 1, strlen(value) + 1, out);
 }
 
-static void put_field(FILE *out, const cs_order *order, int index)
+static void put_field(FILE *out, const cl_order *order, int index)
 {
     const char *at = (const char *)order + fields[index].offset;
     char        text[64];
@@ -87,7 +87,7 @@ static void put_field(FILE *out, const cs_order *order, int index)
     put(out, fields[index].name, text);
 }
 
-char *cs_order_encode(const cs_order *order, size_t *length)
+char *cl_order_encode(const cl_order *order, size_t *length)
 {
     char *bytes = NULL;
     FILE *out   = open_memstream(&bytes, length);
@@ -114,7 +114,7 @@ char *cs_order_encode(const cs_order *order, size_t *length)
     return bytes;
 }
 
-static bool read_field(cs_order *order, int index, const char *value)
+static bool read_field(cl_order *order, int index, const char *value)
 {
     char *at = (char *)order + fields[index].offset, *end = NULL;
     switch (fields[index].kind) {
@@ -142,7 +142,7 @@ typedef struct {
 } counts;
 
 /* What repeats: returns false when `key` is none of it. */
-static bool read_item(cs_order *order, const char *key, const char *value, counts *seen)
+static bool read_item(cl_order *order, const char *key, const char *value, counts *seen)
 {
     if (strcmp(key, "slot") == 0 && seen->slots < order->rank_count)
         order->slots[seen->slots++] = atoi(value);
@@ -157,7 +157,7 @@ static bool read_item(cs_order *order, const char *key, const char *value, count
     return true;
 }
 
-static bool read_pair(cs_order *order, const char *key, const char *value, counts *seen)
+static bool read_pair(cl_order *order, const char *key, const char *value, counts *seen)
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if (strcmp(fields[i].name, key) == 0)
@@ -167,7 +167,7 @@ static bool read_pair(cs_order *order, const char *key, const char *value, count
 }
 
 /* Every string is at least one byte, so that many items can never be more than there are bytes. */
-static bool make_lists(cs_order *order, size_t length)
+static bool make_lists(cl_order *order, size_t length)
 {
     size_t strings     = 1;
     order->slots       = calloc(MOST_RANKS, sizeof *order->slots);
@@ -177,28 +177,28 @@ static bool make_lists(cs_order *order, size_t length)
     return order->slots && order->places && order->arguments && order->environment;
 }
 
-int cs_order_decode(cs_order *order, const char *bytes, size_t length)
+int cl_order_decode(cl_order *order, const char *bytes, size_t length)
 {
     counts seen = { 0 };
-    *order      = (cs_order){ 0 };
+    *order      = (cl_order){ 0 };
     if (length == 0 || bytes[length - 1] != '\0')
-        return cs_codes_fail(CS_CODE_DISAGREE, "an order of %zu bytes does not end where it should", length);
+        return cl_codes_fail(CL_CODE_DISAGREE, "an order of %zu bytes does not end where it should", length);
     if (!make_lists(order, length))
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for an order of %zu bytes", length);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for an order of %zu bytes", length);
     for (const char *key = bytes, *end = bytes + length; key < end;) {
         const char *value = key + strlen(key) + 1;
         if (value >= end || !read_pair(order, key, value, &seen))
-            return cs_codes_fail(CS_CODE_DISAGREE,
+            return cl_codes_fail(CL_CODE_DISAGREE,
                                  "an order says \"%.40s\", which this version of cspeed does not "
                                  "understand; install the same version on every host",
                                  key);
         key = value + strlen(value) + 1;
     }
     if (seen.slots != order->rank_count || seen.arguments == 0)
-        return cs_codes_fail(CS_CODE_DISAGREE, "an order names %d ranks with %d slots and %d arguments",
+        return cl_codes_fail(CL_CODE_DISAGREE, "an order names %d ranks with %d slots and %d arguments",
                              order->rank_count, seen.slots, seen.arguments);
     if (seen.places != order->node_count)
-        return cs_codes_fail(CS_CODE_DISAGREE, "an order is of %d nodes and names %d", order->node_count, seen.places);
+        return cl_codes_fail(CL_CODE_DISAGREE, "an order is of %d nodes and names %d", order->node_count, seen.places);
     return 0;
 }
 
@@ -209,11 +209,11 @@ static void free_list(char **list)
     free(list);
 }
 
-void cs_order_free(cs_order *order)
+void cl_order_free(cl_order *order)
 {
     free(order->slots);
     free(order->places);
     free_list(order->arguments);
     free_list(order->environment);
-    *order = (cs_order){ 0 };
+    *order = (cl_order){ 0 };
 }

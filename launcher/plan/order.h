@@ -2,8 +2,8 @@
  *
  * The encoding is a list of NUL-terminated strings, KEY then VALUE; keys that repeat (arg, env, slot) keep their order.
  * An unknown key is an error: versions of cspeed must agree. */
-#ifndef CS_LAUNCHER_ORDER_H
-#define CS_LAUNCHER_ORDER_H
+#ifndef CL_ORDER_H
+#define CL_ORDER_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ typedef struct {
     char    **environment;   /* "NAME=VALUE" to set, over what the agent itself has; NULL-terminated                */
     char      workdir[PATH_MAX], log_dir[PATH_MAX]; /* log_dir: "" for no files; else of this job, attempts below it */
     long long log_max;                              /* bytes of a file before it is rotated; 0: no limit           */
-    int       bind;                                 /* a cs_bind  */
+    int       bind;                                 /* a cl_bind  */
     char      core_list[1024];                      /* --bind_core_list; "": all */
     bool      oversubscribe, has_devices;           /* has_devices: slots are GPUs, CUDA_VISIBLE_DEVICES is theirs  */
     char      local_rank_flag[16];                  /* FLAG=N is appended to the arguments, N: LOCAL_RANK; "": not */
@@ -36,13 +36,13 @@ typedef struct {
     bool verbose;
     int  columns; /* of the terminal output is shown on; 0: none */
     char venv_script[PATH_MAX];
-} cs_order;
+} cl_order;
 
 /* Returns malloc'ed bytes and their number. */
-char *cs_order_encode(const cs_order *order, size_t *length);
+char *cl_order_encode(const cl_order *order, size_t *length);
 
-/* 0, or CS_CODE_SYSTEM, CS_CODE_DISAGREE with a sentence. The order owns what it points to. */
-int  cs_order_decode(cs_order *order, const char *bytes, size_t length);
-void cs_order_free(cs_order *order);
+/* 0, or CL_CODE_SYSTEM, CL_CODE_DISAGREE with a sentence. The order owns what it points to. */
+int  cl_order_decode(cl_order *order, const char *bytes, size_t length);
+void cl_order_free(cl_order *order);
 
 #endif

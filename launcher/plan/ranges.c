@@ -5,7 +5,7 @@
 
 enum { LONGEST = 32 }; /* of ",FROM-TO", and ",..." */
 
-void cs_ranges_print(const bool *set, int count, char text[CS_RANGES_BYTES])
+void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES])
 {
     int used = 0;
     text[0]  = '\0';
@@ -15,11 +15,11 @@ void cs_ranges_print(const bool *set, int count, char text[CS_RANGES_BYTES])
             continue;
         while (to + 1 < count && set[to + 1])
             to++;
-        if (used > CS_RANGES_BYTES - LONGEST) {
-            snprintf(text + used, (size_t)(CS_RANGES_BYTES - used), ",...");
+        if (used > CL_RANGES_BYTES - LONGEST) {
+            snprintf(text + used, (size_t)(CL_RANGES_BYTES - used), ",...");
             return;
         }
-        used += snprintf(text + used, (size_t)(CS_RANGES_BYTES - used), from == to ? "%s%d" : "%s%d-%d",
+        used += snprintf(text + used, (size_t)(CL_RANGES_BYTES - used), from == to ? "%s%d" : "%s%d-%d",
                          used ? "," : "", from, to);
     }
 }

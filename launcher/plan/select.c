@@ -1,4 +1,4 @@
-/* select.c - cs_hosts_select of hosts.h: include and exclude.
+/* select.c - cl_hosts_select of hosts.h: include and exclude.
  *
  * A filter marks slots; what is left keeps the order of the hosts, whatever the order of the filter. */
 #include "codes.h"
@@ -18,16 +18,16 @@ enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
 
 typedef struct {
     const char *flag, *text; /* "--include", the whole filter */
-    cs_hosts   *hosts;
+    cl_hosts   *hosts;
     bool      **marks; /* [host][slot] */
     bool        mark;  /* what a named slot becomes */
-    cs_faults   faults;
+    cl_faults   faults;
 } slot_filter;
 
-#define FAULT(filter, ...) cs_faults_add(&(filter)->faults, (filter)->flag, 0, 0, __VA_ARGS__)
+#define FAULT(filter, ...) cl_faults_add(&(filter)->faults, (filter)->flag, 0, 0, __VA_ARGS__)
 
 /* "slots 0-3" or "slot 5" of a host, for a message. */
-static const char *known_slots(const cs_host *host, char text[128])
+static const char *known_slots(const cl_host *host, char text[128])
 {
     int used = 0, from = 0;
     for (int i = 0; i < host->slot_count && used < 100; i++) {
@@ -43,7 +43,7 @@ static const char *known_slots(const cs_host *host, char text[128])
 
 static void mark_slot(slot_filter *filter, int index, long slot)
 {
-    const cs_host *host = &filter->hosts->list[index];
+    const cl_host *host = &filter->hosts->list[index];
     char           text[128];
     for (int i = 0; i < host->slot_count; i++)
         if (host->slots[i] == slot) {
@@ -82,7 +82,7 @@ static bool matches(const char *pattern, const char *name)
 {
     if (strpbrk(pattern, "*?["))
         return fnmatch(pattern, name, FNM_CASEFOLD) == 0;
-    return cs_hostline_same(pattern, name);
+    return cl_hostline_same(pattern, name);
 }
 
 static void unknown(slot_filter *filter, const char *name)
@@ -111,7 +111,7 @@ static void apply_node(slot_filter *filter, char *node)
         name++;
     }
     for (int i = 0; i < filter->hosts->count; i++) {
-        const cs_host *host = &filter->hosts->list[i];
+        const cl_host *host = &filter->hosts->list[i];
         if (!matches(name, host->name))
             continue;
         found = true;
@@ -145,11 +145,11 @@ static void apply(slot_filter *filter)
 }
 
 /* Drops what is not marked. */
-static void keep_marked(cs_hosts *hosts, bool **marks)
+static void keep_marked(cl_hosts *hosts, bool **marks)
 {
     int left = 0;
     for (int i = 0; i < hosts->count; i++) {
-        cs_host *host  = &hosts->list[i];
+        cl_host *host  = &hosts->list[i];
         int      slots = 0;
         for (int slot = 0; slot < host->slot_count; slot++)
             if (marks[i][slot])
@@ -158,12 +158,12 @@ static void keep_marked(cs_hosts *hosts, bool **marks)
         if (slots)
             hosts->list[left++] = *host;
         else
-            cs_hostline_free(host);
+            cl_hostline_free(host);
     }
     hosts->count = left;
 }
 
-static int select_marked(cs_hosts *hosts, const char *include, const char *exclude, bool **marks)
+static int select_marked(cl_hosts *hosts, const char *include, const char *exclude, bool **marks)
 {
     const struct {
         const char *flag, *text;
@@ -175,18 +175,18 @@ static int select_marked(cs_hosts *hosts, const char *include, const char *exclu
         };
         if (filter.text)
             apply(&filter);
-        int code = cs_faults_verdict(&filter.faults, CS_CODE_FILE);
+        int code = cl_faults_verdict(&filter.faults, CL_CODE_FILE);
         if (code)
             return code;
     }
     keep_marked(hosts, marks);
     if (hosts->count == 0)
-        return cs_codes_fail(CS_CODE_FILE, "--include %s, --exclude %s: no slot is left of %s",
+        return cl_codes_fail(CL_CODE_FILE, "--include %s, --exclude %s: no slot is left of %s",
                              include ? include : "(all)", exclude ? exclude : "(none)", hosts->origin);
     return 0;
 }
 
-int cs_hosts_select(cs_hosts *hosts, const char *include, const char *exclude)
+int cl_hosts_select(cl_hosts *hosts, const char *include, const char *exclude)
 {
     int    count = hosts->count;
     bool **marks = calloc((size_t)count + 1, sizeof *marks);

@@ -26,11 +26,11 @@ typedef struct {
 
 static int look_around(machine *here)
 {
-    cs_cores *cores = malloc(sizeof *cores);
+    cl_cores *cores = malloc(sizeof *cores);
     if (!cores)
         cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
-    int code    = cs_cores_read(cores);
-    here->gpus  = cs_gpus_count(here->why);
+    int code    = cl_cores_read(cores);
+    here->gpus  = cl_gpus_count(here->why);
     here->cores = cores->quota;
     here->nodes = cores->node_count < cores->quota ? cores->node_count : cores->quota;
     free(cores);
@@ -48,13 +48,13 @@ static bool is_number(const char *ranks)
 }
 
 /* How many slots this machine has, for what is asked of it. Slots beyond the default exist when they are asked for. */
-static int count_slots(const cs_options *options, const machine *here, int *slots)
+static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
     bool        named = options->include && strchr(options->include, ':');
     if (is_word(ranks, "gpu") && here->gpus == 0)
-        return cs_codes_fail(CS_CODE_SLOTS, "%s gpu: %s; cpu or a number starts CPU ranks",
-                             cs_options_origin("num_gpus"), here->why);
+        return cl_codes_fail(CL_CODE_SLOTS, "%s gpu: %s; cpu or a number starts CPU ranks",
+                             cl_options_origin("num_gpus"), here->why);
     if (here->gpus > 0 && !is_word(ranks, "cpu"))
         *slots = here->gpus;
     else if (is_word(ranks, "cpu") || is_number(ranks) || named)
@@ -65,7 +65,7 @@ static int count_slots(const cs_options *options, const machine *here, int *slot
 }
 
 /* node0, node1 ...: each as this machine is, as nodes that come by themselves must be. */
-static int name_nodes(cs_hosts *hosts, int count, int slots)
+static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
     char  *text = NULL;
     size_t length;
@@ -75,14 +75,14 @@ static int name_nodes(cs_hosts *hosts, int count, int slots)
     for (int i = 0; i < count; i++)
         fprintf(out, "node%d slots=%d\n", i, slots);
     fclose(out);
-    int code = cs_hosts_parse(hosts, "--nnodes", text, length);
+    int code = cl_hosts_parse(hosts, "--nnodes", text, length);
     free(text);
     return code;
 }
 
-static int use_this_machine(cs_plan *plan)
+static int use_this_machine(cl_plan *plan)
 {
-    const cs_options *options = plan->options;
+    const cl_options *options = plan->options;
     const char       *colon   = options->nodes ? strchr(options->nodes, ':') : NULL;
     int               most    = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
     machine           here;
@@ -95,59 +95,59 @@ static int use_this_machine(cs_plan *plan)
         most = options->max_elastic_nodes;
     plan->has_devices = here.gpus > 0 && !is_word(options->ranks, "cpu");
     if (plan->no_ssh && most == 0)
-        return cs_codes_fail(CS_CODE_USAGE, "how many nodes? Without a hostfile --no_ssh needs --nnodes");
+        return cl_codes_fail(CL_CODE_USAGE, "how many nodes? Without a hostfile --no_ssh needs --nnodes");
     if (plan->no_ssh && is_number(options->ranks) && atoi(options->ranks) > slots && options->oversubscribe)
         slots = atoi(options->ranks);
-    return plan->no_ssh ? name_nodes(&plan->hosts, most, slots) : cs_hosts_local(&plan->hosts, slots);
+    return plan->no_ssh ? name_nodes(&plan->hosts, most, slots) : cl_hosts_local(&plan->hosts, slots);
 }
 
 /* ---- where hosts come from ---- */
 
-static int read_hostfile(cs_plan *plan, const char *path)
+static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named       = true;
     plan->has_devices = true; /* a rank that has none looks for none */
-    return cs_hosts_read(&plan->hosts, path);
+    return cl_hosts_read(&plan->hosts, path);
 }
 
-static int find_hosts(cs_plan *plan)
+static int find_hosts(cl_plan *plan)
 {
-    const cs_options *options = plan->options;
-    if (options->launcher == CS_BY_SLURM && !cs_allocation_here())
-        return cs_codes_fail(CS_CODE_USAGE,
+    const cl_options *options = plan->options;
+    if (options->launcher == CL_BY_SLURM && !cl_allocation_here())
+        return cl_codes_fail(CL_CODE_USAGE,
                              "%s slurm: this is no allocation of Slurm (SLURM_JOB_NODELIST is not set), and outside of "
                              "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
                              "the flag",
-                             cs_options_origin("launcher"));
+                             cl_options_origin("launcher"));
     if (options->standalone)
         return use_this_machine(plan);
     if (options->hosts) {
         plan->named = plan->has_devices = true;
-        return cs_hosts_parse_list(&plan->hosts, options->hosts);
+        return cl_hosts_parse_list(&plan->hosts, options->hosts);
     }
     if (options->hostfile)
         return read_hostfile(plan, options->hostfile);
     if (access(job_hostfile, F_OK) == 0)
         return read_hostfile(plan, job_hostfile);
-    bool allocated = cs_allocation_here() && !getenv("CSPEED_ATTEMPT");
-    if (!allocated || options->launcher == CS_BY_LOCAL)
+    bool allocated = cl_allocation_here() && !getenv("CSPEED_ATTEMPT");
+    if (!allocated || options->launcher == CL_BY_LOCAL)
         return use_this_machine(plan);
     plan->named = true; /* srun has given each node its devices */
-    return cs_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
+    return cl_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
 }
 
-int cs_slots_find(cs_plan *plan)
+int cl_slots_find(cl_plan *plan)
 {
     int code = find_hosts(plan);
     if (code || (!plan->options->include && !plan->options->exclude))
         return code;
-    return cs_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
+    return cl_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
 }
 
 /* ---- how many slots of them ---- */
 
 /* Slots `count`, ascending: the first ones; or all, some of them several times. */
-static void resize(cs_host *host, int count)
+static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
     if (!slots)
@@ -159,19 +159,19 @@ static void resize(cs_host *host, int count)
     host->slot_count = count;
 }
 
-int cs_slots_choose(cs_plan *plan)
+int cl_slots_choose(cl_plan *plan)
 {
-    const cs_options *options = plan->options;
-    cs_faults         faults  = { .count = 0 };
+    const cl_options *options = plan->options;
+    cl_faults         faults  = { .count = 0 };
     char              flag[128];
     if (!is_number(options->ranks))
         return 0;
     int wanted = atoi(options->ranks);
-    snprintf(flag, sizeof flag, "%s %d", cs_options_origin("num_gpus"), wanted);
+    snprintf(flag, sizeof flag, "%s %d", cl_options_origin("num_gpus"), wanted);
     for (int i = 0; i < plan->hosts.count; i++) {
-        cs_host *host = &plan->hosts.list[i];
+        cl_host *host = &plan->hosts.list[i];
         if (wanted > host->slot_count && !options->oversubscribe)
-            cs_faults_add(&faults, flag, 0, 0, "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
+            cl_faults_add(&faults, flag, 0, 0, "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
                           plan->named ? host->name : "this machine", host->slot_count, host->slot_count == 1 ? "" : "s",
                           plan->named || plan->has_devices
                               ? ""
@@ -180,18 +180,18 @@ int cs_slots_choose(cs_plan *plan)
         else
             resize(host, wanted);
     }
-    return cs_faults_verdict(&faults, CS_CODE_SLOTS);
+    return cl_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
 /* Slots of this machine count what the caller's CUDA_VISIBLE_DEVICES shows, whether by number, UUID or MIG name. */
-void cs_slots_tell(cs_plan *plan)
+void cl_slots_tell(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char        text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
     plan->has_devices = false; /* the variable itself passes on */
-    cs_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
+    cl_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
     if (!plan->no_ssh)
-        cs_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");
+        cl_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");
 }

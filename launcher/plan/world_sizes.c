@@ -13,16 +13,16 @@ static const char *find_config(char **arguments)
 {
     const char *value = NULL;
     for (char **at = arguments + 1; *at && !value;) {
-        value = cs_argument_value(&at, "--config");
+        value = cl_argument_value(&at, "--config");
         if (!value)
-            value = cs_argument_value(&at, "--deepspeed_config");
+            value = cl_argument_value(&at, "--deepspeed_config");
         at += !value;
     }
     return value;
 }
 
 /* A section that is not enabled allows every size. */
-static cs_status read_sizes(cs_world_sizes *sizes, cs_config *config)
+static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 {
     cs_elasticity_plan plan = { 0 };
     CS_TRY(cs_resolve_elasticity(config));
@@ -36,11 +36,11 @@ static cs_status read_sizes(cs_world_sizes *sizes, cs_config *config)
     return sizes->list ? CS_OK : cs_fail(CS_NO_MEMORY, "no memory for the world sizes of an elastic job");
 }
 
-int cs_world_sizes_read(cs_world_sizes *sizes, char **arguments)
+int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments)
 {
     cs_config  *config = NULL;
     const char *file   = find_config(arguments);
-    *sizes             = (cs_world_sizes){ 0 };
+    *sizes             = (cl_world_sizes){ 0 };
     if (!file)
         return 0;
     cs_status status = cs_config_open(&config, file);
@@ -50,13 +50,13 @@ int cs_world_sizes_read(cs_world_sizes *sizes, char **arguments)
     return cs_exit_code(status);
 }
 
-void cs_world_sizes_free(cs_world_sizes *sizes)
+void cl_world_sizes_free(cl_world_sizes *sizes)
 {
     free(sizes->list);
-    *sizes = (cs_world_sizes){ 0 };
+    *sizes = (cl_world_sizes){ 0 };
 }
 
-bool cs_world_sizes_allow(const cs_world_sizes *sizes, int world_size)
+bool cl_world_sizes_allow(const cl_world_sizes *sizes, int world_size)
 {
     for (int i = 0; i < sizes->count; i++)
         if (sizes->list[i] == world_size)

@@ -41,7 +41,7 @@ static json_t *describe_tensor(const cs_checkpoint_reader *reader, int64_t index
                      (json_int_t)(count * (int64_t)cs_dtype_bytes(tensor->dtype)), "parts", parts);
 }
 
-json_t *cs_contents_tensors(const cs_checkpoint_reader *reader, const char *glob)
+json_t *cl_contents_tensors(const cs_checkpoint_reader *reader, const char *glob)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < reader->manifest.tensor_count; i++)
@@ -60,7 +60,7 @@ static long long number_of(const json_t *object, const char *key)
     return (long long)json_integer_value(json_object_get(object, key));
 }
 
-void cs_contents_print(const json_t *tensors)
+void cl_contents_print(const json_t *tensors)
 {
     size_t        i, k;
     const json_t *tensor, *part;
@@ -82,7 +82,7 @@ void cs_contents_print(const json_t *tensors)
     }
 }
 
-json_t *cs_contents_stats(const cs_checkpoint_reader *reader, const char *name, cs_status *status)
+json_t *cl_contents_stats(const cs_checkpoint_reader *reader, const char *name, cs_status *status)
 {
     cs_scan scan;
     *status = cs_scan_tensor(&scan, reader, name);
@@ -98,7 +98,7 @@ static double real_of(const json_t *object, const char *key)
     return json_real_value(json_object_get(object, key));
 }
 
-void cs_contents_print_stats(const json_t *stats)
+void cl_contents_print_stats(const json_t *stats)
 {
     const json_t *bins  = json_object_get(stats, "histogram"), *bin;
     double        least = real_of(stats, "min"), width = (real_of(stats, "max") - least) / CS_SCAN_BINS;

@@ -25,7 +25,7 @@ static char *named(const char *path)
     return whole;
 }
 
-char *cs_shelf_place(const char *path, char **tag)
+char *cl_shelf_place(const char *path, char **tag)
 {
     char *dir = named(path);
     *tag      = NULL;
@@ -40,12 +40,12 @@ char *cs_shelf_place(const char *path, char **tag)
     return above;
 }
 
-int cs_shelf_open(cs_shelf *shelf, const char *path, const char *tag)
+int cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag)
 {
     cs_world         world    = { .size = 1, .local_size = 1 };
     cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
-    char            *own, *dir = cs_shelf_place(path, &own);
-    *shelf           = (cs_shelf){ 0 };
+    char            *own, *dir = cl_shelf_place(path, &own);
+    *shelf           = (cl_shelf){ 0 };
     cs_status status = cs_comm_open(&shelf->self, &world, &settings);
     if (status == CS_OK)
         status = cs_checkpoint_open(&shelf->reader, shelf->self, dir, tag ? tag : own);
@@ -54,9 +54,9 @@ int cs_shelf_open(cs_shelf *shelf, const char *path, const char *tag)
     return cs_exit_code(status);
 }
 
-void cs_shelf_close(cs_shelf *shelf)
+void cl_shelf_close(cl_shelf *shelf)
 {
     cs_checkpoint_close(shelf->reader);
     cs_comm_close(shelf->self);
-    *shelf = (cs_shelf){ 0 };
+    *shelf = (cl_shelf){ 0 };
 }

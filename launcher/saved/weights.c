@@ -11,7 +11,7 @@
 
 #define USUAL_SHARD 5000000000
 
-static int read_dtype(cs_weights_request *r, const char *value)
+static int read_dtype(cl_weights_request *r, const char *value)
 {
     static const char *const names[] = { [CS_F32] = "fp32", [CS_BF16] = "bf16", [CS_F16] = "fp16" };
     for (int i = 0; i <= CS_F16; i++) {
@@ -21,7 +21,7 @@ static int read_dtype(cs_weights_request *r, const char *value)
             return 0;
         }
     }
-    return cs_codes_fail(CS_CODE_USAGE, "--dtype is fp32, bf16 or fp16, not %s", value);
+    return cl_codes_fail(CL_CODE_USAGE, "--dtype is fp32, bf16 or fp16, not %s", value);
 }
 
 /* "5GB" is 5e9 bytes, as transformers has it; "5GiB" 5 times 2^30. */
@@ -40,19 +40,19 @@ static int read_bytes(int64_t *bytes, const char *value)
             return 0;
         }
     }
-    return cs_codes_fail(CS_CODE_USAGE, "--max_shard is a number of bytes such as 5GB or 500MiB, not %s", value);
+    return cl_codes_fail(CL_CODE_USAGE, "--max_shard is a number of bytes such as 5GB or 500MiB, not %s", value);
 }
 
-int cs_weights_read(cs_weights_request *r, char **at)
+int cl_weights_read(cl_weights_request *r, char **at)
 {
     const char           *dtype = NULL, *shard = NULL, *places[2] = { NULL, NULL };
-    const cs_argument_row rows[] = { { "--dtype", &dtype, NULL },
+    const cl_argument_row rows[] = { { "--dtype", &dtype, NULL },
                                      { "--max_shard", &shard, NULL },
                                      { r->takes_tag ? "--tag" : NULL, &r->tag, NULL },
                                      { NULL, NULL, NULL } };
     r->max_shard = USUAL_SHARD;
-    int code     = cs_argument_read(
-        &(cs_argument_form){ r->command, "what to read and the folder to write", rows, places, 2 }, at);
+    int code     = cl_argument_read(
+        &(cl_argument_form){ r->command, "what to read and the folder to write", rows, places, 2 }, at);
     r->from = places[0];
     r->to   = places[1];
     if (code == 0 && dtype)
@@ -62,7 +62,7 @@ int cs_weights_read(cs_weights_request *r, char **at)
     return code;
 }
 
-void cs_weights_report(const cs_weights_request *r, const cs_source *source)
+void cl_weights_report(const cl_weights_request *r, const cs_source *source)
 {
     int64_t elements = 0;
     for (int64_t i = 0; i < source->count; i++) {

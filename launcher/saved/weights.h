@@ -1,6 +1,6 @@
 /* weights.h - what the commands that write a folder of weights have in common: export and import. */
-#ifndef CS_LAUNCHER_WEIGHTS_H
-#define CS_LAUNCHER_WEIGHTS_H
+#ifndef CL_WEIGHTS_H
+#define CL_WEIGHTS_H
 
 #include "interchange/source.h"
 
@@ -11,10 +11,10 @@ typedef struct {
     cs_dtype    dtype;
     bool        typed; /* --dtype was given */
     int64_t     max_shard;
-} cs_weights_request;
+} cl_weights_request;
 
-/* Fills what the command line says. 0, or CS_CODE_USAGE with a sentence. */
-int  cs_weights_read(cs_weights_request *request, char **arguments);
-void cs_weights_report(const cs_weights_request *request, const cs_source *source);
+/* Fills what the command line says. 0, or CL_CODE_USAGE with a sentence. */
+int  cl_weights_read(cl_weights_request *request, char **arguments);
+void cl_weights_report(const cl_weights_request *request, const cs_source *source);
 
 #endif

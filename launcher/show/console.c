@@ -23,7 +23,7 @@ enum {
     STATE_SECONDS = 10 /* then another rank may show one in its place */
 };
 
-static bool wants_color(const cs_console *console, const char *color)
+static bool wants_color(const cl_console *console, const char *color)
 {
     const char *none = getenv("NO_COLOR");
     if (color && strcmp(color, "auto") != 0)
@@ -32,14 +32,14 @@ static bool wants_color(const cs_console *console, const char *color)
 }
 
 /* O_NONBLOCK belongs to the open file, which others (the shell) share: pipes and devices are opened anew. */
-int cs_console_open(cs_console *console, int fd, const char *color, int64_t now)
+int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
     const char *kind = getenv("TERM");
     char        path[32];
-    *console = (cs_console){ .fd = fd, .moved = now, .queue = malloc(FIRST_BYTES), .capacity = FIRST_BYTES };
+    *console = (cl_console){ .fd = fd, .moved = now, .queue = malloc(FIRST_BYTES), .capacity = FIRST_BYTES };
     if (!console->queue)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for output");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for output");
     console->terminal = isatty(fd) && kind && strcmp(kind, "dumb") != 0;
     console->colored  = wants_color(console, color);
     if (fstat(fd, &file) < 0 || S_ISREG(file.st_mode))
@@ -51,18 +51,18 @@ int cs_console_open(cs_console *console, int fd, const char *color, int64_t now)
     return 0;
 }
 
-bool cs_console_has_room(const cs_console *console)
+bool cl_console_has_room(const cl_console *console)
 {
     return console->gone || console->stalled || console->to - console->from < ROOM_BYTES;
 }
 
-bool cs_console_waits(const cs_console *console)
+bool cl_console_waits(const cl_console *console)
 {
     return !console->gone && (console->to > console->from || console->state_changed);
 }
 
 /* Makes room behind what waits; false when its reader is given up and has enough waiting, or memory is short. */
-static bool make_room(cs_console *console, size_t count)
+static bool make_room(cl_console *console, size_t count)
 {
     size_t waiting = console->to - console->from;
     if (console->stalled && waiting + count > QUEUE_BYTES)
@@ -84,18 +84,18 @@ static bool make_room(cs_console *console, size_t count)
 }
 
 /* make_room has been asked. */
-static void push(cs_console *console, const char *bytes, size_t count)
+static void push(cl_console *console, const char *bytes, size_t count)
 {
     memcpy(console->queue + console->to, bytes, count);
     console->to += count;
 }
 
-static void push_text(cs_console *console, const char *text)
+static void push_text(cl_console *console, const char *text)
 {
     push(console, text, strlen(text));
 }
 
-static void say_dropped(cs_console *console)
+static void say_dropped(cl_console *console)
 {
     char notice[NOTICE_BYTES];
     int  used = snprintf(notice, sizeof notice, "cspeed: %ld line%s dropped here while nothing was read",
@@ -108,7 +108,7 @@ static void say_dropped(cs_console *console)
 }
 
 /* Leaves the cursor where a new line of `owner` can begin; true when one of its lines is open there. */
-static bool make_way(cs_console *console, const void *owner)
+static bool make_way(cl_console *console, const void *owner)
 {
     if (console->state_drawn) {
         push_text(console, "\r\033[K");
@@ -124,13 +124,13 @@ static bool make_way(cs_console *console, const void *owner)
     return open;
 }
 
-void cs_console_print(cs_console *console, const void *owner, const char *prefix, const char *text, size_t length,
-                      cs_console_end end)
+void cl_console_print(cl_console *console, const void *owner, const char *prefix, const char *text, size_t length,
+                      cl_console_end end)
 {
     if (console->gone)
         return;
     if (!make_room(console, length + strlen(prefix) + 2 * NOTICE_BYTES)) {
-        console->dropped += end == CS_CONSOLE_WHOLE;
+        console->dropped += end == CL_CONSOLE_WHOLE;
         return;
     }
     bool open = make_way(console, owner);
@@ -139,11 +139,11 @@ void cs_console_print(cs_console *console, const void *owner, const char *prefix
     if (!open)
         push_text(console, prefix);
     push(console, text, length);
-    push_text(console, end == CS_CONSOLE_WHOLE ? "\n" : end == CS_CONSOLE_BROKEN ? "\\\n" : "");
-    console->open_owner = end == CS_CONSOLE_OPEN ? owner : NULL;
+    push_text(console, end == CL_CONSOLE_WHOLE ? "\n" : end == CL_CONSOLE_BROKEN ? "\\\n" : "");
+    console->open_owner = end == CL_CONSOLE_OPEN ? owner : NULL;
 }
 
-void cs_console_redraw(cs_console *console, const void *owner, int rank, const char *prefix, const char *text,
+void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
                        size_t length, int64_t now)
 {
     if (console->state_length && rank > console->state_rank &&
@@ -157,7 +157,7 @@ void cs_console_redraw(cs_console *console, const void *owner, int rank, const c
     console->state_changed = true;
 }
 
-void cs_console_forget(cs_console *console, const void *owner)
+void cl_console_forget(cl_console *console, const void *owner)
 {
     if (console->state_owner != owner || !console->state_length)
         return;
@@ -166,7 +166,7 @@ void cs_console_forget(cs_console *console, const void *owner)
 }
 
 /* How many bytes of the state fit in the row. With escape sequences in it the program has seen to that. */
-static size_t state_fitting(const cs_console *console)
+static size_t state_fitting(const cl_console *console)
 {
     struct winsize size;
     if (ioctl(console->fd, TIOCGWINSZ, &size) < 0 || size.ws_col < 2 ||
@@ -181,7 +181,7 @@ static size_t state_fitting(const cs_console *console)
     return console->state_length;
 }
 
-static void draw_state(cs_console *console)
+static void draw_state(cl_console *console)
 {
     if (console->state_length || console->state_drawn) {
         push_text(console, "\r");
@@ -193,7 +193,7 @@ static void draw_state(cs_console *console)
 }
 
 /* Bytes taken, 0 when it takes none now. */
-static size_t write_some(cs_console *console)
+static size_t write_some(cl_console *console)
 {
     size_t count = console->to - console->from;
     if (console->blocks) {
@@ -209,7 +209,7 @@ static size_t write_some(cs_console *console)
     return 0;
 }
 
-void cs_console_flush(cs_console *console, int64_t now)
+void cl_console_flush(cl_console *console, int64_t now)
 {
     if (console->state_changed && console->to == console->from &&
         make_room(console, sizeof console->state + NOTICE_BYTES))
@@ -225,7 +225,7 @@ void cs_console_flush(cs_console *console, int64_t now)
     console->stalled = now - console->moved > STALL_SECONDS * INT64_C(1000000000);
 }
 
-void cs_console_settle(cs_console *console)
+void cl_console_settle(cl_console *console)
 {
     console->stalled = false; /* the last words are kept for a reader who comes back, however much waits */
     if (console->gone || !make_room(console, NOTICE_BYTES + 1))
@@ -239,7 +239,7 @@ void cs_console_settle(cs_console *console)
     console->open_owner                           = NULL;
 }
 
-void cs_console_close(cs_console *console)
+void cl_console_close(cl_console *console)
 {
     free(console->queue);
     console->queue = NULL;

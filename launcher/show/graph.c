@@ -31,7 +31,7 @@ static void write_frame(FILE *file, const char *title, int64_t last, double top)
     }
 }
 
-void cs_graph_write(FILE *file, const char *title, double (*value)(const void *of, int64_t x), const void *of,
+void cl_graph_write(FILE *file, const char *title, double (*value)(const void *of, int64_t x), const void *of,
                     int64_t last)
 {
     int64_t stride = last / MOST_POINTS + 1;

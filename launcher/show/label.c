@@ -21,21 +21,21 @@ static int find_field(const char *text)
     return -1;
 }
 
-int cs_label_choose(cs_label_style *style, const cs_plan *plan)
+int cl_label_choose(cl_label_style *style, const cl_plan *plan)
 {
-    const cs_options *options = plan->options;
-    *style                    = (cs_label_style){ .template      = options->no_prefix ? "" : options->prefix,
+    const cl_options *options = plan->options;
+    *style                    = (cl_label_style){ .template      = options->no_prefix ? "" : options->prefix,
                                                   .several_hosts = plan->node_count > 1,
                                                   .timestamps    = options->timestamps,
                                                   .json          = options->log_json };
     const char *text          = style->template ? style->template : "";
-    if (strlen(text) >= CS_LABEL_TEMPLATE_BYTES)
-        return cs_codes_fail(CS_CODE_USAGE, "--prefix: at most %d bytes, not %zu", CS_LABEL_TEMPLATE_BYTES - 1,
+    if (strlen(text) >= CL_LABEL_TEMPLATE_BYTES)
+        return cl_codes_fail(CL_CODE_USAGE, "--prefix: at most %d bytes, not %zu", CL_LABEL_TEMPLATE_BYTES - 1,
                              strlen(text));
     for (; (text = strchr(text, '{')); text++) {
         size_t name = strspn(text + 1, "abcdefghijklmnopqrstuvwxyz_");
         if (name && text[1 + name] == '}' && find_field(text) < 0)
-            return cs_codes_fail(CS_CODE_USAGE,
+            return cl_codes_fail(CL_CODE_USAGE,
                                  "--prefix: %.*s is not known; {host}, {rank}, {local_rank}, {node}, {stream} and "
                                  "{time} are",
                                  (int)name + 2, text);
@@ -53,13 +53,13 @@ static void print_time(char text[TIME_BYTES])
     snprintf(text + used, TIME_BYTES - used, ".%03ld", now.tv_nsec / 1000000);
 }
 
-static void append(char text[CS_LABEL_BYTES], const char *part)
+static void append(char text[CL_LABEL_BYTES], const char *part)
 {
     size_t used = strlen(text);
-    snprintf(text + used, CS_LABEL_BYTES - used, "%s", part);
+    snprintf(text + used, CL_LABEL_BYTES - used, "%s", part);
 }
 
-static void expand(const char *template, const cs_label *label, char text[CS_LABEL_BYTES])
+static void expand(const char *template, const cl_label *label, char text[CL_LABEL_BYTES])
 {
     char        moment[TIME_BYTES]  = "";
     const char *values[FIELD_COUNT] = {
@@ -74,7 +74,7 @@ static void expand(const char *template, const cs_label *label, char text[CS_LAB
     }
 }
 
-void cs_label_print(const cs_label_style *style, const cs_label *label, bool dimmed, char text[CS_LABEL_BYTES])
+void cl_label_print(const cl_label_style *style, const cl_label *label, bool dimmed, char text[CL_LABEL_BYTES])
 {
     bool bare            = !style->several_hosts && strcmp(label->rank, "0") == 0;
     const char *template = style->template        ? style->template
@@ -93,7 +93,7 @@ void cs_label_print(const cs_label_style *style, const cs_label *label, bool dim
         append(text, "\033[0m");
 }
 
-char *cs_label_json(const cs_label *label, const char *text, size_t length, bool broken, size_t *bytes)
+char *cl_label_json(const cl_label *label, const char *text, size_t length, bool broken, size_t *bytes)
 {
     char           *line = NULL, moment[TIME_BYTES];
     struct timespec now;
@@ -106,14 +106,14 @@ char *cs_label_json(const cs_label *label, const char *text, size_t length, bool
     strftime(moment, sizeof moment, "%Y-%m-%dT%H:%M:%S", &day);
     fprintf(out, "{\"time\": \"%s.%03ldZ\", \"host\": ", moment, now.tv_nsec / 1000000);
     if (label)
-        cs_quote(out, label->host);
+        cl_quote(out, label->host);
     else
         fputs("null", out);
     fprintf(out, ", \"rank\": %s, \"stream\": \"%s\", \"text\": ", label ? label->rank : "null",
             !label         ? "launcher"
             : label->which ? "stderr"
                            : "stdout");
-    cs_quote_bytes(out, text, length);
+    cl_quote_bytes(out, text, length);
     fputs(broken ? ", \"broken\": true}" : "}", out);
     return fclose(out) == 0 ? line : (free(line), NULL);
 }

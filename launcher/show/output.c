@@ -39,7 +39,7 @@ static bool is_word(const char *text, const char *a, const char *b)
     return !text || strcmp(text, a) == 0 || strcmp(text, b) == 0;
 }
 
-static bool shows(const cs_options *options, int rank)
+static bool shows(const cl_options *options, int rank)
 {
     const char *which = options->console;
     if (is_word(which, "all", "dedup"))
@@ -47,7 +47,7 @@ static bool shows(const cs_options *options, int rank)
     return strcmp(which, "first") == 0 ? rank == 0 : strcmp(which, "none") != 0 && list_has(which, rank) > 0;
 }
 
-static int check_console(const cs_plan *plan)
+static int check_console(const cl_plan *plan)
 {
     const char *which = plan->options->console;
     int         shown = 0;
@@ -56,16 +56,16 @@ static int check_console(const cs_plan *plan)
     for (int rank = 0; rank < plan->rank_count; rank++)
         shown += shows(plan->options, rank);
     if (!*which || list_has(which, 0) < 0)
-        return cs_codes_fail(CS_CODE_USAGE, "--console: all, dedup, first, none, or ranks like 0,4-7; not \"%s\"",
+        return cl_codes_fail(CL_CODE_USAGE, "--console: all, dedup, first, none, or ranks like 0,4-7; not \"%s\"",
                              which);
     return shown ? 0
-                 : cs_codes_fail(CS_CODE_USAGE, "--console %s: there is none of these ranks, they are 0 to %d", which,
+                 : cl_codes_fail(CL_CODE_USAGE, "--console %s: there is none of these ranks, they are 0 to %d", which,
                                  plan->rank_count - 1);
 }
 
-static bool collapses(const cs_output *output, const cs_console *console)
+static bool collapses(const cl_output *output, const cl_console *console)
 {
-    const cs_options *options = output->plan->options;
+    const cl_options *options = output->plan->options;
     if (options->log_json)
         return false;
     return options->console ? strcmp(options->console, "dedup") == 0 : console->terminal;
@@ -73,13 +73,13 @@ static bool collapses(const cs_output *output, const cs_console *console)
 
 /* ---- opening ---- */
 
-static int open_consoles(cs_output *output, int64_t now)
+static int open_consoles(cl_output *output, int64_t now)
 {
     struct stat files[2];
     bool        same = fstat(1, &files[0]) == 0 && fstat(2, &files[1]) == 0 && files[0].st_dev == files[1].st_dev &&
                 files[0].st_ino == files[1].st_ino;
     for (int i = 0; i < (same ? 1 : 2); i++) {
-        int code = cs_console_open(&output->consoles[i], i + 1, output->plan->options->color, now);
+        int code = cl_console_open(&output->consoles[i], i + 1, output->plan->options->color, now);
         if (code)
             return code;
         output->console_count++;
@@ -87,29 +87,29 @@ static int open_consoles(cs_output *output, int64_t now)
     output->console_of[0] = &output->consoles[0];
     output->console_of[1] = &output->consoles[same ? 0 : 1];
     output->collapses     = calloc((size_t)output->console_count, sizeof *output->collapses);
-    return output->collapses ? 0 : cs_codes_fail(CS_CODE_SYSTEM, "no memory for output");
+    return output->collapses ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "no memory for output");
 }
 
-static void name_speaker(cs_speaker *speaker, const cs_plan *plan, int node, int rank)
+static void name_speaker(cl_speaker *speaker, const cl_plan *plan, int node, int rank)
 {
-    const cs_plan_node *place = &plan->nodes[node];
-    *speaker                  = (cs_speaker){ .host = place->host->name, .rank = rank, .node = node };
+    const cl_plan_node *place = &plan->nodes[node];
+    *speaker                  = (cl_speaker){ .host = place->host->name, .rank = rank, .node = node };
     snprintf(speaker->rank_word, sizeof speaker->rank_word, "%d", rank);
     snprintf(speaker->local_word, sizeof speaker->local_word, "%d", rank - place->first_rank);
     snprintf(speaker->node_word, sizeof speaker->node_word, "%d", node);
 }
 
-static int open_streams(cs_output *output)
+static int open_streams(cl_output *output)
 {
-    const cs_plan *plan = output->plan;
+    const cl_plan *plan = output->plan;
     output->speakers    = calloc((size_t)plan->rank_count + 1, sizeof *output->speakers);
     output->streams     = calloc((size_t)plan->rank_count * 2 + 1, sizeof *output->streams);
     if (!output->speakers || !output->streams)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the output of %d ranks", plan->rank_count);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the output of %d ranks", plan->rank_count);
     output->stream_count = 2 * plan->rank_count;
     for (int i = 0; i < output->console_count; i++) {
-        cs_console *console = &output->consoles[i];
-        cs_collapse_open(&output->collapses[i], console, i, &output->style,
+        cl_console *console = &output->consoles[i];
+        cl_collapse_open(&output->collapses[i], console, i, &output->style,
                          collapses(output, console) ? plan->rank_count : 1);
     }
     for (int node = 0; node < plan->node_count; node++)
@@ -118,16 +118,16 @@ static int open_streams(cs_output *output)
                          plan->nodes[node].first_rank + i);
     for (int i = 0; i < output->stream_count; i++) {
         ptrdiff_t console = output->console_of[i % 2] - output->consoles;
-        cs_stream_open(&output->streams[i], shows(plan->options, i / 2) ? &output->collapses[console] : NULL,
+        cl_stream_open(&output->streams[i], shows(plan->options, i / 2) ? &output->collapses[console] : NULL,
                        &output->speakers[i / 2], i % 2);
     }
     return 0;
 }
 
-static void close_streams(cs_output *output)
+static void close_streams(cl_output *output)
 {
     for (int i = 0; i < output->stream_count; i++)
-        cs_stream_close(&output->streams[i]);
+        cl_stream_close(&output->streams[i]);
     free(output->streams);
     free(output->speakers);
     output->streams      = NULL;
@@ -135,10 +135,10 @@ static void close_streams(cs_output *output)
     output->stream_count = 0;
 }
 
-int cs_output_open(cs_output *output, const cs_plan *plan, int64_t now)
+int cl_output_open(cl_output *output, const cl_plan *plan, int64_t now)
 {
-    *output  = (cs_output){ .plan = plan };
-    int code = cs_label_choose(&output->style, plan);
+    *output  = (cl_output){ .plan = plan };
+    int code = cl_label_choose(&output->style, plan);
     if (code == 0)
         code = check_console(plan);
     if (code == 0)
@@ -146,21 +146,21 @@ int cs_output_open(cs_output *output, const cs_plan *plan, int64_t now)
     return code ? code : open_streams(output);
 }
 
-int cs_output_rank(cs_output *output)
+int cl_output_rank(cl_output *output)
 {
-    cs_output_finish(output);
+    cl_output_finish(output);
     close_streams(output);
     output->style.several_hosts = output->plan->node_count > 1;
     return open_streams(output);
 }
 
-void cs_output_close(cs_output *output)
+void cl_output_close(cl_output *output)
 {
     for (int i = 0; output->collapses && i < output->console_count; i++)
-        cs_collapse_close(&output->collapses[i]);
+        cl_collapse_close(&output->collapses[i]);
     close_streams(output);
     for (int i = 0; i < output->console_count; i++)
-        cs_console_close(&output->consoles[i]);
+        cl_console_close(&output->consoles[i]);
     free(output->collapses);
     output->collapses     = NULL;
     output->console_count = 0;
@@ -168,16 +168,16 @@ void cs_output_close(cs_output *output)
 
 /* ---- lines ---- */
 
-void cs_output_feed(cs_output *output, int rank, int which, const char *bytes, size_t count, int64_t now)
+void cl_output_feed(cl_output *output, int rank, int which, const char *bytes, size_t count, int64_t now)
 {
-    cs_stream_feed(&output->streams[2 * rank + which], bytes, count, now);
+    cl_stream_feed(&output->streams[2 * rank + which], bytes, count, now);
 }
 
-bool cs_output_has_room(const cs_output *output)
+bool cl_output_has_room(const cl_output *output)
 {
     bool room = true;
     for (int i = 0; i < output->console_count; i++)
-        room &= cs_console_has_room(&output->consoles[i]);
+        room &= cl_console_has_room(&output->consoles[i]);
     return room;
 }
 
@@ -188,23 +188,23 @@ static bool is_alarm(const char *line, size_t length)
            (strncmp(line, "====", 4) == 0 && memmem(line, length, " FAILED (", 9));
 }
 
-static void say_line(cs_output *output, const char *line, size_t length)
+static void say_line(cl_output *output, const char *line, size_t length)
 {
-    cs_console *console = output->console_of[1];
+    cl_console *console = output->console_of[1];
     size_t      bytes;
-    char       *object = output->style.json ? cs_label_json(NULL, line, length, false, &bytes) : NULL;
+    char       *object = output->style.json ? cl_label_json(NULL, line, length, false, &bytes) : NULL;
     if (object) {
-        cs_console_print(console, output, "", object, bytes, CS_CONSOLE_WHOLE);
+        cl_console_print(console, output, "", object, bytes, CL_CONSOLE_WHOLE);
     } else if (console->colored && is_alarm(line, length)) {
-        cs_console_print(console, output, "\033[31m", line, length, CS_CONSOLE_OPEN);
-        cs_console_print(console, output, "", "\033[0m", 4, CS_CONSOLE_WHOLE);
+        cl_console_print(console, output, "\033[31m", line, length, CL_CONSOLE_OPEN);
+        cl_console_print(console, output, "", "\033[0m", 4, CL_CONSOLE_WHOLE);
     } else {
-        cs_console_print(console, output, "", line, length, CS_CONSOLE_WHOLE);
+        cl_console_print(console, output, "", line, length, CL_CONSOLE_WHOLE);
     }
     free(object);
 }
 
-void cs_output_say(cs_output *output, const char *format, ...)
+void cl_output_say(cl_output *output, const char *format, ...)
 {
     char   *text = NULL;
     va_list arguments;
@@ -212,7 +212,7 @@ void cs_output_say(cs_output *output, const char *format, ...)
     int length = vasprintf(&text, format, arguments);
     va_end(arguments);
     for (int i = 0; length >= 0 && i < output->console_count; i++)
-        cs_collapse_tick(&output->collapses[i], INT64_MAX);
+        cl_collapse_tick(&output->collapses[i], INT64_MAX);
     for (char *end, *line = text; length >= 0 && line; line = *end && end[1] ? end + 1 : NULL) {
         end = line + strcspn(line, "\n");
         say_line(output, line, (size_t)(end - line));
@@ -220,70 +220,70 @@ void cs_output_say(cs_output *output, const char *format, ...)
     free(length < 0 ? NULL : text);
 }
 
-int cs_output_poll(const cs_output *output, struct pollfd *polled)
+int cl_output_poll(const cl_output *output, struct pollfd *polled)
 {
     int count = 0;
     for (int i = 0; i < output->console_count; i++)
-        if (cs_console_waits(&output->consoles[i]))
+        if (cl_console_waits(&output->consoles[i]))
             polled[count++] = (struct pollfd){ .fd = output->consoles[i].fd, .events = POLLOUT };
     return count;
 }
 
-void cs_output_serve(cs_output *output, int64_t now)
+void cl_output_serve(cl_output *output, int64_t now)
 {
     for (int i = 0; i < output->stream_count; i++)
-        cs_stream_tick(&output->streams[i], now);
+        cl_stream_tick(&output->streams[i], now);
     for (int i = 0; i < output->console_count; i++) {
         output->consoles[i].log_dir = output->log_dir;
-        cs_collapse_tick(&output->collapses[i], now);
-        cs_console_flush(&output->consoles[i], now);
+        cl_collapse_tick(&output->collapses[i], now);
+        cl_console_flush(&output->consoles[i], now);
     }
 }
 
-int64_t cs_output_due(const cs_output *output)
+int64_t cl_output_due(const cl_output *output)
 {
     int64_t due = INT64_MAX;
     for (int i = 0; i < output->stream_count + output->console_count; i++) {
-        int64_t next = i < output->stream_count ? cs_stream_due(&output->streams[i])
-                                                : cs_collapse_due(&output->collapses[i - output->stream_count]);
+        int64_t next = i < output->stream_count ? cl_stream_due(&output->streams[i])
+                                                : cl_collapse_due(&output->collapses[i - output->stream_count]);
         due          = next < due ? next : due;
     }
     return due;
 }
 
-bool cs_output_waits(const cs_output *output)
+bool cl_output_waits(const cl_output *output)
 {
     bool waits = false;
     for (int i = 0; i < output->console_count; i++)
-        waits |= cs_console_waits(&output->consoles[i]);
+        waits |= cl_console_waits(&output->consoles[i]);
     return waits;
 }
 
-void cs_output_drain(cs_output *output, int signal_fd)
+void cl_output_drain(cl_output *output, int signal_fd)
 {
     bool asked = false;
-    while (!asked && cs_output_waits(output)) {
+    while (!asked && cl_output_waits(output)) {
         struct pollfd polled[4] = { { .fd = signal_fd, .events = POLLIN } };
-        int           count     = 1 + cs_output_poll(output, polled + 1);
+        int           count     = 1 + cl_output_poll(output, polled + 1);
         poll(polled, (nfds_t)count, 1000);
-        cs_output_serve(output, cs_clock_now());
+        cl_output_serve(output, cs_clock_now());
         struct signalfd_siginfo news;
         while (read(signal_fd, &news, sizeof news) == (ssize_t)sizeof news)
             asked |= news.ssi_signo != SIGCHLD;
     }
 }
 
-void cs_output_finish(cs_output *output)
+void cl_output_finish(cl_output *output)
 {
     for (int i = 0; i < output->stream_count; i++)
-        cs_stream_end(&output->streams[i], 0);
+        cl_stream_end(&output->streams[i], 0);
     for (int i = 0; i < output->console_count; i++) {
-        cs_collapse_tick(&output->collapses[i], INT64_MAX);
-        cs_console_settle(&output->consoles[i]);
+        cl_collapse_tick(&output->collapses[i], INT64_MAX);
+        cl_console_settle(&output->consoles[i]);
     }
 }
 
-int cs_output_columns(void)
+int cl_output_columns(void)
 {
     struct winsize size;
     const char    *kind = getenv("TERM");

@@ -3,8 +3,8 @@
  * stdout goes to stdout, stderr to stderr. A line is put out whole, behind its prefix; one longer than 64 KiB, or one
  * that another had to interrupt, is broken by a '\' at its end. The agents have written every byte to files before it
  * comes here. A console that stands still never holds up a rank: see has_room. */
-#ifndef CS_LAUNCHER_OUTPUT_H
-#define CS_LAUNCHER_OUTPUT_H
+#ifndef CL_OUTPUT_H
+#define CL_OUTPUT_H
 
 #include "show/collapse.h"
 #include "show/console.h"
@@ -15,41 +15,41 @@
 #include <poll.h>
 
 typedef struct {
-    const cs_plan  *plan;
-    cs_label_style  style;
-    cs_console      consoles[2]; /* one when stdout and stderr are the same file */
-    cs_collapse    *collapses;   /* one a console */
+    const cl_plan  *plan;
+    cl_label_style  style;
+    cl_console      consoles[2]; /* one when stdout and stderr are the same file */
+    cl_collapse    *collapses;   /* one a console */
     int             console_count;
-    cs_console     *console_of[2];
-    cs_speaker     *speakers; /* one a rank */
-    cs_text_stream *streams;  /* rank * 2 + 0 for stdout, + 1 for stderr */
+    cl_console     *console_of[2];
+    cl_speaker     *speakers; /* one a rank */
+    cl_text_stream *streams;  /* rank * 2 + 0 for stdout, + 1 for stderr */
     int             stream_count;
     const char     *log_dir; /* said where lines were dropped; NULL: none */
-} cs_output;
+} cl_output;
 
-/* Opens the consoles and one stream a rank and output. 0, CS_CODE_USAGE (--console, --prefix), CS_CODE_SYSTEM. */
-int  cs_output_open(cs_output *output, const cs_plan *plan, int64_t now);
-int  cs_output_rank(cs_output *output); /* another attempt: the plan's ranks have changed. 0, CS_CODE_SYSTEM */
-void cs_output_close(cs_output *output);
+/* Opens the consoles and one stream a rank and output. 0, CL_CODE_USAGE (--console, --prefix), CL_CODE_SYSTEM. */
+int  cl_output_open(cl_output *output, const cl_plan *plan, int64_t now);
+int  cl_output_rank(cl_output *output); /* another attempt: the plan's ranks have changed. 0, CL_CODE_SYSTEM */
+void cl_output_close(cl_output *output);
 
 /* Bytes of a rank's stdout (which 0) or stderr (1), as they came. */
-void cs_output_feed(cs_output *output, int rank, int which, const char *bytes, size_t count, int64_t now);
+void cl_output_feed(cl_output *output, int rank, int which, const char *bytes, size_t count, int64_t now);
 
 /* Whether what has been fed is shown well enough that an agent may be credited for it. True again, and lines are
  * dropped and counted, once a console has taken nothing for five seconds. */
-bool cs_output_has_room(const cs_output *output);
+bool cl_output_has_room(const cl_output *output);
 
 /* The launcher's own lines, to stderr, behind whatever ranks have said so far. */
-void cs_output_say(cs_output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cl_output_say(cl_output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-int     cs_output_poll(const cs_output *output, struct pollfd *polled); /* at most 2 entries; returns how many */
-void    cs_output_serve(cs_output *output, int64_t now);                /* shows what is due, writes what goes  */
-int64_t cs_output_due(const cs_output *output);   /* when serve has something to do without input; INT64_MAX: never */
-bool    cs_output_waits(const cs_output *output); /* for a console to take what is queued */
-void    cs_output_finish(cs_output *output);      /* nothing more comes: unfinished lines are lines now */
-void    cs_output_drain(cs_output *output, int signal_fd); /* waits until all is taken, or a signal says not to */
+int     cl_output_poll(const cl_output *output, struct pollfd *polled); /* at most 2 entries; returns how many */
+void    cl_output_serve(cl_output *output, int64_t now);                /* shows what is due, writes what goes  */
+int64_t cl_output_due(const cl_output *output);   /* when serve has something to do without input; INT64_MAX: never */
+bool    cl_output_waits(const cl_output *output); /* for a console to take what is queued */
+void    cl_output_finish(cl_output *output);      /* nothing more comes: unfinished lines are lines now */
+void    cl_output_drain(cl_output *output, int signal_fd); /* waits until all is taken, or a signal says not to */
 
 /* How wide the terminal is that output is shown on; 0 when it is none that can redraw a line. */
-int cs_output_columns(void);
+int cl_output_columns(void);
 
 #endif

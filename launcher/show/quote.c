@@ -44,7 +44,7 @@ static bool is_plain(unsigned char byte)
     return byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\';
 }
 
-void cs_quote_bytes(FILE *out, const char *bytes, size_t count)
+void cl_quote_bytes(FILE *out, const char *bytes, size_t count)
 {
     const unsigned char *at = (const unsigned char *)bytes, *end = at + count;
     putc('"', out);
@@ -65,7 +65,7 @@ void cs_quote_bytes(FILE *out, const char *bytes, size_t count)
     putc('"', out);
 }
 
-void cs_quote(FILE *out, const char *text)
+void cl_quote(FILE *out, const char *text)
 {
-    cs_quote_bytes(out, text, strlen(text));
+    cl_quote_bytes(out, text, strlen(text));
 }

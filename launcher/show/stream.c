@@ -10,50 +10,50 @@
 
 enum { FIRST_BYTES = 256 };
 
-void cs_stream_open(cs_text_stream *stream, cs_collapse *collapse, cs_speaker *speaker, int which)
+void cl_stream_open(cl_text_stream *stream, cl_collapse *collapse, cl_speaker *speaker, int which)
 {
-    *stream = (cs_text_stream){
+    *stream = (cl_text_stream){
         .collapse = collapse, .speaker = speaker, .which = which, .show_at = INT64_MAX, .state_at = INT64_MAX
     };
 }
 
-void cs_stream_close(cs_text_stream *stream)
+void cl_stream_close(cl_text_stream *stream)
 {
     free(stream->line);
     stream->line = NULL;
 }
 
-static bool redraws_in_place(const cs_text_stream *stream)
+static bool redraws_in_place(const cl_text_stream *stream)
 {
     return stream->collapse->console->terminal && !stream->collapse->style->json;
 }
 
-static void print(cs_text_stream *stream, const char *text, size_t length, cs_console_end end, int64_t now)
+static void print(cl_text_stream *stream, const char *text, size_t length, cl_console_end end, int64_t now)
 {
-    cs_collapse_print(stream->collapse, stream->speaker, stream->which, stream, text, length, end, now);
+    cl_collapse_print(stream->collapse, stream->speaker, stream->which, stream, text, length, end, now);
 }
 
-static void end_line(cs_text_stream *stream, cs_console_end end, int64_t now)
+static void end_line(cl_text_stream *stream, cl_console_end end, int64_t now)
 {
     if (!stream->line_printed)
         print(stream, stream->line ? stream->line : "", stream->length, end, now);
     stream->length       = 0;
     stream->line_printed = false;
     stream->show_at      = INT64_MAX;
-    if (end == CS_CONSOLE_WHOLE) {
+    if (end == CL_CONSOLE_WHOLE) {
         stream->returned = stream->redraws = false;
         stream->state_at                   = INT64_MAX; /* the line has taken its place */
     }
 }
 
 /* The text so far is a state. */
-static void show_state(cs_text_stream *stream, int64_t now)
+static void show_state(cl_text_stream *stream, int64_t now)
 {
     stream->show_at = INT64_MAX;
     if (stream->length == 0)
         return;
     if (redraws_in_place(stream)) {
-        cs_collapse_redraw(stream->collapse, stream->speaker, stream->which, stream, stream->line, stream->length, now);
+        cl_collapse_redraw(stream->collapse, stream->speaker, stream->which, stream, stream->line, stream->length, now);
         return;
     }
     stream->state_length = stream->length < sizeof stream->state ? stream->length : sizeof stream->state;
@@ -62,37 +62,37 @@ static void show_state(cs_text_stream *stream, int64_t now)
         stream->state_at = stream->state_printed ? stream->state_printed + SECOND : now;
 }
 
-static void print_state(cs_text_stream *stream, int64_t now)
+static void print_state(cl_text_stream *stream, int64_t now)
 {
-    print(stream, stream->state, stream->state_length, CS_CONSOLE_WHOLE, now);
+    print(stream, stream->state, stream->state_length, CL_CONSOLE_WHOLE, now);
     stream->state_at      = INT64_MAX;
     stream->state_printed = now;
     stream->line_printed  = stream->length <= sizeof stream->state && stream->show_at == INT64_MAX;
 }
 
-static void show_unfinished(cs_text_stream *stream, int64_t now)
+static void show_unfinished(cl_text_stream *stream, int64_t now)
 {
     if (redraws_in_place(stream) || stream->redraws)
         show_state(stream, now);
     else if (stream->collapse->style->json)
         stream->show_at = INT64_MAX; /* an object cannot be left open */
     else
-        end_line(stream, CS_CONSOLE_OPEN, now);
+        end_line(stream, CL_CONSOLE_OPEN, now);
 }
 
-static void take_end(cs_text_stream *stream, char end, int64_t now)
+static void take_end(cl_text_stream *stream, char end, int64_t now)
 {
     if (end == '\n') {
-        end_line(stream, CS_CONSOLE_WHOLE, now);
+        end_line(stream, CL_CONSOLE_WHOLE, now);
         return;
     }
     if (stream->collapse->console->open_owner == stream) /* what was shown is a line by now */
-        end_line(stream, CS_CONSOLE_WHOLE, now);
+        end_line(stream, CL_CONSOLE_WHOLE, now);
     show_state(stream, now);
     stream->returned = stream->redraws = true;
 }
 
-static bool make_room(cs_text_stream *stream)
+static bool make_room(cl_text_stream *stream)
 {
     if (stream->length < stream->capacity)
         return true;
@@ -105,7 +105,7 @@ static bool make_room(cs_text_stream *stream)
     return true;
 }
 
-static void take_text(cs_text_stream *stream, const char *text, size_t count, int64_t now)
+static void take_text(cl_text_stream *stream, const char *text, size_t count, int64_t now)
 {
     if (stream->returned)
         stream->length = 0;
@@ -114,8 +114,8 @@ static void take_text(cs_text_stream *stream, const char *text, size_t count, in
         part = count < stream->capacity - stream->length ? count : stream->capacity - stream->length;
         memcpy(stream->line + stream->length, text, part);
         stream->length += part;
-        if (stream->length == CS_STREAM_LINE_BYTES)
-            end_line(stream, CS_CONSOLE_BROKEN, now);
+        if (stream->length == CL_STREAM_LINE_BYTES)
+            end_line(stream, CL_CONSOLE_BROKEN, now);
     }
     if (stream->length && stream->show_at == INT64_MAX) {
         stream->show_at  = now + (stream->redraws ? 0 : PARTIAL_WAIT);
@@ -123,7 +123,7 @@ static void take_text(cs_text_stream *stream, const char *text, size_t count, in
     }
 }
 
-void cs_stream_feed(cs_text_stream *stream, const char *bytes, size_t count, int64_t now)
+void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int64_t now)
 {
     while (count && stream->collapse) {
         size_t run = 0;
@@ -139,14 +139,14 @@ void cs_stream_feed(cs_text_stream *stream, const char *bytes, size_t count, int
 }
 
 /* Whether a line left open would be broken at once. */
-static bool is_busy(const cs_text_stream *stream, int64_t now)
+static bool is_busy(const cl_text_stream *stream, int64_t now)
 {
-    const cs_collapse *collapse = stream->collapse;
+    const cl_collapse *collapse = stream->collapse;
     return !redraws_in_place(stream) && !stream->redraws && now < stream->patience &&
-           (cs_console_waits(collapse->console) || now < collapse->printed + PARTIAL_WAIT);
+           (cl_console_waits(collapse->console) || now < collapse->printed + PARTIAL_WAIT);
 }
 
-void cs_stream_tick(cs_text_stream *stream, int64_t now)
+void cl_stream_tick(cl_text_stream *stream, int64_t now)
 {
     if (stream->show_at <= now && is_busy(stream, now))
         stream->show_at = now + PARTIAL_WAIT / 4;
@@ -156,17 +156,17 @@ void cs_stream_tick(cs_text_stream *stream, int64_t now)
         print_state(stream, now);
 }
 
-int64_t cs_stream_due(const cs_text_stream *stream)
+int64_t cl_stream_due(const cl_text_stream *stream)
 {
     return stream->show_at < stream->state_at ? stream->show_at : stream->state_at;
 }
 
-void cs_stream_end(cs_text_stream *stream, int64_t now)
+void cl_stream_end(cl_text_stream *stream, int64_t now)
 {
     if (!stream->collapse)
         return;
     if (stream->length || stream->collapse->console->open_owner == stream)
-        end_line(stream, CS_CONSOLE_WHOLE, now);
+        end_line(stream, CL_CONSOLE_WHOLE, now);
     if (stream->state_at != INT64_MAX)
         print_state(stream, now);
     stream->show_at = INT64_MAX;

@@ -15,7 +15,7 @@
 enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
 
 /* Room for `count` bytes behind those that wait. */
-static char *make_room(cs_link_queue *queue, size_t count)
+static char *make_room(cl_link_queue *queue, size_t count)
 {
     if (queue->from && queue->to + count > queue->room) {
         memmove(queue->data, queue->data + queue->from, queue->to - queue->from);
@@ -31,16 +31,16 @@ static char *make_room(cs_link_queue *queue, size_t count)
     return queue->data + queue->to;
 }
 
-static void append(cs_link_queue *queue, const void *bytes, size_t count)
+static void append(cl_link_queue *queue, const void *bytes, size_t count)
 {
     if (count)
         memcpy(make_room(queue, count), bytes, count);
     queue->to += count;
 }
 
-void cs_link_open(cs_link *link, int in_fd, int out_fd, const unsigned char *key, bool calls)
+void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key, bool calls)
 {
-    *link = (cs_link){ .in_fd = in_fd, .out_fd = out_fd };
+    *link = (cl_link){ .in_fd = in_fd, .out_fd = out_fd };
     fcntl(in_fd, F_SETFL, fcntl(in_fd, F_GETFL) | O_NONBLOCK);
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (!key)
@@ -54,9 +54,9 @@ void cs_link_open(cs_link *link, int in_fd, int out_fd, const unsigned char *key
     cs_mac_forget(ways, sizeof ways);
 }
 
-void cs_link_close(cs_link *link)
+void cl_link_close(cl_link *link)
 {
-    if (!cs_link_is_open(link))
+    if (!cl_link_is_open(link))
         return;
     close(link->in_fd);
     if (link->out_fd != link->in_fd)
@@ -65,15 +65,15 @@ void cs_link_close(cs_link *link)
     cs_mac_close(link->received_mac);
     free(link->in.data);
     free(link->out.data);
-    *link = (cs_link){ .in_fd = -1, .out_fd = -1, .broken = true };
+    *link = (cl_link){ .in_fd = -1, .out_fd = -1, .broken = true };
 }
 
-bool cs_link_is_open(const cs_link *link)
+bool cl_link_is_open(const cl_link *link)
 {
     return link->in_fd > 0 || link->out_fd > 0;
 }
 
-static void break_link(cs_link *link, const char *why)
+static void break_link(cl_link *link, const char *why)
 {
     link->broken = true;
     snprintf(link->why, sizeof link->why, "%s", why);
@@ -89,11 +89,11 @@ static void seal(cs_mac *mac, uint64_t sequence, const char *head, const void *b
     cs_mac_sum(mac, tag, parts, 3);
 }
 
-void cs_link_send(cs_link *link, cs_link_kind kind, uint32_t rank, const void *bytes, size_t length)
+void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *bytes, size_t length)
 {
     char     head[HEAD_BYTES];
     uint32_t numbers[] = { htonl((uint32_t)length), htonl(rank) };
-    if (link->broken || !cs_link_is_open(link))
+    if (link->broken || !cl_link_is_open(link))
         return;
     CS_ASSERT(length <= MOST_BYTES);
     memcpy(head, &numbers[0], 4);
@@ -108,32 +108,32 @@ void cs_link_send(cs_link *link, cs_link_kind kind, uint32_t rank, const void *b
     }
 }
 
-void cs_link_say(cs_link *link, cs_link_kind kind, uint32_t rank, const char *format, ...)
+void cl_link_say(cl_link *link, cl_link_kind kind, uint32_t rank, const char *format, ...)
 {
     char    text[8192];
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    cs_link_send(link, kind, rank, text, length < (int)sizeof text ? (size_t)length : sizeof text - 1);
+    cl_link_send(link, kind, rank, text, length < (int)sizeof text ? (size_t)length : sizeof text - 1);
 }
 
-bool cs_link_waits(const cs_link *link)
+bool cl_link_waits(const cl_link *link)
 {
     return !link->broken && link->out.to > link->out.from;
 }
 
 /* The other end has gone; why may be among its last words. */
-static void end_writing(cs_link *link, int reason)
+static void end_writing(cl_link *link, int reason)
 {
-    cs_link_fill(link, link->heard);
+    cl_link_fill(link, link->heard);
     if (!link->broken)
         break_link(link, strerror(reason));
 }
 
-void cs_link_flush(cs_link *link)
+void cl_link_flush(cl_link *link)
 {
-    while (cs_link_waits(link)) {
+    while (cl_link_waits(link)) {
         ssize_t count = write(link->out_fd, link->out.data + link->out.from, link->out.to - link->out.from);
         if (count < 0 && errno == EINTR)
             continue;
@@ -146,10 +146,10 @@ void cs_link_flush(cs_link *link)
     link->out.from = link->out.to = 0;
 }
 
-void cs_link_fill(cs_link *link, int64_t now)
+void cl_link_fill(cl_link *link, int64_t now)
 {
     enum { MOST_AT_ONCE = 16 };
-    for (int i = 0; i < MOST_AT_ONCE && !link->broken && cs_link_is_open(link); i++) {
+    for (int i = 0; i < MOST_AT_ONCE && !link->broken && cl_link_is_open(link); i++) {
         ssize_t count = read(link->in_fd, make_room(&link->in, READ_BYTES), READ_BYTES);
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return;
@@ -165,7 +165,7 @@ void cs_link_fill(cs_link *link, int64_t now)
 }
 
 /* Moves the bytes into the last of their head, which is done with, so that a zero byte fits behind them. */
-static void terminate(cs_message *message, char *bytes)
+static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;
     memmove(moved, bytes, message->length);
@@ -173,7 +173,7 @@ static void terminate(cs_message *message, char *bytes)
     message->bytes         = moved;
 }
 
-bool cs_link_next(cs_link *link, cs_message *message)
+bool cl_link_next(cl_link *link, cl_message *message)
 {
     uint32_t      numbers[2];
     size_t        there = link->in.to - link->in.from, tag_bytes = link->received_mac ? CS_MAC_BYTES : 0;
@@ -183,7 +183,7 @@ bool cs_link_next(cs_link *link, cs_message *message)
         return false;
     memcpy(&numbers[0], head, 4);
     memcpy(&numbers[1], head + 5, 4);
-    *message = (cs_message){ .kind = (unsigned char)head[4], .rank = ntohl(numbers[1]), .bytes = head + HEAD_BYTES,
+    *message = (cl_message){ .kind = (unsigned char)head[4], .rank = ntohl(numbers[1]), .bytes = head + HEAD_BYTES,
                              .length = ntohl(numbers[0]) };
     if (message->length > MOST_BYTES) {
         link->in.from = link->in.to;

@@ -42,7 +42,7 @@ typedef struct {
     char     address[INET6_ADDRSTRLEN];
 } caller;
 
-struct cs_lobby {
+struct cl_lobby {
     int           fd, port;
     bool          keyed, named;      /* named: the port was chosen by the user, not by the kernel */
     bool          listens, reported; /* reported: that the port could not be opened again         */
@@ -59,7 +59,7 @@ struct cs_lobby {
 };
 
 /* A line for the user, unless as many wait to be told already. */
-static void __attribute__((format(printf, 2, 3))) add_news(cs_lobby *lobby, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) add_news(cl_lobby *lobby, const char *format, ...)
 {
     va_list arguments;
     if (lobby->news_count - lobby->news_told == MOST_NEWS)
@@ -100,7 +100,7 @@ static int find_interface(const char *name, address *a)
     struct ifaddrs *all   = NULL;
     bool            found = false;
     if (getifaddrs(&all) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "the interfaces of this machine cannot be read: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "the interfaces of this machine cannot be read: %s", strerror(errno));
     for (const struct ifaddrs *i = all; i && !(found && a->any.sa_family == AF_INET); i = i->ifa_next) {
         int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
         if (strcmp(i->ifa_name, name) != 0 || (family != AF_INET && family != AF_INET6))
@@ -110,11 +110,11 @@ static int find_interface(const char *name, address *a)
     }
     freeifaddrs(all);
     if (!found)
-        return cs_codes_fail(CS_CODE_USAGE, "--master_if %s: this machine has no such interface with an address", name);
+        return cl_codes_fail(CL_CODE_USAGE, "--master_if %s: this machine has no such interface with an address", name);
     return 0;
 }
 
-int cs_lobby_interface(const char *name, char *text, size_t room)
+int cl_lobby_interface(const char *name, char *text, size_t room)
 {
     address a = { 0 };
     char    found[INET6_ADDRSTRLEN];
@@ -144,7 +144,7 @@ static bool is_any(const address *a)
 }
 
 /* 0, or an errno value. */
-static int listen_at(cs_lobby *lobby, const address *a)
+static int listen_at(cl_lobby *lobby, const address *a)
 {
     int       on = 1, off = 0;
     address   bound;
@@ -167,27 +167,27 @@ static int listen_at(cs_lobby *lobby, const address *a)
     return 0;
 }
 
-static int explain(const cs_plan *plan, int port, int reason)
+static int explain(const cl_plan *plan, int port, int reason)
 {
     char owner[128] = "";
     if (reason == EADDRINUSE)
-        cs_owner_of_port(port, owner, sizeof owner);
+        cl_owner_of_port(port, owner, sizeof owner);
     if (*owner)
-        return cs_codes_fail(CS_CODE_SLOTS,
+        return cl_codes_fail(CL_CODE_SLOTS,
                              "--master_port %d: %s listens there; another job of this machine needs another "
                              "--master_port, the same on all its nodes",
                              port, owner);
     if (reason == EADDRINUSE)
-        return cs_codes_fail(CS_CODE_SLOTS,
+        return cl_codes_fail(CL_CODE_SLOTS,
                              "--master_port %d: it is held by a process that does not listen there now, such as a job "
                              "that has all its nodes; another job of this machine needs another --master_port, the "
                              "same on all its nodes",
                              port);
-    return cs_codes_fail(CS_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
+    return cl_codes_fail(CL_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
                          *plan->master_addr ? plan->master_addr : "any address", port, cs_reason(reason));
 }
 
-static int listen_for(cs_lobby *lobby, const cs_plan *plan)
+static int listen_for(cl_lobby *lobby, const cl_plan *plan)
 {
     address a;
     int     port = plan->master_port > 0 ? plan->master_port : plan->no_ssh ? DEFAULT_PORT : 0, code = 0;
@@ -199,7 +199,7 @@ static int listen_for(cs_lobby *lobby, const cs_plan *plan)
     if (plan->options->insecure_join)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
     if (cs_join_allow(&a.any, lobby->keyed) != CS_OK)
-        return cs_codes_fail(CS_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "nodes on other hosts must prove that they are of the job: put the same random "
                              "text (openssl rand -hex 32) into CSPEED_SECRET, or a file for --secret_file, mode "
                              "0600, on every node; --insecure_join does without");
@@ -213,43 +213,43 @@ static int listen_for(cs_lobby *lobby, const cs_plan *plan)
     return reason ? explain(plan, port, reason) : 0;
 }
 
-const char *cs_lobby_job(const cs_plan *plan)
+const char *cl_lobby_job(const cl_plan *plan)
 {
     if (!plan->no_ssh)
         return plan->id;
     return plan->options->job_id ? plan->options->job_id : "none";
 }
 
-static int build(cs_lobby *lobby, const cs_plan *plan)
+static int build(cl_lobby *lobby, const cl_plan *plan)
 {
     lobby->fd = -1;
-    if (strlen(cs_lobby_job(plan)) > CS_JOIN_JOB)
-        return cs_codes_fail(CS_CODE_USAGE, "--job_id: at most %d bytes", CS_JOIN_JOB);
-    snprintf(lobby->job, sizeof lobby->job, "%s", cs_lobby_job(plan));
-    int code = cs_secret_key(lobby->key, &lobby->keyed);
+    if (strlen(cl_lobby_job(plan)) > CS_JOIN_JOB)
+        return cl_codes_fail(CL_CODE_USAGE, "--job_id: at most %d bytes", CS_JOIN_JOB);
+    snprintf(lobby->job, sizeof lobby->job, "%s", cl_lobby_job(plan));
+    int code = cl_secret_key(lobby->key, &lobby->keyed);
     return code ? code : listen_for(lobby, plan);
 }
 
-int cs_lobby_open(cs_lobby **lobby, const cs_plan *plan)
+int cl_lobby_open(cl_lobby **lobby, const cl_plan *plan)
 {
     *lobby = calloc(1, sizeof **lobby);
     if (!*lobby)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for those who join");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for those who join");
     int code = build(*lobby, plan);
     if (code) {
-        cs_lobby_close(*lobby);
+        cl_lobby_close(*lobby);
         *lobby = NULL;
     }
     return code;
 }
 
-static void hang_up(cs_lobby *lobby)
+static void hang_up(cl_lobby *lobby)
 {
     for (; lobby->call_count > 0; lobby->call_count--)
         close(lobby->calls[lobby->call_count - 1].fd);
 }
 
-void cs_lobby_leave(cs_lobby *lobby)
+void cl_lobby_leave(cl_lobby *lobby)
 {
     hang_up(lobby);
     if (lobby->fd >= 0)
@@ -262,7 +262,7 @@ void cs_lobby_leave(cs_lobby *lobby)
  * socket may be bound to its port meanwhile; with it, it may listen again although connections of that port remain. A
  * port that the kernel chose would be lost by this, and those who were told of it come once only: that socket is
  * closed. */
-void cs_lobby_listen(cs_lobby *lobby, bool wanted)
+void cl_lobby_listen(cl_lobby *lobby, bool wanted)
 {
     int reuse = wanted;
     if (lobby->fd < 0 || lobby->listens == wanted)
@@ -279,32 +279,32 @@ void cs_lobby_listen(cs_lobby *lobby, bool wanted)
     hang_up(lobby);
     lobby->listens = false;
     if (!lobby->named || shutdown(lobby->fd, SHUT_RD) < 0)
-        cs_lobby_leave(lobby);
+        cl_lobby_leave(lobby);
 }
 
-void cs_lobby_close(cs_lobby *lobby)
+void cl_lobby_close(cl_lobby *lobby)
 {
     if (!lobby)
         return;
-    cs_lobby_leave(lobby);
+    cl_lobby_leave(lobby);
     cs_mac_forget(lobby->key, sizeof lobby->key);
     free(lobby);
 }
 
-int cs_lobby_port(const cs_lobby *lobby)
+int cl_lobby_port(const cl_lobby *lobby)
 {
     return lobby->port;
 }
 
 /* ---- who calls --------------------------------------------------------------------------------- */
 
-static void forget_call(cs_lobby *lobby, caller *call)
+static void forget_call(cl_lobby *lobby, caller *call)
 {
     *call = lobby->calls[--lobby->call_count]; /* the last one fills the gap */
 }
 
 /* Once an address; the oldest of them is forgotten first. */
-static void refuse(cs_lobby *lobby, const caller *call, const char *why)
+static void refuse(cl_lobby *lobby, const caller *call, const char *why)
 {
     int known = lobby->refused_count < MOST_REFUSED ? lobby->refused_count : MOST_REFUSED;
     for (int i = 0; i < known; i++)
@@ -316,13 +316,13 @@ static void refuse(cs_lobby *lobby, const caller *call, const char *why)
     add_news(lobby, "refused a caller from %s: %s (told once an address)", address_text, why);
 }
 
-const char *cs_lobby_news(cs_lobby *lobby)
+const char *cl_lobby_news(cl_lobby *lobby)
 {
     return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
 }
 
 /* The caller to let go of: the oldest of those that have not even said of which job they are, otherwise the oldest. */
-static caller *find_oldest(cs_lobby *lobby)
+static caller *find_oldest(cl_lobby *lobby)
 {
     caller *oldest = &lobby->calls[0];
     for (caller *call = oldest + 1; call < lobby->calls + lobby->call_count; call++) {
@@ -333,7 +333,7 @@ static caller *find_oldest(cs_lobby *lobby)
     return oldest;
 }
 
-static void dismiss_oldest(cs_lobby *lobby)
+static void dismiss_oldest(cl_lobby *lobby)
 {
     caller *oldest = find_oldest(lobby);
     refuse(lobby, oldest, "it had not joined when too many others called");
@@ -341,7 +341,7 @@ static void dismiss_oldest(cs_lobby *lobby)
     forget_call(lobby, oldest);
 }
 
-static void greet(cs_lobby *lobby, int fd, const address *from)
+static void greet(cl_lobby *lobby, int fd, const address *from)
 {
     int on = 1;
     if (lobby->call_count == MOST_CALLS)
@@ -354,13 +354,13 @@ static void greet(cs_lobby *lobby, int fd, const address *from)
     cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, 0, "front", 5);
 }
 
-static bool has_waiting(const cs_lobby *lobby)
+static bool has_waiting(const cl_lobby *lobby)
 {
     return poll(&(struct pollfd){ .fd = lobby->fd, .events = POLLIN }, 1, 0) > 0;
 }
 
 /* 0, or an errno value: EAGAIN where none waits any more; of the others, this process or the system has run out. */
-static int accept_one(cs_lobby *lobby)
+static int accept_one(cl_lobby *lobby)
 {
     address   from   = { 0 };
     socklen_t length = sizeof from;
@@ -378,7 +378,7 @@ static int accept_one(cs_lobby *lobby)
     return 0;
 }
 
-int cs_lobby_accept(cs_lobby *lobby)
+int cl_lobby_accept(cl_lobby *lobby)
 {
     int64_t began = cs_clock_now();
     int     count = 0, reason = 0;
@@ -390,11 +390,11 @@ int cs_lobby_accept(cs_lobby *lobby)
         return 0;
     int64_t now        = cs_clock_now();
     lobby->rests_until = now + (reason ? SECOND : REST * (now - began));
-    return reason ? cs_codes_fail(CS_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
+    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
 }
 
 /* NODE_RANK NUL HOST NUL DIGEST NUL; the join left a zero byte behind. */
-static bool read_identity(const cs_join *join, cs_guest_node *guest)
+static bool read_identity(const cs_join *join, cl_guest_node *guest)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
     if (host >= end || host + strlen(host) + 1 >= end)
@@ -405,14 +405,14 @@ static bool read_identity(const cs_join *join, cs_guest_node *guest)
     return true;
 }
 
-static bool admit(const cs_lobby *lobby, const caller *call, cs_guest_node *guest)
+static bool admit(const cl_lobby *lobby, const caller *call, cl_guest_node *guest)
 {
-    *guest = (cs_guest_node){ .fd = call->fd, .sealed = lobby->keyed };
+    *guest = (cl_guest_node){ .fd = call->fd, .sealed = lobby->keyed };
     memcpy(guest->key, call->join.session, sizeof guest->key);
     return read_identity(&call->join, guest);
 }
 
-bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest)
+bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
 {
     for (int i = 0; i < lobby->call_count;) {
         caller       *call  = &lobby->calls[i];
@@ -434,7 +434,7 @@ bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest)
     return false;
 }
 
-int cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most)
+int cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int most)
 {
     int count = 0;
     if (most > 0 && lobby->listens && cs_clock_now() >= lobby->rests_until)
@@ -444,7 +444,7 @@ int cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most)
     return count;
 }
 
-int64_t cs_lobby_due(const cs_lobby *lobby)
+int64_t cl_lobby_due(const cl_lobby *lobby)
 {
     return lobby->listens && cs_clock_now() < lobby->rests_until ? lobby->rests_until : INT64_MAX;
 }

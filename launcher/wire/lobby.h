@@ -1,18 +1,18 @@
 /* lobby.h - how agents that were not started by the front come to it: --no_ssh, mpirun, srun.
  *
  * The front listens on the master address and port; a node calls and proves that it knows the job's secret
- * (base/join.h), and from then on its link is sealed. Strangers are refused and told of once each (cs_lobby_news). They
+ * (base/join.h), and from then on its link is sealed. Strangers are refused and told of once each (cl_lobby_news). They
  * hold up nobody: a turn takes a bounded number of connections, and when all places are taken, callers that have not
  * said of which job they are go first. */
-#ifndef CS_LAUNCHER_LOBBY_H
-#define CS_LAUNCHER_LOBBY_H
+#ifndef CL_LOBBY_H
+#define CL_LOBBY_H
 
 #include "plan/hostplan.h"
 
 #include <poll.h>
 #include <stdint.h>
 
-typedef struct cs_lobby cs_lobby;
+typedef struct cl_lobby cl_lobby;
 
 typedef struct {
     int                fd;
@@ -21,34 +21,34 @@ typedef struct {
     int                node_rank; /* -1: it does not mind */
     char               host[256];
     unsigned long long digest; /* of its plan: nodes must agree */
-} cs_guest_node;
+} cl_guest_node;
 
-/* Listens. 0, CS_CODE_SLOTS (the port is taken, by whom), CS_CODE_USAGE (no secret and not a loopback address). */
-int  cs_lobby_open(cs_lobby **lobby, const cs_plan *plan);
-void cs_lobby_close(cs_lobby *lobby); /* accepts NULL */
-int  cs_lobby_port(const cs_lobby *lobby);
+/* Listens. 0, CL_CODE_SLOTS (the port is taken, by whom), CL_CODE_USAGE (no secret and not a loopback address). */
+int  cl_lobby_open(cl_lobby **lobby, const cl_plan *plan);
+void cl_lobby_close(cl_lobby *lobby); /* accepts NULL */
+int  cl_lobby_port(const cl_lobby *lobby);
 
-int     cs_lobby_poll(const cs_lobby *lobby, struct pollfd *polled, int most); /* how many entries it wants watched */
-int64_t cs_lobby_due(const cs_lobby *lobby); /* when it is to be polled again, of cs_clock_now; INT64_MAX: any time */
-/* Takes some of the connections that wait; once a turn. 0, or CS_CODE_SYSTEM: descriptors or memory have run out. */
-int  cs_lobby_accept(cs_lobby *lobby);
-bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest); /* the handshakes; true: one has joined, call again */
+int     cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int most); /* how many entries it wants watched */
+int64_t cl_lobby_due(const cl_lobby *lobby); /* when it is to be polled again, of cs_clock_now; INT64_MAX: any time */
+/* Takes some of the connections that wait; once a turn. 0, or CL_CODE_SYSTEM: descriptors or memory have run out. */
+int  cl_lobby_accept(cl_lobby *lobby);
+bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest); /* the handshakes; true: one has joined, call again */
 
 /* Whether nodes may come now. If not, callers are refused by the kernel at no cost, and the port remains ours. */
-void cs_lobby_listen(cs_lobby *lobby, bool wanted);
+void cl_lobby_listen(cl_lobby *lobby, bool wanted);
 
 /* No node is to come any more: the port is free, for the ranks of the job. */
-void cs_lobby_leave(cs_lobby *lobby);
+void cl_lobby_leave(cl_lobby *lobby);
 
 /* The next line for the user about who was refused, or NULL; until the next call on the lobby. */
-const char *cs_lobby_news(cs_lobby *lobby);
+const char *cl_lobby_news(cl_lobby *lobby);
 
 /* ---- lobby_call.c: of a node ---- */
 
 /* Calls plan->master_addr:master_port until the front answers or --rdzv_timeout is over; says every 10 s whom it waits
- * for. Reads the options, id, node_rank and nodes of the plan, no more. 0, or CS_CODE_PEER, CS_CODE_DISAGREE, 128 + N
+ * for. Reads the options, id, node_rank and nodes of the plan, no more. 0, or CL_CODE_PEER, CL_CODE_DISAGREE, 128 + N
  * for a signal N that is pending. `guest->fd` is the link to the front. */
-int cs_lobby_call(const cs_plan *plan, cs_guest_node *guest);
+int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest);
 
 /* The same for an agent that has no plan, only what it is told: for mpirun and srun. */
 typedef struct {
@@ -56,14 +56,14 @@ typedef struct {
     int                port, node_rank;
     unsigned long long digest;
     double             patience; /* seconds */
-} cs_lobby_guest;
+} cl_lobby_guest;
 
-int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest);
+int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest);
 
 /* The job's name in the challenge: --job_id, or "none" where every node makes up an id of its own. */
-const char *cs_lobby_job(const cs_plan *plan);
+const char *cl_lobby_job(const cl_plan *plan);
 
-/* The address of an interface of this machine, IPv4 first, as text; CS_CODE_USAGE where there is none. */
-int cs_lobby_interface(const char *name, char *text, size_t room);
+/* The address of an interface of this machine, IPv4 first, as text; CL_CODE_USAGE where there is none. */
+int cl_lobby_interface(const char *name, char *text, size_t room);
 
 #endif

@@ -21,7 +21,7 @@
 enum { REMIND_SECONDS = 10, CONNECT_SECONDS = 5, PAUSE_MILLISECONDS = 100 };
 
 typedef struct {
-    const cs_lobby_guest *who;
+    const cl_lobby_guest *who;
     bool                  keyed;
     unsigned char         key[CS_MAC_BYTES];
     double                began, reminded;
@@ -86,7 +86,7 @@ static int reach(calling *c, int *fd)
     for (const struct addrinfo *a = all; a && *fd < 0; a = a->ai_next) {
         if (cs_join_allow(a->ai_addr, c->keyed) != CS_OK) {
             freeaddrinfo(all);
-            return cs_codes_fail(CS_CODE_USAGE,
+            return cl_codes_fail(CL_CODE_USAGE,
                                  "joining %s needs the job's secret: give CSPEED_SECRET, or --secret_file, "
                                  "the same on every node; --insecure_join does without",
                                  c->who->address);
@@ -110,7 +110,7 @@ static bool has_hung_up(int fd)
 }
 
 /* The handshake on an open connection. 0 and *joined false: call again. */
-static int shake_hands(calling *c, int fd, cs_guest_node *guest, bool *joined)
+static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
 {
     cs_join join;
     char    identity[CS_JOIN_IDENTITY];
@@ -118,7 +118,7 @@ static int shake_hands(calling *c, int fd, cs_guest_node *guest, bool *joined)
                               c->who->digest, 0);
     cs_join_state state = CS_JOIN_WAITS;
     if (cs_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, 0, identity, (size_t)length) != CS_OK)
-        return CS_CODE_USAGE;
+        return CL_CODE_USAGE;
     while (state == CS_JOIN_WAITS) {
         state = cs_join_advance(&join, fd);
         if (state == CS_JOIN_WAITS && !await(c, fd, cs_join_events(&join), join.deadline + 1))
@@ -131,9 +131,9 @@ static int shake_hands(calling *c, int fd, cs_guest_node *guest, bool *joined)
     if (state == CS_JOIN_REFUSED && !join.silent) {
         char why[512];
         snprintf(why, sizeof why, "%s", cs_error());
-        return cs_codes_fail(CS_CODE_DISAGREE, "%s port %d: %s", c->who->address, c->who->port, why);
+        return cl_codes_fail(CL_CODE_DISAGREE, "%s port %d: %s", c->who->address, c->who->port, why);
     }
-    *guest = (cs_guest_node){ .fd = fd, .sealed = c->keyed, .node_rank = c->who->node_rank, .digest = c->who->digest };
+    *guest = (cl_guest_node){ .fd = fd, .sealed = c->keyed, .node_rank = c->who->node_rank, .digest = c->who->digest };
     memcpy(guest->key, join.session, sizeof guest->key);
     snprintf(guest->host, sizeof guest->host, "%s", c->who->host);
     return 0;
@@ -154,19 +154,19 @@ static int give_up(const calling *c)
 {
     int signal = pending_signal();
     if (signal)
-        return cs_codes_fail(CS_CODE_SIGNAL + signal, "%s, while waiting for the first node",
-                             cs_codes_signal_name(signal));
-    return cs_codes_fail(CS_CODE_PEER,
+        return cl_codes_fail(CL_CODE_SIGNAL + signal, "%s, while waiting for the first node",
+                             cl_codes_signal_name(signal));
+    return cl_codes_fail(CL_CODE_PEER,
                          "node %d (%s) has not reached the first node at %s port %d in %.0f s (--rdzv_timeout): "
                          "%s; is cspeed running there, with this --master_port, and is the way open?",
                          c->who->node_rank, c->who->host, c->who->address, c->who->port, c->who->patience, c->why);
 }
 
-int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest)
+int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
 {
     calling c      = { .who = who, .began = cs_clock_seconds(), .reminded = cs_clock_seconds() };
     bool    joined = false;
-    int     fd, code = cs_secret_key(c.key, &c.keyed);
+    int     fd, code = cl_secret_key(c.key, &c.keyed);
     while (code == 0 && !joined) {
         code = reach(&c, &fd);
         if (code == 0 && fd >= 0)
@@ -184,7 +184,7 @@ int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest)
     return code;
 }
 
-int cs_lobby_call(const cs_plan *plan, cs_guest_node *guest)
+int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest)
 {
     char        own[256] = "?";
     const char *host     = own;
@@ -194,12 +194,12 @@ int cs_lobby_call(const cs_plan *plan, cs_guest_node *guest)
     if (plan->options->insecure_join)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
     enum { DEFAULT_PORT = 29500 };
-    return cs_lobby_join(&(cs_lobby_guest){ .address   = plan->master_addr,
+    return cl_lobby_join(&(cl_lobby_guest){ .address   = plan->master_addr,
                                             .port      = plan->master_port > 0 ? plan->master_port : DEFAULT_PORT,
-                                            .job       = cs_lobby_job(plan),
+                                            .job       = cl_lobby_job(plan),
                                             .host      = host,
                                             .node_rank = plan->node_rank,
-                                            .digest    = cs_hostplan_digest(plan),
+                                            .digest    = cl_hostplan_digest(plan),
                                             .patience  = plan->options->rdzv_timeout },
                          guest);
 }

@@ -57,7 +57,7 @@ static void describe(const char *pid, char *text, size_t room)
     snprintf(text, room, "%s (pid %.20s)", name, pid);
 }
 
-void cs_owner_of_port(int port, char *text, size_t room)
+void cl_owner_of_port(int port, char *text, size_t room)
 {
     char          wanted[64];
     unsigned long inode = find_socket("/proc/net/tcp", port);

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CS_LINK_MAGIC - 1 };
+enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 };
 
 static const double answer_seconds = 60; /* a login shell may take its time before the agent starts */
 static const double last_seconds   = 2;  /* for the last words to the remote end, once the front has gone */
@@ -30,9 +30,9 @@ typedef struct {
 } load;
 
 typedef struct {
-    const cs_way *way;
-    cs_route      route;
-    cs_link       link;          /* to the front */
+    const cl_way *way;
+    cl_route      route;
+    cl_link       link;          /* to the front */
     load          down, up;      /* to the host, and from it */
     char          heard[QUOTED]; /* the last of its stderr */
     size_t        heard_bytes;
@@ -42,15 +42,15 @@ typedef struct {
 
 /* ---- towards the front ------------------------------------------------------------------------ */
 
-static void flush_link(cs_link *link)
+static void flush_link(cl_link *link)
 {
-    for (cs_link_flush(link); cs_link_waits(link); cs_link_flush(link))
+    for (cl_link_flush(link); cl_link_waits(link); cl_link_flush(link))
         poll(&(struct pollfd){ .fd = link->out_fd, .events = POLLOUT }, 1, -1);
 }
 
 static void report(carrier *c, int code)
 {
-    cs_link_say(&c->link, CS_LINK_FAILED, (uint32_t)code, "%s: %s", c->route.host->name, cs_error());
+    cl_link_say(&c->link, CL_LINK_FAILED, (uint32_t)code, "%s: %s", c->route.host->name, cs_error());
     flush_link(&c->link);
 }
 
@@ -82,7 +82,7 @@ static void show(const carrier *c, const char *bytes, size_t count)
 /* Drops what came before the magic, and the magic. */
 static void look_for_magic(carrier *c)
 {
-    char *magic = memmem(c->up.bytes, c->up.to, CS_LINK_MAGIC, MAGIC_BYTES);
+    char *magic = memmem(c->up.bytes, c->up.to, CL_LINK_MAGIC, MAGIC_BYTES);
     c->answered = magic != NULL;
     if (magic)
         c->up.from = (size_t)(magic - c->up.bytes) + MAGIC_BYTES;
@@ -93,7 +93,7 @@ static bool read_agent(carrier *c)
     if (c->ended[0] || c->up.to == CARRIED)
         return false;
     ssize_t count = c->way->read(&c->route, 0, c->up.bytes + c->up.to, CARRIED - c->up.to);
-    c->ended[0]   = count == CS_WAY_ENDED;
+    c->ended[0]   = count == CL_WAY_ENDED;
     if (count <= 0)
         return c->ended[0];
     c->up.to += (size_t)count;
@@ -119,28 +119,28 @@ static bool write_front(carrier *c)
 static bool read_errors(carrier *c)
 {
     char    bytes[4096];
-    ssize_t count = c->ended[1] ? CS_WAY_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
-    c->ended[1] |= count == CS_WAY_ENDED;
+    ssize_t count = c->ended[1] ? CL_WAY_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
+    c->ended[1] |= count == CL_WAY_ENDED;
     if (count > 0)
         remember(c, bytes, (size_t)count);
     if (count > 0 && c->answered)
         show(c, bytes, (size_t)count);
-    return count != CS_WAY_LATER;
+    return count != CL_WAY_LATER;
 }
 
 /* The output of a command, in frames. */
 static bool read_output(carrier *c)
 {
     bool moved = false;
-    for (int which = 0; which < 2 && !cs_link_waits(&c->link); which++) {
+    for (int which = 0; which < 2 && !cl_link_waits(&c->link); which++) {
         char    bytes[32 << 10];
-        ssize_t count = c->ended[which] ? CS_WAY_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
-        c->ended[which] |= count == CS_WAY_ENDED;
+        ssize_t count = c->ended[which] ? CL_WAY_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
+        c->ended[which] |= count == CL_WAY_ENDED;
         if (count > 0)
-            cs_link_send(&c->link, which ? CS_LINK_ERROR : CS_LINK_OUTPUT, 0, bytes, (size_t)count);
-        moved |= count != CS_WAY_LATER;
+            cl_link_send(&c->link, which ? CL_LINK_ERROR : CL_LINK_OUTPUT, 0, bytes, (size_t)count);
+        moved |= count != CL_WAY_LATER;
     }
-    cs_link_flush(&c->link);
+    cl_link_flush(&c->link);
     c->front_gone |= c->link.broken;
     return moved;
 }
@@ -164,19 +164,19 @@ static bool write_host(carrier *c)
     if (c->down.from == c->down.to)
         return false;
     ssize_t count = c->way->write(&c->route, c->down.bytes + c->down.from, c->down.to - c->down.from);
-    c->down.from  = count == CS_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
+    c->down.from  = count == CL_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
     if (c->down.from == c->down.to)
         c->down.from = c->down.to = 0;
-    return count != CS_WAY_LATER;
+    return count != CL_WAY_LATER;
 }
 
 /* ---- the pump --------------------------------------------------------------------------------- */
 
 static void await(carrier *c, double until)
 {
-    struct pollfd polled[CS_WAY_POLLED + 1];
-    bool          shown   = c->agent ? c->up.to < CARRIED : !cs_link_waits(&c->link);
-    bool          waiting = c->agent ? c->answered && c->up.from < c->up.to : cs_link_waits(&c->link);
+    struct pollfd polled[CL_WAY_POLLED + 1];
+    bool          shown   = c->agent ? c->up.to < CARRIED : !cl_link_waits(&c->link);
+    bool          waiting = c->agent ? c->answered && c->up.from < c->up.to : cl_link_waits(&c->link);
     int           count   = c->way->poll(&c->route, shown, c->down.from < c->down.to, polled);
     double        left    = until - cs_clock_seconds();
     int           wants   = (c->down.to < CARRIED ? POLLIN : 0) | (waiting ? POLLOUT : 0);
@@ -244,16 +244,16 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
 /* The first line of what a command prints on the host, over a connection of its own; "" when it cannot be had. */
 static void ask(carrier *c, const char *command, char *text, size_t room)
 {
-    cs_route route = c->route;
+    cl_route route = c->route;
     double   until = cs_clock_seconds() + 10;
     size_t   count = 0;
     route.command  = command;
-    ssize_t got    = c->way->open(&route) ? CS_WAY_ENDED : CS_WAY_LATER;
-    while (got != CS_WAY_ENDED && count < room - 1 && cs_clock_seconds() < until) {
-        struct pollfd polled[CS_WAY_POLLED];
+    ssize_t got    = c->way->open(&route) ? CL_WAY_ENDED : CL_WAY_LATER;
+    while (got != CL_WAY_ENDED && count < room - 1 && cs_clock_seconds() < until) {
+        struct pollfd polled[CL_WAY_POLLED];
         got = c->way->read(&route, 0, text + count, room - 1 - count);
         count += got > 0 ? (size_t)got : 0;
-        if (got == CS_WAY_LATER)
+        if (got == CL_WAY_LATER)
             poll(polled, (nfds_t)c->way->poll(&route, true, false, polled), 100);
     }
     c->way->close(&route);
@@ -266,8 +266,8 @@ static int explain_not_executable(carrier *c, const char *said)
     char system[128];
     ask(c, "uname -sm", system, sizeof system);
     if (*system && strncmp(system, "Linux ", 6) != 0)
-        return cs_codes_fail(CS_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs on Linux alone", system);
-    return cs_codes_fail(CS_CODE_NOT_EXECUTABLE,
+        return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs on Linux alone", system);
+    return cl_codes_fail(CL_CODE_NOT_EXECUTABLE,
                          "cspeed cannot be executed there%s%s: install one built for that machine, or say where it is "
                          "with --agent_path. %s",
                          *system ? ", on " : "", system, said);
@@ -279,20 +279,20 @@ static int explain(carrier *c, double waited)
     char        text[QUOTED + 32];
     const char *said = quote(c, text);
     if (!c->ended[0] || !c->ended[1])
-        return cs_codes_fail(
-            CS_CODE_HOST,
+        return cl_codes_fail(
+            CL_CODE_HOST,
             "the shell there printed %zu bytes in %.0f s, and no agent of cspeed answered; what the login "
             "files (~/.bashrc ...) do must end, and quietly, when no terminal is there. %s",
             c->up.to, waited, said);
     int code = c->way->code(&c->route);
-    if (code == CS_CODE_NOT_FOUND)
-        return cs_codes_fail(CS_CODE_NOT_FOUND,
+    if (code == CL_CODE_NOT_FOUND)
+        return cl_codes_fail(CL_CODE_NOT_FOUND,
                              "there is no cspeed where this one is, and none in PATH: install the same build there, or "
                              "say where it is with --agent_path. %s",
                              said);
-    if (code == CS_CODE_NOT_EXECUTABLE)
+    if (code == CL_CODE_NOT_EXECUTABLE)
         return explain_not_executable(c, said);
-    return cs_codes_fail(CS_CODE_HOST, "no agent of cspeed answered, the command ended with %d. %s", code, said);
+    return cl_codes_fail(CL_CODE_HOST, "no agent of cspeed answered, the command ended with %d. %s", code, said);
 }
 
 static void carry(carrier *c)
@@ -312,7 +312,7 @@ static void carry(carrier *c)
     if (c->agent)
         report(c, explain(c, cs_clock_seconds() - began));
     else
-        cs_link_send(&c->link, CS_LINK_FINISH, (uint32_t)c->way->code(&c->route), NULL, 0);
+        cl_link_send(&c->link, CL_LINK_FINISH, (uint32_t)c->way->code(&c->route), NULL, 0);
     flush_link(&c->link);
 }
 
@@ -326,7 +326,7 @@ static void settle(pid_t parent, int fd)
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it ended before the line above */
-        _exit(CS_CODE_SYSTEM);
+        _exit(CL_CODE_SYSTEM);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -336,22 +336,22 @@ static void settle(pid_t parent, int fd)
     close_range(4, ~0U, 0);
 }
 
-static int start(cs_channel *channel, const cs_host *host, const cs_options *options, const char *command,
-                 const cs_way *way, bool agent)
+static int start(cl_channel *channel, const cl_host *host, const cl_options *options, const char *command,
+                 const cl_way *way, bool agent)
 {
     int   pair[2];
     pid_t parent = getpid();
-    *channel     = (cs_channel){ .fd = -1 };
+    *channel     = (cl_channel){ .fd = -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no socket for it: %s", host->name, cs_reason(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, cs_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
         static carrier c; /* of this process alone */
         settle(parent, pair[1]);
-        cs_link_open(&c.link, 3, 3, NULL, false);
+        cl_link_open(&c.link, 3, 3, NULL, false);
         c.way   = way;
         c.agent = agent;
-        c.route = (cs_route){ .host = host, .options = options, .command = command, .news = &c.link };
+        c.route = (cl_route){ .host = host, .options = options, .command = command, .news = &c.link };
         carry(&c);
         way->close(&c.route);
         _exit(0);
@@ -359,9 +359,9 @@ static int start(cs_channel *channel, const cs_host *host, const cs_options *opt
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);
-        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no process for it: %s", host->name, strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no process for it: %s", host->name, strerror(errno));
     }
-    *channel = (cs_channel){ .fd = pair[0], .pid = pid };
+    *channel = (cl_channel){ .fd = pair[0], .pid = pid };
     return 0;
 }
 
@@ -371,36 +371,36 @@ static bool write_agent_command(char *command, size_t room, const char *agent_pa
     static const char search[]   = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
     char              self[4096] = "cspeed", word[4 * 4096];
     if (agent_path)
-        return cs_words_quote(word, sizeof word, agent_path) &&
+        return cl_words_quote(word, sizeof word, agent_path) &&
                snprintf(command, room, "exec %s __agent", word) < (int)room;
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length > 0)
         self[length] = '\0';
-    return cs_words_quote(word, sizeof word, self) && snprintf(command, room, "%s%s", search, word) < (int)room;
+    return cl_words_quote(word, sizeof word, self) && snprintf(command, room, "%s%s", search, word) < (int)room;
 }
 
-static void warn(const cs_options *options)
+static void warn(const cl_options *options)
 {
     static bool warned;
-    if (options->host_key == CS_HOST_KEY_OFF && !warned)
+    if (options->host_key == CL_HOST_KEY_OFF && !warned)
         fputs("cspeed: warning: --host_key off: nobody checks that the hosts are who they say\n", stderr);
     warned = true;
 }
 
-int cs_remote_open(cs_channel *channel, const cs_host *host, const cs_options *options)
+int cl_remote_open(cl_channel *channel, const cl_host *host, const cl_options *options)
 {
     char command[4 * 4096 + 128];
     warn(options);
     if (!write_agent_command(command, sizeof command, options->agent_path))
-        return cs_codes_fail(CS_CODE_SYSTEM, "%s: the path of cspeed is too long", host->name);
-    return start(channel, host, options, command, options->ssh_cmd ? &cs_way_command : &cs_way_ssh, true);
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: the path of cspeed is too long", host->name);
+    return start(channel, host, options, command, options->ssh_cmd ? &cl_way_command : &cl_way_ssh, true);
 }
 
-int cs_remote_command(cs_channel *channel, const cs_host *host, const cs_options *options, const char *command)
+int cl_remote_command(cl_channel *channel, const cl_host *host, const cl_options *options, const char *command)
 {
-    const cs_way *way = options->ssh_cmd ? &cs_way_command : &cs_way_ssh;
-    if (cs_hosts_is_here(host) && !options->force_multi)
-        way = &cs_way_shell;
+    const cl_way *way = options->ssh_cmd ? &cl_way_command : &cl_way_ssh;
+    if (cl_hosts_is_here(host) && !options->force_multi)
+        way = &cl_way_shell;
     else
         warn(options);
     return start(channel, host, options, command, way, false);

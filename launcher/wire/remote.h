@@ -3,18 +3,18 @@
  * A carrier, a process of its own, speaks SSH (libssh, or the command of --ssh_cmd) and carries bytes between the
  * remote process and a socket that is polled like any other; whoever opens it gets frames (link.h, not sealed) from it,
  * nothing else. It dies with the process that opened it, and ends when that closes the socket; the remote end then sees
- * the end of its input. When the host cannot be reached, or no agent answers, the carrier sends one CS_LINK_FAILED
+ * the end of its input. When the host cannot be reached, or no agent answers, the carrier sends one CL_LINK_FAILED
  * frame (rank: exit code; bytes: host, what, why and what to do) and ends.
  *
- *     cs_channel channel;
- *     cs_remote_open(&channel, host, options);
- *     cs_link_open(&link, channel.fd, channel.fd, NULL, false);     ... CS_LINK_SAY, CS_LINK_HELLO, ...
+ *     cl_channel channel;
+ *     cl_remote_open(&channel, host, options);
+ *     cl_link_open(&link, channel.fd, channel.fd, NULL, false);     ... CL_LINK_SAY, CL_LINK_HELLO, ...
  *
- * The remote command line is constant: `exec AGENT_PATH __agent`. What a shell prints before CS_LINK_MAGIC is dropped,
- * and the magic too. CS_LINK_SAY frames may come before the agent's HELLO: a new host key's fingerprint, for instance.
+ * The remote command line is constant: `exec AGENT_PATH __agent`. What a shell prints before CL_LINK_MAGIC is dropped,
+ * and the magic too. CL_LINK_SAY frames may come before the agent's HELLO: a new host key's fingerprint, for instance.
  */
-#ifndef CS_LAUNCHER_REMOTE_H
-#define CS_LAUNCHER_REMOTE_H
+#ifndef CL_REMOTE_H
+#define CL_REMOTE_H
 
 #include "plan/hosts.h"
 
@@ -23,13 +23,13 @@
 typedef struct {
     int   fd;  /* a stream socket to the carrier; -1: none */
     pid_t pid; /* the carrier; 0: none                     */
-} cs_channel;
+} cl_channel;
 
-/* Both return at once; the connection is made by the carrier. 0 or CS_CODE_SYSTEM. */
-int cs_remote_open(cs_channel *channel, const cs_host *host, const cs_options *options);
+/* Both return at once; the connection is made by the carrier. 0 or CL_CODE_SYSTEM. */
+int cl_remote_open(cl_channel *channel, const cl_host *host, const cl_options *options);
 
-/* One command line, read by the shell of the host (of this machine, when that is meant): CS_LINK_SAY, then
- * CS_LINK_OUTPUT and CS_LINK_ERROR frames, then CS_LINK_FINISH with its exit code as rank, or CS_LINK_FAILED. */
-int cs_remote_command(cs_channel *channel, const cs_host *host, const cs_options *options, const char *command);
+/* One command line, read by the shell of the host (of this machine, when that is meant): CL_LINK_SAY, then
+ * CL_LINK_OUTPUT and CL_LINK_ERROR frames, then CL_LINK_FINISH with its exit code as rank, or CL_LINK_FAILED. */
+int cl_remote_command(cl_channel *channel, const cl_host *host, const cl_options *options, const char *command);
 
 #endif

@@ -28,30 +28,30 @@ static void become(char **argv, pid_t parent, const int fds[3])
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        _exit(CS_CODE_SYSTEM);
+        _exit(CL_CODE_SYSTEM);
     for (int fd = 0; fd < 3; fd++)
         if (dup2(fds[fd], fd) < 0)
-            _exit(CS_CODE_SYSTEM);
+            _exit(CL_CODE_SYSTEM);
     signal(SIGPIPE, SIG_DFL);
-    cs_descriptors_restore();
+    cl_descriptors_restore();
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
-    _exit(errno == ENOENT ? CS_CODE_NOT_FOUND : CS_CODE_NOT_EXECUTABLE);
+    _exit(errno == ENOENT ? CL_CODE_NOT_FOUND : CL_CODE_NOT_EXECUTABLE);
 }
 
-static int start(cs_route *route, char **argv)
+static int start(cl_route *route, char **argv)
 {
     int      fds[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
     pid_t    parent    = getpid();
     command *c = route->state = calloc(1, sizeof *c);
     if (!c)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     for (int i = 0; i < 3; i++)
         if (pipe2(fds[i], O_CLOEXEC) < 0)
-            return cs_codes_fail(CS_CODE_SYSTEM, "no pipes: %s", cs_reason(errno));
+            return cl_codes_fail(CL_CODE_SYSTEM, "no pipes: %s", cs_reason(errno));
     c->pid = fork();
     if (c->pid < 0)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no process for %s: %s", argv[0], strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", argv[0], strerror(errno));
     if (c->pid == 0)
         become(argv, parent, (int[]){ fds[0][0], fds[1][1], fds[2][1] });
     close(fds[0][0]);
@@ -65,7 +65,7 @@ static int start(cs_route *route, char **argv)
     return 0;
 }
 
-static int open_shell(cs_route *route)
+static int open_shell(cl_route *route)
 {
     char text[] = "-c", name[] = "/bin/sh";
     return start(route, (char *[]){ name, text, strdup(route->command), NULL });
@@ -84,23 +84,23 @@ static char *said_number(int number)
 }
 
 /* What stands first wins with OpenSSH, so the words of --ssh_cmd win. */
-static int open_command(cs_route *route)
+static int open_command(cl_route *route)
 {
-    static const char *const checking[] = { [CS_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
-                                            [CS_HOST_KEY_STRICT]     = "-oStrictHostKeyChecking=yes",
-                                            [CS_HOST_KEY_OFF]        = "-oStrictHostKeyChecking=no" };
-    const cs_options        *options    = route->options;
-    const cs_host           *host       = route->host;
+    static const char *const checking[] = { [CL_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
+                                            [CL_HOST_KEY_STRICT]     = "-oStrictHostKeyChecking=yes",
+                                            [CL_HOST_KEY_OFF]        = "-oStrictHostKeyChecking=no" };
+    const cl_options        *options    = route->options;
+    const cl_host           *host       = route->host;
     const char              *user       = host->user ? host->user : options->ssh_user;
     int                      port       = host->port ? host->port : options->ssh_port;
-    cs_words                 words;
-    int                      code = cs_words_split(&words, "--ssh_cmd", options->ssh_cmd);
+    cl_words                 words;
+    int                      code = cl_words_split(&words, "--ssh_cmd", options->ssh_cmd);
     if (code || words.count == 0)
-        return code ? code : cs_codes_fail(CS_CODE_USAGE, "--ssh_cmd: is empty");
+        return code ? code : cl_codes_fail(CL_CODE_USAGE, "--ssh_cmd: is empty");
     char **argv  = calloc((size_t)words.count + MOST_WORDS, sizeof *argv);
     int    count = words.count;
     if (!argv)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     memcpy(argv, words.list, (size_t)count * sizeof *argv);
     const char *const fixed[] = { "-T", "-oBatchMode=yes", "-oConnectTimeout=15", checking[options->host_key] };
     for (int i = 0; i < 4; i++)
@@ -121,7 +121,7 @@ static int open_command(cs_route *route)
     return start(route, argv);
 }
 
-static int poll_command(cs_route *route, bool reading, bool writing, struct pollfd *polled)
+static int poll_command(cl_route *route, bool reading, bool writing, struct pollfd *polled)
 {
     const command *c = route->state;
     for (int i = 0; i < 2; i++)
@@ -130,44 +130,44 @@ static int poll_command(cs_route *route, bool reading, bool writing, struct poll
     return 3;
 }
 
-static ssize_t read_command(cs_route *route, int which, char *bytes, size_t room)
+static ssize_t read_command(cl_route *route, int which, char *bytes, size_t room)
 {
     command *c     = route->state;
     ssize_t  count = c->outputs[which] < 0 ? 0 : read(c->outputs[which], bytes, room);
     if (count > 0)
         return count;
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        return CS_WAY_LATER;
+        return CL_WAY_LATER;
     if (c->outputs[which] >= 0)
         close(c->outputs[which]);
     c->outputs[which] = -1;
-    return CS_WAY_ENDED;
+    return CL_WAY_ENDED;
 }
 
-static ssize_t write_command(cs_route *route, const char *bytes, size_t count)
+static ssize_t write_command(cl_route *route, const char *bytes, size_t count)
 {
     const command *c       = route->state;
     ssize_t        written = write(c->input, bytes, count);
-    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CS_WAY_LATER : CS_WAY_ENDED;
+    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CL_WAY_LATER : CL_WAY_ENDED;
 }
 
-static void end_input(cs_route *route)
+static void end_input(cl_route *route)
 {
     command *c = route->state;
     close(c->input);
     c->input = -1;
 }
 
-static int code_of_command(cs_route *route)
+static int code_of_command(cl_route *route)
 {
     command *c = route->state;
     int      status;
     pid_t    pid = c->pid;
     c->pid       = 0;
-    return waitpid(pid, &status, 0) == pid ? cs_codes_of_status(status) : 255;
+    return waitpid(pid, &status, 0) == pid ? cl_codes_of_status(status) : 255;
 }
 
-static void close_command(cs_route *route)
+static void close_command(cl_route *route)
 {
     command *c = route->state;
     if (!c)
@@ -182,7 +182,7 @@ static void close_command(cs_route *route)
     route->state = NULL;
 }
 
-const cs_way cs_way_command = { open_command, poll_command,    read_command, write_command,
+const cl_way cl_way_command = { open_command, poll_command,    read_command, write_command,
                                 end_input,    code_of_command, close_command };
-const cs_way cs_way_shell   = { open_shell, poll_command,    read_command, write_command,
+const cl_way cl_way_shell   = { open_shell, poll_command,    read_command, write_command,
                                 end_input,  code_of_command, close_command };

@@ -32,7 +32,7 @@ static int refuse_proxy(ssh_session session)
     if (ssh_options_get(session, SSH_OPTIONS_PROXYCOMMAND, &proxy) != SSH_OK || !proxy)
         return 0;
     ssh_string_free_char(proxy);
-    return cs_codes_fail(CS_CODE_USAGE,
+    return cl_codes_fail(CL_CODE_USAGE,
                          "not supported: ProxyJump and ProxyCommand of the ssh configuration, because libssh "
                          "has none of its own; --ssh_cmd ssh goes through OpenSSH, which has");
 }
@@ -43,23 +43,23 @@ static void ignore_known_hosts(ssh_session session)
 {
     char *file = NULL;
     if (ssh_options_get(session, SSH_OPTIONS_KNOWNHOSTS, &file) == SSH_OK && strcasecmp(file, "none") == 0)
-        ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, CS_REMOTE_NO_FILE);
+        ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, CL_REMOTE_NO_FILE);
     ssh_string_free_char(file);
 }
 
-static int read_configuration(ssh_session session, const cs_options *options)
+static int read_configuration(ssh_session session, const cl_options *options)
 {
     const char *file = options->ssh_config;
     if (file && access(file, R_OK) < 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "--ssh_config %s: %s", file, strerror(errno));
+        return cl_codes_fail(CL_CODE_NO_FILE, "--ssh_config %s: %s", file, strerror(errno));
     if (ssh_options_parse_config(session, file) < 0)
-        return cs_codes_fail(CS_CODE_FILE, "%s: %s", file ? file : "~/.ssh/config", ssh_get_error(session));
+        return cl_codes_fail(CL_CODE_FILE, "%s: %s", file ? file : "~/.ssh/config", ssh_get_error(session));
     ignore_known_hosts(session);
     return refuse_proxy(session);
 }
 
 /* The hostfile's words win over the flags, the flags over ssh's configuration. */
-static int set_up(ssh_session session, const cs_host *host, const cs_options *options)
+static int set_up(ssh_session session, const cl_host *host, const cl_options *options)
 {
     char        folder[4096], known[4096];
     long        seconds = SESSION_SECONDS;
@@ -71,12 +71,12 @@ static int set_up(ssh_session session, const cs_host *host, const cs_options *op
     ssh_options_set(session, SSH_OPTIONS_KNOWNHOSTS, known);
     ssh_options_set(session, SSH_OPTIONS_TIMEOUT, &seconds);
     if (ssh_options_set(session, SSH_OPTIONS_HOST, host->name) < 0)
-        return cs_codes_fail(CS_CODE_FILE, "this is no name of a host");
+        return cl_codes_fail(CL_CODE_FILE, "this is no name of a host");
     int code = read_configuration(session, options);
     if (code)
         return code;
     if (options->ssh_key && access(options->ssh_key, R_OK) < 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "--ssh_key %s: %s", options->ssh_key, strerror(errno));
+        return cl_codes_fail(CL_CODE_NO_FILE, "--ssh_key %s: %s", options->ssh_key, strerror(errno));
     if (options->ssh_key)
         ssh_options_set(session, SSH_OPTIONS_ADD_IDENTITY, options->ssh_key);
     if (host->address)
@@ -114,15 +114,15 @@ static int try_address(const struct addrinfo *address, int *fd)
 static int explain_refusal(const char *name, unsigned port, int reason)
 {
     if (reason == ECONNREFUSED)
-        return cs_codes_fail(CS_CODE_HOST,
+        return cl_codes_fail(CL_CODE_HOST,
                              "%s port %u: connection refused; is sshd running there, and on this port? "
                              "(--ssh_port, or port= in the hostfile)",
                              name, port);
     if (reason == ETIMEDOUT)
-        return cs_codes_fail(CS_CODE_HOST,
+        return cl_codes_fail(CL_CODE_HOST,
                              "%s port %u: no answer; is the host up, and does a firewall let port %u through?", name,
                              port, port);
-    return cs_codes_fail(CS_CODE_HOST, "%s port %u: %s", name, port, strerror(reason));
+    return cl_codes_fail(CL_CODE_HOST, "%s port %u: %s", name, port, strerror(reason));
 }
 
 static int call(ssh_session session, int *fd)
@@ -132,12 +132,12 @@ static int call(ssh_session session, int *fd)
     unsigned         port   = 22;
     int              reason = EHOSTUNREACH, code;
     if (ssh_options_get(session, SSH_OPTIONS_HOST, &name) != SSH_OK)
-        return cs_codes_fail(CS_CODE_FILE, "this is no name of a host");
+        return cl_codes_fail(CL_CODE_FILE, "this is no name of a host");
     ssh_options_get_port(session, &port);
     snprintf(service, sizeof service, "%u", port);
     int unresolved = getaddrinfo(name, service, &hints, &addresses);
     if (unresolved)
-        code = cs_codes_fail(CS_CODE_HOST,
+        code = cl_codes_fail(CL_CODE_HOST,
                              "the name %s is not known here: %s; correct it in the hostfile, or say the "
                              "address there as addr=",
                              name, gai_strerror(unresolved));
@@ -160,7 +160,7 @@ static void add(char *text, size_t room, const char *word)
 }
 
 /* What the server takes, and what it was offered. */
-static int explain_login(ssh_session session, const cs_options *options)
+static int explain_login(ssh_session session, const cl_options *options)
 {
     static const struct {
         int         bit;
@@ -188,7 +188,7 @@ static int explain_login(ssh_session session, const cs_options *options)
             add(tried, sizeof tried, path);
     }
     ssh_options_get(session, SSH_OPTIONS_USER, &user);
-    int code = cs_codes_fail(CS_CODE_HOST,
+    int code = cl_codes_fail(CL_CODE_HOST,
                              "no key was accepted for user %s; the server takes: %s; tried: %s. Put a public key into "
                              "~/.ssh/authorized_keys there (ssh-copy-id), or name the key with --ssh_key; one with a "
                              "passphrase must be in the ssh agent (ssh-add)",
@@ -204,7 +204,7 @@ static int no_passphrase(const char *prompt, char *buffer, size_t length, int ec
     return -1; /* nobody can be asked: a key that needs one is passed over */
 }
 
-static int log_in(ssh_session session, const cs_options *options)
+static int log_in(ssh_session session, const cl_options *options)
 {
     static struct ssh_callbacks_struct callbacks = { .auth_function = no_passphrase }; /* the session keeps it */
     ssh_callbacks_init(&callbacks);
@@ -215,16 +215,16 @@ static int log_in(ssh_session session, const cs_options *options)
     if (answer == SSH_AUTH_SUCCESS)
         return 0;
     if (answer == SSH_AUTH_ERROR || !ssh_is_connected(session))
-        return cs_codes_fail(CS_CODE_HOST, "logging in failed: %s", ssh_get_error(session));
+        return cl_codes_fail(CL_CODE_HOST, "logging in failed: %s", ssh_get_error(session));
     return explain_login(session, options);
 }
 
-int cs_remote_login(ssh_session *session, const cs_host *host, const cs_options *options, cs_link *news)
+int cl_remote_login(ssh_session *session, const cl_host *host, const cl_options *options, cl_link *news)
 {
     int fd   = -1, code;
     *session = ssh_new();
     if (!*session)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     code = set_up(*session, host, options);
     if (code == 0)
         code = call(*session, &fd);
@@ -232,7 +232,7 @@ int cs_remote_login(ssh_session *session, const cs_host *host, const cs_options 
         return code;
     ssh_options_set(*session, SSH_OPTIONS_FD, &fd);
     if (ssh_connect(*session) != SSH_OK)
-        return cs_codes_fail(CS_CODE_HOST, "no SSH session: %s", ssh_get_error(*session));
-    code = cs_remote_trust(*session, options, news);
+        return cl_codes_fail(CL_CODE_HOST, "no SSH session: %s", ssh_get_error(*session));
+    code = cl_remote_trust(*session, options, news);
     return code ? code : log_in(*session, options);
 }

@@ -22,25 +22,25 @@ static void note_signal(ssh_session session, ssh_channel channel, const char *na
 {
     line *l = data;
     (void)session, (void)channel, (void)core, (void)message, (void)language;
-    l->signal = cs_codes_signal_number(name);
+    l->signal = cl_codes_signal_number(name);
 }
 
-static int open_ssh(cs_route *route)
+static int open_ssh(cl_route *route)
 {
     line *l = route->state = calloc(1, sizeof *l);
     if (!l)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory");
-    int code = cs_remote_login(&l->session, route->host, route->options, route->news);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
+    int code = cl_remote_login(&l->session, route->host, route->options, route->news);
     if (code)
         return code;
     l->channel = ssh_channel_new(l->session);
     if (!l->channel || ssh_channel_open_session(l->channel) != SSH_OK)
-        return cs_codes_fail(CS_CODE_HOST, "the server opens no channel: %s", ssh_get_error(l->session));
+        return cl_codes_fail(CL_CODE_HOST, "the server opens no channel: %s", ssh_get_error(l->session));
     l->callbacks = (struct ssh_channel_callbacks_struct){ .userdata = l, .channel_exit_signal_function = note_signal };
     ssh_callbacks_init(&l->callbacks);
     ssh_set_channel_callbacks(l->channel, &l->callbacks);
     if (ssh_channel_request_exec(l->channel, route->command) != SSH_OK)
-        return cs_codes_fail(CS_CODE_HOST, "the server starts no command: %s", ssh_get_error(l->session));
+        return cl_codes_fail(CL_CODE_HOST, "the server starts no command: %s", ssh_get_error(l->session));
     ssh_set_blocking(l->session, 0);
     return 0;
 }
@@ -50,7 +50,7 @@ static bool has_unsent(const line *l)
     return (ssh_get_poll_flags(l->session) & SSH_WRITE_PENDING) != 0;
 }
 
-static int poll_ssh(cs_route *route, bool reading, bool writing, struct pollfd *polled)
+static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *polled)
 {
     line *l = route->state;
     *polled = (struct pollfd){ .fd = ssh_get_fd(l->session) };
@@ -61,45 +61,45 @@ static int poll_ssh(cs_route *route, bool reading, bool writing, struct pollfd *
     return 1;
 }
 
-static ssize_t read_ssh(cs_route *route, int which, char *bytes, size_t room)
+static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
 {
     line *l     = route->state;
     int   count = ssh_channel_read_nonblocking(l->channel, bytes, (uint32_t)room, which);
     if (count > 0)
         return count;
     if (count == 0 || count == SSH_AGAIN)
-        return ssh_channel_is_eof(l->channel) && ssh_channel_poll(l->channel, which) <= 0 ? CS_WAY_ENDED : CS_WAY_LATER;
-    return CS_WAY_ENDED;
+        return ssh_channel_is_eof(l->channel) && ssh_channel_poll(l->channel, which) <= 0 ? CL_WAY_ENDED : CL_WAY_LATER;
+    return CL_WAY_ENDED;
 }
 
-static ssize_t write_ssh(cs_route *route, const char *bytes, size_t count)
+static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
 {
     line    *l    = route->state;
     uint32_t room = ssh_channel_window_size(l->channel);
     if (ssh_channel_is_eof(l->channel) || ssh_channel_is_closed(l->channel) || !ssh_is_connected(l->session))
-        return CS_WAY_ENDED;
+        return CL_WAY_ENDED;
     if (room == 0 || has_unsent(l))
-        return CS_WAY_LATER;
+        return CL_WAY_LATER;
     int taken = ssh_channel_write(l->channel, bytes, count < room ? (uint32_t)count : room);
-    return taken > 0 ? taken : taken == SSH_ERROR ? CS_WAY_ENDED : CS_WAY_LATER;
+    return taken > 0 ? taken : taken == SSH_ERROR ? CL_WAY_ENDED : CL_WAY_LATER;
 }
 
-static void end_input_ssh(cs_route *route)
+static void end_input_ssh(cl_route *route)
 {
     ssh_channel_send_eof(((line *)route->state)->channel);
 }
 
-static int code_of_ssh(cs_route *route)
+static int code_of_ssh(cl_route *route)
 {
     line *l = route->state;
     ssh_set_blocking(l->session, 1); /* within the session's time-out */
     int status = ssh_is_connected(l->session) ? ssh_channel_get_exit_status(l->channel) : -1;
     if (l->signal)
-        return CS_CODE_SIGNAL + l->signal;
+        return CL_CODE_SIGNAL + l->signal;
     return status >= 0 ? status : 255;
 }
 
-static void close_ssh(cs_route *route)
+static void close_ssh(cl_route *route)
 {
     line *l = route->state;
     if (!l)
@@ -113,4 +113,4 @@ static void close_ssh(cs_route *route)
     route->state = NULL;
 }
 
-const cs_way cs_way_ssh = { open_ssh, poll_ssh, read_ssh, write_ssh, end_input_ssh, code_of_ssh, close_ssh };
+const cl_way cl_way_ssh = { open_ssh, poll_ssh, read_ssh, write_ssh, end_input_ssh, code_of_ssh, close_ssh };

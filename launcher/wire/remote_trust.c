@@ -38,25 +38,25 @@ static void make_folder(const char *file)
 }
 
 /* Adds the key to known_hosts; others may be doing the same with theirs, or with this one. */
-static int keep(ssh_session session, const char *file, const char *host, const char *print, cs_link *news)
+static int keep(ssh_session session, const char *file, const char *host, const char *print, cl_link *news)
 {
     make_folder(file);
     int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600), code = 0;
     if (fd < 0 || flock(fd, LOCK_EX) < 0)
-        code = cs_codes_fail(CS_CODE_HOST, "%s: %s; the new host key cannot be kept there", file, strerror(errno));
+        code = cl_codes_fail(CL_CODE_HOST, "%s: %s; the new host key cannot be kept there", file, strerror(errno));
     else if (ssh_session_is_known_server(session) != SSH_KNOWN_HOSTS_OK) {
         if (ssh_session_update_known_hosts(session) != SSH_OK)
-            code = cs_codes_fail(CS_CODE_HOST, "%s: the new host key cannot be kept there: %s", file,
+            code = cl_codes_fail(CL_CODE_HOST, "%s: the new host key cannot be kept there: %s", file,
                                  ssh_get_error(session));
         else
-            cs_link_say(news, CS_LINK_SAY, 0, "new host key of %s: %s; kept in %s", host, print, file);
+            cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; kept in %s", host, print, file);
     }
     if (fd >= 0)
         close(fd);
     return code;
 }
 
-static int judge(ssh_session session, const cs_options *options, const char *host, const char *file, cs_link *news)
+static int judge(ssh_session session, const cl_options *options, const char *host, const char *file, cl_link *news)
 {
     char print[256];
     int  known = ssh_session_is_known_server(session);
@@ -64,36 +64,36 @@ static int judge(ssh_session session, const cs_options *options, const char *hos
     if (known == SSH_KNOWN_HOSTS_OK)
         return 0;
     if (known == SSH_KNOWN_HOSTS_CHANGED || known == SSH_KNOWN_HOSTS_OTHER)
-        return cs_codes_fail(
-            CS_CODE_HOST,
+        return cl_codes_fail(
+            CL_CODE_HOST,
             "HOST KEY CHANGED: %s shows %s, but %s holds another. Either the host was installed anew, or "
             "somebody stands in between. If it was, `ssh-keygen -R '%s'` forgets the old key",
             host, print, file, host);
     if (known == SSH_KNOWN_HOSTS_ERROR)
-        return cs_codes_fail(CS_CODE_HOST, "%s: cannot be judged: %s", file, ssh_get_error(session));
-    if (options->host_key == CS_HOST_KEY_STRICT)
-        return cs_codes_fail(
-            CS_CODE_HOST,
+        return cl_codes_fail(CL_CODE_HOST, "%s: cannot be judged: %s", file, ssh_get_error(session));
+    if (options->host_key == CL_HOST_KEY_STRICT)
+        return cl_codes_fail(
+            CL_CODE_HOST,
             "unknown host key of %s: %s is not in %s, and --host_key strict adds none; compare it with the "
             "host's own (ssh-keygen -lf), and log in once with ssh to add it",
             host, print, file);
-    if (strcmp(file, CS_REMOTE_NO_FILE) != 0)
+    if (strcmp(file, CL_REMOTE_NO_FILE) != 0)
         return keep(session, file, host, print, news);
-    cs_link_say(news, CS_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
+    cl_link_say(news, CL_LINK_SAY, 0, "new host key of %s: %s; not kept, because UserKnownHostsFile is none", host,
                 print);
     return 0;
 }
 
-int cs_remote_trust(ssh_session session, const cs_options *options, cs_link *news)
+int cl_remote_trust(ssh_session session, const cl_options *options, cl_link *news)
 {
     char    *host = NULL, *file = NULL, name[512];
     unsigned port = 22;
-    if (options->host_key == CS_HOST_KEY_OFF)
+    if (options->host_key == CL_HOST_KEY_OFF)
         return 0;
     ssh_options_get_port(session, &port);
     if (ssh_options_get(session, SSH_OPTIONS_HOST, &host) != SSH_OK ||
         ssh_options_get(session, SSH_OPTIONS_KNOWNHOSTS, &file) != SSH_OK)
-        return cs_codes_fail(CS_CODE_HOST, "known_hosts: %s", ssh_get_error(session));
+        return cl_codes_fail(CL_CODE_HOST, "known_hosts: %s", ssh_get_error(session));
     if (port == 22)
         snprintf(name, sizeof name, "%s", host);
     else

@@ -11,39 +11,39 @@
 #include <sys/wait.h>
 
 typedef struct {
-    cs_link link;
+    cl_link link;
     pid_t   pid;
     bool    over;
 } member;
 
 /* `last` is NULL where the carrier has ended without a last message. */
-static void end(member *m, int index, const cs_message *last, cs_crowd_take take, void *argument)
+static void end(member *m, int index, const cl_message *last, cl_crowd_take take, void *argument)
 {
     int  status   = 0;
     char why[128] = "the connection was lost";
     if (last)
         take(index, last, argument);
     m->over = true;
-    cs_link_close(&m->link);
+    cl_link_close(&m->link);
     waitpid(m->pid, &status, 0);
     if (last)
         return;
     if (WIFSIGNALED(status))
         snprintf(why, sizeof why, "the process on this machine that carried the connection was killed by %s",
-                 cs_codes_signal_name(WTERMSIG(status)));
-    cs_message lost = { .kind   = CS_LINK_FAILED,
-                        .rank   = (uint32_t)(WIFSIGNALED(status) ? cs_codes_of_status(status) : CS_CODE_HOST),
+                 cl_codes_signal_name(WTERMSIG(status)));
+    cl_message lost = { .kind   = CL_LINK_FAILED,
+                        .rank   = (uint32_t)(WIFSIGNALED(status) ? cl_codes_of_status(status) : CL_CODE_HOST),
                         .bytes  = why,
                         .length = strlen(why) };
     take(index, &lost, argument);
 }
 
-static void serve(member *m, int index, cs_crowd_take take, void *argument)
+static void serve(member *m, int index, cl_crowd_take take, void *argument)
 {
-    cs_message message;
-    cs_link_fill(&m->link, 0);
-    while (!m->over && cs_link_next(&m->link, &message)) {
-        if (message.kind == CS_LINK_FINISH || message.kind == CS_LINK_FAILED)
+    cl_message message;
+    cl_link_fill(&m->link, 0);
+    while (!m->over && cl_link_next(&m->link, &message)) {
+        if (message.kind == CL_LINK_FINISH || message.kind == CL_LINK_FAILED)
             end(m, index, &message, take, argument);
         else
             take(index, &message, argument);
@@ -52,16 +52,16 @@ static void serve(member *m, int index, cs_crowd_take take, void *argument)
         end(m, index, NULL, take, argument);
 }
 
-static int start(member *members, const cs_host *const *hosts, int count, const cs_options *options,
+static int start(member *members, const cl_host *const *hosts, int count, const cl_options *options,
                  const char *command)
 {
     for (int i = 0; i < count; i++) {
-        cs_channel channel;
-        int        code = cs_remote_command(&channel, hosts[i], options, command);
+        cl_channel channel;
+        int        code = cl_remote_command(&channel, hosts[i], options, command);
         if (code)
             return code;
         members[i].pid = channel.pid;
-        cs_link_open(&members[i].link, channel.fd, channel.fd, NULL, false);
+        cl_link_open(&members[i].link, channel.fd, channel.fd, NULL, false);
     }
     return 0;
 }
@@ -74,12 +74,12 @@ static int count_open(const member *members, int count)
     return open;
 }
 
-int cs_crowd_run(const cs_host *const *hosts, int count, const cs_options *options, const char *command,
-                 cs_crowd_take take, void *argument)
+int cl_crowd_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
+                 cl_crowd_take take, void *argument)
 {
     member        *members = calloc((size_t)count, sizeof *members);
     struct pollfd *polled  = calloc((size_t)count, sizeof *polled);
-    int            code    = CS_CODE_SYSTEM;
+    int            code    = CL_CODE_SYSTEM;
     if (members && polled)
         code = start(members, hosts, count, options, command); /* what has been started dies with us if this fails */
     while (code == 0 && count_open(members, count)) {

@@ -18,7 +18,7 @@ enum { MOST_BYTES = 4096, LEAST_BYTES = 16 };
 static int take(const char *where, const char *secret, size_t length, unsigned char *key)
 {
     if (length < LEAST_BYTES)
-        return cs_codes_fail(CS_CODE_FILE,
+        return cl_codes_fail(CL_CODE_FILE,
                              "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32", where,
                              length, LEAST_BYTES);
     cs_mac_key(secret, length, key);
@@ -31,10 +31,10 @@ static int read_file(const char *path, unsigned char *key)
     struct stat facts;
     int         fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &facts) < 0)
-        return cs_codes_fail(CS_CODE_NO_FILE, "the secret's file %s: %s", path, strerror(errno));
+        return cl_codes_fail(CL_CODE_NO_FILE, "the secret's file %s: %s", path, strerror(errno));
     if (facts.st_uid != geteuid() || (facts.st_mode & 077)) {
         close(fd);
-        return cs_codes_fail(CS_CODE_FILE,
+        return cl_codes_fail(CL_CODE_FILE,
                              "the secret's file %s must belong to you and be readable by you alone: chmod "
                              "600 %s",
                              path, path);
@@ -48,7 +48,7 @@ static int read_file(const char *path, unsigned char *key)
     return code;
 }
 
-int cs_secret_key(unsigned char *key, bool *known)
+int cl_secret_key(unsigned char *key, bool *known)
 {
     const char *secret = getenv("CSPEED_SECRET"), *path = getenv("CSPEED_SECRET_FILE");
     *known = (secret && *secret) || (path && *path);
@@ -57,10 +57,10 @@ int cs_secret_key(unsigned char *key, bool *known)
     return secret && *secret ? take("CSPEED_SECRET", secret, strlen(secret), key) : read_file(path, key);
 }
 
-int cs_secret_ranks_key(const char *job, unsigned char *key, bool *known)
+int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known)
 {
     unsigned char secret[CS_MAC_BYTES];
-    int           code = cs_secret_key(secret, known);
+    int           code = cl_secret_key(secret, known);
     if (code || !*known)
         return code;
     struct iovec parts[] = { { "ranks of ", 9 }, { (void *)(uintptr_t)job, strlen(job) } };

@@ -1,15 +1,15 @@
 /* secret.h - what the processes of a job know and others do not: from CSPEED_SECRET, or the file that
  * CSPEED_SECRET_FILE
  * (--secret_file) names, which must be ours and 0600. */
-#ifndef CS_LAUNCHER_SECRET_H
-#define CS_LAUNCHER_SECRET_H
+#ifndef CL_SECRET_H
+#define CL_SECRET_H
 
 #include <stdbool.h>
 
-/* The key made of the secret, CS_MAC_BYTES. *known is false when there is none. 0, or CS_CODE_NO_FILE, CS_CODE_FILE. */
-int cs_secret_key(unsigned char *key, bool *known);
+/* The key made of the secret, CS_MAC_BYTES. *known is false when there is none. 0, or CL_CODE_NO_FILE, CL_CODE_FILE. */
+int cl_secret_key(unsigned char *key, bool *known);
 
 /* Another, for the ranks of this job. */
-int cs_secret_ranks_key(const char *job, unsigned char *key, bool *known);
+int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known);
 
 #endif

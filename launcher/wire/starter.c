@@ -29,7 +29,7 @@
 
 enum { SECRET_BYTES = 32, JOIN_BYTES = 64 << 10, WORDS_A_NODE = 16, FIXED_WORDS = 32 };
 
-int cs_starter_secret(void)
+int cl_starter_secret(void)
 {
     unsigned char random[SECRET_BYTES];
     char          text[2 * SECRET_BYTES + 1];
@@ -39,17 +39,17 @@ int cs_starter_secret(void)
     int failed = setenv("CSPEED_SECRET", text, 1);
     cs_mac_forget(random, sizeof random);
     cs_mac_forget(text, sizeof text);
-    return failed ? cs_codes_fail(CS_CODE_SYSTEM, "no memory for the job's secret") : 0;
+    return failed ? cl_codes_fail(CL_CODE_SYSTEM, "no memory for the job's secret") : 0;
 }
 
 /* ---- what agents are told ------------------------------------------------------------------------ */
 
-static const char *address_of(const cs_host *host)
+static const char *address_of(const cl_host *host)
 {
     return host->address ? host->address : host->name;
 }
 
-static const cs_host *first_elsewhere(const cs_plan *plan)
+static const cl_host *first_elsewhere(const cl_plan *plan)
 {
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here)
@@ -58,14 +58,14 @@ static const cs_host *first_elsewhere(const cs_plan *plan)
 }
 
 /* Our address as the route to a host sees it; a datagram socket that is connected sends nothing. */
-static int find_address(const cs_host *host, char text[INET6_ADDRSTRLEN])
+static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 {
     struct addrinfo        *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
     struct sockaddr_storage own;
     socklen_t               length     = sizeof own;
     int                     unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
     if (unresolved)
-        return cs_codes_fail(CS_CODE_HOST, "%s: the name is not known here: %s", host->name, gai_strerror(unresolved));
+        return cl_codes_fail(CL_CODE_HOST, "%s: the name is not known here: %s", host->name, gai_strerror(unresolved));
     fd         = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
                  getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
@@ -74,13 +74,13 @@ static int find_address(const cs_host *host, char text[INET6_ADDRSTRLEN])
     if (fd >= 0)
         close(fd);
     return found ? 0
-                 : cs_codes_fail(CS_CODE_HOST,
+                 : cl_codes_fail(CL_CODE_HOST,
                                  "%s: no way there: %s; --master_addr says where its agent finds this "
                                  "machine",
                                  host->name, strerror(errno));
 }
 
-static int tell(const cs_plan *plan, int port)
+static int tell(const cl_plan *plan, int port)
 {
     static char text[JOIN_BYTES];
     char        own[INET6_ADDRSTRLEN] = "";
@@ -89,13 +89,13 @@ static int tell(const cs_plan *plan, int port)
     if (code)
         return code;
     int used = snprintf(text, sizeof text, "%s %d %llx %.0f %s ", *address ? address : own, port,
-                        cs_hostplan_digest(plan), plan->options->rdzv_timeout, plan->id);
+                        cl_hostplan_digest(plan), plan->options->rdzv_timeout, plan->id);
     for (int i = 0; i < plan->node_count && used < JOIN_BYTES; i++)
         if (!plan->nodes[i].here)
             used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%d=%s,",
                              (int)(plan->nodes[i].host - plan->hosts.list), plan->nodes[i].host->name);
     if (used >= JOIN_BYTES || setenv("CSPEED_JOIN", text, 1))
-        return cs_codes_fail(CS_CODE_SYSTEM, "the names of the hosts are too long for one environment variable");
+        return cl_codes_fail(CL_CODE_SYSTEM, "the names of the hosts are too long for one environment variable");
     return 0;
 }
 
@@ -121,7 +121,7 @@ static void add_all(line *words, const char *const *list)
         add(words, "%s", *list);
 }
 
-static void add_agent(line *words, const cs_plan *plan)
+static void add_agent(line *words, const cl_plan *plan)
 {
     char    self[4096];
     ssize_t length                = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -131,7 +131,7 @@ static void add_agent(line *words, const cs_plan *plan)
     add(words, "--join");
 }
 
-static void add_hosts(line *words, const cs_plan *plan, const char *format)
+static void add_hosts(line *words, const cl_plan *plan, const char *format)
 {
     static char text[JOIN_BYTES]; /* as long as what tell() has accepted */
     int         used = 0;
@@ -143,7 +143,7 @@ static void add_hosts(line *words, const cs_plan *plan, const char *format)
 }
 
 /* A context for each node, so that the i-th process is on the i-th host whatever the mapping. */
-static void write_openmpi(line *words, const cs_plan *plan, int count, char **more)
+static void write_openmpi(line *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--bind-to", "none", NULL };
     static const char *const each[]  = { "-x", "CSPEED_JOIN", "-x", "CSPEED_SECRET", "-n", "1", "--host", NULL };
@@ -163,7 +163,7 @@ static void write_openmpi(line *words, const cs_plan *plan, int count, char **mo
 }
 
 /* Hydra hands on the whole environment over its own connection. */
-static void write_mpich(line *words, const cs_plan *plan, int count, char **more)
+static void write_mpich(line *words, const cl_plan *plan, int count, char **more)
 {
     add(words, "-hosts");
     add_hosts(words, plan, "");
@@ -175,7 +175,7 @@ static void write_mpich(line *words, const cs_plan *plan, int count, char **more
     add_agent(words, plan);
 }
 
-static void write_slurm(line *words, const cs_plan *plan, int count, char **more)
+static void write_slurm(line *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--ntasks-per-node=1", "--cpu-bind=none",      "--mpi=none", "--export=ALL",
                                          "--input=none",        "--kill-on-bad-exit=0", NULL };
@@ -190,11 +190,11 @@ static void write_slurm(line *words, const cs_plan *plan, int count, char **more
 static const struct {
     int         launcher;
     const char *name, *package, *programs[3];
-    void (*write)(line *words, const cs_plan *plan, int count, char **more);
+    void (*write)(line *words, const cl_plan *plan, int count, char **more);
 } starters[] = {
-    { CS_BY_OPENMPI, "openmpi", "openmpi-bin", { "mpirun.openmpi", "mpirun" }, write_openmpi },
-    { CS_BY_MPICH, "mpich", "mpich", { "mpiexec.hydra", "mpirun.mpich", "mpirun" }, write_mpich },
-    { CS_BY_SLURM, "slurm", "slurm-client", { "srun" }, write_slurm },
+    { CL_BY_OPENMPI, "openmpi", "openmpi-bin", { "mpirun.openmpi", "mpirun" }, write_openmpi },
+    { CL_BY_MPICH, "mpich", "mpich", { "mpiexec.hydra", "mpirun.mpich", "mpirun" }, write_mpich },
+    { CL_BY_SLURM, "slurm", "slurm-client", { "srun" }, write_slurm },
 };
 
 /* ---- the starter -------------------------------------------------------------------------------- */
@@ -221,7 +221,7 @@ static void become(char **argv, pid_t parent)
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* it has agents to end */
     if (getppid() != parent)
-        _exit(CS_CODE_SYSTEM);
+        _exit(CL_CODE_SYSTEM);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
@@ -232,14 +232,14 @@ static void become(char **argv, pid_t parent)
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
-    cs_descriptors_restore();
+    cl_descriptors_restore();
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "cspeed: %s: %s\n", argv[0], strerror(errno));
-    _exit(CS_CODE_NOT_FOUND);
+    _exit(CL_CODE_NOT_FOUND);
 }
 
 /* What is meant for our own SSH means nothing to another's. */
-static int refuse_ssh(const cs_options *options, const char *name)
+static int refuse_ssh(const cl_options *options, const char *name)
 {
     const struct {
         bool        given;
@@ -251,26 +251,26 @@ static int refuse_ssh(const cs_options *options, const char *name)
                   { options->ssh_config, "--ssh_config" } };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].given)
-            return cs_codes_fail(CS_CODE_USAGE,
+            return cl_codes_fail(CL_CODE_USAGE,
                                  "not supported: %s with --launcher %s, because that starter reaches hosts in "
                                  "its own way; say it in ~/.ssh/config or --launcher_args",
                                  flags[i].flag, name);
     return 0;
 }
 
-static int start(pid_t *pid, const cs_plan *plan, int count, int which)
+static int start(pid_t *pid, const cl_plan *plan, int count, int which)
 {
-    cs_words    more;
+    cl_words    more;
     const char *program = find_program(starters[which].programs);
     if (!program)
-        return cs_codes_fail(CS_CODE_NOT_FOUND, "--launcher %s: there is no %s in PATH (Debian: apt install %s)",
+        return cl_codes_fail(CL_CODE_NOT_FOUND, "--launcher %s: there is no %s in PATH (Debian: apt install %s)",
                              starters[which].name, starters[which].programs[0], starters[which].package);
-    int code = cs_words_split(&more, "--launcher_args", plan->options->launcher_args);
+    int code = cl_words_split(&more, "--launcher_args", plan->options->launcher_args);
     if (code)
         return code;
     line words = { .list = calloc((size_t)(FIXED_WORDS + more.count + WORDS_A_NODE * count), sizeof(char *)) };
     if (!words.list)
-        return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the command line of %s", program);
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the command line of %s", program);
     add(&words, "%s", program);
     starters[which].write(&words, plan, count, more.list);
     if (plan->options->verbose)
@@ -283,11 +283,11 @@ static int start(pid_t *pid, const cs_plan *plan, int count, int which)
     for (int i = 0; i < words.count; i++)
         free(words.list[i]);
     free(words.list);
-    cs_words_free(&more);
-    return *pid > 0 ? 0 : cs_codes_fail(CS_CODE_SYSTEM, "no process for %s: %s", program, strerror(errno));
+    cl_words_free(&more);
+    return *pid > 0 ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", program, strerror(errno));
 }
 
-int cs_starter_open(pid_t *pid, const cs_plan *plan, int port)
+int cl_starter_open(pid_t *pid, const cl_plan *plan, int port)
 {
     int count = 0, which = 0;
     *pid = 0;

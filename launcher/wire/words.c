@@ -42,12 +42,12 @@ static int take_word(const char **from, char **to)
     return closed;
 }
 
-int cs_words_split(cs_words *words, const char *flag, const char *text)
+int cl_words_split(cl_words *words, const char *flag, const char *text)
 {
     size_t length = text ? strlen(text) : 0, most = length / 2 + 2;
-    *words = (cs_words){ .list = malloc(most * sizeof *words->list + length + 2) };
+    *words = (cl_words){ .list = malloc(most * sizeof *words->list + length + 2) };
     if (!words->list)
-        return cs_codes_fail(CS_CODE_SYSTEM, "%s: no memory for %zu bytes", flag, length);
+        return cl_codes_fail(CL_CODE_SYSTEM, "%s: no memory for %zu bytes", flag, length);
     char *to = (char *)(words->list + most);
     for (const char *from = text ? text : ""; *from;) {
         if (is_blank(*from)) {
@@ -56,21 +56,21 @@ int cs_words_split(cs_words *words, const char *flag, const char *text)
         }
         words->list[words->count++] = to;
         if (!take_word(&from, &to)) {
-            cs_words_free(words);
-            return cs_codes_fail(CS_CODE_USAGE, "%s: a quote is not closed in: %s", flag, text);
+            cl_words_free(words);
+            return cl_codes_fail(CL_CODE_USAGE, "%s: a quote is not closed in: %s", flag, text);
         }
     }
     words->list[words->count] = NULL;
     return 0;
 }
 
-void cs_words_free(cs_words *words)
+void cl_words_free(cl_words *words)
 {
     free(words->list);
-    *words = (cs_words){ 0 };
+    *words = (cl_words){ 0 };
 }
 
-bool cs_words_quote(char *to, size_t room, const char *from)
+bool cl_words_quote(char *to, size_t room, const char *from)
 {
     size_t count = 0;
     for (to[count++] = '\''; *from && count + 6 < room; from++) {

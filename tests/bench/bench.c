@@ -55,7 +55,7 @@ static bool store(const bench_option *option, const char *text)
     char *end;
     if (option->word) {
         *option->word = text;
-        return cs_flags_choice(option->choices, text) >= 0;
+        return cl_flags_choice(option->choices, text) >= 0;
     }
     errno        = 0;
     long long at = strtoll(text, &end, 10);

@@ -10,8 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_once(const uint8_t *data, size_t size, bool expand)
 {
-    cs_env env = { 0 };
-    cs_env_parse(&env, "fuzz", (const char *)data, size, expand);
+    cl_env env = { 0 };
+    cl_env_parse(&env, "fuzz", (const char *)data, size, expand);
     for (int i = 0; i < env.count; i++) {
         const char *name = env.list[i].name;
         if (!*name || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != strlen(name))
@@ -19,7 +19,7 @@ static void read_once(const uint8_t *data, size_t size, bool expand)
         if (i && strcmp(env.list[i - 1].name, name) >= 0)
             abort();
     }
-    cs_env_free(&env);
+    cl_env_free(&env);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

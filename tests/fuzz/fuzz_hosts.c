@@ -9,10 +9,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const cs_hosts *hosts)
+static void check(const cl_hosts *hosts)
 {
     for (int i = 0; i < hosts->count; i++) {
-        const cs_host *host = &hosts->list[i];
+        const cl_host *host = &hosts->list[i];
         if (host->slot_count < 1 || !*host->name || *host->name == '-')
             abort();
         for (int slot = 1; slot < host->slot_count; slot++)
@@ -36,25 +36,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char       *text = (const char *)data, *newline = memchr(text, '\n', size);
     size_t            first   = newline ? (size_t)(newline - text) : size;
     char             *include = strndup(text, first), *exclude = include ? strchr(include, '\t') : NULL;
-    cs_hosts          hosts;
+    cl_hosts          hosts;
     if (!include)
         return 0;
     if (exclude)
         *exclude++ = '\0';
-    if (cs_hosts_parse(&hosts, "two", two, sizeof two - 1) != 0)
+    if (cl_hosts_parse(&hosts, "two", two, sizeof two - 1) != 0)
         abort();
-    if (cs_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
+    if (cl_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
         check(&hosts);
-    cs_hosts_free(&hosts);
-    if (cs_hosts_parse_list(&hosts, include) == 0)
+    cl_hosts_free(&hosts);
+    if (cl_hosts_parse_list(&hosts, include) == 0)
         check(&hosts);
-    cs_hosts_free(&hosts);
-    cs_allocation_expand(include, ignore, NULL);
-    if (newline && cs_hosts_parse(&hosts, "fuzz", newline + 1, size - first - 1) == 0) {
+    cl_hosts_free(&hosts);
+    cl_allocation_expand(include, ignore, NULL);
+    if (newline && cl_hosts_parse(&hosts, "fuzz", newline + 1, size - first - 1) == 0) {
         check(&hosts);
-        if (cs_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
+        if (cl_hosts_select(&hosts, *include ? include : NULL, exclude) == 0)
             check(&hosts);
-        cs_hosts_free(&hosts);
+        cl_hosts_free(&hosts);
     }
     free(include);
     return 0;

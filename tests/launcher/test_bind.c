@@ -14,11 +14,11 @@
 /* Two NUMA nodes of four cores with two threads each, numbered as hwloc numbers its synthetic machine. */
 #define MACHINE "pack:2 numa:1 l3:2 core:2 pu:2"
 
-static void describe_machine(cs_cores *cores, int quota)
+static void describe_machine(cl_cores *cores, int quota)
 {
-    *cores = (cs_cores){ .cpu_count = 16, .core_count = 8, .node_count = 2, .quota = quota };
+    *cores = (cl_cores){ .cpu_count = 16, .core_count = 8, .node_count = 2, .quota = quota };
     for (int i = 0; i < 16; i++)
-        cores->cpus[i] = (cs_cpu){ i, i / 2 * 2, i / 8 };
+        cores->cpus[i] = (cl_cpu){ i, i / 2 * 2, i / 8 };
 }
 
 static const struct {
@@ -28,40 +28,40 @@ static const struct {
     const char *result; /* each rank's CPUs / threads, apart by blanks; "free": not bound, with threads */
     int         code;
 } table[] = {
-    { 1, CS_BIND_AUTO, "", 16, "0-15/8", 0 },
-    { 2, CS_BIND_AUTO, "", 16, "0-7/4 8-15/4", 0 },
-    { 3, CS_BIND_AUTO, "", 16, "0-5/3 6-11/3 12-15/2", 0 },
-    { 8, CS_BIND_AUTO, "", 16, "0-1/1 2-3/1 4-5/1 6-7/1 8-9/1 10-11/1 12-13/1 14-15/1", 0 },
-    { 16, CS_BIND_AUTO, "", 16, "0/1 1/1 2/1 3/1 4/1 5/1 6/1 7/1 8/1 9/1 10/1 11/1 12/1 13/1 14/1 15/1", 0 },
-    { 2, CS_BIND_AUTO, "", 4, "free/2 free/2", 0 }, /* a quota says how much, not where */
-    { 4, CS_BIND_AUTO, "", 2, "free/1 free/1 free/1 free/1", 0 },
-    { 2, CS_BIND_CORE, "", 4, "0-7/2 8-15/2", 0 },
-    { 2, CS_BIND_CORE, "0,2,4,6", 16, "0,2/2 4,6/2", 0 },
-    { 2, CS_BIND_CORE, "8-15", 16, "8-11/2 12-15/2", 0 },
-    { 3, CS_BIND_CORE, "0-3", 16, "0-1/1 2/1 3/1", 0 },
-    { 5, CS_BIND_CORE, "0-3", 16, "", CS_CODE_SLOTS },
-    { 17, CS_BIND_CORE, "", 16, "", CS_CODE_SLOTS },
-    { 1, CS_BIND_CORE, "0,99", 16, "", CS_CODE_SLOTS },
-    { 2, CS_BIND_NUMA, "", 16, "0-7/4 8-15/4", 0 },
-    { 3, CS_BIND_NUMA, "", 16, "0-3/2 4-7/2 8-15/4", 0 }, /* none straddles */
-    { 1, CS_BIND_NUMA, "", 16, "0-15/8", 0 },
-    { 4, CS_BIND_SOCKET, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
-    { 4, CS_BIND_L3, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
-    { 3, CS_BIND_L3, "", 16, "0-7/4 8-11/2 12-15/2", 0 },
-    { 5, CS_BIND_L3, "", 16, "0-1/1 2-3/1 4-7/2 8-11/2 12-15/2", 0 },
-    { 2, CS_BIND_NUMA, "2-5,8", 16, "2-5/2 8/1", 0 },
-    { 4, CS_BIND_NUMA, "2,3,8", 16, "", CS_CODE_SLOTS },
-    { 2, CS_BIND_NONE, "", 16, "free free", 0 },
+    { 1, CL_BIND_AUTO, "", 16, "0-15/8", 0 },
+    { 2, CL_BIND_AUTO, "", 16, "0-7/4 8-15/4", 0 },
+    { 3, CL_BIND_AUTO, "", 16, "0-5/3 6-11/3 12-15/2", 0 },
+    { 8, CL_BIND_AUTO, "", 16, "0-1/1 2-3/1 4-5/1 6-7/1 8-9/1 10-11/1 12-13/1 14-15/1", 0 },
+    { 16, CL_BIND_AUTO, "", 16, "0/1 1/1 2/1 3/1 4/1 5/1 6/1 7/1 8/1 9/1 10/1 11/1 12/1 13/1 14/1 15/1", 0 },
+    { 2, CL_BIND_AUTO, "", 4, "free/2 free/2", 0 }, /* a quota says how much, not where */
+    { 4, CL_BIND_AUTO, "", 2, "free/1 free/1 free/1 free/1", 0 },
+    { 2, CL_BIND_CORE, "", 4, "0-7/2 8-15/2", 0 },
+    { 2, CL_BIND_CORE, "0,2,4,6", 16, "0,2/2 4,6/2", 0 },
+    { 2, CL_BIND_CORE, "8-15", 16, "8-11/2 12-15/2", 0 },
+    { 3, CL_BIND_CORE, "0-3", 16, "0-1/1 2/1 3/1", 0 },
+    { 5, CL_BIND_CORE, "0-3", 16, "", CL_CODE_SLOTS },
+    { 17, CL_BIND_CORE, "", 16, "", CL_CODE_SLOTS },
+    { 1, CL_BIND_CORE, "0,99", 16, "", CL_CODE_SLOTS },
+    { 2, CL_BIND_NUMA, "", 16, "0-7/4 8-15/4", 0 },
+    { 3, CL_BIND_NUMA, "", 16, "0-3/2 4-7/2 8-15/4", 0 }, /* none straddles */
+    { 1, CL_BIND_NUMA, "", 16, "0-15/8", 0 },
+    { 4, CL_BIND_SOCKET, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
+    { 4, CL_BIND_L3, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
+    { 3, CL_BIND_L3, "", 16, "0-7/4 8-11/2 12-15/2", 0 },
+    { 5, CL_BIND_L3, "", 16, "0-1/1 2-3/1 4-7/2 8-11/2 12-15/2", 0 },
+    { 2, CL_BIND_NUMA, "2-5,8", 16, "2-5/2 8/1", 0 },
+    { 4, CL_BIND_NUMA, "2,3,8", 16, "", CL_CODE_SLOTS },
+    { 2, CL_BIND_NONE, "", 16, "free free", 0 },
 };
 
-static void write_seats(const cs_seats *seats, char *text, size_t size)
+static void write_seats(const cl_seats *seats, char *text, size_t size)
 {
     size_t used = 0;
     text[0]     = '\0';
     for (int i = 0; i < seats->count; i++) {
         char cores[128] = "free";
         if (seats->bound)
-            cs_cores_print(&seats->list[i].cpus, cores, sizeof cores);
+            cl_cores_print(&seats->list[i].cpus, cores, sizeof cores);
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", cores);
         if (seats->tell_threads)
             used += (size_t)snprintf(text + used, size - used, "/%d", seats->list[i].threads);
@@ -74,19 +74,19 @@ START_TEST(machines)
     unsetenv("OMP_NUM_THREADS");
     unsetenv("KMP_AFFINITY");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_cores cores;
-        cs_seats seats;
+        cl_cores cores;
+        cl_seats seats;
         char     text[512];
-        cs_order order = { .rank_count = table[i].ranks, .bind = table[i].mode };
+        cl_order order = { .rank_count = table[i].ranks, .bind = table[i].mode };
         snprintf(order.core_list, sizeof order.core_list, "%s", table[i].list);
         describe_machine(&cores, table[i].quota);
-        int code = cs_bind_share(&seats, &order, &cores, NULL);
+        int code = cl_bind_share(&seats, &order, &cores, NULL);
         ck_assert_msg(code == table[i].code, "row %zu: %d %s", i, code, cs_error());
         if (code)
             continue;
         write_seats(&seats, text, sizeof text);
         ck_assert_msg(strcmp(text, table[i].result) == 0, "row %zu: %s, not %s", i, text, table[i].result);
-        cs_bind_free(&seats);
+        cl_bind_free(&seats);
     }
     unsetenv("HWLOC_SYNTHETIC");
 }
@@ -94,25 +94,25 @@ END_TEST
 
 START_TEST(what_is_told)
 {
-    cs_cores cores;
-    cs_seats seats;
+    cl_cores cores;
+    cl_seats seats;
     char    *environment[] = { (char *)(size_t) "OMP_NUM_THREADS=3", NULL };
-    cs_order order         = { .rank_count = 2, .first_rank = 4, .bind = CS_BIND_CORE };
+    cl_order order         = { .rank_count = 2, .first_rank = 4, .bind = CL_BIND_CORE };
     unsetenv("OMP_NUM_THREADS");
     describe_machine(&cores, 16);
-    ck_assert_int_eq(cs_bind_share(&seats, &order, &cores, NULL), 0);
+    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
     ck_assert_str_eq(seats.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
-    cs_bind_free(&seats);
+    cl_bind_free(&seats);
     order.environment = environment; /* a value that is given stays */
-    ck_assert_int_eq(cs_bind_share(&seats, &order, &cores, NULL), 0);
+    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
     ck_assert(!seats.tell_threads);
-    cs_bind_free(&seats);
+    cl_bind_free(&seats);
     environment[0] = (char *)(size_t) "KMP_AFFINITY=compact";
-    ck_assert_int_eq(cs_bind_share(&seats, &order, &cores, NULL), CS_CODE_USAGE);
-    order.bind = CS_BIND_AUTO;
-    ck_assert_int_eq(cs_bind_share(&seats, &order, &cores, NULL), 0);
+    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), CL_CODE_USAGE);
+    order.bind = CL_BIND_AUTO;
+    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
     ck_assert(!seats.bound);
-    cs_bind_free(&seats);
+    cl_bind_free(&seats);
 }
 END_TEST
 
@@ -130,15 +130,15 @@ START_TEST(devices)
     };
     unsetenv("OMP_NUM_THREADS");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_cores cores;
-        cs_seats seats;
+        cl_cores cores;
+        cl_seats seats;
         char     text[256];
-        cs_order order = { .rank_count = rows[i].ranks };
+        cl_order order = { .rank_count = rows[i].ranks };
         describe_machine(&cores, 16);
-        ck_assert_int_eq(cs_bind_share(&seats, &order, &cores, rows[i].homes), 0);
+        ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, rows[i].homes), 0);
         write_seats(&seats, text, sizeof text);
         ck_assert_str_eq(text, rows[i].result);
-        cs_bind_free(&seats);
+        cl_bind_free(&seats);
     }
 }
 END_TEST
@@ -172,13 +172,13 @@ START_TEST(ranges)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cpu_set_t set;
         char      text[128];
-        int       code = cs_cores_parse(&set, "--bind_core_list", rows[i].text);
+        int       code = cl_cores_parse(&set, "--bind_core_list", rows[i].text);
         ck_assert_msg((code == 0) == (rows[i].cores != NULL), "%s", rows[i].text);
         if (code) {
-            ck_assert_int_eq(code, CS_CODE_USAGE);
+            ck_assert_int_eq(code, CL_CODE_USAGE);
             continue;
         }
-        cs_cores_print(&set, text, sizeof text);
+        cl_cores_print(&set, text, sizeof text);
         ck_assert_str_eq(text, rows[i].cores);
     }
 }
@@ -187,12 +187,12 @@ END_TEST
 /* Every way of binding works here, and no core is two ranks'. */
 START_TEST(this_machine)
 {
-    for (int mode = CS_BIND_AUTO; mode <= CS_BIND_L3; mode++) {
-        cs_seats seats;
-        cs_order order = { .rank_count = 1, .bind = mode };
-        ck_assert_msg(cs_bind_deal(&seats, &order) == 0, "%s", cs_error());
+    for (int mode = CL_BIND_AUTO; mode <= CL_BIND_L3; mode++) {
+        cl_seats seats;
+        cl_order order = { .rank_count = 1, .bind = mode };
+        ck_assert_msg(cl_bind_deal(&seats, &order) == 0, "%s", cs_error());
         ck_assert_int_ge(seats.list[0].threads, 1);
-        cs_bind_free(&seats);
+        cl_bind_free(&seats);
     }
 }
 END_TEST

@@ -64,7 +64,7 @@ static const struct {
       "f:1:1: a line is NAME=value; a name is letters, digits and _, no digit first\nf:3:1: a line" },
 };
 
-static void write_env(const cs_env *env, char *text, size_t size)
+static void write_env(const cl_env *env, char *text, size_t size)
 {
     size_t used = 0;
     text[0]     = '\0';
@@ -77,28 +77,28 @@ START_TEST(grammar)
 {
     setenv("CS_TEST_OWN", "own value", 1);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_env env = { 0 };
+        cl_env env = { 0 };
         char   text[512];
-        int    code = cs_env_parse(&env, "f", table[i].text, strlen(table[i].text), false);
+        int    code = cl_env_parse(&env, "f", table[i].text, strlen(table[i].text), false);
         if (table[i].result) {
             ck_assert_msg(code == 0, "%s: %s", table[i].text, cs_error());
             write_env(&env, text, sizeof text);
             ck_assert_str_eq(text, table[i].result);
         } else {
-            ck_assert_msg(code == CS_CODE_FILE && strstr(cs_error(), table[i].fault), "%s: %d %s", table[i].text, code,
+            ck_assert_msg(code == CL_CODE_FILE && strstr(cs_error(), table[i].fault), "%s: %d %s", table[i].text, code,
                           cs_error());
         }
-        cs_env_free(&env);
+        cl_env_free(&env);
     }
 }
 END_TEST
 
 START_TEST(nul)
 {
-    cs_env env = { 0 };
-    ck_assert_int_eq(cs_env_parse(&env, "f", "A=1\nB=\0\n", 8, false), CS_CODE_FILE);
+    cl_env env = { 0 };
+    ck_assert_int_eq(cl_env_parse(&env, "f", "A=1\nB=\0\n", 8, false), CL_CODE_FILE);
     ck_assert_str_eq(cs_error(), "f:2:3: there is a NUL byte in this file");
-    cs_env_free(&env);
+    cl_env_free(&env);
 }
 END_TEST
 
@@ -117,22 +117,22 @@ START_TEST(expansion)
     };
     setenv("CS_TEST_OWN", "own value", 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_env env = { 0 };
+        cl_env env = { 0 };
         char   text[256];
-        int    code = cs_env_parse(&env, "f", rows[i].text, strlen(rows[i].text), true);
+        int    code = cl_env_parse(&env, "f", rows[i].text, strlen(rows[i].text), true);
         write_env(&env, text, sizeof text);
         if (rows[i].result)
             ck_assert_str_eq(text, rows[i].result);
         else
-            ck_assert_msg(code == CS_CODE_FILE && strstr(cs_error(), rows[i].fault), "%s", cs_error());
-        cs_env_free(&env);
+            ck_assert_msg(code == CL_CODE_FILE && strstr(cs_error(), rows[i].fault), "%s", cs_error());
+        cl_env_free(&env);
     }
 }
 END_TEST
 
 /* ---- collecting ---- */
 
-static const cs_env_entry *find(const cs_env *env, const char *name)
+static const cl_env_entry *find(const cl_env *env, const char *name)
 {
     for (int i = 0; i < env->count; i++)
         if (strcmp(env->list[i].name, name) == 0)
@@ -140,9 +140,9 @@ static const cs_env_entry *find(const cs_env *env, const char *name)
     return NULL;
 }
 
-static void check_entry(const cs_env *env, const char *name, const char *value, const char *origin)
+static void check_entry(const cl_env *env, const char *name, const char *value, const char *origin)
 {
-    const cs_env_entry *entry = find(env, name);
+    const cl_env_entry *entry = find(env, name);
     if (!value) {
         ck_assert_msg(!entry, "%s is sent", name);
         return;
@@ -183,10 +183,10 @@ START_TEST(files_and_their_order)
     shell_write(".deepspeed_env", "C=here ds\n");
     shell_write(".cspeed_env", "D=here cs\n");
     shell_write("job.env", "E=job\nF=job\n");
-    cs_options options = { .env = { { "F=flag", "G=a b=c\n'\"$" }, 2 }, .env_files = { { "job.env" }, 1 } };
-    cs_env     env;
+    cl_options options = { .env = { { "F=flag", "G=a b=c\n'\"$" }, 2 }, .env_files = { { "job.env" }, 1 } };
+    cl_env     env;
     char       origin[700];
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     snprintf(origin, sizeof origin, "%s/.deepspeed_env:1", getenv("HOME"));
     check_entry(&env, "A", "home ds", origin);
     snprintf(origin, sizeof origin, "%s/.cspeed_env:1", getenv("HOME"));
@@ -196,12 +196,12 @@ START_TEST(files_and_their_order)
     check_entry(&env, "E", "job", "job.env:1");
     check_entry(&env, "F", "flag", "--env");
     check_entry(&env, "G", "a b=c\n'\"$", "--env");
-    cs_env_free(&env);
+    cl_env_free(&env);
     options.no_env_defaults = true;
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "A", NULL, NULL);
     check_entry(&env, "E", "job", "job.env:1");
-    cs_env_free(&env);
+    cl_env_free(&env);
     leave();
 }
 END_TEST
@@ -209,26 +209,26 @@ END_TEST
 START_TEST(another_name)
 {
     enter();
-    cs_options options = { 0 };
-    cs_env     env;
+    cl_options options = { 0 };
+    cl_env     env;
     shell_write(".deepspeed_env", "A=usual\n");
     shell_write("home/mine", "B=home\n");
     shell_write("mine", "C=here\n");
     setenv("DS_ENV_FILE", "mine", 1);
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "A", NULL, NULL);
     ck_assert_ptr_nonnull(find(&env, "B"));
     check_entry(&env, "C", "here", "mine:1");
-    cs_env_free(&env);
+    cl_env_free(&env);
     setenv("CSPEED_ENV_FILE", ".deepspeed_env", 1); /* ours comes first */
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "A", "usual", ".deepspeed_env:1");
     check_entry(&env, "C", NULL, NULL);
-    cs_env_free(&env);
+    cl_env_free(&env);
     setenv("CSPEED_ENV_FILE", "/nowhere/env", 1);
-    ck_assert_int_eq(cs_env_collect(&env, &options), CS_CODE_NO_FILE);
+    ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_NO_FILE);
     setenv("CSPEED_ENV_FILE", "nowhere.env", 1);
-    ck_assert_int_eq(cs_env_collect(&env, &options), CS_CODE_NO_FILE);
+    ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_NO_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nowhere.env: CSPEED_ENV_FILE names this environment file"));
     leave();
 }
@@ -242,39 +242,39 @@ START_TEST(prefixes_and_secrets)
                                         "CSPEED_JOB_ID",         "CSPEED_SECRET", "NCCL_API_KEY",
                                         "MLFLOW_TRACKING_TOKEN", "UCX_password",  "CSPEED_BOUND" };
     enter();
-    cs_options options = { 0 };
-    cs_env     env;
+    cl_options options = { 0 };
+    cl_env     env;
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++)
         setenv(sent[i], "x y", 1);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         setenv(kept[i], "x y", 1);
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++)
         ck_assert_msg(find(&env, sent[i]) != NULL, "%s", sent[i]);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         ck_assert_msg(find(&env, kept[i]) == NULL, "%s", kept[i]);
     check_entry(&env, "NCCL_DEBUG", "x y", "caller (NCCL*)");
-    cs_env_free(&env);
+    cl_env_free(&env);
 
-    options.env = (cs_repeated){ { "NCCL_API_KEY", "LD_LIBRARY_PATH", "MLFLOW*", "CSPEED_J*" }, 4 };
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    options.env = (cl_repeated){ { "NCCL_API_KEY", "LD_LIBRARY_PATH", "MLFLOW*", "CSPEED_J*" }, 4 };
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "NCCL_API_KEY", "x y", "--env (caller)");
     check_entry(&env, "LD_LIBRARY_PATH", "x y", "--env (caller)");
     check_entry(&env, "MLFLOW_URI", "x y", "--env (pattern)");
     check_entry(&env, "MLFLOW_TRACKING_TOKEN", NULL, NULL); /* a pattern must say what it means */
     check_entry(&env, "CSPEED_JOB_ID", NULL, NULL);
-    cs_env_free(&env);
-    options.env = (cs_repeated){ { "*TOKEN*" }, 1 };
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    cl_env_free(&env);
+    options.env = (cl_repeated){ { "*TOKEN*" }, 1 };
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "MLFLOW_TRACKING_TOKEN", "x y", "--env (pattern)");
-    cs_env_free(&env);
+    cl_env_free(&env);
 
     setenv("AISC_JOB_NAME", "x", 1);
     setenv("NCCL_IB_HCA", "mlx5_0", 1);
     options.env.count = 0;
-    ck_assert_int_eq(cs_env_collect(&env, &options), 0);
+    ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "NCCL_IB_HCA", NULL, NULL);
-    cs_env_free(&env);
+    cl_env_free(&env);
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++)
         unsetenv(sent[i]);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -290,15 +290,15 @@ START_TEST(faults_of_all_sources)
     enter();
     shell_write(".cspeed_env", "1\n");
     shell_write("job.env", "A='\n");
-    cs_options options = { .env = { { "1A=2", "CS_TEST_NOT_THERE", "=x" }, 3 }, .env_files = { { "job.env" }, 1 } };
-    cs_env     env;
-    ck_assert_int_eq(cs_env_collect(&env, &options), CS_CODE_FILE);
+    cl_options options = { .env = { { "1A=2", "CS_TEST_NOT_THERE", "=x" }, 3 }, .env_files = { { "job.env" }, 1 } };
+    cl_env     env;
+    ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_FILE);
     static const char *const parts[] = { ".cspeed_env:1:1: ", "job.env:1:3: this quote", "--env: \"1A\" is no name",
                                          "--env: CS_TEST_NOT_THERE alone", "--env: \"\" is no name" };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         ck_assert_msg(strstr(cs_error(), parts[i]) != NULL, "%s not in %s", parts[i], cs_error());
     options.env_files.list[0] = "nowhere.env";
-    ck_assert_int_eq(cs_env_collect(&env, &options), CS_CODE_NO_FILE);
+    ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_NO_FILE);
     leave();
 }
 END_TEST
@@ -307,23 +307,23 @@ END_TEST
 START_TEST(the_example)
 {
     size_t size;
-    cs_env env  = { 0 };
+    cl_env env  = { 0 };
     char  *text = shell_read(CS_SOURCE "/ds_env.example", &size);
-    ck_assert_msg(cs_env_parse(&env, "ds_env.example", text, size, false) == 0, "%s", cs_error());
+    ck_assert_msg(cl_env_parse(&env, "ds_env.example", text, size, false) == 0, "%s", cs_error());
     ck_assert_str_eq(find(&env, "NCCL_DEBUG")->value, "WARN");
     ck_assert_str_eq(find(&env, "CS_EXAMPLE_LINES")->value, "first\nsecond");
     ck_assert_str_eq(find(&env, "CS_EXAMPLE_JSON")->value, "{\n  \"a\": 1\n}");
     ck_assert_str_eq(find(&env, "PATH")->value, getenv("PATH"));
-    cs_env_free(&env);
+    cl_env_free(&env);
     free(text);
 }
 END_TEST
 
 START_TEST(names_of_secrets)
 {
-    ck_assert(cs_env_is_secret("HF_TOKEN") && cs_env_is_secret("AWS_SECRET_ACCESS") && cs_env_is_secret("api_key") &&
-              cs_env_is_secret("DB_PASSWORD") && cs_env_is_secret("CSPEED_SECRET"));
-    ck_assert(!cs_env_is_secret("PATH") && !cs_env_is_secret("NCCL_DEBUG"));
+    ck_assert(cl_env_is_secret("HF_TOKEN") && cl_env_is_secret("AWS_SECRET_ACCESS") && cl_env_is_secret("api_key") &&
+              cl_env_is_secret("DB_PASSWORD") && cl_env_is_secret("CSPEED_SECRET"));
+    ck_assert(!cl_env_is_secret("PATH") && !cl_env_is_secret("NCCL_DEBUG"));
 }
 END_TEST
 

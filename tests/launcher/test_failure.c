@@ -40,9 +40,9 @@ static const char *last_line(void)
 }
 
 /* Rank `first` fails with the status, the others are stopped half a second later. */
-static cs_front *broken(int first, int status)
+static cl_front *broken(int first, int status)
 {
-    cs_front *front = fake_front(&job);
+    cl_front *front = fake_front(&job);
     for (int rank = 0; rank < FAKE_RANKS; rank++) {
         fake_beat(front, rank, 7, rank == first ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER, 0, front->began);
         fake_end(front, rank, rank == first ? status : TERM, rank != first, rank == first ? 0 : 500 * MILLISECOND);
@@ -55,10 +55,10 @@ static cs_front *broken(int first, int status)
 START_TEST(a_rank_that_died)
 {
     char      tail[]       = "line one\nline two";
-    cs_front *front        = broken(3, SEGV);
+    cl_front *front        = broken(3, SEGV);
     front->workers[3].tail = tail;
     strcpy(front->run_dir, "/nowhere/run");
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     check_has("================================ job ab12cd34 FAILED (exit 139) after 00:00:0");
     check_has("\nfirst failure   rank 3 (w1, local 1, slot 1, pid 1003) at ");
     check_has("\ncause           SIGSEGV (signal 11), not sent by cspeed\n");
@@ -77,13 +77,13 @@ END_TEST
 /* Of programs that are not cspeed's, which tell nothing. */
 START_TEST(nothing_told_is_not_said)
 {
-    cs_front *front = broken(3, SEGV);
+    cl_front *front = broken(3, SEGV);
     for (int rank = 0; rank < front->worker_count; rank++) {
         front->workers[rank].told     = 0;
-        front->workers[rank].beat     = (cs_link_beat){ .step = -1, .age = -1 };
-        front->workers[rank].end.beat = (cs_link_beat){ .step = -1, .age = -1 };
+        front->workers[rank].beat     = (cl_link_beat){ .step = -1, .age = -1 };
+        front->workers[rank].end.beat = (cl_link_beat){ .step = -1, .age = -1 };
     }
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     check_has("\nfirst failure   rank 3");
     ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
     free(text);
@@ -91,7 +91,7 @@ START_TEST(nothing_told_is_not_said)
     front->first_node = 0;
     front->code       = 75;
     strcpy(front->why, "node 0 (w0) was lost");
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     check_has("\nfirst failure   node 0 (w0) was lost\n");
     ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
     free(text);
@@ -120,11 +120,11 @@ START_TEST(causes_and_hints)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char      tail[64];
-        cs_front *front                = broken(0, cases[i].status);
+        cl_front *front                = broken(0, cases[i].status);
         front->workers[0].tail         = strcpy(tail, cases[i].tail);
         front->workers[0].end.oom_from = cases[i].oom_from;
         front->workers[0].end.oom_to   = cases[i].oom_to;
-        text                           = cs_failure_text(front);
+        text                           = cl_failure_text(front);
         for (int j = 0; j < 3; j++)
             check_has(cases[i].says[j]);
         check_has(*tail ? "  | " : "(rank 0 wrote nothing there)");
@@ -135,11 +135,11 @@ END_TEST
 
 START_TEST(others_that_failed)
 {
-    cs_front *front = broken(0, SEGV);
+    cl_front *front = broken(0, SEGV);
     fake_end(front, 1, SEGV, false, 150 * MILLISECOND);
     fake_end(front, 2, 75 * EXIT, false, 100 * MILLISECOND);
     fake_end(front, 3, 5 * EXIT, false, 900 * MILLISECOND);
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     check_has("also failed     rank 1 (139, at the same time), rank 2 (75, secondary: it lost a peer), rank 3 (5)\n");
     check_has("ended by cspeed 0 ranks, 0 of them by SIGKILL\n");
     free(text);
@@ -148,12 +148,12 @@ END_TEST
 
 START_TEST(what_needed_force_and_what_is_left)
 {
-    cs_front *front = broken(0, SEGV);
+    cl_front *front = broken(0, SEGV);
     fake_end(front, 2, KILL, true, 30000 * MILLISECOND);
     job.nodes[0].left_count = 2;
     strcpy(job.nodes[0].left, "77 78");
-    job.nodes[1].state = CS_NODE_LOST;
-    text               = cs_failure_text(front);
+    job.nodes[1].state = CL_NODE_LOST;
+    text               = cl_failure_text(front);
     check_has("ended by cspeed 3 ranks, 1 of them by SIGKILL, within 29.9 s\n");
     check_has("left behind     processes that do not end on w0: 77 78; not known of w1\n");
     free(text);
@@ -177,14 +177,14 @@ START_TEST(no_rank_is_to_blame)
         { 0, -1, 0, 78, false, false, false, "", "exited with code 78 (the configuration is wrong); exit code 78" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cs_front *front   = cases[i].explained ? broken(0, cases[i].explained * EXIT) : broken(-1, 0);
+        cl_front *front   = cases[i].explained ? broken(0, cases[i].explained * EXIT) : broken(-1, 0);
         front->code       = cases[i].code;
         front->first_node = cases[i].first_node;
         front->signal     = cases[i].signal;
         front->timed_out  = cases[i].timed_out;
         front->stalled    = cases[i].stalled;
         strcpy(front->why, cases[i].why);
-        text = cs_failure_text(front);
+        text = cl_failure_text(front);
         ck_assert_msg((strstr(text, "FAILED") != NULL) == cases[i].block, "case %zu: %s", i, text);
         ck_assert_msg(strncmp(last_line(), "cspeed: job ab12cd34 failed: ", 29) == 0, "case %zu: %s", i, text);
         ck_assert_msg(strstr(last_line(), cases[i].last) != NULL, "case %zu: %s", i, text);
@@ -212,12 +212,12 @@ START_TEST(the_way_on)
     char *again[] = { "train", "--config", "c.json", NULL }, *over[] = { "train", "--fresh", NULL };
     char *back[] = { "train", "--tag", "best", NULL }, *load[] = { "train", "--tag", "best", "--load", "a", NULL };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cs_front *front                 = broken(1, cases[i].status);
+        cl_front *front                 = broken(1, cases[i].status);
         front->workers[2].beat.kept     = cases[i].beat;
         front->workers[0].end.beat.kept = cases[i].end;
         front->kept_before              = cases[i].before;
         job.options.program             = again;
-        text                            = cs_failure_text(front);
+        text                            = cl_failure_text(front);
         check_has("cspeed: job ab12cd34 failed: ");
         if (cases[i].words)
             ck_assert_msg(strncmp(last_line(), "cspeed: the same command goes on from the checkpoint of ", 56) == 0 &&
@@ -228,7 +228,7 @@ START_TEST(the_way_on)
         free(text);
         for (int turn = 0; turn < 3; turn++) {
             job.options.program = turn == 0 ? over : turn == 1 ? back : load;
-            text                = cs_failure_text(front);
+            text                = cl_failure_text(front);
             ck_assert_int_eq(strstr(text, "the same command") != NULL, turn == 2 && cases[i].words);
             free(text);
         }
@@ -238,11 +238,11 @@ END_TEST
 
 START_TEST(a_lost_node_is_blamed_before_a_rank_that_lost_it)
 {
-    cs_front *front   = broken(0, 75 * EXIT);
+    cl_front *front   = broken(0, 75 * EXIT);
     front->code       = 75;
     front->first_node = 1;
     strcpy(front->why, "node 1 (w1) was lost: silent");
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     check_has("first failure   node 1 (w1) was lost: silent\n");
     check_has("also failed     rank 0 (75, secondary: it lost a peer)\n");
     free(text);
@@ -251,14 +251,14 @@ END_TEST
 
 START_TEST(a_good_end_says_nothing)
 {
-    cs_front *front = fake_front(&job);
+    cl_front *front = fake_front(&job);
     for (int rank = 0; rank < FAKE_RANKS; rank++)
         fake_end(front, rank, 0, false, 0);
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     ck_assert_str_eq(text, "");
     free(text);
     job.options.verbose = true;
-    text                = cs_failure_text(front);
+    text                = cl_failure_text(front);
     check_has("cspeed: job ab12cd34 ended after 00:00:0");
     check_lacks("failed");
     free(text);
@@ -271,11 +271,11 @@ START_TEST(a_remote_tail_is_kept_here)
 {
     shell_enter();
     char      tail[]       = "its last words\n", path[64];
-    cs_front *front        = broken(3, SEGV);
+    cl_front *front        = broken(3, SEGV);
     front->attempt         = 2;
     front->workers[3].tail = tail;
     ck_assert_ptr_nonnull(getcwd(front->run_dir, sizeof front->run_dir));
-    text = cs_failure_text(front);
+    text = cl_failure_text(front);
     check_has("/attempt_2/3.err  (these lines: ");
     free(text);
     text = shell_read("failed/attempt_2.3.err", NULL);
@@ -284,17 +284,17 @@ START_TEST(a_remote_tail_is_kept_here)
     front->first = 0; /* of this machine: the log itself is here */
     snprintf(path, sizeof path, "%s", "its last words\n");
     front->workers[0].tail = path;
-    text                   = cs_failure_text(front);
+    text                   = cl_failure_text(front);
     check_lacks("these lines");
     free(text);
     shell_leave();
 }
 END_TEST
 
-static json_t *read_result(cs_front *front)
+static json_t *read_result(cl_front *front)
 {
     ck_assert_ptr_nonnull(getcwd(front->run_dir, sizeof front->run_dir));
-    cs_result_write(front);
+    cl_result_write(front);
     json_t *result = json_load_file("result.json", 0, NULL);
     ck_assert_ptr_nonnull(result);
     return result;
@@ -315,7 +315,7 @@ static int number(const json_t *object, const char *key)
 START_TEST(results)
 {
     shell_enter();
-    cs_front *front                = broken(3, KILL);
+    cl_front *front                = broken(3, KILL);
     front->workers[3].end.oom_from = 0;
     front->workers[3].end.oom_to   = 1;
     front->attempt                 = 1;
@@ -357,11 +357,11 @@ END_TEST
 
 START_TEST(states)
 {
-    cs_front *front = fake_front(&job);
-    front->phase    = CS_RUNNING;
+    cl_front *front = fake_front(&job);
+    front->phase    = CL_RUNNING;
     fake_beat(front, 1, 5, CS_BEAT_ALL_GATHER, 0, cs_clock_now());
     fake_end(front, 2, 0, false, 0);
-    text          = cs_result_state(front);
+    text          = cl_result_state(front);
     json_t *state = json_loads(text, 0, NULL), *ranks = json_object_get(state, "ranks");
     ck_assert_msg(state != NULL, "%s", text);
     ck_assert_str_eq(word(state, "state"), "running");
@@ -377,7 +377,7 @@ START_TEST(states)
     free(text);
     front->workers      = NULL; /* while agents are joining */
     front->worker_count = 0;
-    text                = cs_result_state(front);
+    text                = cl_result_state(front);
     state               = json_loads(text, 0, NULL);
     ck_assert_uint_eq(json_array_size(json_object_get(state, "ranks")), 0);
     json_decref(state);

@@ -19,7 +19,7 @@ static char  line[4096];
 static char *words[MOST_WORDS];
 
 /* Splits at blanks and reads. */
-static int read_flags(cs_options *options, const char *text)
+static int read_flags(cl_options *options, const char *text)
 {
     int count = 1;
     words[0]  = (char *)(size_t) "cspeed";
@@ -27,17 +27,17 @@ static int read_flags(cs_options *options, const char *text)
     for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         words[count++] = word;
     words[count] = NULL;
-    return cs_options_read(options, words);
+    return cl_options_read(options, words);
 }
 
-static void expect(cs_options *options, const char *text)
+static void expect(cl_options *options, const char *text)
 {
     ck_assert_msg(read_flags(options, text) == 0, "%s: %s", text, cs_error());
 }
 
 START_TEST(defaults)
 {
-    cs_options o;
+    cl_options o;
     expect(&o, "");
     ck_assert(!o.hostfile && !o.ranks && !o.nodes && !o.master_addr && !o.job_id && !o.node_rank && !o.save_pid);
     ck_assert_int_eq(o.master_port, -1);
@@ -46,14 +46,14 @@ START_TEST(defaults)
     ck_assert_int_eq(o.stop_signal, SIGTERM);
     ck_assert_str_eq(o.forward, "USR1,USR2");
     ck_assert_str_eq(o.restart_on, "any");
-    ck_assert_str_eq(cs_options_origin("grace"), "default");
+    ck_assert_str_eq(cl_options_origin("grace"), "default");
     ck_assert_ptr_null(o.program[0]);
 }
 END_TEST
 
 START_TEST(deepspeed)
 {
-    cs_options o;
+    cl_options o;
     expect(&o,
            "-H hf -i w0:0,1@w1 -e w1:1 --num_nodes 2 --num_gpus=3 --master_port 29501 --master_addr a --node_rank 1 "
            "--no_ssh --launcher PDSH --launcher_args --x --no_ssh_check --force_multi --save_pid "
@@ -67,19 +67,19 @@ START_TEST(deepspeed)
     ck_assert_int_eq(o.master_port, 29501);
     ck_assert_str_eq(o.master_addr, "a");
     ck_assert_str_eq(o.node_rank, "1");
-    ck_assert_int_eq(o.launcher, CS_BY_SSH);
+    ck_assert_int_eq(o.launcher, CL_BY_SSH);
     ck_assert_str_eq(o.launcher_args, "--x");
     ck_assert(o.no_ssh && o.no_ssh_check && o.force_multi && o.quiet);
     ck_assert_str_eq(o.save_pid, "");
     ck_assert_str_eq(o.log_dir, "logs");
     ck_assert_str_eq(o.console, "none");
-    ck_assert_int_eq(o.bind, CS_BIND_CORE);
+    ck_assert_int_eq(o.bind, CL_BIND_CORE);
     ck_assert_str_eq(o.bind_core_list, "0,2-4");
     ck_assert_int_eq(o.ssh_port, 2222);
     ck_assert_str_eq(o.program[0], "train");
     ck_assert_str_eq(o.program[1], "--hostfile");
-    ck_assert_str_eq(cs_options_origin("hostfile"), "-H");
-    ck_assert_str_eq(cs_options_origin("log_dir"), "--enable_each_rank_log");
+    ck_assert_str_eq(cl_options_origin("hostfile"), "-H");
+    ck_assert_str_eq(cl_options_origin("log_dir"), "--enable_each_rank_log");
     expect(&o, "--num_accelerators 4 --min_elastic_nodes 1 --max_elastic_nodes 3 --elastic_training");
     ck_assert_str_eq(o.ranks, "4");
     ck_assert_int_eq(o.min_elastic_nodes, 1);
@@ -93,7 +93,7 @@ END_TEST
 
 START_TEST(torchrun)
 {
-    cs_options o;
+    cl_options o;
     expect(&o, "--nnodes=2:4 --nproc-per-node=gpu --max-restarts=3 --rdzv-backend=c10d --rdzv-endpoint=h:29400 "
                "--rdzv-id=7 --rdzv-conf=join_timeout=60,last_call_timeout=5 --no-python --monitor-interval 5 "
                "--log-dir d --redirects 3 --numa-binding node --shutdown-timeout 10 -- -x.py");
@@ -102,11 +102,11 @@ START_TEST(torchrun)
     ck_assert_int_eq(o.max_restarts, 3);
     ck_assert_str_eq(o.master_addr, "h");
     ck_assert_int_eq(o.master_port, 29400);
-    ck_assert_str_eq(cs_options_origin("master_addr"), "--rdzv-endpoint");
+    ck_assert_str_eq(cl_options_origin("master_addr"), "--rdzv-endpoint");
     ck_assert_str_eq(o.job_id, "7");
     ck_assert(o.rdzv_timeout == 60 && o.last_call == 5 && o.grace_seconds == 10);
     ck_assert_str_eq(o.console, "none");
-    ck_assert_int_eq(o.bind, CS_BIND_NUMA);
+    ck_assert_int_eq(o.bind, CL_BIND_NUMA);
     ck_assert_str_eq(o.program[0], "-x.py");
     expect(&o, "--rdzv_endpoint [::1]:5 --rdzv_backend static --tee 3 --role default");
     ck_assert_str_eq(o.master_addr, "::1");
@@ -120,18 +120,18 @@ END_TEST
 
 START_TEST(values)
 {
-    cs_options o;
+    cl_options o;
     expect(&o,
            "--bind list:0-1 --log_format json --log_level debug --timeout 1.5h --stall_action dump --stop_signal INT "
            "--forward none --restart_on 75,137 --log_max 100M --console 0,4-7 --color never --save_pid=f "
            "--env A=1 --env B --env_file e --stage s --master_port 0 --prefix= --host_key strict --preflight full");
     ck_assert_str_eq(o.bind_core_list, "0-1");
-    ck_assert_int_eq(o.bind, CS_BIND_CORE);
+    ck_assert_int_eq(o.bind, CL_BIND_CORE);
     ck_assert(o.log_json && o.verbose && o.timeout_seconds == 5400);
-    ck_assert_int_eq(o.stall_action, CS_STALL_DUMP);
+    ck_assert_int_eq(o.stall_action, CL_STALL_DUMP);
     ck_assert_int_eq(o.stop_signal, SIGINT);
-    ck_assert_int_eq(o.host_key, CS_HOST_KEY_STRICT);
-    ck_assert_int_eq(o.preflight, CS_PREFLIGHT_FULL);
+    ck_assert_int_eq(o.host_key, CL_HOST_KEY_STRICT);
+    ck_assert_int_eq(o.preflight, CL_PREFLIGHT_FULL);
     ck_assert_str_eq(o.save_pid, "f");
     ck_assert_int_eq(o.env.count, 2);
     ck_assert_str_eq(o.env.list[1], "B");
@@ -140,15 +140,15 @@ START_TEST(values)
     ck_assert_int_eq(o.master_port, 0);
     ck_assert_str_eq(o.prefix, "");
     expect(&o, "--launcher mpich");
-    ck_assert_int_eq(o.launcher, CS_BY_MPICH);
+    ck_assert_int_eq(o.launcher, CL_BY_MPICH);
     expect(&o, "--launcher slurm --grace 1 --grace 2"); /* the last wins */
-    ck_assert(o.launcher == CS_BY_SLURM && o.grace_seconds == 2);
+    ck_assert(o.launcher == CL_BY_SLURM && o.grace_seconds == 2);
 }
 END_TEST
 
 START_TEST(environment)
 {
-    cs_options o;
+    cl_options o;
     setenv("PET_NNODES", "2", 1);
     setenv("PET_MASTER_ADDR", "pet", 1);
     setenv("PET_GRACE", "1", 1); /* torchrun has no such flag */
@@ -162,14 +162,14 @@ START_TEST(environment)
     setenv("CSPEED_ENV_FILE", "x", 1); /* names .cspeed_env, and is no flag */
     expect(&o, "--nproc_per_node 2");
     ck_assert_str_eq(o.nodes, "2");
-    ck_assert_str_eq(cs_options_origin("num_nodes"), "PET_NNODES");
-    ck_assert_str_eq(cs_options_origin("nnodes"), "PET_NNODES");
+    ck_assert_str_eq(cl_options_origin("num_nodes"), "PET_NNODES");
+    ck_assert_str_eq(cl_options_origin("nnodes"), "PET_NNODES");
     ck_assert_str_eq(o.master_addr, "ours");
-    ck_assert_str_eq(cs_options_origin("master_addr"), "CSPEED_MASTER_ADDR");
+    ck_assert_str_eq(cl_options_origin("master_addr"), "CSPEED_MASTER_ADDR");
     ck_assert_str_eq(o.hostfile, "hf");
     ck_assert(o.no_ssh && !o.standalone && !o.quiet && o.grace_seconds == 30 && o.env_files.count == 0);
     ck_assert_str_eq(o.job_id, "j");
-    ck_assert_str_eq(cs_options_origin("num_gpus"), "--nproc_per_node");
+    ck_assert_str_eq(cl_options_origin("num_gpus"), "--nproc_per_node");
     setenv("CSPEED_ATTEMPT", "0", 1); /* inside a rank that id is the outer job's */
     expect(&o, "--master_addr flag --rdzv_timeout 5");
     ck_assert_str_eq(o.master_addr, "flag");
@@ -177,9 +177,9 @@ START_TEST(environment)
     setenv("PET_RDZV_ENDPOINT", "end:1", 1); /* a flag beats what another flag's variable says */
     expect(&o, "--master_addr flag");
     ck_assert_str_eq(o.master_addr, "flag");
-    ck_assert_str_eq(cs_options_origin("master_addr"), "--master_addr");
+    ck_assert_str_eq(cl_options_origin("master_addr"), "--master_addr");
     setenv("CSPEED_NO_SSH", "perhaps", 1);
-    ck_assert_int_eq(read_flags(&o, ""), CS_CODE_USAGE);
+    ck_assert_int_eq(read_flags(&o, ""), CL_CODE_USAGE);
     ck_assert_str_eq(cs_error(), "CSPEED_NO_SSH is 1 or 0, not \"perhaps\"");
     static const char *const all[] = { "PET_NNODES",         "PET_MASTER_ADDR", "PET_GRACE",       "PET_STANDALONE",
                                        "CSPEED_MASTER_ADDR", "CSPEED_HOSTFILE", "CSPEED_NO_SSH",   "CSPEED_QUIET",
@@ -244,8 +244,8 @@ START_TEST(refusals)
         { "--heartbeat 20", "--dead_after must be longer" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_options o;
-        ck_assert_msg(read_flags(&o, rows[i].line) == CS_CODE_USAGE, "%s", rows[i].line);
+        cl_options o;
+        ck_assert_msg(read_flags(&o, rows[i].line) == CL_CODE_USAGE, "%s", rows[i].line);
         ck_assert_msg(strstr(cs_error(), rows[i].sentence), "%s: %s", rows[i].line, cs_error());
     }
 }
@@ -264,7 +264,7 @@ START_TEST(what_is_harmless)
                                         "--no_local_rank",
                                         "--enable_each_rank_log None" };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_options o;
+        cl_options o;
         expect(&o, rows[i]);
     }
 }
@@ -278,11 +278,11 @@ static void note_given(const char *name, const char *value, const char *origin, 
 
 START_TEST(what_was_given)
 {
-    cs_options o;
+    cl_options o;
     char       text[512] = "";
     setenv("CSPEED_GRACE", "3", 1);
     expect(&o, "-q --nproc_per_node 2");
-    cs_options_given(note_given, text);
+    cl_options_given(note_given, text);
     ck_assert_str_eq(text, "--num_gpus=2(--nproc_per_node) --grace=3(CSPEED_GRACE) --quiet=(-q) ");
     unsetenv("CSPEED_GRACE");
 }
@@ -331,7 +331,7 @@ START_TEST(the_manual_is_whole)
     size_t size;
     manual = shell_read(CS_SOURCE "/launcher/cspeed.1", &size);
     make_plain(manual);
-    cs_options_each(look_up, manual);
+    cl_options_each(look_up, manual);
     shell_enter();
     ck_assert_int_eq(shell_run("%s/cspeed completion fish", CS_BIN), 0);
     char *commands = shell_read("out.txt", &size);
@@ -388,7 +388,7 @@ START_TEST(completions_are_scripts)
     ck_assert_int_eq(shell_run("%s/cspeed completion zsh > c.zsh && { ! command -v zsh || zsh -n c.zsh; }", CS_BIN), 0);
     ck_assert_int_eq(
         shell_run("%s/cspeed completion fish > c.fish && { ! command -v fish || fish -n c.fish; }", CS_BIN), 0);
-    ck_assert_int_eq(shell_run("%s/cspeed completion tcsh", CS_BIN), CS_CODE_USAGE);
+    ck_assert_int_eq(shell_run("%s/cspeed completion tcsh", CS_BIN), CL_CODE_USAGE);
     shell_leave();
 }
 END_TEST

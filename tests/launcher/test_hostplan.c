@@ -38,7 +38,7 @@ static const char *const variables[] = {
 
 static char       line[4096];
 static char      *words[MOST_WORDS];
-static cs_options options;
+static cl_options options;
 
 static void forget(void)
 {
@@ -58,7 +58,7 @@ static void set_variables(const char *text)
     }
 }
 
-static int make(cs_plan *plan, const char *text)
+static int make(cl_plan *plan, const char *text)
 {
     int count = 1;
     words[0]  = (char *)(size_t) "cspeed";
@@ -66,17 +66,17 @@ static int make(cs_plan *plan, const char *text)
     for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         words[count++] = word;
     words[count] = NULL;
-    int code     = cs_options_read(&options, words);
-    return code ? code : cs_hostplan_make(plan, &options);
+    int code     = cl_options_read(&options, words);
+    return code ? code : cl_hostplan_make(plan, &options);
 }
 
 /* FIRST_RANK=HOST:SLOTS, apart by blanks. */
-static void write_plan(const cs_plan *plan, char *text, size_t size)
+static void write_plan(const cl_plan *plan, char *text, size_t size)
 {
     size_t used = 0;
     text[0]     = '\0';
     for (int i = 0; i < plan->node_count; i++) {
-        const cs_host *host = plan->nodes[i].host;
+        const cl_host *host = plan->nodes[i].host;
         used +=
             (size_t)snprintf(text + used, size - used, "%s%d=%s:", i ? " " : "", plan->nodes[i].first_rank, host->name);
         for (int slot = 0; slot < host->slot_count; slot++)
@@ -140,7 +140,7 @@ static const struct {
 START_TEST(plans)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_plan plan;
+        cl_plan plan;
         char    text[512];
         forget();
         set_variables(table[i].variables);
@@ -150,7 +150,7 @@ START_TEST(plans)
             write_plan(&plan, text, sizeof text);
             ck_assert_msg(strcmp(text, table[i].plan) == 0, "%s %s: %s, not %s", table[i].variables, table[i].flags,
                           text, table[i].plan);
-            cs_hostplan_free(&plan);
+            cl_hostplan_free(&plan);
         } else {
             ck_assert_msg(code == atoi(table[i].fault), "%s %s: %d %s", table[i].variables, table[i].flags, code,
                           code ? cs_error() : "no fault");
@@ -172,24 +172,24 @@ START_TEST(bounds)
         { "--hosts a,b,c --nnodes 2:3", 2, 3, 0 },
         { "--hosts a,b,c --nnodes 1:2", 1, 2, 0 },
         { "--hosts a,b,c --nnodes 2", 2, 2, 0 },
-        { "--hosts a,b,c --nnodes 2:4", 0, 0, CS_CODE_SLOTS },
+        { "--hosts a,b,c --nnodes 2:4", 0, 0, CL_CODE_SLOTS },
         { "--hosts a,b,c --elastic_training", 1, 3, 0 },
         { "--hosts a,b,c --elastic_training --min_elastic_nodes 2", 2, 3, 0 },
         { "--hosts a,b,c --elastic_training --max_elastic_nodes 2", 1, 2, 0 },
-        { "--hosts a,b,c --max_elastic_nodes 4", 0, 0, CS_CODE_SLOTS },
-        { "--hosts a,b,c --nnodes 1:2 --elastic_training", 0, 0, CS_CODE_USAGE },
-        { "--hosts a,b,c --min_elastic_nodes 3 --max_elastic_nodes 2", 0, 0, CS_CODE_USAGE },
+        { "--hosts a,b,c --max_elastic_nodes 4", 0, 0, CL_CODE_SLOTS },
+        { "--hosts a,b,c --nnodes 1:2 --elastic_training", 0, 0, CL_CODE_USAGE },
+        { "--hosts a,b,c --min_elastic_nodes 3 --max_elastic_nodes 2", 0, 0, CL_CODE_USAGE },
     };
     forget();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_plan plan;
+        cl_plan plan;
         int     code = make(&plan, rows[i].flags);
         ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].flags, code, cs_error());
         if (code)
             continue;
         ck_assert_msg(plan.least_nodes == rows[i].least && plan.most_nodes == rows[i].most, "%s: %d:%d", rows[i].flags,
                       plan.least_nodes, plan.most_nodes);
-        cs_hostplan_free(&plan);
+        cl_hostplan_free(&plan);
     }
 }
 END_TEST
@@ -202,17 +202,17 @@ START_TEST(ranks_after_a_loss)
         { { 1, 2 }, 2, 0, 2, 4 },                      /* a is lost */
         { { 2, 1, 0 }, 3, 0, 3, 6 },                   /* it is back, the last */
         { { 2 }, 1, 0, 1, 1 },                         /* c alone */
-        { { 0, 1, 2, 3 }, 4, CS_CODE_DISAGREE, 1, 1 }, /* more than there are: the plan stays as it is */
-        { { 0, 3 }, 2, CS_CODE_DISAGREE, 1, 1 },
-        { { -1 }, 1, CS_CODE_DISAGREE, 1, 1 },
-        { { 1, 1 }, 2, CS_CODE_DISAGREE, 1, 1 }, /* one twice */
-        { { 0 }, 0, CS_CODE_DISAGREE, 1, 1 },
+        { { 0, 1, 2, 3 }, 4, CL_CODE_DISAGREE, 1, 1 }, /* more than there are: the plan stays as it is */
+        { { 0, 3 }, 2, CL_CODE_DISAGREE, 1, 1 },
+        { { -1 }, 1, CL_CODE_DISAGREE, 1, 1 },
+        { { 1, 1 }, 2, CL_CODE_DISAGREE, 1, 1 }, /* one twice */
+        { { 0 }, 0, CL_CODE_DISAGREE, 1, 1 },
     };
-    cs_plan plan;
+    cl_plan plan;
     forget();
     ck_assert_int_eq(make(&plan, "--hosts a:2,b:3,c:1 --nnodes 1:3"), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int code = cs_hostplan_cut(&plan, rows[i].places, rows[i].count);
+        int code = cl_hostplan_cut(&plan, rows[i].places, rows[i].count);
         ck_assert_msg(code == rows[i].code, "row %zu: %d", i, code);
         ck_assert_msg(plan.node_count == rows[i].nodes && plan.rank_count == rows[i].ranks,
                       "row %zu: %d nodes, %d ranks", i, plan.node_count, plan.rank_count);
@@ -221,7 +221,7 @@ START_TEST(ranks_after_a_loss)
         for (int node = 0; code == 0 && node < plan.node_count; node++)
             ck_assert_ptr_eq(plan.nodes[node].host, &plan.hosts.list[rows[i].places[node]]);
     }
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
 }
 END_TEST
 
@@ -252,14 +252,14 @@ START_TEST(which_node)
         { "JOB_COMPLETION_INDEX=1", "--nnodes 2 --nproc_per_node 1 --master_addr x", 1, "JOB_COMPLETION_INDEX" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_plan plan;
+        cl_plan plan;
         char    flags[256];
         forget();
         set_variables(rows[i].variables);
         snprintf(flags, sizeof flags, "--no_ssh %s", rows[i].flags);
         int code = make(&plan, flags);
         if (rows[i].rank == -2) {
-            ck_assert_msg(code == CS_CODE_USAGE && strstr(cs_error(), rows[i].origin), "%s %s: %d %s",
+            ck_assert_msg(code == CL_CODE_USAGE && strstr(cs_error(), rows[i].origin), "%s %s: %d %s",
                           rows[i].variables, rows[i].flags, code, code ? cs_error() : "no fault");
             continue;
         }
@@ -268,7 +268,7 @@ START_TEST(which_node)
         ck_assert_str_eq(plan.node_rank_origin, rows[i].origin);
         for (int node = 0; node < plan.node_count; node++)
             ck_assert(plan.nodes[node].here == (node == rows[i].rank));
-        cs_hostplan_free(&plan);
+        cl_hostplan_free(&plan);
     }
     forget();
 }
@@ -296,7 +296,7 @@ START_TEST(where_they_meet)
           "default" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_plan plan;
+        cl_plan plan;
         forget();
         set_variables(rows[i].variables);
         ck_assert_msg(make(&plan, rows[i].flags) == 0, "%s: %s", rows[i].flags, cs_error());
@@ -304,7 +304,7 @@ START_TEST(where_they_meet)
         ck_assert_str_eq(plan.master_addr_origin, rows[i].address_origin);
         ck_assert_int_eq(plan.master_port, rows[i].port);
         ck_assert_str_eq(plan.master_port_origin, rows[i].port_origin);
-        cs_hostplan_free(&plan);
+        cl_hostplan_free(&plan);
     }
     forget();
 }
@@ -329,13 +329,13 @@ START_TEST(the_port_of_the_ranks)
         { "", "--launcher openmpi --hosts a,b", 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_plan plan;
+        cl_plan plan;
         forget();
         set_variables(rows[i].variables);
         ck_assert_msg(make(&plan, rows[i].flags) == 0, "%s: %s", rows[i].flags, cs_error());
-        ck_assert_msg(cs_hostplan_ranks_port(&plan) == rows[i].port, "%s: %d", rows[i].flags,
-                      cs_hostplan_ranks_port(&plan));
-        cs_hostplan_free(&plan);
+        ck_assert_msg(cl_hostplan_ranks_port(&plan) == rows[i].port, "%s: %d", rows[i].flags,
+                      cl_hostplan_ranks_port(&plan));
+        cl_hostplan_free(&plan);
     }
     forget();
 }
@@ -344,17 +344,17 @@ END_TEST
 /* A host that is not this machine is remote, even alone; another loopback address is another machine. */
 START_TEST(what_is_here)
 {
-    cs_plan plan;
+    cl_plan plan;
     forget();
     ck_assert_int_eq(make(&plan, "--hosts 127.0.0.2:1"), 0);
     ck_assert(!plan.nodes[0].here);
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
     ck_assert_int_eq(make(&plan, "--hosts localhost:1,127.0.0.2:1"), 0);
     ck_assert(plan.nodes[0].here && !plan.nodes[1].here);
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
     ck_assert_int_eq(make(&plan, "--hosts localhost:1 --force_multi"), 0);
     ck_assert(!plan.nodes[0].here);
-    cs_hostplan_free(&plan);
+    cl_hostplan_free(&plan);
 }
 END_TEST
 
@@ -367,57 +367,57 @@ START_TEST(names_and_digests)
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 xy",
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 --nnodes 1:2 x y",
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 -i a:0@b:0,1 x y" };
-    cs_plan                  first, second;
+    cl_plan                  first, second;
     char                     id[64];
     forget();
     ck_assert_int_eq(make(&first, same), 0);
-    unsigned long long digest = cs_hostplan_digest(&first);
+    unsigned long long digest = cl_hostplan_digest(&first);
     snprintf(id, sizeof id, "%s", first.id);
-    cs_hostplan_free(&first);
+    cl_hostplan_free(&first);
     ck_assert_int_eq(make(&second, "--hosts a:2,b:2 --no_ssh --node_rank 1 x y"), 0);
-    ck_assert(cs_hostplan_digest(&second) == digest); /* another node of the same job */
+    ck_assert(cl_hostplan_digest(&second) == digest); /* another node of the same job */
     ck_assert_str_eq(second.id, id);
-    cs_hostplan_free(&second);
+    cl_hostplan_free(&second);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         ck_assert_int_eq(make(&second, others[i]), 0);
-        ck_assert_msg(cs_hostplan_digest(&second) != digest, "%s", others[i]);
-        cs_hostplan_free(&second);
+        ck_assert_msg(cl_hostplan_digest(&second) != digest, "%s", others[i]);
+        cl_hostplan_free(&second);
     }
     ck_assert_int_eq(make(&first, "--standalone"), 0);
     snprintf(id, sizeof id, "%s", first.id);
     ck_assert_uint_eq(strspn(id, "0123456789abcdef"), 8);
-    cs_hostplan_free(&first);
+    cl_hostplan_free(&first);
     ck_assert_int_eq(make(&second, "--standalone"), 0);
     ck_assert_str_ne(second.id, id);
-    cs_hostplan_free(&second);
+    cl_hostplan_free(&second);
     ck_assert_int_eq(make(&first, "--standalone --job_id mine"), 0);
     ck_assert_str_eq(first.id, "mine");
-    cs_hostplan_free(&first);
+    cl_hostplan_free(&first);
 }
 END_TEST
 
 /* Without GPUs: as many ranks as cores may be asked for, and "gpu" names what is missing. */
 START_TEST(this_machine)
 {
-    cs_plan plan;
+    cl_plan plan;
     char    why[128];
     forget();
     ck_assert_int_eq(make(&plan, ""), 0);
     ck_assert_int_ge(plan.rank_count, 1);
     ck_assert_str_eq(plan.hosts.origin, "this machine");
-    cs_hostplan_free(&plan);
-    if (cs_gpus_count(why) == 0) {
-        ck_assert_int_eq(make(&plan, "--num_gpus gpu"), CS_CODE_SLOTS);
+    cl_hostplan_free(&plan);
+    if (cl_gpus_count(why) == 0) {
+        ck_assert_int_eq(make(&plan, "--num_gpus gpu"), CL_CODE_SLOTS);
         ck_assert_ptr_nonnull(strstr(cs_error(), why));
         ck_assert_int_eq(make(&plan, "--num_gpus cpu"), 0);
         int all = plan.rank_count;
-        cs_hostplan_free(&plan);
+        cl_hostplan_free(&plan);
         char flags[64];
         snprintf(flags, sizeof flags, "--num_gpus %d", all + 1);
-        ck_assert_int_eq(make(&plan, flags), CS_CODE_SLOTS);
+        ck_assert_int_eq(make(&plan, flags), CL_CODE_SLOTS);
         ck_assert_int_eq(make(&plan, "-i localhost:0"), 0);
         ck_assert_int_eq(plan.rank_count, 1);
-        cs_hostplan_free(&plan);
+        cl_hostplan_free(&plan);
     }
 }
 END_TEST
@@ -434,7 +434,7 @@ START_TEST(devices)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[128];
-        cs_gpus_devices(rows[i].slots, rows[i].count, rows[i].visible, text, sizeof text);
+        cl_gpus_devices(rows[i].slots, rows[i].count, rows[i].visible, text, sizeof text);
         ck_assert_str_eq(text, rows[i].result);
     }
 }
@@ -470,7 +470,7 @@ START_TEST(node_lists)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256] = "";
-        bool good      = cs_allocation_expand(rows[i].list, add_name, text);
+        bool good      = cl_allocation_expand(rows[i].list, add_name, text);
         ck_assert_msg(good == (rows[i].names != NULL), "%s: %s", rows[i].list, text);
         if (good)
             ck_assert_str_eq(text, rows[i].names);

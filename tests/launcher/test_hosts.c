@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* "w0:0,1 w1:3" */
-static void write_hosts(const cs_hosts *hosts, char *text, size_t size)
+static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 {
     size_t used = 0;
     text[0]     = '\0';
@@ -86,16 +86,16 @@ static const struct {
 START_TEST(lines)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_hosts hosts;
+        cl_hosts hosts;
         char     text[512];
-        int      code = cs_hosts_parse(&hosts, "hf", table[i].text, strlen(table[i].text));
+        int      code = cl_hosts_parse(&hosts, "hf", table[i].text, strlen(table[i].text));
         if (table[i].hosts) {
             ck_assert_msg(code == 0, "%s: %s", table[i].text, cs_error());
             write_hosts(&hosts, text, sizeof text);
             ck_assert_str_eq(text, table[i].hosts);
-            cs_hosts_free(&hosts);
+            cl_hosts_free(&hosts);
         } else {
-            ck_assert_msg(code == CS_CODE_FILE, "%s: %d", table[i].text, code);
+            ck_assert_msg(code == CL_CODE_FILE, "%s: %d", table[i].text, code);
             ck_assert_msg(strstr(cs_error(), table[i].fault), "%s: %s", table[i].text, cs_error());
         }
     }
@@ -105,8 +105,8 @@ END_TEST
 START_TEST(all_faults_in_one_go)
 {
     static const char text[] = "good slots=1\nbad slots=x\n\nworse\ngood slots=2 colour=red port=0\n";
-    cs_hosts          hosts;
-    ck_assert_int_eq(cs_hosts_parse(&hosts, "hf", text, strlen(text)), CS_CODE_FILE);
+    cl_hosts          hosts;
+    ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, strlen(text)), CL_CODE_FILE);
     ck_assert_str_eq(cs_error(), "hf:2:5: slots=x: a whole number from 1 to 65536 is expected\n"
                                  "hf:4:1: worse: how many slots? write worse slots=N\n"
                                  "hf:5:14: colour= is not known here; known are slots, max_slots, port, user, addr, "
@@ -120,10 +120,10 @@ START_TEST(so_many_faults_are_counted)
 {
     char    *text = malloc(64000);
     size_t   used = 0;
-    cs_hosts hosts;
+    cl_hosts hosts;
     for (int i = 0; i < 3000; i++)
         used += (size_t)sprintf(text + used, "host-%d slots=x\n", i);
-    ck_assert_int_eq(cs_hosts_parse(&hosts, "hf", text, used), CS_CODE_FILE);
+    ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, used), CL_CODE_FILE);
     int         shown = 1, more = 0;
     const char *end = strstr(cs_error(), "\nand ");
     ck_assert_ptr_nonnull(end);
@@ -139,9 +139,9 @@ START_TEST(keys)
 {
     static const char text[] = "worker-2 slots=8 port=2222 user=ml addr=10.0.0.2 gpus=0-3,6,8-10 "
                                "env.NCCL_SOCKET_IFNAME=ens5 env.A=x=y env.EMPTY=\nbob@w3 slots=1";
-    cs_hosts          hosts;
-    ck_assert_int_eq(cs_hosts_parse(&hosts, "hf", text, strlen(text)), 0);
-    const cs_host *host = &hosts.list[0];
+    cl_hosts          hosts;
+    ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, strlen(text)), 0);
+    const cl_host *host = &hosts.list[0];
     ck_assert_str_eq(host->name, "worker-2");
     ck_assert_str_eq(host->user, "ml");
     ck_assert_str_eq(host->address, "10.0.0.2");
@@ -155,18 +155,18 @@ START_TEST(keys)
     ck_assert_str_eq(hosts.list[1].user, "bob");
     ck_assert_ptr_null(hosts.list[1].env);
     ck_assert_str_eq(hosts.origin, "hf");
-    cs_hosts_free(&hosts);
+    cl_hosts_free(&hosts);
 }
 END_TEST
 
 START_TEST(bytes)
 {
-    cs_hosts hosts;
-    ck_assert_int_eq(cs_hosts_parse(&hosts, "hf", "a slots=1\nb\0 slots=1\n", 21), CS_CODE_FILE);
+    cl_hosts hosts;
+    ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", "a slots=1\nb\0 slots=1\n", 21), CL_CODE_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "hf:2:1: there is a NUL byte"));
     char *text = malloc(3000);
     memset(text, 'x', 3000);
-    ck_assert_int_eq(cs_hosts_parse(&hosts, "hf", text, 3000), CS_CODE_FILE);
+    ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, 3000), CL_CODE_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "longer than"));
     free(text);
 }
@@ -174,13 +174,13 @@ END_TEST
 
 START_TEST(files)
 {
-    cs_hosts hosts;
-    ck_assert_int_eq(cs_hosts_read(&hosts, "/nowhere/hosts"), CS_CODE_NO_FILE);
+    cl_hosts hosts;
+    ck_assert_int_eq(cl_hosts_read(&hosts, "/nowhere/hosts"), CL_CODE_NO_FILE);
     ck_assert_str_eq(cs_error(), "/nowhere/hosts: there is no such hostfile");
-    ck_assert_int_eq(cs_hosts_read(&hosts, "/"), CS_CODE_NO_FILE);
-    ck_assert_int_eq(cs_hosts_read(&hosts, CS_SOURCE "/configs/hosts.example"), 0);
+    ck_assert_int_eq(cl_hosts_read(&hosts, "/"), CL_CODE_NO_FILE);
+    ck_assert_int_eq(cl_hosts_read(&hosts, CS_SOURCE "/configs/hosts.example"), 0);
     ck_assert_int_gt(hosts.count, 1);
-    cs_hosts_free(&hosts);
+    cl_hosts_free(&hosts);
 }
 END_TEST
 
@@ -204,16 +204,16 @@ START_TEST(lists)
         { "a:1:2", NULL, "a=1:2: a whole number" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_hosts hosts;
+        cl_hosts hosts;
         char     text[256];
-        int      code = cs_hosts_parse_list(&hosts, rows[i].text);
+        int      code = cl_hosts_parse_list(&hosts, rows[i].text);
         if (rows[i].hosts) {
             ck_assert_msg(code == 0, "%s: %s", rows[i].text, cs_error());
             write_hosts(&hosts, text, sizeof text);
             ck_assert_str_eq(text, rows[i].hosts);
-            cs_hosts_free(&hosts);
+            cl_hosts_free(&hosts);
         } else {
-            ck_assert_msg(code == CS_CODE_FILE && strstr(cs_error(), rows[i].fault), "%s: %d %s", rows[i].text, code,
+            ck_assert_msg(code == CL_CODE_FILE && strstr(cs_error(), rows[i].fault), "%s: %d %s", rows[i].text, code,
                           cs_error());
         }
     }
@@ -230,28 +230,28 @@ START_TEST(here_and_elsewhere)
                       { "no-such-host", false }, { "192.0.2.77", false }, { "ip6-localhost", true } };
     char own[256] = "", other[300];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cs_host host = { .name = (char *)(size_t)rows[i].name };
-        ck_assert_msg(cs_hosts_is_here(&host) == rows[i].here, "%s", rows[i].name);
+        cl_host host = { .name = (char *)(size_t)rows[i].name };
+        ck_assert_msg(cl_hosts_is_here(&host) == rows[i].here, "%s", rows[i].name);
     }
     gethostname(own, sizeof own - 1);
-    cs_host host = { .name = own };
-    ck_assert(cs_hosts_is_here(&host));
+    cl_host host = { .name = own };
+    ck_assert(cl_hosts_is_here(&host));
     snprintf(other, sizeof other, "%sx", own);
     host.name = other;
-    ck_assert(!cs_hosts_is_here(&host));
+    ck_assert(!cl_hosts_is_here(&host));
     host.address = (char *)(size_t) "127.0.0.1";
-    ck_assert(cs_hosts_is_here(&host)); /* the address decides */
+    ck_assert(cl_hosts_is_here(&host)); /* the address decides */
 }
 END_TEST
 
 START_TEST(this_machine)
 {
-    cs_hosts hosts;
+    cl_hosts hosts;
     char     text[64];
-    ck_assert_int_eq(cs_hosts_local(&hosts, 3), 0);
+    ck_assert_int_eq(cl_hosts_local(&hosts, 3), 0);
     write_hosts(&hosts, text, sizeof text);
     ck_assert_str_eq(text, "localhost:0,1,2");
-    cs_hosts_free(&hosts);
+    cl_hosts_free(&hosts);
 }
 END_TEST
 

@@ -196,9 +196,9 @@ END_TEST
 /* A pid that is this test's, with another start: that of an agent which is gone. */
 static const char *dead_agent(void)
 {
-    static char mark[CS_LEFTOVER_MARK];
-    char        own[CS_LEFTOVER_MARK];
-    ck_assert(cs_leftover_mark(getpid(), own));
+    static char mark[CL_LEFTOVER_MARK];
+    char        own[CL_LEFTOVER_MARK];
+    ck_assert(cl_leftover_mark(getpid(), own));
     snprintf(mark, sizeof mark, "%d:1%s", getpid(), strchr(strchr(own, ':') + 1, ':'));
     return mark;
 }
@@ -217,8 +217,8 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
                                "sleep 1003; sleep 1003'",
                               gone);
     /* of agents that live: this test stands for one, whether a job of that name runs here or not */
-    char agent[CS_LEFTOVER_MARK];
-    ck_assert(cs_leftover_mark(getpid(), agent));
+    char agent[CL_LEFTOVER_MARK];
+    ck_assert(cl_leftover_mark(getpid(), agent));
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
     await_file("deaf");
     command(0, "clean");
@@ -256,7 +256,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
     static const char *const marks[] = { "%d:1", "%d:0:pid:[1]", "%d:1:pid:[1]time:[1]", "1:1:pid:[1]", "" };
     enum { MARKS = sizeof marks / sizeof *marks };
     pid_t pids[MARKS + 1];
-    char  mark[CS_LEFTOVER_MARK], folder[4096];
+    char  mark[CL_LEFTOVER_MARK], folder[4096];
     enter();
     for (int i = 0; i < MARKS; i++) {
         snprintf(mark, sizeof mark, marks[i], getpid());
@@ -285,19 +285,19 @@ START_TEST(only_a_process_that_has_ended_is_gone)
 {
     struct rlimit            limit;
     const pid_t              self  = getpid();
-    const unsigned long long start = cs_proc_start(self);
-    ck_assert(!cs_proc_is_gone(self, start));
-    ck_assert(cs_proc_is_gone(self, start + 1));
+    const unsigned long long start = cl_proc_start(self);
+    ck_assert(!cl_proc_is_gone(self, start));
+    ck_assert(cl_proc_is_gone(self, start + 1));
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 3, limit.rlim_max }), 0);
-    bool gone = cs_proc_is_gone(self, start), other = cs_proc_is_gone(1, start);
+    bool gone = cl_proc_is_gone(self, start), other = cl_proc_is_gone(1, start);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert(!gone && !other);
     pid_t child = fork();
     if (child == 0)
         _exit(0);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
-    ck_assert(cs_proc_is_gone(child, start));
+    ck_assert(cl_proc_is_gone(child, start));
 }
 END_TEST
 
@@ -346,7 +346,7 @@ static void write_entry(const char *id, const char *hosts)
     snprintf(entry, sizeof entry,
              "{\"job\": \"%s\", \"pid\": %d, \"start\": %llu, \"since\": 1, \"ranks\": 8, \"hosts\": \"%s\", "
              "\"run_dir\": \"\", \"command\": \"COMMAND\"}",
-             id, getpid(), cs_proc_start(getpid()), hosts);
+             id, getpid(), cl_proc_start(getpid()), hosts);
     shell_write(path, entry);
 }
 

@@ -27,10 +27,10 @@ static const char *const secret = "a secret of 16 bytes or more";
 
 /* A plan as far as the lobby reads it. */
 typedef struct {
-    cs_options   options;
-    cs_host      host;
-    cs_plan_node node;
-    cs_plan      plan;
+    cl_options   options;
+    cl_host      host;
+    cl_plan_node node;
+    cl_plan      plan;
 } site;
 
 static void make_site(site *s, const char *address, int port)
@@ -40,22 +40,22 @@ static void make_site(site *s, const char *address, int port)
     memset(s, 0, sizeof *s);
     s->options.rdzv_timeout = 10;
     s->host.name            = name;
-    s->node                 = (cs_plan_node){ .host = &s->host };
-    s->plan = (cs_plan){ .options = &s->options, .nodes = &s->node, .node_count = 1, .rank_count = 1, .no_ssh = true };
+    s->node                 = (cl_plan_node){ .host = &s->host };
+    s->plan = (cl_plan){ .options = &s->options, .nodes = &s->node, .node_count = 1, .rank_count = 1, .no_ssh = true };
     s->plan.master_port = port;
     s->plan.arguments   = arguments;
     snprintf(s->plan.master_addr, sizeof s->plan.master_addr, "%s", address);
 }
 
 /* Serves until one has joined or the time is over. */
-static bool serve(cs_lobby *lobby, cs_guest_node *guest, double seconds)
+static bool serve(cl_lobby *lobby, cl_guest_node *guest, double seconds)
 {
     for (double until = cs_clock_seconds() + seconds; cs_clock_seconds() < until;) {
         struct pollfd polled[MOST_POLLED];
-        cs_lobby_accept(lobby);
-        if (cs_lobby_serve(lobby, guest))
+        cl_lobby_accept(lobby);
+        if (cl_lobby_serve(lobby, guest))
             return true;
-        poll(polled, (nfds_t)cs_lobby_poll(lobby, polled, MOST_POLLED), 20);
+        poll(polled, (nfds_t)cl_lobby_poll(lobby, polled, MOST_POLLED), 20);
     }
     return false;
 }
@@ -68,22 +68,22 @@ static pid_t call(const site *caller, int *output)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        cs_guest_node guest;
-        cs_link       link;
-        cs_message    message;
+        cl_guest_node guest;
+        cl_link       link;
+        cl_message    message;
         dup2(ends[1], STDERR_FILENO);
-        int code = cs_lobby_call(&caller->plan, &guest);
+        int code = cl_lobby_call(&caller->plan, &guest);
         if (code) {
             fprintf(stderr, "%s\n", cs_error());
             _exit(code);
         }
-        cs_link_open(&link, guest.fd, guest.fd, guest.sealed ? guest.key : NULL, true);
-        while (!link.broken && !cs_link_next(&link, &message)) {
+        cl_link_open(&link, guest.fd, guest.fd, guest.sealed ? guest.key : NULL, true);
+        while (!link.broken && !cl_link_next(&link, &message)) {
             poll(&(struct pollfd){ .fd = guest.fd, .events = POLLIN }, 1, 1000);
-            cs_link_fill(&link, 0);
+            cl_link_fill(&link, 0);
         }
-        cs_link_say(&link, CS_LINK_SAY, message.rank, "%.*s", (int)message.length, message.bytes);
-        cs_link_flush(&link);
+        cl_link_say(&link, CL_LINK_SAY, message.rank, "%.*s", (int)message.length, message.bytes);
+        cl_link_flush(&link);
         _exit(link.broken);
     }
     close(ends[1]);
@@ -103,20 +103,20 @@ static int finish(pid_t pid, int output, char *text, size_t room)
 }
 
 /* The front's side of what call() does. */
-static void talk(const cs_guest_node *guest)
+static void talk(const cl_guest_node *guest)
 {
-    cs_link    link;
-    cs_message message = { 0 };
-    cs_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
-    cs_link_say(&link, CS_LINK_SAY, 7, "hello");
-    cs_link_flush(&link);
-    for (int i = 0; i < 100 && !cs_link_next(&link, &message); i++) {
+    cl_link    link;
+    cl_message message = { 0 };
+    cl_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
+    cl_link_say(&link, CL_LINK_SAY, 7, "hello");
+    cl_link_flush(&link);
+    for (int i = 0; i < 100 && !cl_link_next(&link, &message); i++) {
         poll(&(struct pollfd){ .fd = guest->fd, .events = POLLIN }, 1, 100);
-        cs_link_fill(&link, 0);
+        cl_link_fill(&link, 0);
     }
     ck_assert_uint_eq(message.length, 5);
     ck_assert_int_eq(memcmp(message.bytes, "hello", 5), 0);
-    cs_link_close(&link);
+    cl_link_close(&link);
 }
 
 static const struct {
@@ -149,15 +149,15 @@ START_TEST(who_knows_the_secret_joins)
 {
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
         site          front, node;
-        cs_lobby     *lobby;
-        cs_guest_node guest;
+        cl_lobby     *lobby;
+        cl_guest_node guest;
         char          text[4096];
         int           output;
         make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
         front.options.job_id = joins[i].front_job;
         set_secret(joins[i].front);
-        ck_assert_msg(cs_lobby_open(&lobby, &front.plan) == 0, "%s", cs_error());
-        ck_assert_int_eq(cs_lobby_port(lobby), front.plan.master_port);
+        ck_assert_msg(cl_lobby_open(&lobby, &front.plan) == 0, "%s", cs_error());
+        ck_assert_int_eq(cl_lobby_port(lobby), front.plan.master_port);
         make_site(&node, "127.0.0.1", front.plan.master_port);
         node.options.job_id = joins[i].caller_job;
         node.plan.node_rank = 0;
@@ -168,15 +168,15 @@ START_TEST(who_knows_the_secret_joins)
         if (joined) {
             ck_assert_int_eq(guest.node_rank, 0);
             ck_assert_str_eq(guest.host, "worker");
-            ck_assert(guest.digest == cs_hostplan_digest(&front.plan));
+            ck_assert(guest.digest == cl_hostplan_digest(&front.plan));
             ck_assert_int_eq(guest.sealed, joins[i].front != NULL);
             talk(&guest);
         }
         int code = finish(pid, output, text, sizeof text);
         ck_assert_msg(code == joins[i].code && strstr(text, joins[i].says), "row %zu: %d %s", i, code, text);
-        const char *news = cs_lobby_news(lobby);
+        const char *news = cl_lobby_news(lobby);
         ck_assert_msg(joins[i].news ? news && strstr(news, joins[i].news) : !news, "row %zu: %s", i, news ? news : "-");
-        cs_lobby_close(lobby);
+        cl_lobby_close(lobby);
     }
 }
 END_TEST
@@ -198,21 +198,21 @@ START_TEST(strangers_disturb_nobody)
 {
     enum { STRANGERS = 300 };
     site          front;
-    cs_lobby     *lobby;
-    cs_guest_node guest;
+    cl_lobby     *lobby;
+    cl_guest_node guest;
     char          text[4096];
     int           fds[STRANGERS], output, lines = 0;
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     for (int i = 0; i < STRANGERS; i++) {
         fds[i] = dial(front.plan.master_port);
         if (i % 3 == 0)
             ck_assert_int_gt(send(fds[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 0);
         if (i % 3 == 1) /* the head of a hello whose body never comes */
             ck_assert_int_gt(send(fds[i], "CSJN\2\1\0\177", 8, MSG_NOSIGNAL), 0);
-        cs_lobby_accept(lobby);
-        cs_lobby_serve(lobby, &guest);
+        cl_lobby_accept(lobby);
+        cl_lobby_serve(lobby, &guest);
     }
     pid_t  pid   = call(&front, &output);
     double began = cs_clock_seconds();
@@ -220,12 +220,12 @@ START_TEST(strangers_disturb_nobody)
     ck_assert_double_lt(cs_clock_seconds() - began, 5);
     talk(&guest);
     ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
-    for (const char *line; (line = cs_lobby_news(lobby)); lines++)
+    for (const char *line; (line = cl_lobby_news(lobby)); lines++)
         ck_assert_msg(strstr(line, "127.0.0.1") != NULL, "%s", line);
     ck_assert_int_eq(lines, 1);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
-    cs_lobby_close(lobby);
+    cl_lobby_close(lobby);
 }
 END_TEST
 
@@ -237,8 +237,8 @@ START_TEST(a_slow_node_is_not_crowded_out)
     static const unsigned char who[] = "0\0slow\0"
                                        "0";
     site                       front;
-    cs_lobby                  *lobby;
-    cs_guest_node              guest;
+    cl_lobby                  *lobby;
+    cl_guest_node              guest;
     cs_join                    join;
     unsigned char              key[CS_MAC_BYTES];
     int                        fds[STRANGERS];
@@ -246,7 +246,7 @@ START_TEST(a_slow_node_is_not_crowded_out)
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
     cs_mac_key(secret, strlen(secret), key);
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     int node = dial(front.plan.master_port);
     ck_assert_int_eq(cs_join_begin(&join, true, key, "none", 0, who, sizeof who), CS_OK);
     ck_assert_int_eq(cs_join_advance(&join, node), CS_JOIN_WAITS); /* its hello is on the way */
@@ -265,7 +265,7 @@ START_TEST(a_slow_node_is_not_crowded_out)
     close(node);
     for (int i = 0; i < STRANGERS; i++)
         close(fds[i]);
-    cs_lobby_close(lobby);
+    cl_lobby_close(lobby);
 }
 END_TEST
 
@@ -273,25 +273,25 @@ END_TEST
 START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
 {
     site          front, node;
-    cs_lobby     *lobby, *other;
-    cs_guest_node first, second;
+    cl_lobby     *lobby, *other;
+    cl_guest_node first, second;
     char          text[4096];
     int           output, late;
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     make_site(&node, "127.0.0.1", front.plan.master_port);
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     pid_t pid = call(&node, &output);
     ck_assert(serve(lobby, &first, 10));
-    cs_lobby_listen(lobby, false);
-    ck_assert_int_eq(cs_lobby_open(&other, &node.plan), CS_CODE_SLOTS);
+    cl_lobby_listen(lobby, false);
+    ck_assert_int_eq(cl_lobby_open(&other, &node.plan), CL_CODE_SLOTS);
     struct pollfd polled[1];
-    ck_assert_int_eq(cs_lobby_poll(lobby, polled, 1), 0);
+    ck_assert_int_eq(cl_lobby_poll(lobby, polled, 1), 0);
     node.options.rdzv_timeout = 0.3;
     pid_t refused             = call(&node, &late);
-    ck_assert_int_eq(finish(refused, late, text, sizeof text), CS_CODE_PEER);
+    ck_assert_int_eq(finish(refused, late, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "its job has all its nodes"), "%s", text);
-    cs_lobby_listen(lobby, true); /* although a connection of the port is open */
+    cl_lobby_listen(lobby, true); /* although a connection of the port is open */
     node.options.rdzv_timeout = 10;
     pid_t again               = call(&node, &late);
     ck_assert(serve(lobby, &second, 10));
@@ -299,7 +299,7 @@ START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
     talk(&second);
     ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
     ck_assert_int_eq(finish(again, late, text, sizeof text), 0);
-    cs_lobby_close(lobby);
+    cl_lobby_close(lobby);
 }
 END_TEST
 
@@ -318,31 +318,31 @@ static struct rlimit limit_files(int more)
 START_TEST(running_out_of_descriptors_is_said)
 {
     site          front;
-    cs_lobby     *lobby;
-    cs_guest_node guest;
+    cl_lobby     *lobby;
+    cl_guest_node guest;
     struct pollfd polled[MOST_POLLED];
     int           strangers[2];
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     for (int i = 0; i < 2; i++)
         strangers[i] = dial(front.plan.master_port);
     struct rlimit before = limit_files(0);
-    ck_assert_int_eq(cs_lobby_accept(lobby), CS_CODE_SYSTEM);
+    ck_assert_int_eq(cl_lobby_accept(lobby), CL_CODE_SYSTEM);
     ck_assert_msg(strstr(cs_error(), "too many open files: raise ulimit -n"), "%s", cs_error());
-    ck_assert_int_eq(cs_lobby_poll(lobby, polled, MOST_POLLED), 0);
-    ck_assert(cs_lobby_due(lobby) > cs_clock_now() && cs_lobby_due(lobby) < INT64_MAX);
-    while (cs_lobby_due(lobby) < INT64_MAX)
+    ck_assert_int_eq(cl_lobby_poll(lobby, polled, MOST_POLLED), 0);
+    ck_assert(cl_lobby_due(lobby) > cs_clock_now() && cl_lobby_due(lobby) < INT64_MAX);
+    while (cl_lobby_due(lobby) < INT64_MAX)
         usleep(10000);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     limit_files(1);
-    ck_assert_int_eq(cs_lobby_accept(lobby), 0);
-    ck_assert(!cs_lobby_serve(lobby, &guest));
-    ck_assert_int_eq(cs_lobby_poll(lobby, polled, MOST_POLLED), 2); /* the listener, and the second of the strangers */
+    ck_assert_int_eq(cl_lobby_accept(lobby), 0);
+    ck_assert(!cl_lobby_serve(lobby, &guest));
+    ck_assert_int_eq(cl_lobby_poll(lobby, polled, MOST_POLLED), 2); /* the listener, and the second of the strangers */
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     for (int i = 0; i < 2; i++)
         close(strangers[i]);
-    cs_lobby_close(lobby);
+    cl_lobby_close(lobby);
 }
 END_TEST
 
@@ -350,20 +350,20 @@ END_TEST
 START_TEST(a_replay_is_refused)
 {
     site          front;
-    cs_lobby     *lobby;
-    cs_guest_node guest;
+    cl_lobby     *lobby;
+    cl_guest_node guest;
     char          said[8192];
     size_t        said_bytes = 0;
     int           output, port = ports_free("127.0.0.1");
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     site between;
     make_site(&between, "127.0.0.1", port);
-    cs_lobby *ear; /* only to have a listener: the wire is copied by hand */
-    ck_assert_int_eq(cs_lobby_open(&ear, &between.plan), 0);
+    cl_lobby *ear; /* only to have a listener: the wire is copied by hand */
+    ck_assert_int_eq(cl_lobby_open(&ear, &between.plan), 0);
     struct pollfd polled[1];
-    ck_assert_int_eq(cs_lobby_poll(ear, polled, 1), 1);
+    ck_assert_int_eq(cl_lobby_poll(ear, polled, 1), 1);
     pid_t pid    = call(&between, &output);
     int   caller = -1, wire = dial(front.plan.master_port);
     while (caller < 0) {
@@ -387,17 +387,17 @@ START_TEST(a_replay_is_refused)
     ck_assert(joined);
     int again = dial(front.plan.master_port);
     ck_assert_int_eq(send(again, said, said_bytes, MSG_NOSIGNAL), (ssize_t)said_bytes);
-    cs_guest_node second;
+    cl_guest_node second;
     ck_assert(!serve(lobby, &second, 0.5));
-    const char *news = cs_lobby_news(lobby);
+    const char *news = cl_lobby_news(lobby);
     ck_assert_msg(news && strstr(news, "replay"), "%s", news ? news : "-");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     const int fds[] = { guest.fd, again, wire, caller, output };
     for (int i = 0; i < 5; i++)
         close(fds[i]);
-    cs_lobby_close(ear);
-    cs_lobby_close(lobby);
+    cl_lobby_close(ear);
+    cl_lobby_close(lobby);
 }
 END_TEST
 
@@ -406,22 +406,22 @@ END_TEST
 START_TEST(a_taken_port_is_told_with_its_owner)
 {
     site      front, second;
-    cs_lobby *lobby, *other;
+    cl_lobby *lobby, *other;
     char      owner[64];
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     make_site(&second, "127.0.0.1", front.plan.master_port);
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
-    ck_assert_int_eq(cs_lobby_open(&other, &second.plan), CS_CODE_SLOTS);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&other, &second.plan), CL_CODE_SLOTS);
     ck_assert_ptr_null(other);
     snprintf(owner, sizeof owner, "(pid %d)", getpid());
     ck_assert_msg(strstr(cs_error(), owner) && strstr(cs_error(), "--master_port"), "%s", cs_error());
     make_site(&second, "127.0.0.2", front.plan.master_port); /* another address is another lobby */
-    ck_assert_msg(cs_lobby_open(&other, &second.plan) == 0, "%s", cs_error());
-    cs_lobby_close(other);
-    cs_lobby_close(lobby);
+    ck_assert_msg(cl_lobby_open(&other, &second.plan) == 0, "%s", cs_error());
+    cl_lobby_close(other);
+    cl_lobby_close(lobby);
     make_site(&front, "192.0.2.1", ports_free("127.0.0.1")); /* an address of nobody */
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), CS_CODE_SYSTEM);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), CL_CODE_SYSTEM);
 }
 END_TEST
 
@@ -439,14 +439,14 @@ START_TEST(without_a_secret_only_loopback)
     set_secret(NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         site      front;
-        cs_lobby *lobby;
+        cl_lobby *lobby;
         unsetenv("CSPEED_INSECURE_JOIN");
         make_site(&front, rows[i].address, ports_free("127.0.0.1"));
         front.options.insecure_join = rows[i].insecure;
         front.options.master_if     = rows[i].interface;
-        int code                    = cs_lobby_open(&lobby, &front.plan);
+        int code                    = cl_lobby_open(&lobby, &front.plan);
         ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].address, code, cs_error());
-        cs_lobby_close(lobby);
+        cl_lobby_close(lobby);
     }
     unsetenv("CSPEED_INSECURE_JOIN");
 }
@@ -455,7 +455,7 @@ END_TEST
 START_TEST(a_secret_file_must_be_ours)
 {
     site      front;
-    cs_lobby *lobby;
+    cl_lobby *lobby;
     char      path[] = "/tmp/cspeed-secret-XXXXXX";
     int       fd     = mkstemp(path);
     ck_assert_int_eq(write(fd, "0123456789abcdef\n", 17), 17);
@@ -464,9 +464,9 @@ START_TEST(a_secret_file_must_be_ours)
         make_site(&front, "0.0.0.0", ports_free("127.0.0.1"));
         setenv("CSPEED_SECRET_FILE", i == 2 ? "/no/such/file" : path, 1);
         fchmod(fd, i == 0 ? 0600 : 0644);
-        int code = cs_lobby_open(&lobby, &front.plan);
-        ck_assert_int_eq(code, i == 0 ? 0 : i == 1 ? CS_CODE_FILE : CS_CODE_NO_FILE);
-        cs_lobby_close(lobby);
+        int code = cl_lobby_open(&lobby, &front.plan);
+        ck_assert_int_eq(code, i == 0 ? 0 : i == 1 ? CL_CODE_FILE : CL_CODE_NO_FILE);
+        cl_lobby_close(lobby);
     }
     close(fd);
     unlink(path);
@@ -479,8 +479,8 @@ END_TEST
 START_TEST(a_node_waits_for_the_front)
 {
     site          front;
-    cs_lobby     *lobby;
-    cs_guest_node guest;
+    cl_lobby     *lobby;
+    cl_guest_node guest;
     char          text[4096];
     int           output;
     set_secret(secret);
@@ -488,9 +488,9 @@ START_TEST(a_node_waits_for_the_front)
     pid_t pid = call(&front, &output);
     usleep(500000); /* nobody listens yet */
     int trap = -1;
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     struct pollfd polled[1];
-    cs_lobby_poll(lobby, polled, 1);
+    cl_lobby_poll(lobby, polled, 1);
     while (trap < 0) { /* one that answers and hangs up is not yet the front */
         poll(polled, 1, 1000);
         trap = accept(polled[0].fd, NULL, NULL);
@@ -499,7 +499,7 @@ START_TEST(a_node_waits_for_the_front)
     ck_assert(serve(lobby, &guest, 5));
     talk(&guest);
     ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
-    cs_lobby_close(lobby);
+    cl_lobby_close(lobby);
 }
 END_TEST
 
@@ -512,12 +512,12 @@ START_TEST(a_node_gives_up_in_the_end)
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     front.options.rdzv_timeout = 0.5;
     pid_t pid                  = call(&front, &output);
-    ck_assert_int_eq(finish(pid, output, text, sizeof text), CS_CODE_PEER);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "Connection refused") && strstr(text, "--rdzv_timeout"), "%s", text);
     make_site(&front, "no-such-host.invalid", 29500);
     front.options.rdzv_timeout = 0.5;
     pid                        = call(&front, &output);
-    ck_assert_int_eq(finish(pid, output, text, sizeof text), CS_CODE_PEER);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "name is not known") != NULL, "%s", text);
     sigset_t ends, before;
     sigemptyset(&ends);
@@ -526,7 +526,7 @@ START_TEST(a_node_gives_up_in_the_end)
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     pid = call(&front, &output);
     kill(pid, SIGINT);
-    ck_assert_int_eq(finish(pid, output, text, sizeof text), CS_CODE_SIGNAL + SIGINT);
+    ck_assert_int_eq(finish(pid, output, text, sizeof text), CL_CODE_SIGNAL + SIGINT);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 END_TEST
@@ -536,15 +536,15 @@ START_TEST(many_join)
 {
     enum { NODES = 64 };
     site          front, nodes[NODES];
-    cs_lobby     *lobby;
-    cs_guest_node guest;
+    cl_lobby     *lobby;
+    cl_guest_node guest;
     char          text[4096];
     int           outputs[NODES];
     pid_t         pids[NODES];
     bool          seen[NODES] = { false };
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
-    ck_assert_int_eq(cs_lobby_open(&lobby, &front.plan), 0);
+    ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     for (int i = 0; i < NODES; i++) {
         make_site(&nodes[i], "127.0.0.1", front.plan.master_port);
         nodes[i].plan.node_rank = i;
@@ -558,7 +558,7 @@ START_TEST(many_join)
     }
     for (int i = 0; i < NODES; i++)
         ck_assert_int_eq(finish(pids[i], outputs[i], text, sizeof text), 0);
-    cs_lobby_close(lobby);
+    cl_lobby_close(lobby);
 }
 END_TEST
 

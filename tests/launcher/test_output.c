@@ -21,12 +21,12 @@ enum { TEXT_BYTES = 1 << 20, RANKS = 4, STEPS = 16 };
 
 /* ---- a plan, a console ---- */
 
-static cs_options   options;
+static cl_options   options;
 static int          slots[RANKS] = { 0, 1, 2, 3 };
-static cs_host      hosts[2]     = { { .name = "w0", .slots = slots }, { .name = "w1", .slots = slots } };
-static cs_plan_node nodes[2]     = { { .host = &hosts[0] }, { .host = &hosts[1] } };
-static cs_plan      plan         = { .options = &options, .nodes = nodes };
-static cs_output    output;
+static cl_host      hosts[2]     = { { .name = "w0", .slots = slots }, { .name = "w1", .slots = slots } };
+static cl_plan_node nodes[2]     = { { .host = &hosts[0] }, { .host = &hosts[1] } };
+static cl_plan      plan         = { .options = &options, .nodes = nodes };
+static cl_output    output;
 static int          kept[2], reader; /* this program's own outputs; where the consoles' bytes arrive */
 static char         text[TEXT_BYTES];
 static int64_t      now;
@@ -56,7 +56,7 @@ static void restore_outputs(void)
     close(kept[1]);
 }
 
-/* stdout and stderr become a pipe, or a terminal, while the consoles are opened on them. Returns cs_output_open's code.
+/* stdout and stderr become a pipe, or a terminal, while the consoles are opened on them. Returns cl_output_open's code.
  */
 static int open_output(bool terminal)
 {
@@ -81,7 +81,7 @@ static int open_output(bool terminal)
     dup2(ends[1], 1);
     dup2(ends[1], 2);
     now      = SECOND;
-    int code = cs_output_open(&output, &plan, now);
+    int code = cl_output_open(&output, &plan, now);
     restore_outputs(); /* the consoles have descriptors of their own */
     close(ends[1]);
     return code;
@@ -93,7 +93,7 @@ static const char *shown(void)
     size_t  length = 0;
     ssize_t part;
     for (int i = 0; i < 2; i++) {
-        cs_output_serve(&output, now);
+        cl_output_serve(&output, now);
         while ((part = read(reader, text + length, TEXT_BYTES - 1 - length)) > 0)
             length += (size_t)part;
     }
@@ -103,16 +103,16 @@ static const char *shown(void)
 
 static const char *close_output(void)
 {
-    cs_output_finish(&output);
+    cl_output_finish(&output);
     shown();
-    cs_output_close(&output);
+    cl_output_close(&output);
     close(reader);
     return text;
 }
 
 static void feed(int rank, int which, const char *bytes)
 {
-    cs_output_feed(&output, rank, which, bytes, strlen(bytes), now);
+    cl_output_feed(&output, rank, which, bytes, strlen(bytes), now);
 }
 
 static void reset(void)
@@ -223,7 +223,7 @@ START_TEST(odd_lines)
         for (size_t cut = 0; cut <= strlen(cases[i].bytes); cut++) {
             reset();
             ck_assert_int_eq(open_output(false), 0);
-            cs_output_feed(&output, 0, 0, cases[i].bytes, cut, now);
+            cl_output_feed(&output, 0, 0, cases[i].bytes, cut, now);
             feed(0, 0, cases[i].bytes + cut);
             const char *got = close_output();
             ck_assert_msg(strcmp(got, cases[i].expected) == 0, "case %zu cut at %zu: %s", i, cut, got);
@@ -237,7 +237,7 @@ START_TEST(unfinished_text_is_shown_and_broken)
     ck_assert_int_eq(open_output(false), 0);
     feed(0, 0, "waiting");
     ck_assert_str_eq(shown(), "");
-    ck_assert_int_le(cs_output_due(&output), now + SECOND / 5);
+    ck_assert_int_le(cl_output_due(&output), now + SECOND / 5);
     now += SECOND / 4;
     ck_assert_str_eq(shown(), "waiting");
     feed(1, 0, "other\n");
@@ -280,7 +280,7 @@ START_TEST(long_lines_are_broken)
     char *line = malloc(100001);
     memset(line, 'x', 100000);
     line[100000] = '\n';
-    cs_output_feed(&output, 0, 0, line, 100001, now);
+    cl_output_feed(&output, 0, 0, line, 100001, now);
     free(line);
     const char *got = close_output(), *broken = strstr(got, "\\\n> ");
     ck_assert_int_eq(broken - got, 2 + (64 << 10));
@@ -338,11 +338,11 @@ START_TEST(collapsing_does_not_delay)
     ck_assert_int_eq(open_output(false), 0);
     feed(0, 0, "a\n");
     ck_assert_str_eq(shown(), "");
-    ck_assert_int_le(cs_output_due(&output), now + 100 * MILLISECOND);
-    now = cs_output_due(&output);
+    ck_assert_int_le(cl_output_due(&output), now + 100 * MILLISECOND);
+    now = cl_output_due(&output);
     ck_assert_str_eq(shown(), "a\n");
     feed(1, 0, "b\n");
-    cs_output_say(&output, "cspeed: a word"); /* stands behind what was said before it */
+    cl_output_say(&output, "cspeed: a word"); /* stands behind what was said before it */
     ck_assert_str_eq(shown(), "1| b\ncspeed: a word\n");
     close_output();
 }
@@ -387,7 +387,7 @@ START_TEST(collapsing_loses_nothing)
         feed(rank, 0, line);
         if (i % 100 == 99 || i == LINES - 1) {
             if (i == LINES - 1)
-                cs_output_finish(&output);
+                cl_output_finish(&output);
             for (char *rest = strdup(shown()), *all = rest, *at; (at = strsep(&rest, "\n")) || (free(all), 0);) {
                 int ranks[2 * RANKS], count = 0, used = 0;
                 if (*at == '\0')
@@ -468,7 +468,7 @@ START_TEST(terminals_collapse_and_color)
         feed(1, 0, "x\n");
         for (int rank = 0; rank < RANKS; rank++)
             feed(rank, 0, "same\n");
-        cs_output_say(&output, "cspeed: job a runs\ncspeed: job a failed: y\n");
+        cl_output_say(&output, "cspeed: job a runs\ncspeed: job a failed: y\n");
         const char *got = close_output();
         ck_assert_msg(strstr(got, cases[i].prefix) && strstr(got, cases[i].alarm), "case %zu: %s", i, got);
         ck_assert_msg(strstr(got, "same  (x4 identical)\n") != NULL, "case %zu: %s", i, got);
@@ -528,7 +528,7 @@ START_TEST(any_bytes_are_json)
                 line[j] = (char)((seed = seed * 1664525 + 1013904223) >> 24);
             while (line[j] == '\n' || line[j] == '\r');
         line[256] = '\n';
-        cs_output_feed(&output, 0, 0, line, 257, now);
+        cl_output_feed(&output, 0, 0, line, 257, now);
         char *rest = strdup(shown()), *all = rest, *at;
         while ((at = strsep(&rest, "\n"))) {
             json_t *object = *at ? json_loads(at, JSON_ALLOW_NUL, NULL) : NULL;
@@ -539,7 +539,7 @@ START_TEST(any_bytes_are_json)
         free(all);
     }
     ck_assert_uint_eq(count, 100);
-    cs_output_say(&output, "cspeed: \"x\"");
+    cl_output_say(&output, "cspeed: \"x\"");
     json_t *object = json_loads(close_output(), 0, NULL);
     ck_assert_str_eq(json_string_value(json_object_get(object, "stream")), "launcher");
     ck_assert_str_eq(json_string_value(json_object_get(object, "text")), "cspeed: \"x\"");
@@ -560,24 +560,24 @@ START_TEST(a_console_that_stands_still)
     ck_assert_int_eq(open_output(false), 0);
     output.log_dir = "/logs/here";
     int before     = 0;
-    for (; cs_output_has_room(&output) && before < 1000; before++) {
-        cs_output_feed(&output, 0, 0, block, BYTES, now);
-        cs_output_serve(&output, now);
+    for (; cl_output_has_room(&output) && before < 1000; before++) {
+        cl_output_feed(&output, 0, 0, block, BYTES, now);
+        cl_output_serve(&output, now);
     }
     ck_assert_int_lt(before, 1000); /* the agents get no more credit */
-    ck_assert(cs_output_waits(&output));
+    ck_assert(cl_output_waits(&output));
     for (int i = 0; i < 100; i++) /* what is on its way is kept all the same */
-        cs_output_feed(&output, 0, 0, block, BYTES, now);
+        cl_output_feed(&output, 0, 0, block, BYTES, now);
     now += 4 * SECOND;
-    cs_output_serve(&output, now);
-    ck_assert(!cs_output_has_room(&output));
+    cl_output_serve(&output, now);
+    ck_assert(!cl_output_has_room(&output));
     now += 2 * SECOND;
-    cs_output_serve(&output, now);
-    ck_assert(cs_output_has_room(&output)); /* given up: the ranks go on */
+    cl_output_serve(&output, now);
+    ck_assert(cl_output_has_room(&output)); /* given up: the ranks go on */
     for (int i = 0; i < 500; i++)
-        cs_output_feed(&output, 0, 0, block, BYTES, now);
+        cl_output_feed(&output, 0, 0, block, BYTES, now);
     size_t kept_bytes = 0;
-    for (int i = 0; i < 1000 && cs_output_waits(&output); i++)
+    for (int i = 0; i < 1000 && cl_output_waits(&output); i++)
         kept_bytes += strlen(shown());
     ck_assert_uint_eq(kept_bytes, (size_t)(before + 100) * BYTES);
     feed(0, 0, "again\n");
@@ -596,7 +596,7 @@ START_TEST(ranks_may_change)
     ck_assert_int_eq(open_output(false), 0);
     feed(3, 0, "a\nunfinished");
     make_plan(2, 2);
-    ck_assert_int_eq(cs_output_rank(&output), 0);
+    ck_assert_int_eq(cl_output_rank(&output), 0);
     feed(1, 0, "b\n");
     ck_assert_str_eq(close_output(), "3| a\n3| unfinished\nw1:1| b\n");
 }

@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static cs_options   options;
+static cl_options   options;
 static int          slots[2] = { 0, 1 };
-static cs_host      host     = { .name = "w0", .slot_count = 2, .slots = slots };
-static cs_plan_node node     = { .host = &host };
-static cs_plan      plan     = { .options = &options, .nodes = &node, .node_count = 1, .rank_count = 2 };
+static cl_host      host     = { .name = "w0", .slot_count = 2, .slots = slots };
+static cl_plan_node node     = { .host = &host };
+static cl_plan      plan     = { .options = &options, .nodes = &node, .node_count = 1, .rank_count = 2 };
 static char         here[4096];
 
 /* A registry of the test's own. */
@@ -33,20 +33,20 @@ static void enter(void)
     setenv("XDG_RUNTIME_DIR", here, 1);
 }
 
-static cs_registry open_as(const char *id)
+static cl_registry open_as(const char *id)
 {
-    cs_registry registry;
+    cl_registry registry;
     strcpy(plan.id, id);
-    ck_assert_msg(cs_registry_open(&registry, &plan, ".") == 0, "%s", cs_error());
+    ck_assert_msg(cl_registry_open(&registry, &plan, ".") == 0, "%s", cs_error());
     ck_assert_int_ge(registry.fd, 0);
     return registry;
 }
 
 static int count_jobs(void)
 {
-    cs_roster_job *jobs;
+    cl_roster_job *jobs;
     int            count;
-    ck_assert_int_eq(cs_roster_list(&jobs, &count, NULL), 0);
+    ck_assert_int_eq(cl_roster_list(&jobs, &count, NULL), 0);
     free(jobs);
     return count;
 }
@@ -65,18 +65,18 @@ START_TEST(an_entry_has_what_commands_show)
                           NULL };
     enter();
     plan.arguments      = arguments;
-    cs_registry   alpha = open_as("alpha");
-    cs_roster_job job;
-    ck_assert_int_eq(cs_roster_find(&job, "alpha"), 0);
+    cl_registry   alpha = open_as("alpha");
+    cl_roster_job job;
+    ck_assert_int_eq(cl_roster_find(&job, "alpha"), 0);
     ck_assert_int_eq(job.pid, getpid());
     ck_assert_int_eq(job.ranks, 2);
     ck_assert_str_eq(job.hosts, "w0");
     ck_assert_str_eq(job.run_dir, here);
     ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) "
                                   "--lr A=1 HF_TOKEN=(secret)");
-    ck_assert(cs_roster_runs(&job));
+    ck_assert(cl_roster_runs(&job));
     plan.arguments = NULL;
-    cs_registry_close(&alpha);
+    cl_registry_close(&alpha);
     ck_assert_int_eq(count_jobs(), 0);
     ck_assert_int_eq(shell_run("ls -A cspeed"), 0);
     char *left = shell_read("out.txt", NULL);
@@ -104,14 +104,14 @@ START_TEST(ids_are_told_apart)
         { "..", "..", "" },
     };
     static const char *const ids[] = { "alpha", "alpine", "beta", "beta-2", "a/../b", ".." };
-    cs_registry              all[6];
+    cl_registry              all[6];
     enter();
     for (int i = 0; i < 6; i++)
         all[i] = open_as(ids[i]);
     ck_assert_int_eq(count_jobs(), 6);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cs_roster_job job;
-        int           code = cs_roster_find(&job, cases[i].id);
+        cl_roster_job job;
+        int           code = cl_roster_find(&job, cases[i].id);
         if (cases[i].found) {
             ck_assert_msg(code == 0, "case %zu: %s", i, cs_error());
             ck_assert_str_eq(job.job, cases[i].found);
@@ -121,25 +121,25 @@ START_TEST(ids_are_told_apart)
         }
     }
     for (int i = 0; i < 6; i++)
-        cs_registry_close(&all[i]);
+        cl_registry_close(&all[i]);
     shell_leave();
 }
 END_TEST
 
 START_TEST(an_id_runs_once)
 {
-    cs_registry second;
+    cl_registry second;
     char        pid[32];
     enter();
-    cs_registry first = open_as("same");
-    ck_assert_int_eq(cs_registry_open(&second, &plan, "."), 64);
+    cl_registry first = open_as("same");
+    ck_assert_int_eq(cl_registry_open(&second, &plan, "."), 64);
     snprintf(pid, sizeof pid, "(pid %d)", getpid());
     ck_assert_ptr_nonnull(strstr(cs_error(), pid));
-    cs_registry_close(&second); /* takes nothing away from the first */
+    cl_registry_close(&second); /* takes nothing away from the first */
     ck_assert_int_eq(count_jobs(), 1);
-    cs_registry_close(&first);
+    cl_registry_close(&first);
     first = open_as("same");
-    cs_registry_close(&first);
+    cl_registry_close(&first);
     shell_leave();
 }
 END_TEST
@@ -149,7 +149,7 @@ START_TEST(what_is_gone_is_swept)
     char entry[256];
     int  swept;
     enter();
-    cs_registry live  = open_as("live");
+    cl_registry live  = open_as("live");
     pid_t       child = fork();
     if (child == 0)
         _exit(0);
@@ -162,17 +162,17 @@ START_TEST(what_is_gone_is_swept)
     shell_write("cspeed/broken.json", "{\"job\":");
     snprintf(entry, sizeof entry, "cspeed/%d.sock", child);
     shell_write(entry, "");
-    cs_roster_job *jobs;
+    cl_roster_job *jobs;
     int            count;
-    ck_assert_int_eq(cs_roster_list(&jobs, &count, &swept), 0);
+    ck_assert_int_eq(cl_roster_list(&jobs, &count, &swept), 0);
     ck_assert_int_eq(count, 1);
     ck_assert_str_eq(jobs[0].job, "live");
     ck_assert_int_eq(swept, 4);
     free(jobs);
     shell_write("cspeed/next.json", "{\"job\": \"next\", \"pid\": 1, \"start\": 5}"); /* a stale entry is no obstacle */
-    cs_registry next = open_as("next");
-    cs_registry_close(&next);
-    cs_registry_close(&live);
+    cl_registry next = open_as("next");
+    cl_registry_close(&next);
+    cl_registry_close(&live);
     shell_leave();
 }
 END_TEST
@@ -183,14 +183,14 @@ START_TEST(a_zombie_is_gone)
     pid_t child = fork();
     if (child == 0)
         pause();
-    ck_assert(cs_proc_start(child) != 0);
-    ck_assert(cs_proc_start(getpid()) != 0);
+    ck_assert(cl_proc_start(child) != 0);
+    ck_assert(cl_proc_start(getpid()) != 0);
     kill(child, SIGKILL);
     siginfo_t news;
     ck_assert_int_eq(waitid(P_PID, (id_t)child, &news, WEXITED | WNOWAIT), 0);
-    ck_assert(cs_proc_start(child) == 0);
+    ck_assert(cl_proc_start(child) == 0);
     waitpid(child, NULL, 0);
-    ck_assert(cs_proc_start(child) == 0);
+    ck_assert(cl_proc_start(child) == 0);
 }
 END_TEST
 
@@ -199,20 +199,20 @@ START_TEST(only_a_folder_of_our_own)
     static const char *const spoilers[] = { "mkdir -m 777 cspeed", "mkdir -m 750 cspeed", "touch cspeed",
                                             "mkdir -m 700 real && ln -s real cspeed" };
     for (size_t i = 0; i < sizeof spoilers / sizeof *spoilers; i++) {
-        cs_registry registry;
+        cl_registry registry;
         enter();
         ck_assert_int_eq(shell_run("%s", spoilers[i]), 0);
-        ck_assert_msg(cs_registry_open(&registry, &plan, ".") == 71, "case %zu", i);
+        ck_assert_msg(cl_registry_open(&registry, &plan, ".") == 71, "case %zu", i);
         ck_assert_int_eq(registry.fd, -1);
         ck_assert_ptr_nonnull(strstr(cs_error(), "not a folder of yours alone"));
-        cs_registry_close(&registry);
+        cl_registry_close(&registry);
         shell_leave();
     }
     if (geteuid() == 0) {
-        cs_registry registry;
+        cl_registry registry;
         enter();
         ck_assert_int_eq(shell_run("mkdir -m 700 cspeed && chown 1 cspeed"), 0);
-        ck_assert_int_eq(cs_registry_open(&registry, &plan, "."), 71);
+        ck_assert_int_eq(cl_registry_open(&registry, &plan, "."), 71);
         shell_leave();
     }
 }
@@ -225,21 +225,21 @@ START_TEST(a_caller_gets_the_state)
     memset(state, 'x', LONG);
     state[LONG] = '\0';
     enter();
-    cs_registry registry = open_as("asked");
+    cl_registry registry = open_as("asked");
     pid_t       child    = fork();
     if (child == 0) {
-        cs_roster_job job;
-        char         *text = cs_roster_find(&job, "asked") == 0 ? cs_roster_ask(&job) : NULL;
+        cl_roster_job job;
+        char         *text = cl_roster_find(&job, "asked") == 0 ? cl_roster_ask(&job) : NULL;
         _exit(text && strcmp(text, state) == 0 ? 0 : 1);
     }
     int status;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        cs_registry_answer(&registry, state); /* with nobody there it returns at once */
+        cl_registry_answer(&registry, state); /* with nobody there it returns at once */
         usleep(1000);
     }
     ck_assert_int_eq(status, 0);
     free(state);
-    cs_registry_close(&registry);
+    cl_registry_close(&registry);
     shell_leave();
 }
 END_TEST

@@ -24,26 +24,26 @@ typedef struct {
     size_t output_bytes;
 } heard;
 
-static cs_host host_of(const char *name)
+static cl_host host_of(const char *name)
 {
-    return (cs_host){ .name = (char *)(size_t)name, .port = cluster_port() };
+    return (cl_host){ .name = (char *)(size_t)name, .port = cluster_port() };
 }
 
-static void take(heard *all, const cs_message *message)
+static void take(heard *all, const cl_message *message)
 {
     int length = (int)message->length;
     switch (message->kind) {
-    case CS_LINK_FAILED:
+    case CL_LINK_FAILED:
         all->failed = (int)message->rank;
         snprintf(all->why, sizeof all->why, "%.*s", length, message->bytes);
         break;
-    case CS_LINK_FINISH:
+    case CL_LINK_FINISH:
         all->finished = (int)message->rank;
         break;
-    case CS_LINK_SAY:
+    case CL_LINK_SAY:
         snprintf(all->said + strlen(all->said), sizeof all->said - strlen(all->said), "%.*s\n", length, message->bytes);
         break;
-    case CS_LINK_ERROR:
+    case CL_LINK_ERROR:
         snprintf(all->errors + strlen(all->errors), sizeof all->errors - strlen(all->errors), "%.*s", length,
                  message->bytes);
         break;
@@ -55,17 +55,17 @@ static void take(heard *all, const cs_message *message)
 }
 
 /* Reads until `wanted` bytes of output have come or the carrier has ended. */
-static void hear(cs_link *link, heard *all, size_t wanted)
+static void hear(cl_link *link, heard *all, size_t wanted)
 {
-    cs_message message;
+    cl_message message;
     double     until = cs_clock_seconds() + 90;
     while (!link->broken && all->output_bytes < wanted) {
         ck_assert_msg(cs_clock_seconds() < until, "the carrier says nothing more");
-        cs_link_flush(link);
-        short wants = (short)(POLLIN | (cs_link_waits(link) ? POLLOUT : 0));
+        cl_link_flush(link);
+        short wants = (short)(POLLIN | (cl_link_waits(link) ? POLLOUT : 0));
         poll(&(struct pollfd){ .fd = link->in_fd, .events = wants }, 1, 1000);
-        cs_link_fill(link, 0);
-        while (cs_link_next(link, &message))
+        cl_link_fill(link, 0);
+        while (cl_link_next(link, &message))
             take(all, &message);
     }
 }
@@ -76,41 +76,41 @@ static void reset(heard *all)
     all->failed = all->finished = -1;
 }
 
-static void wait_for(const cs_channel *channel)
+static void wait_for(const cl_channel *channel)
 {
     int status;
     ck_assert_int_eq(waitpid(channel->pid, &status, 0), channel->pid);
     ck_assert_int_eq(status, 0);
 }
 
-static void run_command(const char *name, const cs_options *options, const char *command, heard *all)
+static void run_command(const char *name, const cl_options *options, const char *command, heard *all)
 {
-    cs_channel channel;
-    cs_link    link;
-    cs_host    host = host_of(name);
+    cl_channel channel;
+    cl_link    link;
+    cl_host    host = host_of(name);
     reset(all);
-    ck_assert_int_eq(cs_remote_command(&channel, &host, options, command), 0);
-    cs_link_open(&link, channel.fd, channel.fd, NULL, false);
+    ck_assert_int_eq(cl_remote_command(&channel, &host, options, command), 0);
+    cl_link_open(&link, channel.fd, channel.fd, NULL, false);
     hear(&link, all, SIZE_MAX);
-    cs_link_close(&link);
+    cl_link_close(&link);
     wait_for(&channel);
 }
 
-static void open_agent(const cs_host *host, const cs_options *options, cs_channel *channel, cs_link *link)
+static void open_agent(const cl_host *host, const cl_options *options, cl_channel *channel, cl_link *link)
 {
-    ck_assert_int_eq(cs_remote_open(channel, host, options), 0);
-    cs_link_open(link, channel->fd, channel->fd, NULL, false);
+    ck_assert_int_eq(cl_remote_open(channel, host, options), 0);
+    cl_link_open(link, channel->fd, channel->fd, NULL, false);
 }
 
 /* An agent that is expected not to come: its FAILED frame. */
-static void fail_agent(const cs_host *host, const cs_options *options, heard *all)
+static void fail_agent(const cl_host *host, const cl_options *options, heard *all)
 {
-    cs_channel channel;
-    cs_link    link;
+    cl_channel channel;
+    cl_link    link;
     reset(all);
     open_agent(host, options, &channel, &link);
     hear(&link, all, SIZE_MAX);
-    cs_link_close(&link);
+    cl_link_close(&link);
     wait_for(&channel);
 }
 
@@ -127,12 +127,12 @@ static void write_agent(const char *before)
     snprintf(agent_path, sizeof agent_path, "%s/agent's home", getcwd(folder, sizeof folder));
 }
 
-static void ask_agent(const cs_options *options, cs_link *link, heard *all, size_t bytes)
+static void ask_agent(const cl_options *options, cl_link *link, heard *all, size_t bytes)
 {
     char *blob = malloc(bytes);
     for (size_t i = 0; i < bytes; i++)
         blob[i] = (char)(i * 2654435761U >> 13);
-    cs_link_send(link, CS_LINK_OUTPUT, 0, blob, bytes);
+    cl_link_send(link, CL_LINK_OUTPUT, 0, blob, bytes);
     hear(link, all, bytes);
     ck_assert_msg(all->failed == -1, "%s", all->why);
     ck_assert_uint_eq(all->output_bytes, bytes);
@@ -142,17 +142,17 @@ static void ask_agent(const cs_options *options, cs_link *link, heard *all, size
 }
 
 /* Bytes go to an agent and back as they are, past whatever a shell prints before it. */
-static void carry(const cs_options *options, const char *before, size_t bytes)
+static void carry(const cl_options *options, const char *before, size_t bytes)
 {
-    cs_channel channel;
-    cs_link    link;
+    cl_channel channel;
+    cl_link    link;
     heard     *all  = malloc(sizeof *all);
-    cs_host    host = host_of(cluster_host(0));
+    cl_host    host = host_of(cluster_host(0));
     reset(all);
     write_agent(before);
     open_agent(&host, options, &channel, &link);
     ask_agent(options, &link, all, bytes);
-    cs_link_close(&link); /* the agent sees the end of its input, and the carrier ends */
+    cl_link_close(&link); /* the agent sees the end of its input, and the carrier ends */
     wait_for(&channel);
     ck_assert_int_eq(shell_left("agent's home", 5), 0);
     free(all);
@@ -162,7 +162,7 @@ START_TEST(an_agent_answers)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        cs_options options = { .agent_path = agent_path };
+        cl_options options = { .agent_path = agent_path };
         carry(&options, "", 5);
         carry(&options, "echo Welcome to host; echo 'disk is full' >&2; head -c 3000 /dev/urandom", 100000);
         cluster_stop();
@@ -176,7 +176,7 @@ START_TEST(openssh_carries_too)
     shell_enter();
     if (cluster_start(1, NULL)) {
         char       command[2048], key[600];
-        cs_options options = { .agent_path = agent_path, .ssh_cmd = command };
+        cl_options options = { .agent_path = agent_path, .ssh_cmd = command };
         snprintf(key, sizeof key, "%s/.ssh", getenv("HOME"));
         snprintf(command, sizeof command,
                  "ssh -i '%s/id_ed25519' -o \"UserKnownHostsFile %s/known\" -o IdentitiesOnly=yes", key, key);
@@ -186,12 +186,12 @@ START_TEST(openssh_carries_too)
         ck_assert_int_eq(all->finished, 7);
         ck_assert_int_eq(memcmp(all->output, "out\n", 4), 0);
         options.ssh_cmd = "false";
-        cs_host host    = host_of(cluster_host(0));
+        cl_host host    = host_of(cluster_host(0));
         fail_agent(&host, &options, all);
-        ck_assert_int_eq(all->failed, CS_CODE_HOST);
+        ck_assert_int_eq(all->failed, CL_CODE_HOST);
         options.ssh_cmd = "ssh 'oops";
         fail_agent(&host, &options, all);
-        ck_assert_int_eq(all->failed, CS_CODE_USAGE);
+        ck_assert_int_eq(all->failed, CL_CODE_USAGE);
         free(all);
         cluster_stop();
     }
@@ -219,7 +219,7 @@ START_TEST(commands_run)
         const char *const names[] = { cluster_host(0), "localhost" };
         for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
             for (int n = 0; n < 2; n++) {
-                run_command(names[n], &(cs_options){ 0 }, commands[i].command, all);
+                run_command(names[n], &(cl_options){ 0 }, commands[i].command, all);
                 ck_assert_msg(all->finished == commands[i].code, "%s on %s: %d %s", commands[i].command, names[n],
                               all->finished, all->why);
                 ck_assert_uint_eq(all->output_bytes, strlen(commands[i].output));
@@ -235,7 +235,7 @@ END_TEST
 
 /* ---- why there is no agent ---------------------------------------------------------------------- */
 
-static void expect(const cs_host *host, const cs_options *options, int code, const char *says)
+static void expect(const cl_host *host, const cl_options *options, int code, const char *says)
 {
     heard *all = malloc(sizeof *all);
     fail_agent(host, options, all);
@@ -249,30 +249,30 @@ START_TEST(a_host_says_why_it_fails)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        cs_options options = { .agent_path = agent_path };
-        cs_host    host    = host_of("no-such-host.invalid");
-        expect(&host, &options, CS_CODE_HOST, "not known here");
+        cl_options options = { .agent_path = agent_path };
+        cl_host    host    = host_of("no-such-host.invalid");
+        expect(&host, &options, CL_CODE_HOST, "not known here");
         host      = host_of(cluster_host(0));
         host.port = 1;
-        expect(&host, &options, CS_CODE_HOST, "connection refused");
+        expect(&host, &options, CL_CODE_HOST, "connection refused");
         host               = host_of(cluster_host(0));
         options.agent_path = "/no/such/cspeed";
-        expect(&host, &options, CS_CODE_NOT_FOUND, "--agent_path");
+        expect(&host, &options, CL_CODE_NOT_FOUND, "--agent_path");
         options.agent_path = "/etc/passwd";
-        expect(&host, &options, CS_CODE_NOT_EXECUTABLE, "Linux");
+        expect(&host, &options, CL_CODE_NOT_EXECUTABLE, "Linux");
         options.agent_path = "/bin/echo"; /* prints "__agent" and ends */
-        expect(&host, &options, CS_CODE_HOST, "ended with 0. It said: __agent");
+        expect(&host, &options, CL_CODE_HOST, "ended with 0. It said: __agent");
         shell_write("noisy", "#!/bin/sh\nyes noise | head -c 200000\n");
         chmod("noisy", 0755);
         char path[4200], folder[4096];
         snprintf(path, sizeof path, "%s/noisy", getcwd(folder, sizeof folder));
         options.agent_path = path;
-        expect(&host, &options, CS_CODE_HOST, "noise|noise");
+        expect(&host, &options, CL_CODE_HOST, "noise|noise");
         options.ssh_key = "/no/such/key";
-        expect(&host, &options, CS_CODE_NO_FILE, "--ssh_key");
+        expect(&host, &options, CL_CODE_NO_FILE, "--ssh_key");
         options.ssh_key    = NULL;
         options.ssh_config = "/no/such/config";
-        expect(&host, &options, CS_CODE_NO_FILE, "--ssh_config");
+        expect(&host, &options, CL_CODE_NO_FILE, "--ssh_config");
         cluster_stop();
     }
     shell_leave();
@@ -283,13 +283,13 @@ START_TEST(no_key_is_accepted)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        cs_options options = { .agent_path = agent_path };
-        cs_host    host    = host_of(cluster_host(0));
+        cl_options options = { .agent_path = agent_path };
+        cl_host    host    = host_of(cluster_host(0));
         shell_run("ssh-keygen -q -t ed25519 -N secret -f other && mv home/.ssh/id_ed25519 kept && cp other "
                   "home/.ssh/id_ed25519");
-        expect(&host, &options, CS_CODE_HOST, "the server takes: publickey; tried: no ssh agent");
+        expect(&host, &options, CL_CODE_HOST, "the server takes: publickey; tried: no ssh agent");
         shell_run("rm home/.ssh/id_ed25519*");
-        expect(&host, &options, CS_CODE_HOST, "no key was accepted");
+        expect(&host, &options, CL_CODE_HOST, "no key was accepted");
         options.ssh_key = "kept";
         heard *all      = malloc(sizeof *all);
         run_command(cluster_host(0), &options, "true", all);
@@ -308,10 +308,10 @@ START_TEST(host_keys_are_checked)
     shell_enter();
     if (cluster_start(2, NULL)) {
         heard     *all    = malloc(sizeof *all);
-        cs_options strict = { .host_key = CS_HOST_KEY_STRICT }, new = { .host_key = CS_HOST_KEY_ACCEPT_NEW },
-                   off = { .host_key = CS_HOST_KEY_OFF };
+        cl_options strict = { .host_key = CL_HOST_KEY_STRICT }, new = { .host_key = CL_HOST_KEY_ACCEPT_NEW },
+                   off = { .host_key = CL_HOST_KEY_OFF };
         run_command(cluster_host(0), &strict, "true", all);
-        ck_assert_int_eq(all->failed, CS_CODE_HOST);
+        ck_assert_int_eq(all->failed, CL_CODE_HOST);
         ck_assert_ptr_nonnull(strstr(all->why, "unknown host key"));
         ck_assert_ptr_nonnull(strstr(all->why, "SHA256:"));
         run_command(cluster_host(0), &off, "true", all);
@@ -326,7 +326,7 @@ START_TEST(host_keys_are_checked)
         shell_run("sed -i 's/AAAAC3NzaC1lZDI1NTE5AAAAI..../AAAAC3NzaC1lZDI1NTE5AAAAIAAAA/' home/.ssh/known_hosts");
         for (int i = 0; i < 2; i++) {
             run_command(cluster_host(0), i ? &strict : &new, "true", all);
-            ck_assert_int_eq(all->failed, CS_CODE_HOST);
+            ck_assert_int_eq(all->failed, CL_CODE_HOST);
             ck_assert_msg(strstr(all->why, "HOST KEY CHANGED") != NULL, "%s", all->why);
         }
         free(all);
@@ -342,21 +342,21 @@ START_TEST(new_keys_are_kept_under_a_lock)
     enum { HOSTS = 8 };
     shell_enter();
     if (cluster_start(HOSTS, NULL)) {
-        cs_options options = { 0 };
-        cs_channel channels[2 * HOSTS];
-        cs_host    hosts[HOSTS];
+        cl_options options = { 0 };
+        cl_channel channels[2 * HOSTS];
+        cl_host    hosts[HOSTS];
         heard     *all = malloc(sizeof *all);
         for (int i = 0; i < 2 * HOSTS; i++) {
             hosts[i % HOSTS] = host_of(cluster_host(i % HOSTS));
-            ck_assert_int_eq(cs_remote_command(&channels[i], &hosts[i % HOSTS], &options, "true"), 0);
+            ck_assert_int_eq(cl_remote_command(&channels[i], &hosts[i % HOSTS], &options, "true"), 0);
         }
         for (int i = 0; i < 2 * HOSTS; i++) {
-            cs_link link;
+            cl_link link;
             reset(all);
-            cs_link_open(&link, channels[i].fd, channels[i].fd, NULL, false);
+            cl_link_open(&link, channels[i].fd, channels[i].fd, NULL, false);
             hear(&link, all, SIZE_MAX);
             ck_assert_msg(all->finished == 0, "%s", all->why);
-            cs_link_close(&link);
+            cl_link_close(&link);
             wait_for(&channels[i]);
         }
         ck_assert_int_eq(shell_run("test $(wc -l < home/.ssh/known_hosts) = 8"), 0);
@@ -383,7 +383,7 @@ START_TEST(known_hosts_may_stand_anywhere)
         heard *all = malloc(sizeof *all);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             shell_write("config", rows[i].line);
-            cs_options options = { .ssh_config = "config" };
+            cl_options options = { .ssh_config = "config" };
             run_command(cluster_host(0), &options, "true", all);
             ck_assert_msg(all->finished == 0 && strstr(all->said, rows[i].said), "%s: %d %s %s", rows[i].line,
                           all->finished, all->why, all->said);
@@ -415,24 +415,24 @@ START_TEST(the_ssh_configuration_is_read)
         shell_write("home/.ssh/config", text);
         shell_write("other", text);
         for (int i = 0; i < 2; i++) {
-            cs_options options = { .ssh_config = i ? "other" : NULL, .ssh_user = getuid() ? getenv("USER") : NULL };
-            cs_channel channel;
-            cs_link    link;
-            cs_host    host = { .name = (char[]){ "worker" } };
+            cl_options options = { .ssh_config = i ? "other" : NULL, .ssh_user = getuid() ? getenv("USER") : NULL };
+            cl_channel channel;
+            cl_link    link;
+            cl_host    host = { .name = (char[]){ "worker" } };
             reset(all);
-            ck_assert_int_eq(cs_remote_command(&channel, &host, &options, "true"), 0);
-            cs_link_open(&link, channel.fd, channel.fd, NULL, false);
+            ck_assert_int_eq(cl_remote_command(&channel, &host, &options, "true"), 0);
+            cl_link_open(&link, channel.fd, channel.fd, NULL, false);
             hear(&link, all, SIZE_MAX);
             ck_assert_msg(all->finished == 0, "%s", all->why);
-            cs_link_close(&link);
+            cl_link_close(&link);
             wait_for(&channel);
         }
-        cs_host host = { .name = (char[]){ "far" } };
-        expect(&host, &(cs_options){ 0 }, CS_CODE_USAGE, "not supported: ProxyJump");
-        host = (cs_host){ .name = (char[]){ "worker" }, .port = 1 };
-        expect(&host, &(cs_options){ 0 }, CS_CODE_HOST, "port 1: connection refused");
-        host = (cs_host){ .name = (char[]){ "worker" }, .address = (char[]){ "127.0.0.9" } };
-        expect(&host, &(cs_options){ .ssh_port = 2 }, CS_CODE_HOST, "127.0.0.9 port 2: connection refused");
+        cl_host host = { .name = (char[]){ "far" } };
+        expect(&host, &(cl_options){ 0 }, CL_CODE_USAGE, "not supported: ProxyJump");
+        host = (cl_host){ .name = (char[]){ "worker" }, .port = 1 };
+        expect(&host, &(cl_options){ 0 }, CL_CODE_HOST, "port 1: connection refused");
+        host = (cl_host){ .name = (char[]){ "worker" }, .address = (char[]){ "127.0.0.9" } };
+        expect(&host, &(cl_options){ .ssh_port = 2 }, CL_CODE_HOST, "127.0.0.9 port 2: connection refused");
         free(all);
         cluster_stop();
     }
@@ -454,13 +454,13 @@ START_TEST(a_carrier_dies_with_its_opener)
         pid_t opener = fork();
         if (opener == 0) {
             static heard all;
-            cs_options   options = { .agent_path = agent_path };
-            cs_channel   channel;
-            cs_link      link;
-            cs_host      host = host_of(cluster_host(0));
+            cl_options   options = { .agent_path = agent_path };
+            cl_channel   channel;
+            cl_link      link;
+            cl_host      host = host_of(cluster_host(0));
             reset(&all);
-            cs_remote_open(&channel, &host, &options);
-            cs_link_open(&link, channel.fd, channel.fd, NULL, false);
+            cl_remote_open(&channel, &host, &options);
+            cl_link_open(&link, channel.fd, channel.fd, NULL, false);
             ask_agent(&options, &link, &all, 3);
             _exit(write(ready[1], "x", 1) != 1 || pause());
         }
@@ -483,8 +483,8 @@ START_TEST(the_end_of_an_agent_is_seen)
     shell_enter();
     if (cluster_start(1, NULL)) {
         heard     *all     = malloc(sizeof *all);
-        cs_options options = { .agent_path = agent_path };
-        cs_host    host    = host_of(cluster_host(0));
+        cl_options options = { .agent_path = agent_path };
+        cl_host    host    = host_of(cluster_host(0));
         write_agent("printf '\\ncspeed agent 1\\n'; exit 5");
         fail_agent(&host, &options, all);
         ck_assert_msg(all->failed == -1 && all->output_bytes == 0, "%s", all->why);

@@ -401,8 +401,8 @@ static int count_zombies(pid_t parent)
     int  count  = 0;
     DIR *folder = opendir("/proc");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        cs_proc found;
-        count += atoi(entry->d_name) > 0 && cs_proc_read(atoi(entry->d_name), &found) && found.zombie &&
+        cl_proc found;
+        count += atoi(entry->d_name) > 0 && cl_proc_read(atoi(entry->d_name), &found) && found.zombie &&
                  found.parent == parent;
     }
     closedir(folder);

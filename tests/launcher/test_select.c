@@ -63,7 +63,7 @@ static const struct {
     { "b slots=1\na slots=1\n", "a@b", NULL, "b:0 a:0", NULL },
 };
 
-static void write_hosts(const cs_hosts *hosts, char *text, size_t size)
+static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 {
     size_t used = 0;
     for (int i = 0; i < hosts->count; i++) {
@@ -76,21 +76,21 @@ static void write_hosts(const cs_hosts *hosts, char *text, size_t size)
 START_TEST(filters)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_hosts    hosts;
+        cl_hosts    hosts;
         char        text[256] = "";
         const char *include = table[i].include ? table[i].include : "", *exclude = table[i].exclude;
-        ck_assert_int_eq(cs_hosts_parse(&hosts, "hf", table[i].hosts, strlen(table[i].hosts)), 0);
-        int code = cs_hosts_select(&hosts, table[i].include, exclude);
+        ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", table[i].hosts, strlen(table[i].hosts)), 0);
+        int code = cl_hosts_select(&hosts, table[i].include, exclude);
         if (table[i].result) {
             ck_assert_msg(code == 0, "-i '%s' -e '%s': %s", include, exclude ? exclude : "", cs_error());
             write_hosts(&hosts, text, sizeof text);
             ck_assert_msg(strcmp(text, table[i].result) == 0, "-i '%s' -e '%s': %s, not %s", include,
                           exclude ? exclude : "", text, table[i].result);
         } else {
-            ck_assert_msg(code == CS_CODE_FILE && strstr(cs_error(), table[i].fault), "-i '%s' -e '%s': %d %s", include,
+            ck_assert_msg(code == CL_CODE_FILE && strstr(cs_error(), table[i].fault), "-i '%s' -e '%s': %d %s", include,
                           exclude ? exclude : "", code, cs_error());
         }
-        cs_hosts_free(&hosts);
+        cl_hosts_free(&hosts);
     }
 }
 END_TEST

@@ -18,9 +18,9 @@ typedef struct {
     int     collective;
 } at;
 
-static cs_front *place(const at ranks[FAKE_RANKS])
+static cl_front *place(const at ranks[FAKE_RANKS])
 {
-    cs_front *front = fake_front(&job);
+    cl_front *front = fake_front(&job);
     for (int rank = 0; rank < FAKE_RANKS; rank++) {
         if (ranks[rank].collective == ENDED)
             fake_end(front, rank, 0, false, 0);
@@ -58,9 +58,9 @@ START_TEST(the_odd_one_out)
         { { { 5, SUM }, { 5, NONE }, { 5, NONE }, { 5, NONE } }, 1, "in no collective, while 1 other waits\n" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cs_front *front = place(cases[i].ranks);
-        int       odd   = cs_stall_odd_one(front);
-        char     *text  = cs_stall_text(front, 2 * SECOND);
+        cl_front *front = place(cases[i].ranks);
+        int       odd   = cl_stall_odd_one(front);
+        char     *text  = cl_stall_text(front, 2 * SECOND);
         ck_assert_msg(odd == cases[i].odd, "case %zu: rank %d: %s", i, odd, text);
         ck_assert_msg(strstr(text, cases[i].says) != NULL, "case %zu: %s", i, text);
         free(text);
@@ -70,26 +70,26 @@ END_TEST
 
 START_TEST(age_is_of_the_last_that_moved)
 {
-    cs_front *front = fake_front(&job);
-    ck_assert(cs_stall_age(front, 100 * SECOND) == INT64_MAX);
+    cl_front *front = fake_front(&job);
+    ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);
     fake_beat(front, 0, 1, SUM, 3 * SECOND, 50 * SECOND); /* moved at 47 */
     fake_beat(front, 1, 1, SUM, 0, 40 * SECOND);          /* at 40 */
-    ck_assert_int_eq(cs_stall_age(front, 100 * SECOND), 53 * SECOND);
+    ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 53 * SECOND);
     fake_end(front, 0, 0, false, 0); /* who has ended moves no more */
-    ck_assert_int_eq(cs_stall_age(front, 100 * SECOND), 60 * SECOND);
+    ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 60 * SECOND);
     fake_end(front, 1, 0, false, 0);
-    ck_assert(cs_stall_age(front, 100 * SECOND) == INT64_MAX);
+    ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);
 }
 END_TEST
 
 START_TEST(the_table)
 {
-    cs_front *front = fake_front(&job);
+    cl_front *front = fake_front(&job);
     fake_beat(front, 0, 7, SUM, SECOND, 10 * SECOND);
     fake_beat(front, 1, 7, SUM, 3 * SECOND, 10 * SECOND);
     fake_beat(front, 2, 6, NONE, 4 * SECOND, 10 * SECOND);
     fake_beat(front, 3, 7, SUM, SECOND, 10 * SECOND);
-    char *text = cs_stall_text(front, 70 * SECOND);
+    char *text = cl_stall_text(front, 70 * SECOND);
     ck_assert_str_eq(text, "cspeed: no rank of job ab12cd34 has moved for 61 s\n"
                            "  ranks 0-1,3: step 7, waiting in all_reduce (63 s)\n"
                            "  rank 2: step 6 (64 s)\n"
