@@ -49,12 +49,12 @@ typedef struct {
 
 /* A step's verdict, on its way from the device to the host. */
 typedef struct {
-    cs_words   words;
+    cs_step_sums   words;
     cs_verdict verdict;
 } cs_board;
 typedef struct {
     cs_board *there, *here; /* in the device's memory, and where the host reads it: the same where it can */
-    cs_terms  terms;
+    cs_step_terms  terms;
     cs_event  copied;  /* `here` is as `there`      */
     bool      pending; /* a verdict nobody has read */
 } cs_boundary;

@@ -53,7 +53,7 @@ static void update(cs_engine *engine, const cs_move *move)
 static bool reads_late(const cs_engine *engine)
 {
     const cs_groups *groups = &engine->settings->groups;
-    bool             late   = cs_device_is_far(engine->device);
+    bool             late   = cs_device_has_own_memory(engine->device);
     for (int i = 0; i < groups->count; i++)
         late &= !groups->group[i].optimizer.directs;
     return late;

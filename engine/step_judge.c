@@ -24,7 +24,7 @@ void cs_boundary_open(cs_engine *engine, void *memory)
     cs_boundary *boundary = &engine->boundary;
     boundary->there       = memory;
     boundary->here        = memory;
-    if (cs_device_is_far(engine->device))
+    if (cs_device_has_own_memory(engine->device))
         boundary->here = cs_device_alloc_pinned(engine->device, sizeof(cs_board));
     cs_boundary_place(engine);
 }
@@ -47,7 +47,7 @@ void cs_boundary_place(cs_engine *engine)
 
 void cs_boundary_begin(cs_engine *engine)
 {
-    cs_op_fill(compute(engine), cs_vector(engine->boundary.there, CS_F32, sizeof(cs_words) / sizeof(float)), 0);
+    cs_op_fill(compute(engine), cs_vector(engine->boundary.there, CS_F32, sizeof(cs_step_sums) / sizeof(float)), 0);
     engine->loss_rows_counted = 0;
 }
 
@@ -78,11 +78,11 @@ static void add_up_and_judge(void *argument)
     cs_state_judge(cs_device_stream(engine->device, CS_COMM), &there->verdict, &there->words, &engine->boundary.terms);
 }
 
-static cs_terms terms_of(const cs_engine *engine)
+static cs_step_terms terms_of(const cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     bool               bf16     = settings->precision.values == CS_BF16 && settings->check_grad_overflow;
-    return (cs_terms){
+    return (cs_step_terms){
         .step_rows  = step_rows(engine),
         .before     = (double)engine->zero.before,
         .times      = settings->gradient_sum ? engine->world.size : 1,

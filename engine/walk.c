@@ -9,7 +9,7 @@ void cs_walk_settle(cs_engine *engine)
 
 double cs_walk_clock(cs_engine *engine)
 {
-    if (engine->settings->wall_clock_breakdown && cs_device_is_far(engine->device))
+    if (engine->settings->wall_clock_breakdown && cs_device_has_own_memory(engine->device))
         cs_walk_settle(engine);
     return cs_clock_seconds();
 }

@@ -86,14 +86,14 @@ int cl_argument_read(const cl_argument_form *form, char **at)
     return cl_codes_fail(CL_CODE_USAGE, "%s: name %s", form->command, form->needs);
 }
 
-int cl_argument_number(int64_t *number, const char *flag, const char *value, int64_t least, int64_t most)
+int cl_argument_number(int64_t *number, const char *flag, const char *value, int64_t min, int64_t max)
 {
     char *end;
     errno           = 0;
     long long given = strtoll(value, &end, 10);
-    if (!*value || *end || errno || given < least || given > most)
+    if (!*value || *end || errno || given < min || given > max)
         return cl_codes_fail(CL_CODE_USAGE, "%s takes a whole number from %lld to %lld, not \"%s\"", flag,
-                             (long long)least, (long long)most, value);
+                             (long long)min, (long long)max, value);
     *number = given;
     return 0;
 }

@@ -29,6 +29,6 @@ typedef struct {
 int cl_argument_read(const cl_argument_form *form, char **at);
 
 /* A whole number of `least` or more. 0, or CL_CODE_USAGE with a sentence. */
-int cl_argument_number(int64_t *number, const char *flag, const char *value, int64_t least, int64_t most);
+int cl_argument_number(int64_t *number, const char *flag, const char *value, int64_t min, int64_t max);
 
 #endif

@@ -47,16 +47,16 @@ int cl_spellings_seconds(const char *flag, const char *value, double *field)
 /* "N", "MIN:MAX" */
 int cl_spellings_nodes(const char *flag, const char *value)
 {
-    char        least_text[WORD_BYTES];
+    char        min_text[WORD_BYTES];
     const char *colon = strchr(value, ':');
-    int         least = 0, most = 0;
+    int         min = 0, max = 0;
     if (strcmp(value, "-1") == 0)
         return 0;
-    snprintf(least_text, sizeof least_text, "%.*s", (int)strcspn(value, ":"), value);
-    int code = cl_spellings_whole(flag, least_text, 1, MOST_RANKS, &least);
+    snprintf(min_text, sizeof min_text, "%.*s", (int)strcspn(value, ":"), value);
+    int code = cl_spellings_whole(flag, min_text, 1, MOST_RANKS, &min);
     if (code == 0 && colon)
-        code = cl_spellings_whole(flag, colon + 1, 1, MOST_RANKS, &most);
-    if (code == 0 && colon && most < least)
+        code = cl_spellings_whole(flag, colon + 1, 1, MOST_RANKS, &max);
+    if (code == 0 && colon && max < min)
         return cl_codes_fail(CL_CODE_USAGE, "%s %s: MIN:MAX needs MIN not above MAX", flag, value);
     return code;
 }

@@ -41,12 +41,12 @@ static const char help[] =
     "  --device auto|cpu|cuda   where it runs (auto)\n"
     "  --set PATH=VALUE   a key of the configuration";
 
-static void take_number(double *number, const char *flag, const char *value, double most)
+static void take_number(double *number, const char *flag, const char *value, double max)
 {
     char *end;
     *number = strtod(value, &end);
-    if (!*value || *end || !(*number >= 0) || *number > most)
-        leave(WRONG_USAGE, "--%s: \"%s\" is not a number from 0 to %g", flag, value, most);
+    if (!*value || *end || !(*number >= 0) || *number > max)
+        leave(WRONG_USAGE, "--%s: \"%s\" is not a number from 0 to %g", flag, value, max);
 }
 
 static void take_temperature(void *to, const char *flag, const char *value)
@@ -186,12 +186,12 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
 /* Bytes at the end that may become a stop. */
 static size_t held_back(const options *given, const cs_text *text)
 {
-    size_t most = 0;
+    size_t max = 0;
     for (int i = 0; i < given->stop.count; i++)
-        for (size_t size = strlen(given->stop.item[i]) - 1; size > most; size--)
+        for (size_t size = strlen(given->stop.item[i]) - 1; size > max; size--)
             if (size <= text->size && memcmp(text->bytes + text->size - size, given->stop.item[i], size) == 0)
-                most = size;
-    return most;
+                max = size;
+    return max;
 }
 
 static void take_token(const model *m, answer *a, int32_t token)
@@ -244,10 +244,10 @@ static const cs_encoded *encode(const model *m, const char *prompt)
 /* Every rank sees to it that all can be read before any is. */
 static void check_prompt(const model *m, const char *prompt, int64_t which)
 {
-    int64_t count = encode(m, prompt)->count, most = cs_positions(m->engine);
-    if (most && count > most)
+    int64_t count = encode(m, prompt)->count, max = cs_positions(m->engine);
+    if (max && count > max)
         leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
-              which + 1, count, most);
+              which + 1, count, max);
 }
 
 static void complete(const model *m, const char *prompt, int64_t which, bool streams, answer *a)
@@ -255,14 +255,14 @@ static void complete(const model *m, const char *prompt, int64_t which, bool str
     const cs_encoded *encoded   = encode(m, prompt);
     int32_t           first     = first_token(m);
     const int32_t    *tokens    = encoded->count ? encoded->ids : &first;
-    int64_t           count     = encoded->count ? encoded->count : 1, most = m->given->max_tokens;
+    int64_t           count     = encoded->count ? encoded->count : 1, max = m->given->max_tokens;
     int64_t           positions = cs_positions(m->engine);
     cs_context       *context;
     cs_tensor         logits;
-    if (positions && most > positions - count + 1)
-        most = positions - count + 1;
-    CS_MUST(cs_context_open(&context, m->engine, count + most - (most > 0))); /* the last one is not read */
-    for (int64_t place = 0; place < most && !a->finish; place++) {
+    if (positions && max > positions - count + 1)
+        max = positions - count + 1;
+    CS_MUST(cs_context_open(&context, m->engine, count + max - (max > 0))); /* the last one is not read */
+    for (int64_t place = 0; place < max && !a->finish; place++) {
         CS_MUST(cs_context_read(context, tokens, count, &logits));
         first  = cs_sample(logits, &m->given->sampling, which, place);
         tokens = &first;

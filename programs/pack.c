@@ -31,20 +31,20 @@ static const char usage[] =
     "  --shard_tokens N   begin another train shard after N tokens            (100000000)\n"
     "  --threads N        that make tokens                                    (one a core)\n";
 
-static cs_status read_number(double *number, const char *name, const char *word, double least, double most)
+static cs_status read_number(double *number, const char *name, const char *word, double min, double max)
 {
     char *end;
     errno   = 0;
     *number = strtod(word, &end);
-    if (end == word || *end || errno || !(*number >= least && *number <= most))
-        return cs_fail(CS_BAD_CONFIG, "--%s: a number from %g to %g, not '%s'", name, least, most, word);
+    if (end == word || *end || errno || !(*number >= min && *number <= max))
+        return cs_fail(CS_BAD_CONFIG, "--%s: a number from %g to %g, not '%s'", name, min, max, word);
     return CS_OK;
 }
 
-static cs_status read_whole(int64_t *number, const char *name, const char *word, double most)
+static cs_status read_whole(int64_t *number, const char *name, const char *word, double max)
 {
     double value;
-    CS_TRY(read_number(&value, name, word, 1, most));
+    CS_TRY(read_number(&value, name, word, 1, max));
     *number = (int64_t)value;
     return CS_OK;
 }

@@ -29,8 +29,8 @@ typedef struct {
     cs_key_type type;
     size_t      offset;   /* of the field in the settings struct            */
     const char *fallback; /* the default as JSON text, e.g. "1e-3"          */
-    double      least,
-        most; /* for numbers; both 0: no limits. most INFINITY: Infinity may be given (for an INT: INT64_MAX), and an
+    double      min,
+        max; /* for numbers; both 0: no limits. most INFINITY: Infinity may be given (for an INT: INT64_MAX), and an
                  inert number is a whole one */
     const char *choices;  /* CHOICE, REFUSED: see there; INERT with the fallback null: a value of the type it has, or
                              NULL for any; else "auto" where that word is taken and leaves the default */

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static cs_log_level least_level = CS_LOG_INFO;
+static cs_log_level min_level = CS_LOG_INFO;
 static int          own_rank    = -1; /* until opened, what the launcher says */
 
-void cs_log_open(cs_log_level least, int rank)
+void cs_log_open(cs_log_level min, int rank)
 {
-    least_level = least;
+    min_level = min;
     own_rank    = rank;
 }
 
@@ -41,7 +41,7 @@ int cs_launched_rank(void)
 
 void cs_log(cs_log_level level, const char *format, ...)
 {
-    if (level < least_level || (cs_log_rank() != 0 && level < CS_LOG_ERROR))
+    if (level < min_level || (cs_log_rank() != 0 && level < CS_LOG_ERROR))
         return;
     char    line[4096];
     va_list arguments;

@@ -6,7 +6,7 @@
 
 enum { LONGEST = 64 };
 
-static int least_of(int a, int b)
+static int min_of(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -25,9 +25,9 @@ static int distance(const char *a, const char *b)
         here[0] = (int)i;
         for (size_t j = 1; j <= b_length; j++) {
             int differ = strncasecmp(a + i - 1, b + j - 1, 1) != 0;
-            here[j]    = least_of(least_of(above[j], here[j - 1]) + 1, above[j - 1] + differ);
+            here[j]    = min_of(min_of(above[j], here[j - 1]) + 1, above[j - 1] + differ);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                here[j] = least_of(here[j], before[j - 2] + 1);
+                here[j] = min_of(here[j], before[j - 2] + 1);
         }
     }
     return row[a_length % 3][b_length];
@@ -37,7 +37,7 @@ const char *cs_nearest(const char *wanted, const char *const *names)
 {
     const char *nearest = NULL;
     size_t      length  = strlen(wanted);
-    int         best    = 2 + least_of((int)length, LONGEST - 3) / 3;
+    int         best    = 2 + min_of((int)length, LONGEST - 3) / 3;
     for (; *names; names++) {
         bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* an abbreviation */
         int  far    = begins ? 1 : distance(wanted, *names);

@@ -33,12 +33,12 @@ static double number_of(const json_t *value)
 static bool is_within(const cs_value *e, double number)
 {
     char what[96];
-    if ((e->key->least == 0 && e->key->most == 0) || (number >= e->key->least && number <= e->key->most))
+    if ((e->key->min == 0 && e->key->max == 0) || (number >= e->key->min && number <= e->key->max))
         return true;
-    if (number < e->key->least)
-        snprintf(what, sizeof what, "at least %.10g is needed", e->key->least);
+    if (number < e->key->min)
+        snprintf(what, sizeof what, "at least %.10g is needed", e->key->min);
     else
-        snprintf(what, sizeof what, "at most %.10g is possible", e->key->most);
+        snprintf(what, sizeof what, "at most %.10g is possible", e->key->max);
     refuse(e, what);
     return false;
 }
@@ -55,7 +55,7 @@ static void read_bool(const cs_value *e)
 static void read_int(const cs_value *e)
 {
     double number = json_is_number(e->value) ? number_of(e->value) : NAN;
-    if (number == INFINITY && e->key->most == INFINITY)
+    if (number == INFINITY && e->key->max == INFINITY)
         *(int64_t *)e->field = INT64_MAX;
     else if (!(fabs(number) < 0x1p63) || number != trunc(number))
         refuse(e, "a whole number is needed");
@@ -66,7 +66,7 @@ static void read_int(const cs_value *e)
 static void read_number(const cs_value *e)
 {
     double number = json_is_number(e->value) ? number_of(e->value) : NAN;
-    if (isnan(number) || (isinf(number) && e->key->most != INFINITY))
+    if (isnan(number) || (isinf(number) && e->key->max != INFINITY))
         refuse(e, "a number is needed");
     else if (is_within(e, number))
         *(double *)e->field = number;
@@ -144,7 +144,7 @@ bool cs_value_check_inert(const cs_value *e)
         ;
     else if (!same_type && !json_is_null(sample))
         refuse(e, type_name(sample));
-    else if (json_is_number(e->value) && e->key->most == INFINITY && number_of(e->value) != trunc(number_of(e->value)))
+    else if (json_is_number(e->value) && e->key->max == INFINITY && number_of(e->value) != trunc(number_of(e->value)))
         refuse(e, "a whole number is needed");
     else if (!json_is_number(e->value))
         differs = !json_equal(usual, e->value);

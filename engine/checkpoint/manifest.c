@@ -226,7 +226,7 @@ static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, 
 typedef struct {
     const char *section, *key;
     json_type   type;
-    int64_t     least, greatest; /* of whole numbers */
+    int64_t     min, greatest; /* of whole numbers */
 } engine_row;
 
 static const engine_row engine_rows[] = {
@@ -261,9 +261,9 @@ static cs_status check_engine_row(const json_t *engine, const engine_row *row, c
     if (row->type == JSON_REAL && !(json_number_value(value) > 0))
         return cs_fail(CS_BAD_FILE, "%s: engine: %s: \"%s\" is no number above 0", path, row->section, row->key);
     json_int_t number = json_integer_value(value);
-    if (row->type == JSON_INTEGER && (!json_is_integer(value) || number < row->least || number > row->greatest))
+    if (row->type == JSON_INTEGER && (!json_is_integer(value) || number < row->min || number > row->greatest))
         return cs_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no whole number from %lld to %lld", path, row->key,
-                       (long long)row->least, (long long)row->greatest);
+                       (long long)row->min, (long long)row->greatest);
     return CS_OK;
 }
 

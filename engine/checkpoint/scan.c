@@ -35,9 +35,9 @@ static void measure(state *s, double value)
     if (!isfinite(value))
         return;
     if (s->finite++ == 0)
-        s->origin = s->scan.least = s->scan.most = value;
-    s->scan.least = value < s->scan.least ? value : s->scan.least;
-    s->scan.most  = value > s->scan.most ? value : s->scan.most;
+        s->origin = s->scan.min = s->scan.max = value;
+    s->scan.min = value < s->scan.min ? value : s->scan.min;
+    s->scan.max  = value > s->scan.max ? value : s->scan.max;
     s->sum += value - s->origin;
     s->squares += (value - s->origin) * (value - s->origin);
 }
@@ -45,10 +45,10 @@ static void measure(state *s, double value)
 /* Second time: the histogram. */
 static void sort(state *s, double value)
 {
-    double width = s->scan.most - s->scan.least;
+    double width = s->scan.max - s->scan.min;
     if (!isfinite(value))
         return;
-    int bin = width > 0 ? (int)((value - s->scan.least) / width * CS_SCAN_BINS) : 0;
+    int bin = width > 0 ? (int)((value - s->scan.min) / width * CS_SCAN_BINS) : 0;
     s->scan.bins[bin < CS_SCAN_BINS ? bin : CS_SCAN_BINS - 1]++;
 }
 
@@ -113,7 +113,7 @@ static void compare_window(cs_scan_difference *d, const void *one, const void *o
         if (a == b || (isnan(a) && isnan(b)))
             continue;
         double gap = fabs(a - b);
-        d->most    = isnan(gap) ? (double)INFINITY : fmax(d->most, gap);
+        d->max    = isnan(gap) ? (double)INFINITY : fmax(d->max, gap);
         if (d->differing++ == 0) {
             d->first = range.from + i;
             d->one   = a;

@@ -8,7 +8,7 @@ enum { CS_SCAN_BINS = 16 };
 
 typedef struct {
     int64_t count, nans, infinite; /* the numbers below are of the others */
-    double  least, most, mean, deviation; /* of the population */
+    double  min, max, mean, deviation; /* of the population */
     int64_t bins[CS_SCAN_BINS];    /* equal parts of [least, most] */
 } cs_scan;
 
@@ -18,7 +18,7 @@ cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, cons
 /* Two tensors of one shape and kind, of two checkpoints, element by element. */
 typedef struct {
     int64_t differing, first; /* elements; the first that differs, -1: none      */
-    double  most;             /* difference; infinite where a NaN meets a number */
+    double  max;             /* difference; infinite where a NaN meets a number */
     double  one, other;       /* the first that differs                          */
 } cs_scan_difference;
 cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *one, cs_checkpoint_reader *other,

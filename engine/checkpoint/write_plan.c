@@ -133,9 +133,9 @@ static void list_files(cs_outline *outline)
 void cs_outline_open(cs_outline *outline, const cs_piece *pieces, int64_t count, const cs_piece *empty,
                      int64_t empty_count)
 {
-    size_t most     = (size_t)(count * CS_MAX_BOXES + empty_count);
+    size_t max     = (size_t)(count * CS_MAX_BOXES + empty_count);
     *outline        = (cs_outline){ 0 };
-    outline->chunks = cs_agree_memory(most * sizeof *outline->chunks);
+    outline->chunks = cs_agree_memory(max * sizeof *outline->chunks);
     for (int64_t i = 0; i < count; i++)
         add_piece(outline, &pieces[i]);
     for (int64_t i = 0; i < empty_count; i++)

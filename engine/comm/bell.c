@@ -31,11 +31,11 @@ static inline bool shows(const cs_bell *bell, uint32_t value)
 
 static void sleep_for(cs_bell *bell, uint32_t value)
 {
-    struct timespec most = { .tv_nsec = SLEEP_NANOSECONDS };
+    struct timespec max = { .tv_nsec = SLEEP_NANOSECONDS };
     atomic_fetch_add(&bell->sleepers, 1);
     uint32_t seen = atomic_load(&bell->value);
     if ((int32_t)(seen - value) < 0)
-        syscall(SYS_futex, &bell->value, FUTEX_WAIT, seen, &most, NULL, 0);
+        syscall(SYS_futex, &bell->value, FUTEX_WAIT, seen, &max, NULL, 0);
     atomic_fetch_sub(&bell->sleepers, 1);
 }
 

@@ -59,7 +59,7 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
     const cs_transport *transport = NULL;
     cs_comm_settings    own       = *settings;
     *comm                         = NULL;
-    if (own.device && !cs_device_is_far(own.device))
+    if (own.device && !cs_device_has_own_memory(own.device))
         own.device = NULL;
     if (!own.device && own.kind && strcmp(own.kind, "nccl") == 0)
         return cs_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "

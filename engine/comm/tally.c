@@ -21,7 +21,7 @@ typedef struct {
     int      operation;
     uint64_t bytes;
     int64_t  count;
-    double   total, least, most; /* ms, of all calls */
+    double   total, min, max; /* ms, of all calls */
     float    recent[KEPT];       /* ms; call i lies at i % KEPT */
 } entry;
 
@@ -104,7 +104,7 @@ static entry *entry_of(cs_tally *tally, int operation, uint64_t bytes)
             return &tally->entries[i];
     if (at == SIZES)
         return NULL;
-    tally->entries[at] = (entry){ .operation = operation, .bytes = bytes, .least = (double)INFINITY };
+    tally->entries[at] = (entry){ .operation = operation, .bytes = bytes, .min = (double)INFINITY };
     tally->entry_count++;
     return &tally->entries[at];
 }
@@ -121,8 +121,8 @@ void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double second
     }
     e->recent[e->count++ % KEPT] = (float)ms;
     e->total += ms;
-    e->least = fmin(e->least, ms);
-    e->most  = fmax(e->most, ms);
+    e->min = fmin(e->min, ms);
+    e->max  = fmax(e->max, ms);
     if (!tally->settings.verbose)
         return;
     bandwidth speed = bandwidth_of(tally, e, ms);
@@ -166,7 +166,7 @@ static void print_entry(const cs_tally *tally, const entry *e)
     }
     cs_say("%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text,
            (long long)e->count, e->total, trimmed_mean(latency, count), trimmed_mean(algorithm, count),
-           trimmed_mean(bus, count), e->least, e->most);
+           trimmed_mean(bus, count), e->min, e->max);
 }
 
 static int by_size(const void *a, const void *b)
@@ -204,12 +204,12 @@ static bool is_same_everywhere(const cs_tally *tally, cs_comm *comm)
     return same[0] == -same[1];
 }
 
-static void print_waits(const entry *e, const float *least)
+static void print_waits(const entry *e, const float *min)
 {
     double latency[KEPT], waited[KEPT], all = 0, lost = 0;
     int    count = recent_count(e);
     for (int i = 0; i < count; i++) {
-        latency[i] = (double)least[i];
+        latency[i] = (double)min[i];
         waited[i]  = (double)e->recent[i] - latency[i];
         all += latency[i];
         lost += waited[i];
@@ -223,21 +223,21 @@ static void print_straggler(cs_tally *tally, cs_comm *comm)
 {
     if (!is_same_everywhere(tally, comm))
         return;
-    float(*least)[KEPT] = calloc(SIZES, sizeof *least);
-    if (!least)
+    float(*min)[KEPT] = calloc(SIZES, sizeof *min);
+    if (!min)
         cs_fatal(CS_NO_MEMORY, "out of memory for the table of stragglers");
     int count = collective_count(tally);
     for (int i = 0; i < count; i++)
-        memcpy(least[i], tally->entries[i].recent, sizeof *least);
-    cs_comm_all_reduce(comm, least, (int64_t)count * KEPT, CS_F32, CS_MIN);
+        memcpy(min[i], tally->entries[i].recent, sizeof *min);
+    cs_comm_all_reduce(comm, min, (int64_t)count * KEPT, CS_F32, CS_MIN);
     cs_say("_______________________________\nBreakdown with straggler effect\n-------------------------------");
     cs_say("%-20s%-20s%-20s%-20s%-20s%-20s%-20s", "Comm. Op", "Message Size", "Count", "Total comm lat(ms)",
            "Total straggler(ms)", "Avg comm lat(ms)", "Avg straggler(ms)");
     for (int i = 0; i < count; i++) {
         print_name(tally, i);
-        print_waits(&tally->entries[i], least[i]);
+        print_waits(&tally->entries[i], min[i]);
     }
-    free(least);
+    free(min);
 }
 
 void cs_tally_print(cs_tally *tally, cs_comm *comm)

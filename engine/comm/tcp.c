@@ -18,7 +18,7 @@
 
 enum { DEFAULT_SECONDS = 600, PART_STEP = 64, YIELDS_ROOMY = 100, YIELDS_CROWDED = 2 };
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -63,7 +63,7 @@ static void all_reduce_short(cs_tcp *tcp, const cs_tcp_group *group, void *data,
 static cs_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
 {
     int64_t  from = member * part + index * piece;
-    cs_range all  = { least(member * part, count), least((member + 1) * part, count) };
+    cs_range all  = { min(member * part, count), min((member + 1) * part, count) };
     return cs_range_overlap((cs_range){ from, from + piece }, all);
 }
 
@@ -163,7 +163,7 @@ void cs_tcp_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count
     size_t  element = cs_dtype_bytes(dtype);
     int64_t piece = (int64_t)(cs_tcp_slot_bytes(&tcp->all) / element), at = 0;
     do {
-        int64_t some = least(piece, count - at);
+        int64_t some = min(piece, count - at);
         cs_tcp_reduce_part(tcp, &tcp->all, (char *)out + (size_t)at * element, (const char *)in + (size_t)at * element,
                            (size_t)count * element, some, dtype, op);
         at += some;

@@ -36,15 +36,15 @@ static const char *shown(const char *name)
     return text ? text : "(unset)";
 }
 
-static cs_status read_number(int *value, const char *name, int least, int most)
+static cs_status read_number(int *value, const char *name, int min, int max)
 {
     const char *text = getenv(name);
     char       *end  = NULL;
     errno            = 0;
     long number      = strtol(text, &end, 10);
-    if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || number < least || number > most)
-        return cs_fail(CS_BAD_CONFIG, "environment variable %s: a whole number from %d to %d, not \"%s\"", name, least,
-                       most, text);
+    if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || number < min || number > max)
+        return cs_fail(CS_BAD_CONFIG, "environment variable %s: a whole number from %d to %d, not \"%s\"", name, min,
+                       max, text);
     *value = (int)number;
     return CS_OK;
 }

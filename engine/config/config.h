@@ -24,7 +24,7 @@ enum { CS_CONFIG_FILES = 256 };
 typedef struct {
     bool    enabled;
     int     schedule; /* fixed_linear, fixed_root, fixed_discrete, custom */
-    int64_t least, most, total, stride;
+    int64_t min, max, total, stride;
     double  degree;
     json_t *stairs, *until;
 } cs_course;
@@ -108,7 +108,7 @@ typedef struct {
             bool    enabled;
             int     level; /* 0 to 3: O0 to O3 */
             json_t *loss_scale, *keep_norms, *masters;
-            double  least_scale, most_scale;
+            double  min_scale, max_scale;
         } amp;
         struct {
             bool        enabled;

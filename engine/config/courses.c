@@ -9,8 +9,8 @@
 
 /* The rows that both spellings share. */
 #define COURSE(course)                                                                                                 \
-    SUPPORTED("min_difficulty", INT, written.course.least, "null", 1, MOST, NULL, "tokens of a sample at first"),      \
-        SUPPORTED("max_difficulty", INT, written.course.most, "null", 1, MOST, NULL,                                   \
+    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MOST, NULL, "tokens of a sample at first"),      \
+        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MOST, NULL,                                   \
                   "tokens of a sample in the end; at most cspeed.data.seq_len"),                                       \
         SUPPORTED("schedule_type", CHOICE, written.course.schedule, "\"fixed_linear\"", 0, 0,                          \
                   "fixed_linear|fixed_root|fixed_discrete|custom", "how it grows; custom is not supported"),           \
@@ -116,9 +116,9 @@ static void read_stairs(cs_config *config, const char *path, const cs_course *co
         cs_json_fault(config->doc, lengths, "one length more than max_step has steps is needed: %d and %d are given",
                       d->count, limits);
     d->kind = CS_DIFFICULTY_STAIRCASE;
-    d->most = 0;
+    d->max = 0;
     for (int i = 0; i < d->count; i++)
-        d->most = d->stairs[i] > d->most ? d->stairs[i] : d->most;
+        d->max = d->stairs[i] > d->max ? d->stairs[i] : d->max;
 }
 
 static void read_root(cs_config *config, const char *path, const cs_course *course)
@@ -130,18 +130,18 @@ static void read_root(cs_config *config, const char *path, const cs_course *cour
     if (course->total < 1 || course->stride < 1 || degree <= 0)
         cs_json_fault(config->doc, place, "total_curriculum_step%s difficulty_step%s are needed, above 0",
                       linear ? " and" : ",", linear ? "" : " and root_degree");
-    else if (course->least < 1 || course->most < course->least)
+    else if (course->min < 1 || course->max < course->min)
         cs_json_fault(config->doc, path, "min_difficulty and max_difficulty are needed, the one not above the other");
-    else if (course->stride > course->least)
+    else if (course->stride > course->min)
         cs_json_fault(config->doc, place,
                       "difficulty_step %lld is above min_difficulty %lld: rounded down, samples would have no token",
-                      (long long)course->stride, (long long)course->least);
+                      (long long)course->stride, (long long)course->min);
     else if (course->stride % 8)
         cs_json_note(config->doc, place, "difficulty_step %lld is not a multiple of 8, which vectors like best",
                      (long long)course->stride);
     config->settings.curriculum = (cs_difficulty){ .kind   = CS_DIFFICULTY_ROOT,
-                                                   .least  = course->least,
-                                                   .most   = course->most,
+                                                   .min  = course->min,
+                                                   .max   = course->max,
                                                    .total  = course->total,
                                                    .stride = course->stride,
                                                    .degree = degree };
@@ -163,7 +163,7 @@ void cs_courses_resolve(cs_config *config)
         read_stairs(config, path, course);
     else
         read_root(config, path, course);
-    if (s->curriculum.most > s->seq_len)
+    if (s->curriculum.max > s->seq_len)
         cs_json_fault(config->doc, path, "samples of %lld tokens are wanted, and cspeed.data.seq_len is %lld",
-                      (long long)s->curriculum.most, (long long)s->seq_len);
+                      (long long)s->curriculum.max, (long long)s->seq_len);
 }

@@ -24,28 +24,28 @@ static int64_t least_common_multiple(const cs_elasticity *settings)
 }
 
 /* The largest number up to `most` that has more divisors than every smaller one, of those DeepSpeed lists. */
-static int64_t highly_composite(int64_t most)
+static int64_t highly_composite(int64_t max)
 {
     static const int32_t list[] = {1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
                                    180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
                                    10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
                                    166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720};
     int                  i      = sizeof list / sizeof *list - 1;
-    while (list[i] > most)
+    while (list[i] > max)
         i--;
     return list[i];
 }
 
 /* Marks in `valid`, indexed by count, those that can share out a batch. Returns how many there are. */
-static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch, int64_t least, int64_t most)
+static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch, int64_t min, int64_t max)
 {
     int found = 0;
-    memset(valid, 0, (size_t)most + 1);
+    memset(valid, 0, (size_t)max + 1);
     for (int i = 0; i < settings->micro_count; i++) {
         if (batch % settings->micro_batch_sizes[i] != 0)
             continue;
         int64_t parts = batch / settings->micro_batch_sizes[i];
-        for (int64_t count = least; count <= most && count <= parts; count++) {
+        for (int64_t count = min; count <= max && count <= parts; count++) {
             found += !valid[count] && parts % count == 0;
             valid[count] |= parts % count == 0;
         }
@@ -54,17 +54,17 @@ static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch
 }
 
 /* The batch up to `cap` with most counts in [least, most]; false: none. */
-static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t least,
-                         int64_t most)
+static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t min,
+                         int64_t max)
 {
-    bool *valid = calloc((size_t)most + 1, 1);
+    bool *valid = calloc((size_t)max + 1, 1);
     CS_ASSERT(valid);
     for (int i = 0; i <= settings->micro_count; i++) {
         int64_t base = i < settings->micro_count ? settings->micro_batch_sizes[i] : least_common_multiple(settings);
         if (base > cap)
             continue;
         int64_t batch = base * highly_composite(cap / base);
-        int     count = mark_counts(valid, settings, batch, least, most);
+        int     count = mark_counts(valid, settings, batch, min, max);
         bool    nicer = settings->prefer_larger_batch ? batch > plan->batch : batch < plan->batch;
         if (count > plan->count || (count == plan->count && count > 0 && nicer)) {
             plan->batch = batch;
@@ -74,8 +74,8 @@ static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings
     if (plan->count > 0) {
         plan->worlds = calloc((size_t)plan->count, sizeof *plan->worlds);
         CS_ASSERT(plan->worlds);
-        mark_counts(valid, settings, plan->batch, least, most);
-        for (int64_t count = least, at = 0; count <= most; count++)
+        mark_counts(valid, settings, plan->batch, min, max);
+        for (int64_t count = min, at = 0; count <= max; count++)
             if (valid[count])
                 plan->worlds[at++] = count;
     }
@@ -92,10 +92,10 @@ static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *sett
         return cs_fail(CS_BAD_CONFIG, "elasticity: %lld ranks cannot be split by model_parallel_size %lld",
                        (long long)world, (long long)settings->model_parallel_size);
     for (int i = 0; i < settings->micro_count; i++) {
-        int64_t least;
-        if (__builtin_mul_overflow(settings->micro_batch_sizes[i], parts, &least))
+        int64_t min;
+        if (__builtin_mul_overflow(settings->micro_batch_sizes[i], parts, &min))
             continue;
-        int64_t batch = settings->max_train_batch_size / least * least;
+        int64_t batch = settings->max_train_batch_size / min * min;
         if (batch > 0 && (best == 0 || (settings->prefer_larger_batch ? batch > best : batch < best)))
             best = batch;
     }
@@ -114,10 +114,10 @@ static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *sett
 static cs_status solve_nodes(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
 {
     int64_t ranks = settings->num_gpus_per_node, parts = ranks / settings->model_parallel_size;
-    int64_t least = settings->min_gpus / ranks, most = settings->max_gpus / ranks;
+    int64_t min = settings->min_gpus / ranks, max = settings->max_gpus / ranks;
     if (world < 1)
         return cs_fail(CS_BAD_CONFIG, "elasticity: version 0.2 needs the number of ranks; version 0.1 does not");
-    if (solve_counts(plan, settings, settings->max_train_batch_size / parts, least ? least : 1, most)) {
+    if (solve_counts(plan, settings, settings->max_train_batch_size / parts, min ? min : 1, max)) {
         plan->batch *= parts;
         for (int i = 0; i < plan->count; i++)
             plan->worlds[i] *= ranks;

@@ -94,7 +94,7 @@ static void scale_amp(cs_config *config)
     bool          mixed   = s->written.amp.level == 1 || s->written.amp.level == 2;
     bool          dynamic = text ? strcasecmp(text, "dynamic") == 0 : !given && mixed;
     double        scale   = json_is_number(given) ? json_number_value(given) : 1;
-    double        least   = s->written.amp.least_scale;
+    double        min   = s->written.amp.min_scale;
     if (given && !dynamic && !(json_is_number(given) && scale > 0 && scale <= 0x1p126))
         cs_json_fault(config->doc, "amp.loss_scale", "\"dynamic\" is needed, or a number above 0");
     mark_scaler(config);
@@ -102,8 +102,8 @@ static void scale_amp(cs_config *config)
                                                 .initial_scale_power = 16,
                                                 .loss_scale_window   = 2000,
                                                 .hysteresis          = 1,
-                                                .min_loss_scale      = least > 0 ? least : 0x1p-24,
-                                                .max_loss_scale      = s->written.amp.most_scale };
+                                                .min_loss_scale      = min > 0 ? min : 0x1p-24,
+                                                .max_loss_scale      = s->written.amp.max_scale };
     s->precision.scaled = dynamic || scale != 1 || s->precision.products == CS_F16;
 }
 

@@ -11,9 +11,9 @@
 #define MOST      9e15 /* what a double counts exactly */
 #define OFF       "{\"enabled\": false}"
 
-#define SUPPORTED(key, type, field, fallback, least, most, choices, sentence)                                          \
+#define SUPPORTED(key, type, field, fallback, min, max, choices, sentence)                                          \
     {                                                                                                                  \
-        key, CS_KEY_##type, AT(field), fallback, least, most, choices, sentence                                        \
+        key, CS_KEY_##type, AT(field), fallback, min, max, choices, sentence                                        \
     }
 #define SECTION(key, sentence)                                                                                         \
     {                                                                                                                  \

@@ -59,7 +59,7 @@ static json_t *number_of(const char *text)
 static cs_key_type type_of(const cs_key *key)
 {
     json_t     *sample = key->type >= CS_KEY_INERT ? cs_value_sample(key) : NULL;
-    bool        whole  = json_is_integer(sample) || key->most == INFINITY;
+    bool        whole  = json_is_integer(sample) || key->max == INFINITY;
     cs_key_type type   = json_is_boolean(sample)  ? CS_KEY_BOOL
                          : json_is_number(sample) ? (whole ? CS_KEY_INT : CS_KEY_NUMBER)
                                                   : key->type;

@@ -158,28 +158,28 @@ static void hold_ends(cs_corpus *corpus, int64_t wanted)
     }
 }
 
-cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t least)
+cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min)
 {
     const char *name  = corpus->text_count == 1 ? corpus->texts[0].path : "the texts together";
     int64_t     total = corpus->bytes;
     bool        lines = false;
     for (int64_t i = 0; i < corpus->document_count; i++)
         lines |= corpus->documents[i].is_json;
-    if (total < least)
+    if (total < min)
         return cs_fail(CS_BAD_FILE,
                        "%s: too short: %" PRId64 " bytes, and one sequence takes %" PRId64 " (seq_len + 1)", name,
-                       total, least);
+                       total, min);
     if (fraction == 0)
         return CS_OK;
-    if (total < 2 * least || (lines && corpus->document_count < 2))
+    if (total < 2 * min || (lines && corpus->document_count < 2))
         return cs_fail(CS_BAD_FILE,
                        "%s: too short: %" PRId64 " bytes, and training and validation take one sequence of %" PRId64
                        " (seq_len + 1) each, of lines of JSON one each; --valid 0 does without validation",
-                       name, total, least);
+                       name, total, min);
     int64_t wanted = (int64_t)((double)total * fraction);
-    wanted         = wanted < least ? least : wanted > total - least ? total - least : wanted;
+    wanted         = wanted < min ? min : wanted > total - min ? total - min : wanted;
     int64_t held   = hold_documents(corpus, wanted);
-    if (!lines && (held < least || held < wanted / 2)) /* documents too few or too long to draw from */
+    if (!lines && (held < min || held < wanted / 2)) /* documents too few or too long to draw from */
         hold_ends(corpus, wanted);
     return CS_OK;
 }

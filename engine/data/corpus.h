@@ -37,7 +37,7 @@ cs_status cs_corpus_open(cs_corpus *corpus, const cs_corpus_files *files);
 void      cs_corpus_close(cs_corpus *corpus);
 
 /* Holds out this fraction of the bytes, and at least `least` bytes; as many have to be left. */
-cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t least);
+cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min);
 
 /* The number of the document's first line, from 1. */
 int64_t cs_corpus_line(const cs_corpus *corpus, const cs_document *document);

@@ -15,13 +15,13 @@ int64_t cs_difficulty_at(const cs_difficulty *d, int64_t step)
 {
     if (d->kind == CS_DIFFICULTY_STAIRCASE)
         return stair_at(d, step);
-    if (d->least >= d->most)
-        return d->most;
+    if (d->min >= d->max)
+        return d->max;
     double  part  = pow((double)step / (double)d->total, 1 / d->degree); /* above 1 in the end, so that `most` is met */
-    double  exact = part * (double)(d->most - d->least) + (double)d->least;
-    int64_t value = (int64_t)floor(fmin(exact, (double)(d->most + d->stride)));
+    double  exact = part * (double)(d->max - d->min) + (double)d->min;
+    int64_t value = (int64_t)floor(fmin(exact, (double)(d->max + d->stride)));
     value -= value % d->stride;
-    return value < d->most ? value : d->most;
+    return value < d->max ? value : d->max;
 }
 
 bool cs_difficulty_may_be(const cs_difficulty *d, int64_t value)
@@ -32,5 +32,5 @@ bool cs_difficulty_may_be(const cs_difficulty *d, int64_t value)
                 return true;
         return false;
     }
-    return value == d->most || (value % d->stride == 0 && value < d->most && value > d->least - d->stride);
+    return value == d->max || (value % d->stride == 0 && value < d->max && value > d->min - d->stride);
 }

@@ -13,7 +13,7 @@ typedef enum { CS_DIFFICULTY_NONE, CS_DIFFICULTY_ROOT, CS_DIFFICULTY_STAIRCASE }
  * is degree 1. Staircase: stairs[i] for the first i with s <= until[i], the last stair after. s counts steps from 1. */
 typedef struct {
     cs_difficulty_kind kind;
-    int64_t            least, most, total, stride;
+    int64_t            min, max, total, stride;
     double             degree;
     int                count;
     int64_t            stairs[CS_DIFFICULTY_STAIRS], until[CS_DIFFICULTY_STAIRS];

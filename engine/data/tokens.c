@@ -232,10 +232,10 @@ int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
         uint32_t largest = 0;
         if (tokens->token_bytes == 2) {
             const uint16_t *token = tokens->tokens;
-            uint16_t        most  = 0;
+            uint16_t        max  = 0;
             for (int64_t i = from; i < to; i++)
-                most = token[i] > most ? token[i] : most;
-            largest = most;
+                max = token[i] > max ? token[i] : max;
+            largest = max;
         } else {
             const uint32_t *token = tokens->tokens;
             for (int64_t i = from; i < to; i++)

@@ -153,13 +153,13 @@ static cs_status build(cs_windows *windows, const cs_data_settings *settings)
     }
     if (windows->count > 0)
         return settings->weights ? mix(windows, settings) : CS_OK;
-    int64_t most = 0;
+    int64_t max = 0;
     for (int64_t i = 0; i < windows->shard_count; i++)
-        most = windows->shards[i].tokens.count > most ? windows->shards[i].tokens.count : most;
+        max = windows->shards[i].tokens.count > max ? windows->shards[i].tokens.count : max;
     return cs_fail(CS_BAD_FILE,
                    "%s: too short: one sequence is %" PRId64 " tokens (seq_len + 1), and the largest shard has %" PRId64
                    "; take a longer text or a smaller seq_len",
-                   settings->patterns[0], settings->seq_len + 1, most);
+                   settings->patterns[0], settings->seq_len + 1, max);
 }
 
 cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings)

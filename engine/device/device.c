@@ -100,7 +100,7 @@ bool cs_device_is_dry(const cs_device *device)
     return device->table == &cs_device_dry;
 }
 
-bool cs_device_is_far(const cs_device *device)
+bool cs_device_has_own_memory(const cs_device *device)
 {
     return device->table->alloc_pinned != NULL;
 }
@@ -131,7 +131,7 @@ void *cs_device_alloc(cs_device *device, size_t bytes)
 
 void *cs_device_alloc_pinned(cs_device *device, size_t bytes)
 {
-    if (!cs_device_is_far(device))
+    if (!cs_device_has_own_memory(device))
         return cs_device_alloc(device, bytes);
     pthread_mutex_lock(&device->lock);
     void *memory = device->table->alloc_pinned(device, bytes);

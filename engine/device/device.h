@@ -37,7 +37,7 @@ const char *cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2
 int         cs_device_threads(const cs_device *device);
 bool        cs_device_is_dry(const cs_device *device);
 /* Only operations and cs_stream_copy reach a far device's memory; the program's own code does not. */
-bool        cs_device_is_far(const cs_device *device);
+bool        cs_device_has_own_memory(const cs_device *device);
 
 /* Zeroed, aligned to 64 bytes, from huge pages where the system grants them. Fails with cs_fatal(CS_NO_MEMORY). */
 void  *cs_device_alloc(cs_device *device, size_t bytes);

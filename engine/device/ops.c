@@ -317,7 +317,7 @@ static bool is_starts(cs_tensor starts, cs_tensor like)
     return !starts.data || (starts.dtype == CS_I32 && cs_count(starts) == cs_rows(like));
 }
 
-static void check_attention(cs_stream *stream, const cs_attention *attention, int products)
+static void check_attention(cs_stream *stream, const cs_attention_args *attention, int products)
 {
     cs_heads heads = attention->heads;
     int64_t  rows = cs_rows(attention->y), columns = cs_columns(attention->y);
@@ -338,7 +338,7 @@ static void check_attention(cs_stream *stream, const cs_attention *attention, in
 
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout)
 {
-    cs_attention attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
+    cs_attention_args attention = { .y = y, .lse = lse, .qkv = qkv, .heads = heads, .dropout = dropout };
     check_attention(stream, &attention, 2);
     RUN(stream, attention, &attention);
 }
@@ -346,7 +346,7 @@ void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qk
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout)
 {
-    cs_attention attention = { .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads,
+    cs_attention_args attention = { .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads,
                                .dropout = dropout };
     check_attention(stream, &attention, 5);
     CS_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));

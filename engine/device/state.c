@@ -16,7 +16,7 @@ void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t
         stream->device->table->sum(stream, sum, values, count);
 }
 
-void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms)
+void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms)
 {
     if (stream->device->table->judge)
         stream->device->table->judge(stream, verdict, words, terms);

@@ -19,7 +19,7 @@ void cs_state_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t
 void cs_state_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
 
 /* *verdict becomes what is said of a step with these words, after the one that it held. */
-void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
+void cs_state_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
 
 /* Each element becomes *scale / divisor: the seed of backward, in the compute stream. */
 void cs_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);

@@ -24,7 +24,7 @@ typedef struct {
     cs_tensor  y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
     cs_heads   heads;
     cs_dropout dropout;
-} cs_attention;
+} cs_attention_args;
 
 /* Rotary positions: x is turned, or turned back. */
 typedef struct {
@@ -97,8 +97,8 @@ typedef struct {
     void (*swiglu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
     void (*add)(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
     void (*add_dropout)(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout); /* a absent: 0 */
-    void (*attention)(cs_device *device, const cs_attention *attention);
-    void (*attention_grad)(cs_device *device, const cs_attention *attention);
+    void (*attention)(cs_device *device, const cs_attention_args *attention);
+    void (*attention_grad)(cs_device *device, const cs_attention_args *attention);
     void (*extend)(cs_device *device, const cs_extension *extension);
     void (*embed)(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts);
@@ -115,7 +115,7 @@ typedef struct {
 
     void (*sum_squares)(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
     void (*sum)(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-    void (*judge)(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
+    void (*judge)(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
     void (*seed)(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
     void (*convert)(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
     void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);

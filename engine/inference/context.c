@@ -11,14 +11,14 @@ struct cs_context {
 
 static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
 {
-    int64_t most = engine->facts.positions;
+    int64_t max = engine->facts.positions;
     if (engine->model->inputs)
         return cs_fail(CS_UNSUPPORTED, "not supported: cs_context_open, because this model reads floats, not tokens");
-    if (length < 0 || (most && length > most))
+    if (length < 0 || (max && length > max))
         return cs_fail(CS_BAD_CONFIG, "cs_context_open: %lld positions, and the model has %lld", (long long)length,
-                       (long long)most);
+                       (long long)max);
     context->engine = engine;
-    context->length = length ? length : most;
+    context->length = length ? length : max;
     if (context->length == 0)
         return cs_fail(CS_BAD_CONFIG, "cs_context_open: this model has no longest text; give a length");
     return cs_cache_open(&context->cache, engine->device, context->length);
@@ -63,8 +63,8 @@ cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t co
 {
     CS_TRY(check(context, tokens, count));
     for (int64_t from = 0, rows; from < count; from += rows) {
-        int64_t most = context->engine->length;
-        rows         = count - from < most ? count - from : most;
+        int64_t max = context->engine->length;
+        rows         = count - from < max ? count - from : max;
         cs_descent descent = {
             .mode    = CS_PASS_EVALUATION,
             .inputs  = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows),

@@ -64,14 +64,14 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
 {
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
     int32_t best = likeliest(logits, from, count);
-    double  most = (double)cs_element(logits, from + best);
+    double  max = (double)cs_element(logits, from + best);
     if (how->temperature <= 0)
         return best;
     candidate *all = malloc((size_t)count * sizeof *all);
     if (!all)
         cs_fatal(CS_NO_MEMORY, "out of memory for the candidates of the next token");
     for (int64_t i = 0; i < count; i++)
-        all[i] = (candidate){ exp(((double)cs_element(logits, from + i) - most) / how->temperature), (int32_t)i };
+        all[i] = (candidate){ exp(((double)cs_element(logits, from + i) - max) / how->temperature), (int32_t)i };
     bool cuts = how->top_k > 0 || how->top_p < 1;
     if (cuts)
         qsort(all, (size_t)count, sizeof *all, by_weight);

@@ -33,7 +33,7 @@ cs_status cs_feed_open(cs_engine *engine)
     int64_t         inputs = model->inputs ? model->inputs : engine->length;
     int64_t         widest = model->targets > inputs ? model->targets : inputs;
     size_t          each   = (size_t)cs_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
-    if (!cs_device_is_far(engine->device))
+    if (!cs_device_has_own_memory(engine->device))
         return CS_OK;
     cs_feed *feed = engine->feed = calloc(1, sizeof *feed);
     if (!feed)

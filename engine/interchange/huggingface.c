@@ -218,9 +218,9 @@ static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, v
     size_t                    size  = cs_dtype_bytes(from->dtype);
     int64_t                   start = own->places[tensor].offset + range.from * (int64_t)size, count;
     for (int64_t done = 0; done < cs_range_length(range); done += count) {
-        int64_t rest = cs_range_length(range) - done, most = CS_SOURCE_BUFFER / (int64_t)size;
+        int64_t rest = cs_range_length(range) - done, max = CS_SOURCE_BUFFER / (int64_t)size;
         char   *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
-        count        = rest < most ? rest : most;
+        count        = rest < max ? rest : max;
         bool same    = from->dtype == dtype;
         CS_TRY(cs_files_read_at(file->descriptor, same ? goal : own->buffer, (size_t)count * size,
                                 start + done * (int64_t)size, file->path));

@@ -95,9 +95,9 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
 static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_t offset, const char *path)
 {
     size_t  size  = cs_dtype_bytes(w->given->dtype);
-    int64_t whole = bytes_of(w, tensor) / (int64_t)size, most = CS_SOURCE_BUFFER / (int64_t)size;
+    int64_t whole = bytes_of(w, tensor) / (int64_t)size, max = CS_SOURCE_BUFFER / (int64_t)size;
     for (int64_t at = 0, next; at < whole; at = next) {
-        next = at + most < whole ? at + most : whole;
+        next = at + max < whole ? at + max : whole;
         CS_TRY(w->source->read(w->source, tensor, (cs_range){ at, next }, w->buffer, w->given->dtype));
         CS_TRY(cs_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
     }

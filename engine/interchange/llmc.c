@@ -118,12 +118,12 @@ static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64
 static cs_status list_all(cs_source *source, cs_dtype dtype)
 {
     llmc_file *own    = source->own;
-    size_t     most   = (size_t)(SORTS * own->layers);
+    size_t     max   = (size_t)(SORTS * own->layers);
     int64_t    offset = WORDS * 4, bytes;
-    source->tensors   = calloc(most, sizeof *source->tensors);
-    own->offsets      = calloc(most, sizeof *own->offsets);
-    own->turned       = calloc(most, sizeof *own->turned);
-    own->names        = calloc(most, sizeof *own->names);
+    source->tensors   = calloc(max, sizeof *source->tensors);
+    own->offsets      = calloc(max, sizeof *own->offsets);
+    own->turned       = calloc(max, sizeof *own->turned);
+    own->names        = calloc(max, sizeof *own->names);
     own->buffer       = malloc(CS_SOURCE_BUFFER);
     if (!source->tensors || !own->offsets || !own->turned || !own->names || !own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
@@ -145,9 +145,9 @@ static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, 
     const cs_source_tensor *t    = &source->tensors[tensor];
     int64_t                 rows = t->shape[0], columns = t->shape[1]; /* theirs: (columns, rows) */
     size_t                  size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
-    int64_t                 most = CS_SOURCE_BUFFER / (int64_t)size / rows;
-    for (int64_t first = 0; first < columns; first += most) {
-        int64_t last = first + most < columns ? first + most : columns;
+    int64_t                 max = CS_SOURCE_BUFFER / (int64_t)size / rows;
+    for (int64_t first = 0; first < columns; first += max) {
+        int64_t last = first + max < columns ? first + max : columns;
         CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((last - first) * rows) * size,
                                 own->offsets[tensor] + first * rows * (int64_t)size, own->path));
         for (int64_t row = range.from / columns; row * columns < range.to; row++)
@@ -165,11 +165,11 @@ static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, v
 {
     llmc_file              *own  = source->own;
     const cs_source_tensor *t    = &source->tensors[tensor];
-    int64_t                 size = (int64_t)cs_dtype_bytes(t->dtype), most = CS_SOURCE_BUFFER / size;
+    int64_t                 size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
     if (own->turned[tensor])
         return read_turned(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
-        next = at + most < range.to ? at + most : range.to;
+        next = at + max < range.to ? at + max : range.to;
         CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
                                 own->offsets[tensor] + at * size, own->path));
         cs_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, own->buffer,

@@ -32,10 +32,10 @@ static const traits qwen3   = { .normed = true, .keys = 32, .head = 128, .window
 
 #define AT(field) offsetof(llama_sizes, field)
 #define INERT(name, sentence) { name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence }
-#define COMMON(type, vocab, inner_width, most)                                                                         \
+#define COMMON(type, vocab, inner_width, max)                                                                         \
     { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                \
     { "vocab_size", CS_KEY_INT, AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },           \
-    { "max_position_embeddings", CS_KEY_INT, AT(positions), most, 1, 1 << 24, NULL, "longest sequence" },              \
+    { "max_position_embeddings", CS_KEY_INT, AT(positions), max, 1, 1 << 24, NULL, "longest sequence" },              \
     { "hidden_size", CS_KEY_INT, AT(width), "4096", 1, 1 << 20, NULL, "width of the residual stream" },                \
     { "intermediate_size", CS_KEY_INT, AT(inner), inner_width, 1, 1 << 22, NULL, "width inside the feed-forward" },    \
     { "num_hidden_layers", CS_KEY_INT, AT(layers), "32", 1, 1 << 14, NULL, "blocks" },                                 \

@@ -81,8 +81,8 @@ static void check(cs_json *doc, const char *path, const cs_optim_settings *setti
         cs_json_fault(doc, at, "Nesterov needs a momentum above 0 and a dampening of 0, not %g and %g",
                       settings->momentum, settings->dampening);
     snprintf(at, sizeof at, "%s.min_coeff", path);
-    if (kind == CS_OPTIM_LAMB && settings->least_ratio > settings->most_ratio)
-        cs_json_fault(doc, at, "%g is above max_coeff, %g", settings->least_ratio, settings->most_ratio);
+    if (kind == CS_OPTIM_LAMB && settings->min_ratio > settings->max_ratio)
+        cs_json_fault(doc, at, "%g is above max_coeff, %g", settings->min_ratio, settings->max_ratio);
     snprintf(at, sizeof at, "%s.momentum", path);
     if (kind == CS_OPTIM_MUON && settings->momentum >= 1)
         cs_json_fault(doc, at, "it must be below 1, not %g", settings->momentum);

@@ -38,7 +38,7 @@ typedef struct {
     bool   nesterov, bias_correction;
     double lr_decay, first_sum;              /* Adagrad                                                    */
     bool   inside_root;                      /* LAMB                                                       */
-    double least_ratio, most_ratio;          /* LAMB                                                       */
+    double min_ratio, max_ratio;          /* LAMB                                                       */
     double matrix_rate, other_rate;          /* Muon's muon_lr and adam_lr; rate is the first of these two */
     int    ns_method;                        /* Muon                                                       */
     bool   adam_w_mode; /* as the file says it: "Adam" with it is AdamW */

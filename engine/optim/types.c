@@ -7,9 +7,9 @@
 #define AT(field) offsetof(cs_optim_settings, field)
 #define MOST      1e30
 
-#define NUMBER(key, field, fallback, least, sentence)                                                                  \
+#define NUMBER(key, field, fallback, min, sentence)                                                                  \
     {                                                                                                                  \
-        key, CS_KEY_NUMBER, AT(field), fallback, least, MOST, "auto", sentence                                         \
+        key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                         \
     }
 #define FLAG(key, field, fallback, sentence)                                                                           \
     {                                                                                                                  \
@@ -102,8 +102,8 @@ static const cs_key lamb_keys[] = {
     NUMBER("eps", epsilon, "1e-8", 0, "added outside the root, or inside: the next key"),
     FLAG("eps_inside_sqrt", inside_root, "false", "eps is added under the root"),
     DECAY(ASKED),
-    NUMBER("max_coeff", most_ratio, "10", 0, "largest ratio of a tensor's norm to its step's"),
-    NUMBER("min_coeff", least_ratio, "0.01", 0, "smallest ratio"),
+    NUMBER("max_coeff", max_ratio, "10", 0, "largest ratio of a tensor's norm to its step's"),
+    NUMBER("min_coeff", min_ratio, "0.01", 0, "smallest ratio"),
     FLAG("bias_correction", bias_correction, "true", "multiply by sqrt(1 - beta2^t) / (1 - beta1^t)"),
     NO_AMSGRAD,
     REFUSED("freeze_step", "null", NULL, NO_ONE_BIT),

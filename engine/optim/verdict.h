@@ -13,7 +13,7 @@ typedef struct {
     cs_exact loss;    /* of rows that have a target                                  */
     int64_t  rows;    /* how many                                                    */
     int64_t  saved;   /* ranks whose part of a checkpoint in flight is done          */
-} cs_words;
+} cs_step_sums;
 
 /* Of the step, as the host knows it. The seed of backward gave each row scale / step_rows, the way between ranks
  * `before`. */
@@ -24,7 +24,7 @@ typedef struct {
     double             clipping;   /* the most their norm may be; 0: anything                  */
     bool               checked;    /* gradients that are not finite move nothing               */
     cs_scaler_settings scaler;
-} cs_terms;
+} cs_step_terms;
 
 /* What an update asks. */
 typedef struct {
@@ -41,15 +41,15 @@ typedef struct {
 } cs_verdict;
 
 /* DeepSpeed's and PyTorch's: the small constant keeps a zero norm harmless. */
-CS_RULE double cs_verdict_clip(double norm, double most)
+CS_RULE double cs_verdict_clip(double norm, double max)
 {
-    if (most <= 0 || !isfinite(norm))
+    if (max <= 0 || !isfinite(norm))
         return 1;
-    double factor = most / (norm + 1e-6);
+    double factor = max / (norm + 1e-6);
     return factor < 1 ? factor : 1;
 }
 
-CS_RULE cs_verdict cs_verdict_judge(const cs_words *sum, const cs_terms *terms, cs_scaler scaler)
+CS_RULE cs_verdict cs_verdict_judge(const cs_step_sums *sum, const cs_step_terms *terms, cs_scaler scaler)
 {
     cs_verdict verdict;
     bool       overflow = terms->checked && sum->squares.nonfinite > 0;

@@ -43,7 +43,7 @@ cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count)
 {
     cs_stream *stream = cs_device_stream(engine->device, CS_COMM);
     size_t     at     = 0;
-    if (!cs_device_is_far(engine->device))
+    if (!cs_device_has_own_memory(engine->device))
         return CS_OK;
     if (!engine->mirror)
         engine->mirror = calloc(1, sizeof *engine->mirror);

@@ -42,7 +42,7 @@ static cs_status read_piece(cs_engine *engine, cs_source *source, const cs_shard
 {
     cs_dtype dtype = engine->zero.precision.masters;
     size_t   bytes = (size_t)cs_range_length(piece->range) * cs_dtype_bytes(dtype);
-    bool     far   = cs_device_is_far(engine->device);
+    bool     far   = cs_device_has_own_memory(engine->device);
     void    *into  = far ? malloc(bytes) : piece->master;
     if (!into)
         return cs_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);

@@ -132,12 +132,12 @@ static json_t *provenance(const cs_engine *engine)
 /* checkpoint.tag_validation: the tag must be the same on every rank. */
 static cs_status validate_tag(cs_engine *engine, const char *tag)
 {
-    int64_t least = (int64_t)(cs_rng_key(0, tag) >> 1), most = least;
+    int64_t min = (int64_t)(cs_rng_key(0, tag) >> 1), max = min;
     if (engine->settings->tag_validation == 0)
         return CS_OK;
-    cs_comm_all_reduce(engine->comm, &least, 1, CS_I64, CS_MIN);
-    cs_comm_all_reduce(engine->comm, &most, 1, CS_I64, CS_MAX);
-    if (least == most)
+    cs_comm_all_reduce(engine->comm, &min, 1, CS_I64, CS_MIN);
+    cs_comm_all_reduce(engine->comm, &max, 1, CS_I64, CS_MAX);
+    if (min == max)
         return CS_OK;
     if (engine->settings->tag_validation == 2)
         return cs_fail(

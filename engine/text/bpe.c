@@ -83,7 +83,7 @@ static void push(cs_bpe *bpe, uint64_t value)
 
 static uint64_t pop(cs_bpe *bpe)
 {
-    uint64_t *heap = bpe->heap, least = heap[0], last = heap[--bpe->heap_count];
+    uint64_t *heap = bpe->heap, min = heap[0], last = heap[--bpe->heap_count];
     int64_t   place = 0;
     for (int64_t below; (below = 2 * place + 1) < bpe->heap_count; place = below) {
         below += below + 1 < bpe->heap_count && heap[below + 1] < heap[below];
@@ -92,7 +92,7 @@ static uint64_t pop(cs_bpe *bpe)
         heap[place] = heap[below];
     }
     heap[place] = last;
-    return least;
+    return min;
 }
 
 /* ---- merging ---- */
@@ -152,9 +152,9 @@ static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
     for (int32_t i = 0; i < count; i++)
         look(bpe, i);
     while (bpe->heap_count > 0) {
-        uint64_t least = pop(bpe);
-        int32_t  place = (int32_t)(uint32_t)least;
-        if (bpe->symbols[place].size > 0 && bpe->symbols[place].rank == (int32_t)(least >> 32))
+        uint64_t min = pop(bpe);
+        int32_t  place = (int32_t)(uint32_t)min;
+        if (bpe->symbols[place].size > 0 && bpe->symbols[place].rank == (int32_t)(min >> 32))
             merge_next(bpe, place);
     }
     for (int32_t i = 0; i >= 0 && i < count; i = bpe->symbols[i].next)

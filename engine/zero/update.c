@@ -42,19 +42,19 @@ static bool has_kind(const cs_groups *groups, const cs_unit *unit, cs_optim_kind
 
 size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
 {
-    size_t most = 0, norms = 0;
+    size_t max = 0, norms = 0;
     bool   lamb = false;
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const cs_unit_entry *entry = model->units[i]->entries[at];
             cs_tensor            value = entry->param.value;
             size_t               bytes = cs_muon_scratch(cs_rows(value), cs_columns(value));
-            if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > most)
-                most = bytes;
+            if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > max)
+                max = bytes;
             norms += 2 * sizeof(cs_exact);
             lamb |= group_of(groups, entry)->optimizer.kind == CS_OPTIM_LAMB;
         }
-    return lamb && norms > most ? norms : most;
+    return lamb && norms > max ? norms : max;
 }
 
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
@@ -145,7 +145,7 @@ static double ratio_of(const cs_exact sums[2], const cs_optim_settings *settings
     double value = sqrt(cs_exact_value(&sums[0])), direction = sqrt(cs_exact_value(&sums[1]));
     if (value == 0 || direction == 0 || !isfinite(value / direction))
         return 1;
-    return fmin(fmax(value / direction, settings->least_ratio), settings->most_ratio);
+    return fmin(fmax(value / direction, settings->min_ratio), settings->max_ratio);
 }
 
 static void find_ratios(cs_update *update)

@@ -62,13 +62,13 @@ static int read_arguments(request *r, char **at)
 
 static void print_limits(const cs_key *key)
 {
-    bool limited = key->least != 0 || key->most != 0;
+    bool limited = key->min != 0 || key->max != 0;
     if (key->type == CS_KEY_CHOICE)
         printf(", one of %s", key->choices);
-    else if (limited && key->most >= AS_GOOD_AS_OPEN)
-        printf(", at least %.10g%s", key->least, key->most == INFINITY ? ", Infinity too" : "");
+    else if (limited && key->max >= AS_GOOD_AS_OPEN)
+        printf(", at least %.10g%s", key->min, key->max == INFINITY ? ", Infinity too" : "");
     else if (limited)
-        printf(", from %.10g to %.10g", key->least, key->most);
+        printf(", from %.10g to %.10g", key->min, key->max);
 }
 
 static void explain_row(void *to, const char *heading, const cs_key *key)

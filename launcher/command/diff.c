@@ -75,7 +75,7 @@ static cs_status compare_tensor(request *r, cl_shelf shelf[2], const cs_manifest
     CS_TRY(cs_scan_compare(&d, shelf[0].reader, shelf[1].reader, shelf[0].self, a->name));
     if (d.differing)
         add(r, json_pack("{sssssIsosososo}", "tensor", a->name, "what", "values", "differing", (json_int_t)d.differing,
-                         "most", number(d.most), "first", place_of(a, d.first), "one", number(d.one), "other",
+                         "most", number(d.max), "first", place_of(a, d.first), "one", number(d.one), "other",
                          number(d.other)));
     else if (a->dtype == b->dtype)
         r->same++;
@@ -106,19 +106,19 @@ static void print_row(const request *r, const json_t *row)
     char       *one  = json_dumps(json_object_get(row, "one"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
          *other      = json_dumps(json_object_get(row, "other"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
          *first      = json_dumps(json_object_get(row, "first"), JSON_COMPACT),
-         *most       = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+         *max       = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     printf("%s: ", json_string_value(json_object_get(row, "tensor")));
     if (strcmp(what, "missing") == 0)
         printf("only in %s\n", r->path[json_integer_value(json_object_get(row, "only_in")) - 1]);
     else if (strcmp(what, "values") == 0)
         printf("%lld elements differ, by at most %s; the first at %s: %s and %s\n",
-               (long long)json_integer_value(json_object_get(row, "differing")), most, first, one, other);
+               (long long)json_integer_value(json_object_get(row, "differing")), max, first, one, other);
     else
         printf("%s %s and %s\n", what, one, other);
     free(one);
     free(other);
     free(first);
-    free(most);
+    free(max);
 }
 
 static void print(const request *r)

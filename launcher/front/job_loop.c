@@ -88,7 +88,7 @@ static int open_meeting(cl_front *front)
     int  code    = started ? cl_starter_secret() : 0;
     if (code == 0 && cl_hostplan_nodes_come(front->plan))
         code = cl_lobby_open(&front->lobby, front->plan);
-    if (code == 0 && front->plan->least_nodes < front->plan->most_nodes)
+    if (code == 0 && front->plan->min_nodes < front->plan->max_nodes)
         code = cl_world_sizes_read(&front->world_sizes, front->plan->arguments);
     return code;
 }
@@ -123,8 +123,8 @@ static int64_t next_due(const cl_front *front, int64_t now)
     if (front->lobby && cl_lobby_due(front->lobby) < due)
         due = cl_lobby_due(front->lobby);
     bool    waits = cl_output_waits(&front->output); /* a console that stands still is noticed by the clock */
-    int64_t most  = now + (waits ? TICK : SECOND);
-    return due < most ? due : most;
+    int64_t max  = now + (waits ? TICK : SECOND);
+    return due < max ? due : max;
 }
 
 static int list_polled(const cl_front *front, struct pollfd *polled, int signal_fd)

@@ -243,7 +243,7 @@ static int *choose_nodes(const cl_front *front, int *count)
             continue;
         places[there++] = front->nodes[i].place;
         ranks += plan->hosts.list[front->nodes[i].place].slot_count;
-        if (there >= plan->least_nodes && cl_world_sizes_allow(&front->world_sizes, ranks))
+        if (there >= plan->min_nodes && cl_world_sizes_allow(&front->world_sizes, ranks))
             *count = there;
     }
     return places;
@@ -279,15 +279,15 @@ static bool is_answered(const cl_front *front)
 bool cl_muster_complete(cl_front *front, int64_t now)
 {
     cl_plan *plan    = front->plan;
-    bool     elastic = plan->least_nodes < plan->most_nodes;
+    bool     elastic = plan->min_nodes < plan->max_nodes;
     int      there   = count_there(front);
     if (!elastic)
         return there == front->node_total;
-    if (there < plan->least_nodes)
+    if (there < plan->min_nodes)
         return false;
     front->enough_at = front->enough_at ? front->enough_at : now;
     bool waited      = now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
-    if (there < plan->most_nodes && !waited && !is_answered(front))
+    if (there < plan->max_nodes && !waited && !is_answered(front))
         return false;
     return cut_plan(front);
 }

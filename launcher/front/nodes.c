@@ -26,9 +26,9 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
 
 static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *spared)
 {
-    const int most = (int)(sizeof spared->list / sizeof *spared->list) - 1;
+    const int max = (int)(sizeof spared->list / sizeof *spared->list) - 1;
     spared->count  = 0;
-    for (int i = 0; i < front->node_total && spared->count < most; i++)
+    for (int i = 0; i < front->node_total && spared->count < max; i++)
         if (front->nodes[i].pid > 0 && &front->nodes[i] != lost)
             spared->list[spared->count++] = front->nodes[i].pid;
     if (front->starter > 0)
@@ -192,7 +192,7 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
     char     why[512];
     int      code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CL_CODE_SYSTEM;
     snprintf(why, sizeof why, "%.*s", (int)message->length, message->bytes);
-    bool joining = node->state == CL_NODE_CALLED, elastic = front->plan->least_nodes < front->plan->most_nodes;
+    bool joining = node->state == CL_NODE_CALLED, elastic = front->plan->min_nodes < front->plan->max_nodes;
     if (joining)
         node->state = CL_NODE_LOST;
     if (joining && (elastic || front->code))

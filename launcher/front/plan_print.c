@@ -64,8 +64,8 @@ static void print_head(const cl_plan *plan)
                                  : "random");
     printf("hosts     %s\n", plan->hosts.origin);
     printf("ranks     %d on %d node%s", plan->rank_count, plan->node_count, plan->node_count == 1 ? "" : "s");
-    if (plan->least_nodes < plan->most_nodes)
-        printf(", elastic: %d to %d nodes", plan->least_nodes, plan->most_nodes);
+    if (plan->min_nodes < plan->max_nodes)
+        printf(", elastic: %d to %d nodes", plan->min_nodes, plan->max_nodes);
     printf("\nmaster    %s (%s), port ", *plan->master_addr ? plan->master_addr : "?", plan->master_addr_origin);
     if (plan->master_port)
         printf("%d ", plan->master_port);
@@ -76,13 +76,13 @@ static void print_head(const cl_plan *plan)
         printf("this is   a node whose rank is %s\n", plan->node_rank_origin);
 }
 
-static int widest(const cl_plan *plan, const char *(*text)(const cl_host *host), int least)
+static int widest(const cl_plan *plan, const char *(*text)(const cl_host *host), int min)
 {
     for (int i = 0; i < plan->node_count; i++) {
         int width = (int)strlen(text(plan->nodes[i].host));
-        least     = width > least ? width : least;
+        min     = width > min ? width : min;
     }
-    return least;
+    return min;
 }
 
 static const char *name_of(const cl_host *host)

@@ -41,8 +41,8 @@ static int64_t last_step(const cl_front *front)
 bool cl_retry_wanted(cl_front *front, int64_t now)
 {
     const cl_options *options = front->options;
-    int               code = cl_front_code(front), most = options->max_restarts;
-    if (code == 0 || front->signal || front->timed_out || front->attempt >= most)
+    int               code = cl_front_code(front), max = options->max_restarts;
+    if (code == 0 || front->signal || front->timed_out || front->attempt >= max)
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* it would end the same way again, or is not to be tried */

@@ -9,14 +9,14 @@
 
 int64_t cl_stall_age(const cl_front *front, int64_t now)
 {
-    int64_t least = INT64_MAX;
+    int64_t min = INT64_MAX;
     for (int rank = 0; rank < front->worker_count; rank++) {
         const cl_worker *worker = &front->workers[rank];
         int64_t          age    = worker->state == CL_WORKER_RUNNING ? cl_place_age(worker, now) : -1;
-        if (age >= 0 && age < least)
-            least = age;
+        if (age >= 0 && age < min)
+            min = age;
     }
-    return least;
+    return min;
 }
 
 static bool waits(const cl_worker *worker)

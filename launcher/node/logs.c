@@ -58,7 +58,7 @@ static int open_file(cl_log_file *file)
 
 int cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which)
 {
-    *file = (cl_log_file){ .fd = -1, .most = order->log_max };
+    *file = (cl_log_file){ .fd = -1, .max = order->log_max };
     if (!*order->log_dir)
         return 0;
     int length = snprintf(file->path, sizeof file->path, "%s/attempt_%d/%d.%s", order->log_dir, order->attempt,
@@ -90,7 +90,7 @@ static bool rotate(cl_log_file *file)
 
 bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count)
 {
-    if (file->fd >= 0 && file->most && file->bytes && file->bytes + (long long)count > file->most &&
+    if (file->fd >= 0 && file->max && file->bytes && file->bytes + (long long)count > file->max &&
         !rotate(file))
         return false;
     while (count && file->fd >= 0) {

@@ -7,7 +7,7 @@
 /* One file; when it would grow past the limit it becomes NAME.1 (NAME.1 becomes NAME.2, the oldest of three goes). */
 typedef struct {
     int       fd; /* -1: none */
-    long long bytes, most;
+    long long bytes, max;
     char      path[PATH_MAX];
 } cl_log_file;
 

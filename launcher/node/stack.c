@@ -28,9 +28,9 @@ static bool ask(cl_process *process)
 
 static void copy_stack(FILE *out, const cl_process *process)
 {
-    int length = atomic_load(&process->beat->stack_bytes), most = CS_BEAT_BYTES - CS_BEAT_STACK;
+    int length = atomic_load(&process->beat->stack_bytes), max = CS_BEAT_BYTES - CS_BEAT_STACK;
     const char *text = (const char *)process->beat + CS_BEAT_STACK;
-    fwrite(text, 1, (size_t)(length < 0 ? 0 : length > most ? most : length), out);
+    fwrite(text, 1, (size_t)(length < 0 ? 0 : length > max ? max : length), out);
 }
 
 /* The first line of /proc/PID/task/THREAD/NAME. */

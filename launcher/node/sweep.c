@@ -78,7 +78,7 @@ static void mark_descendants(table *all, const cl_spared *spared)
     }
 }
 
-int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int most)
+int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max)
 {
     table all   = { 0 };
     int   count = 0;
@@ -90,7 +90,7 @@ int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int most)
             continue;
         if (number)
             kill(here->facts.pid, number);
-        if (pids && count < most)
+        if (pids && count < max)
             pids[count] = here->facts.pid;
         count++;
     }

@@ -15,7 +15,7 @@ typedef struct {
 
 /* Sends a signal (0: none) to every descendant that is not spared (NULL: none is) and returns how many there are; the
  * first `most` of them go into `pids`, which may be NULL. Zombies do not count. */
-int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int most);
+int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max);
 
 /* Kills them and reaps until none is left, for at most `seconds`. Returns how many are left. */
 int cl_sweep_kill(double seconds, const cl_spared *spared);

@@ -213,12 +213,12 @@ static void describe(cl_seats *seats, int first_rank)
 {
     char  cores[CORES_BYTES];
     FILE *out  = fmemopen(seats->text, sizeof seats->text, "w");
-    int   most = 0, least = CPU_SETSIZE;
+    int   max = 0, min = CPU_SETSIZE;
     if (!out)
         return;
     for (int i = 0; i < seats->count; i++) {
-        most  = seats->list[i].threads > most ? seats->list[i].threads : most;
-        least = seats->list[i].threads < least ? seats->list[i].threads : least;
+        max  = seats->list[i].threads > max ? seats->list[i].threads : max;
+        min = seats->list[i].threads < min ? seats->list[i].threads : min;
         if (!seats->bound || i >= TEXT_RANKS)
             continue;
         cl_cores_print(&seats->list[i].cpus, cores, sizeof cores);
@@ -228,10 +228,10 @@ static void describe(cl_seats *seats, int first_rank)
     fputs(!seats->bound ? "not pinned to cores" : seats->count > TEXT_RANKS ? " ..." : "", out);
     if (!seats->tell_threads)
         fputs("; threads as the program chooses", out);
-    else if (least < most)
-        fprintf(out, "; %d or %d threads each", least, most);
+    else if (min < max)
+        fprintf(out, "; %d or %d threads each", min, max);
     else
-        fprintf(out, "; %d thread%s each", most, most == 1 ? "" : "s");
+        fprintf(out, "; %d thread%s each", max, max == 1 ? "" : "s");
     fclose(out);
     seats->text[sizeof seats->text - 1] = '\0';
 }

@@ -79,12 +79,12 @@ static double quota_of_1(const char *group)
 }
 
 /* The least quota of the group and all above it; the mount's root last. */
-static double least_quota(char *group, double (*quota_of)(const char *))
+static double min_quota(char *group, double (*quota_of)(const char *))
 {
-    double least = quota_of("/");
+    double min = quota_of("/");
     for (char *end; (end = strrchr(group, '/')); *end = '\0')
-        least = fmin(least, quota_of(group));
-    return least;
+        min = fmin(min, quota_of(group));
+    return min;
 }
 
 double cl_cgroup_cpu_quota(void)
@@ -92,9 +92,9 @@ double cl_cgroup_cpu_quota(void)
     char   group[PATH_MAX];
     double quota = INFINITY;
     if (group_path("", group))
-        quota = least_quota(group, quota_of_2);
+        quota = min_quota(group, quota_of_2);
     if (group_path("cpu", group))
-        quota = fmin(quota, least_quota(group, quota_of_1));
+        quota = fmin(quota, min_quota(group, quota_of_1));
     return quota;
 }
 

@@ -17,24 +17,24 @@
 /* ---- how many nodes ---- */
 
 /* "4", "2:4", and DeepSpeed's elastic flags, to bounds; 0: not said. */
-static int read_bounds(const cl_options *options, int *least, int *most)
+static int read_bounds(const cl_options *options, int *min, int *max)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
-    *least = *most = options->nodes ? atoi(options->nodes) : 0;
+    *min = *max = options->nodes ? atoi(options->nodes) : 0;
     if (colon)
-        *most = atoi(colon + 1);
+        *max = atoi(colon + 1);
     if (!options->elastic_training && !options->min_elastic_nodes && !options->max_elastic_nodes)
         return 0;
     if (colon)
         return cl_codes_fail(CL_CODE_USAGE,
                              "%s %s and DeepSpeed's elastic flags both say MIN and MAX; give one of them",
                              cl_options_origin("num_nodes"), options->nodes);
-    *least = options->min_elastic_nodes ? options->min_elastic_nodes : 1;
+    *min = options->min_elastic_nodes ? options->min_elastic_nodes : 1;
     if (options->max_elastic_nodes)
-        *most = options->max_elastic_nodes;
-    if (*most && *least > *most)
-        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *least,
-                             *most);
+        *max = options->max_elastic_nodes;
+    if (*max && *min > *max)
+        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *min,
+                             *max);
     return 0;
 }
 
@@ -61,22 +61,22 @@ static void keep_first(cl_hosts *hosts, int count)
 /* The first hosts, as many as were asked for; and never fewer. */
 static int choose_nodes(cl_plan *plan)
 {
-    int least, most, have = plan->hosts.count, code = read_bounds(plan->options, &least, &most);
+    int min, max, have = plan->hosts.count, code = read_bounds(plan->options, &min, &max);
     if (code)
         return code;
-    if (most > have)
-        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", most,
+    if (max > have)
+        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", max,
                              cl_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
                              plan->hosts.origin, have,
                              plan->named ? ""
                                          : "; name the others by --hostfile or --hosts, or start the same command on "
                                            "each node with --no_ssh");
-    plan->most_nodes  = most ? most : have;
-    plan->least_nodes = least ? least : plan->most_nodes;
-    if (plan->least_nodes > plan->most_nodes)
-        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: there are %d nodes", cl_options_origin("min_elastic_nodes"), least,
-                             plan->most_nodes);
-    keep_first(&plan->hosts, plan->most_nodes);
+    plan->max_nodes  = max ? max : have;
+    plan->min_nodes = min ? min : plan->max_nodes;
+    if (plan->min_nodes > plan->max_nodes)
+        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: there are %d nodes", cl_options_origin("min_elastic_nodes"), min,
+                             plan->max_nodes);
+    keep_first(&plan->hosts, plan->max_nodes);
     return 0;
 }
 
@@ -193,12 +193,12 @@ static int set_master_port(cl_plan *plan)
 
 bool cl_hostplan_nodes_come(const cl_plan *plan)
 {
-    return plan->options->launcher >= CL_BY_OPENMPI || (plan->no_ssh && plan->most_nodes > 1);
+    return plan->options->launcher >= CL_BY_OPENMPI || (plan->no_ssh && plan->max_nodes > 1);
 }
 
 int cl_hostplan_ranks_port(const cl_plan *plan)
 {
-    bool come_once = plan->least_nodes == plan->most_nodes && plan->options->max_restarts == 0;
+    bool come_once = plan->min_nodes == plan->max_nodes && plan->options->max_restarts == 0;
     return cl_hostplan_nodes_come(plan) && !(come_once && plan->master_port_given) ? 0 : plan->master_port;
 }
 
@@ -231,8 +231,8 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     }
     for (char **argument = plan->arguments; *argument; argument++)
         state = mix_text(state, *argument);
-    state = mix(state, &plan->least_nodes, sizeof plan->least_nodes);
-    return mix(state, &plan->most_nodes, sizeof plan->most_nodes);
+    state = mix(state, &plan->min_nodes, sizeof plan->min_nodes);
+    return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
 /* Nodes that are started one by one must come to the same name: that of where they meet. */

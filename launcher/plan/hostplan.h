@@ -19,7 +19,7 @@ typedef struct {
     cl_env            env;
     cl_plan_node     *nodes; /* [hosts.count], one for each host; the first node_count are the nodes of the plan */
     int               node_count, rank_count;
-    int               least_nodes, most_nodes; /* elastic bounds; both node_count when the job is not elastic */
+    int               min_nodes, max_nodes; /* elastic bounds; both node_count when the job is not elastic */
     int               node_rank;               /* of this machine under --no_ssh; else 0; -1: not known yet    */
     char              id[64];                  /* --job_id, or 8 random hex digits                             */
     char              master_addr[256];        /* "" while it is to be proved by a connection                  */

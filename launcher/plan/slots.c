@@ -84,21 +84,21 @@ static int use_this_machine(cl_plan *plan)
 {
     const cl_options *options = plan->options;
     const char       *colon   = options->nodes ? strchr(options->nodes, ':') : NULL;
-    int               most    = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
+    int               max    = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
     machine           here;
     int               slots = 0, code = look_around(&here);
     if (code == 0)
         code = count_slots(options, &here, &slots);
     if (code)
         return code;
-    if (options->max_elastic_nodes > most)
-        most = options->max_elastic_nodes;
+    if (options->max_elastic_nodes > max)
+        max = options->max_elastic_nodes;
     plan->has_devices = here.gpus > 0 && !is_word(options->ranks, "cpu");
-    if (plan->no_ssh && most == 0)
+    if (plan->no_ssh && max == 0)
         return cl_codes_fail(CL_CODE_USAGE, "how many nodes? Without a hostfile --no_ssh needs --nnodes");
     if (plan->no_ssh && is_number(options->ranks) && atoi(options->ranks) > slots && options->oversubscribe)
         slots = atoi(options->ranks);
-    return plan->no_ssh ? name_nodes(&plan->hosts, most, slots) : cl_hosts_local(&plan->hosts, slots);
+    return plan->no_ssh ? name_nodes(&plan->hosts, max, slots) : cl_hosts_local(&plan->hosts, slots);
 }
 
 /* ---- where hosts come from ---- */

@@ -89,7 +89,7 @@ json_t *cl_contents_stats(const cs_checkpoint_reader *reader, const char *name, 
     if (*status != CS_OK)
         return NULL;
     return json_pack("{sssIsIsIsfsfsfsfso}", "name", name, "count", (json_int_t)scan.count, "nan",
-                     (json_int_t)scan.nans, "infinite", (json_int_t)scan.infinite, "min", scan.least, "max", scan.most,
+                     (json_int_t)scan.nans, "infinite", (json_int_t)scan.infinite, "min", scan.min, "max", scan.max,
                      "mean", scan.mean, "std", scan.deviation, "histogram", numbers(scan.bins, CS_SCAN_BINS));
 }
 
@@ -101,17 +101,17 @@ static double real_of(const json_t *object, const char *key)
 void cl_contents_print_stats(const json_t *stats)
 {
     const json_t *bins  = json_object_get(stats, "histogram"), *bin;
-    double        least = real_of(stats, "min"), width = (real_of(stats, "max") - least) / CS_SCAN_BINS;
-    json_int_t    most = 1;
+    double        min = real_of(stats, "min"), width = (real_of(stats, "max") - min) / CS_SCAN_BINS;
+    json_int_t    max = 1;
     size_t        i;
-    json_array_foreach(bins, i, bin) most = json_integer_value(bin) > most ? json_integer_value(bin) : most;
+    json_array_foreach(bins, i, bin) max = json_integer_value(bin) > max ? json_integer_value(bin) : max;
     printf("%s: %lld elements, %lld NaN, %lld infinite\nmin %.9g  max %.9g  mean %.9g  std %.9g\n",
            text_of(stats, "name"), number_of(stats, "count"), number_of(stats, "nan"), number_of(stats, "infinite"),
-           least, real_of(stats, "max"), real_of(stats, "mean"), real_of(stats, "std"));
+           min, real_of(stats, "max"), real_of(stats, "mean"), real_of(stats, "std"));
     json_array_foreach(bins, i, bin)
     {
-        int length = (int)(json_integer_value(bin) * BAR / most);
-        printf("%12.4g %12lld %.*s\n", least + width * (double)i, (long long)json_integer_value(bin), length,
+        int length = (int)(json_integer_value(bin) * BAR / max);
+        printf("%12.4g %12lld %.*s\n", min + width * (double)i, (long long)json_integer_value(bin), length,
                "########################################");
     }
 }

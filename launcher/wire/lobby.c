@@ -434,12 +434,12 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
     return false;
 }
 
-int cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int most)
+int cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int max)
 {
     int count = 0;
-    if (most > 0 && lobby->listens && cs_clock_now() >= lobby->rests_until)
+    if (max > 0 && lobby->listens && cs_clock_now() >= lobby->rests_until)
         polled[count++] = (struct pollfd){ .fd = lobby->fd, .events = POLLIN };
-    for (int i = 0; i < lobby->call_count && count < most; i++)
+    for (int i = 0; i < lobby->call_count && count < max; i++)
         polled[count++] = (struct pollfd){ .fd = lobby->calls[i].fd, .events = cs_join_events(&lobby->calls[i].join) };
     return count;
 }

@@ -28,7 +28,7 @@ int  cl_lobby_open(cl_lobby **lobby, const cl_plan *plan);
 void cl_lobby_close(cl_lobby *lobby); /* accepts NULL */
 int  cl_lobby_port(const cl_lobby *lobby);
 
-int     cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int most); /* how many entries it wants watched */
+int     cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int max); /* how many entries it wants watched */
 int64_t cl_lobby_due(const cl_lobby *lobby); /* when it is to be polled again, of cs_clock_now; INT64_MAX: any time */
 /* Takes some of the connections that wait; once a turn. 0, or CL_CODE_SYSTEM: descriptors or memory have run out. */
 int  cl_lobby_accept(cl_lobby *lobby);

@@ -44,11 +44,11 @@ static int take_word(const char **from, char **to)
 
 int cl_words_split(cl_words *words, const char *flag, const char *text)
 {
-    size_t length = text ? strlen(text) : 0, most = length / 2 + 2;
-    *words = (cl_words){ .list = malloc(most * sizeof *words->list + length + 2) };
+    size_t length = text ? strlen(text) : 0, max = length / 2 + 2;
+    *words = (cl_words){ .list = malloc(max * sizeof *words->list + length + 2) };
     if (!words->list)
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no memory for %zu bytes", flag, length);
-    char *to = (char *)(words->list + most);
+    char *to = (char *)(words->list + max);
     for (const char *from = text ? text : ""; *from;) {
         if (is_blank(*from)) {
             from++;

@@ -212,7 +212,7 @@ END_TEST
 
 typedef struct {
     bool        flag;
-    int64_t     count, most;
+    int64_t     count, max;
     double      number, pair[2];
     const char *text;
     int         choice;
@@ -223,7 +223,7 @@ typedef struct {
 static const cs_key keys[] = {
     {"flag", CS_KEY_BOOL, AT(flag), "true", 0, 0, "auto", ""},
     {"count", CS_KEY_INT, AT(count), "7", 1, 2e18, NULL, ""},
-    {"most", CS_KEY_INT, AT(most), "1", 0, INFINITY, NULL, ""},
+    {"most", CS_KEY_INT, AT(max), "1", 0, INFINITY, NULL, ""},
     {"number", CS_KEY_NUMBER, AT(number), "0.5", 0, 0, NULL, ""},
     {"pair", CS_KEY_PAIR, AT(pair), "[1, 2]", 0, 0, NULL, ""},
     {"text", CS_KEY_STRING, AT(text), "usual", 0, 0, NULL, ""},
@@ -256,7 +256,7 @@ START_TEST(test_fill)
              "\"section\": {}, \"_note\": 1}",
              &t, &doc),
         CS_OK);
-    ck_assert(!t.flag && t.count == 1000000000000 && t.most == INT64_MAX && t.number == 3 && t.pair[1] == 5.5 &&
+    ck_assert(!t.flag && t.count == 1000000000000 && t.max == INT64_MAX && t.number == 3 && t.pair[1] == 5.5 &&
               !t.text && t.choice == 2 && t.any);
     ck_assert_int_eq(cs_json_note_count(doc), 1); /* inert, at another value than its default */
     ck_assert_ptr_nonnull(strstr(cs_json_note_text(doc, 0), "inert"));

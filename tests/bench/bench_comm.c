@@ -146,11 +146,11 @@ static void pin(int rank)
 
 static void measure_all(results *into, cs_comm *comm, cs_device *device)
 {
-    size_t most       = into->largest;
-    float *ways[2][2] = { { cs_comm_alloc(comm, most), cs_comm_alloc(comm, most) }, { malloc(most), malloc(most) } };
+    size_t max       = into->largest;
+    float *ways[2][2] = { { cs_comm_alloc(comm, max), cs_comm_alloc(comm, max) }, { malloc(max), malloc(max) } };
     for (int way = IN_PLACE; way <= STAGED; way++)
         for (int i = 0; i < 2; i++)
-            write_vector(way == IN_PLACE ? device : NULL, ways[way][i], most);
+            write_vector(way == IN_PLACE ? device : NULL, ways[way][i], max);
     for (int i = 0; i < SIZE_COUNT; i++)
         for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
@@ -177,7 +177,7 @@ static int run(void *argument)
         return 1;
     if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind, .device = device }) != CS_OK)
         return 1;
-    measure_all(argument, comm, device && cs_device_is_far(device) ? device : NULL);
+    measure_all(argument, comm, device && cs_device_has_own_memory(device) ? device : NULL);
     cs_comm_close(comm);
     cs_device_close(device);
     return 0;

@@ -375,7 +375,7 @@ static double best_of(void (*run)(void))
     double once, best = INFINITY, begin = seconds();
     time_of(run, 1);
     once      = time_of(run, 1);
-    int times = cs_device_is_far(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
+    int times = cs_device_has_own_memory(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
     for (int round = 0; round < 3 || (round < 50 && seconds() - begin < 0.15); round++)
         best = fmin(best, time_of(run, times) / times);
     return best;

@@ -351,7 +351,7 @@ START_TEST(killed_at_any_moment)
 {
     enum { ROUNDS = 20 };
     unsigned short random[3] = { 1, 2, 3 };
-    int64_t        most      = 0;
+    int64_t        max      = 0;
     shell_enter();
     SHOULD(saved_save("out", "t0", 0));
     for (int round = 0; round < ROUNDS; round++) {
@@ -366,11 +366,11 @@ START_TEST(killed_at_any_moment)
         waitpid(child, &status, 0);
         ck_assert_msg(WIFSIGNALED(status), "a save failed");
         SHOULD(saved_load("out", NULL, &step)); /* compares the values too */
-        most = step > most ? step : most;
+        max = step > max ? step : max;
     }
     SHOULD(saved_save("out", "end", 1));
     ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1); /* the last save took away what the kills had left */
-    printf("killed %d times; the longest run saved %lld times\n", ROUNDS, (long long)most);
+    printf("killed %d times; the longest run saved %lld times\n", ROUNDS, (long long)max);
     shell_leave();
 }
 END_TEST

@@ -68,7 +68,7 @@ START_TEST(arithmetic)
     shell_enter();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cs_tally *tally = cs_tally_new(&(cs_tally_settings){ true, false, UINT32_MAX }, 4);
-        double    count, total, mean, algorithm, bus, least, most;
+        double    count, total, mean, algorithm, bus, min, max;
         for (int call = 0; call < 20; call++) /* two of twenty lie outside the trimmed mean at each end */
             cs_tally_note(tally, cases[i].operation, 1 << 20, call < 2 ? 100e-3 : call < 4 ? 1e-6 : 1e-3);
         char *table = table_of(tally);
@@ -77,11 +77,11 @@ START_TEST(arithmetic)
         row = strstr(row, "1.0 MB");
         ck_assert_ptr_nonnull(row);
         ck_assert_int_eq(
-            sscanf(row, "1.0 MB %lf %lf %lf %lf %lf %lf %lf", &count, &total, &mean, &algorithm, &bus, &least, &most),
+            sscanf(row, "1.0 MB %lf %lf %lf %lf %lf %lf %lf", &count, &total, &mean, &algorithm, &bus, &min, &max),
             7);
         ck_assert(count == 20 && fabs(total - 216.002) < 0.02 && fabs(mean - 1) < 0.01);
         ck_assert(fabs(algorithm - cases[i].algorithm) < 0.02 && fabs(bus - cases[i].bus) < 0.02);
-        ck_assert(least < 0.01 && fabs(most - 100) < 0.01);
+        ck_assert(min < 0.01 && fabs(max - 100) < 0.01);
         free(table);
         cs_tally_free(tally);
     }

@@ -236,9 +236,9 @@ static int pass_messages(void *argument)
     cs_comm            *comm      = NULL;
     SHOULD(open_world(&comm, argument, device));
     int        rank = cs_comm_rank(comm);
-    size_t     most = (4 << 20) + 1;
+    size_t     max = (4 << 20) + 1;
     cs_stream *stream = cs_device_stream(device, CS_COMM);
-    char      *lone = malloc(most), *data = cs_comm_alloc(comm, most);
+    char      *lone = malloc(max), *data = cs_comm_alloc(comm, max);
     EXPECT(lone, "no memory");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         size_t bytes = lengths[i];

@@ -49,11 +49,11 @@ static cs_status open_world(cs_comm **comm, const int *hosts)
     return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = "tcp", .heap_bytes = HEAP, .timeout_seconds = 60 });
 }
 
-static void run_everywhere(int (*run)(void *argument), int most)
+static void run_everywhere(int (*run)(void *argument), int max)
 {
     for (int i = 0; i < LAYOUTS; i++) {
         layout copy = layouts[i];
-        if (copy.ranks <= most)
+        if (copy.ranks <= max)
             ck_assert_msg(cs_spawn(copy.ranks, run, copy.hosts) == CS_OK, "%s: %s", copy.name, cs_error());
     }
 }

@@ -167,10 +167,10 @@ END_TEST
 /* Every batch that is chosen is the best of all multiples of a base, by counting. */
 START_TEST(test_best)
 {
-    for (int64_t most = 20; most < 400; most += 37) {
+    for (int64_t max = 20; max < 400; max += 37) {
         cs_elasticity      settings = {.version              = 0.1,
                                        .prefer_larger_batch  = true,
-                                       .max_train_batch_size = most,
+                                       .max_train_batch_size = max,
                                        .micro_batch_sizes    = {3, 4, 10},
                                        .micro_count          = 3,
                                        .min_gpus             = 2,
@@ -179,7 +179,7 @@ START_TEST(test_best)
                                        .model_parallel_size  = 1};
         cs_elasticity_plan plan;
         ck_assert_int_eq(cs_elasticity_solve(&plan, &settings, 0), CS_OK);
-        ck_assert_int_le(plan.batch, most);
+        ck_assert_int_le(plan.batch, max);
         int found = 0;
         for (int64_t world = 2; world <= 60; world++) {
             bool can = cs_elasticity_micro(&settings, plan.batch, world) > 0;

@@ -54,9 +54,9 @@ START_TEST(schedules)
 }
 END_TEST
 
-#define COURSE(least, most, schedule)                                                                                  \
-    "\"curriculum_learning\": {\"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": " #least        \
-    ", \"max_difficulty\": " #most ", " schedule "},"
+#define COURSE(min, max, schedule)                                                                                  \
+    "\"curriculum_learning\": {\"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": " #min        \
+    ", \"max_difficulty\": " #max ", " schedule "},"
 #define LINEAR(total, stride)                                                                                          \
     "\"schedule_type\": \"fixed_linear\", \"schedule_config\": {\"total_curriculum_step\": " #total                    \
     ", \"difficulty_step\": " #stride "}"

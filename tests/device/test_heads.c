@@ -27,15 +27,15 @@ static cs_dropout dropout_of(float rate, int B)
 }
 
 /* Documents packed into samples: of a length that changes, the borders elsewhere in each. */
-static cs_tensor packed(int B, int T, int most)
+static cs_tensor packed(int B, int T, int max)
 {
     cs_tensor starts = near_new(CS_I32, B, T);
     int32_t  *start = starts.data;
     for (int b = 0; b < B; b++)
-        for (int t = 1, length = most - b; t < T; t++) {
+        for (int t = 1, length = max - b; t < T; t++) {
             start[b * T + t] = t - start[b * T + t - 1] == length ? t : start[b * T + t - 1];
             if (start[b * T + t] == t)
-                length = 1 + length * 5 % most;
+                length = 1 + length * 5 % max;
         }
     return starts;
 }

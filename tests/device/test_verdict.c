@@ -9,14 +9,14 @@
 #include <string.h>
 
 #define DYNAMIC { .initial_scale_power = 8, .loss_scale_window = 3, .hysteresis = 1, .min_loss_scale = 1 }
-#define TERMS(way, by, most, looks)                                                                                    \
-    { .step_rows = 8, .before = way, .times = by, .clipping = most, .checked = looks, .scaler = DYNAMIC }
+#define TERMS(way, by, max, looks)                                                                                    \
+    { .step_rows = 8, .before = way, .times = by, .clipping = max, .checked = looks, .scaler = DYNAMIC }
 
 static const struct {
     const char *name;
     double      gradient, loss; /* of each of 100 gradients, times the scale; of each of `rows` rows */
     int64_t     rows, nonfinite;
-    cs_terms    terms;
+    cs_step_terms    terms;
     double      scale;
     bool        open;
     double      factor, norm, next; /* wanted; factor before clipping */
@@ -35,9 +35,9 @@ static const struct {
     { "no row, and an overflow", 0, 0, 0, 1, TERMS(1, 1, 5, true), 256, false, 0, INFINITY, 256 },
 };
 
-static cs_words words_of(size_t number)
+static cs_step_sums words_of(size_t number)
 {
-    cs_words words = { .rows = table[number].rows, .saved = 2 };
+    cs_step_sums words = { .rows = table[number].rows, .saved = 2 };
     for (int i = 0; i < 100; i++)
         cs_exact_add(&words.squares, table[number].gradient * table[number].gradient);
     for (int64_t i = 0; i < words.rows; i++)
@@ -58,7 +58,7 @@ START_TEST(what_is_judged)
         const char *name     = table[i].name;
         double      clipping = table[i].terms.clipping, norm = table[i].norm;
         double      clip     = clipping > 0 && isfinite(norm) ? fmin(1, clipping / (norm + 1e-6)) : 1;
-        cs_words    words    = words_of(i);
+        cs_step_sums    words    = words_of(i);
         cs_verdict  got      = cs_verdict_judge(&words, &table[i].terms, scaler_of(i));
         ck_assert_msg(got.gate.open == table[i].open, "%s: open %d", name, got.gate.open);
         ck_assert_msg(got.gate.factor == (float)(table[i].factor * clip), "%s: factor %.9g", name,
@@ -98,7 +98,7 @@ START_TEST(a_device_judges_alike)
     cs_scaler  scaler = { .dynamic = true, .scale = 256, .hysteresis = 1, .last_overflow = -1 };
     cs_verdict got    = { .scaler = scaler };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_words   words = words_of(i);
+        cs_step_sums   words = words_of(i);
         cs_verdict want  = cs_verdict_judge(&words, &table[i].terms, scaler);
         cs_state_judge(stream, memory_of(&got, sizeof got).data, memory_of(&words, sizeof words).data,
                        &table[i].terms);

@@ -199,9 +199,9 @@ cudaError_t cudaDeviceGetPCIBusId(char *name, int room, int device)
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+cudaError_t cudaDeviceGetStreamPriorityRange(int *min, int *greatest)
 {
-    *least    = 0;
+    *min    = 0;
     *greatest = -5;
     return cudaSuccess;
 }

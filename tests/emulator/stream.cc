@@ -354,10 +354,10 @@ cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel
 {
     emulator_guard guard(emulator_lock);
     auto           asked = granted.find(kernel);
-    size_t         most  = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
+    size_t         max  = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
     if (!fits(config))
         return emulator_fail(cudaErrorInvalidConfiguration);
-    if (config->dynamicSmemBytes > most)
+    if (config->dynamicSmemBytes > max)
         return emulator_fail(cudaErrorInvalidValue);
     launched += !emulator_stream_of(config->stream)->place.capture;
     return emulator_enqueue(config->stream, [=, copy = *config] {

@@ -146,16 +146,16 @@ START_TEST(gradients_are_those_of_fp32)
 {
     static const char *const levels[] = { LEVEL("O1"), LEVEL("O2"), LEVEL("O3") };
     int64_t                  count, other;
-    double                   scale, most = 0, *want = gradients(NULL, &scale, &count);
+    double                   scale, max = 0, *want = gradients(NULL, &scale, &count);
     ck_assert_double_eq(scale, 1);
     for (int64_t i = 0; i < count; i++)
-        most = fmax(most, fabs(want[i]));
+        max = fmax(max, fabs(want[i]));
     for (size_t level = 0; level < 3; level++) {
         double *is = gradients(levels[level], &scale, &other);
         ck_assert_int_eq(count, other);
         ck_assert_double_eq(scale, level < 2 ? 65536 : 1);
         for (int64_t i = 0; i < count; i++)
-            ck_assert_msg(fabs(is[i] - want[i]) <= 4e-3 * most, "%s: element %lld is %g, not %g", levels[level],
+            ck_assert_msg(fabs(is[i] - want[i]) <= 4e-3 * max, "%s: element %lld is %g, not %g", levels[level],
                           (long long)i, is[i], want[i]);
         free(is);
     }

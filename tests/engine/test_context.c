@@ -76,14 +76,14 @@ static void read_in_pieces(cs_context *context, int64_t piece, float *logits)
 
 static void check_same(const float *whole, const float *pieces, const arithmetic *way, int64_t piece)
 {
-    double most = 0, apart = 0;
+    double max = 0, apart = 0;
     for (int64_t i = 0; i < LOGITS; i++) {
-        most  = fmax(most, fabs((double)whole[i]));
+        max  = fmax(max, fabs((double)whole[i]));
         apart = fmax(apart, fabs((double)whole[i] - (double)pieces[i]));
     }
-    ck_assert_double_gt(most, 0.1);
-    ck_assert_msg(apart <= way->within * most, "%s, pieces of %d: %g apart, of %g", way->precision, (int)piece, apart,
-                  most);
+    ck_assert_double_gt(max, 0.1);
+    ck_assert_msg(apart <= way->within * max, "%s, pieces of %d: %g apart, of %g", way->precision, (int)piece, apart,
+                  max);
 }
 
 static void check_model(const char *model, const arithmetic *way)

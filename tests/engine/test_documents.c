@@ -81,7 +81,7 @@ static int alone(cs_batch *batch, const cs_batch *from, int row)
 static void check_alone(cs_engine *engine, const cs_batch *batch, const outcome *whole)
 {
     outcome one = { 0 };
-    double *sum = calloc((size_t)whole->count, sizeof *sum), most = 0;
+    double *sum = calloc((size_t)whole->count, sizeof *sum), max = 0;
     ck_assert_ptr_nonnull(sum);
     for (int row = 0, count; row < ROWS; row += count) {
         cs_batch document;
@@ -96,10 +96,10 @@ static void check_alone(cs_engine *engine, const cs_batch *batch, const outcome 
             sum[e] += one.gradient[e];
     }
     for (int64_t e = 0; e < whole->count; e++)
-        most = fmax(most, fabs(sum[e]));
-    ck_assert_double_gt(most, 0);
+        max = fmax(max, fabs(sum[e]));
+    ck_assert_double_gt(max, 0);
     for (int64_t e = 0; e < whole->count; e++)
-        ck_assert_msg(fabs(whole->gradient[e] - sum[e]) <= 1e-6 * most, "gradient %lld: packed %.9g, alone %.9g",
+        ck_assert_msg(fabs(whole->gradient[e] - sum[e]) <= 1e-6 * max, "gradient %lld: packed %.9g, alone %.9g",
                       (long long)e, whole->gradient[e], sum[e]);
     free(one.gradient);
     free(sum);

@@ -186,7 +186,7 @@ END_TEST
 /* The largest power of two that a static loss scale can be without an overflow in the first step. */
 static int largest_scale(int accumulation)
 {
-    int most = 0;
+    int max = 0;
     for (int power = 8; power < 40; power++) {
         char       set[64];
         run_spec   spec = { .world = 1, .stage = 0, .steps = 1, .micro = 2, .accumulation = accumulation,
@@ -198,9 +198,9 @@ static int largest_scale(int accumulation)
         cs_destroy(engine);
         if (!fits)
             break;
-        most = power;
+        max = power;
     }
-    return most;
+    return max;
 }
 
 /* DeepSpeed divides the loss by gradient_accumulation_steps before backward: a scale that fits there fits here. A sum of

@@ -137,7 +137,7 @@ START_TEST(an_update_is_no_longer_than_the_clip)
 {
     static const struct {
         const char *clip;
-        double      most;
+        double      max;
     } cases[] = { { "gradient_clipping=0", INFINITY },
                   { "gradient_clipping=0.25", 0.25 },
                   { "gradient_clipping=1e9", 1e9 },
@@ -149,7 +149,7 @@ START_TEST(an_update_is_no_longer_than_the_clip)
             job->spec.set[0] = cases[i].clip;
             job->spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 1}}";
             run_ranks(2, move_once, job);
-            double length = sqrt(job->moved[0] + job->moved[1]), want = fmin(job->norm, cases[i].most);
+            double length = sqrt(job->moved[0] + job->moved[1]), want = fmin(job->norm, cases[i].max);
             ck_assert_double_gt(job->norm, 1.5);
             ck_assert_msg(fabs(length - want) <= 1e-5 * want, "%s, stage %d: %g, not %g", cases[i].clip, stage, length,
                           want);

@@ -131,7 +131,7 @@ int main(int count, char **argument)
         return 64;
     }
     bool     counts = strchr(argument[1], 'x') != NULL;
-    double   end = now() + atof(argument[1]), most = counts ? atof(argument[1]) : 0;
+    double   end = now() + atof(argument[1]), max = counts ? atof(argument[1]) : 0;
     uint8_t *input = map_input(path, sizeof path);
     if (!input) {
         fprintf(stderr, "%s: no file for the input under test can be made\n", argument[0]);
@@ -145,7 +145,7 @@ int main(int count, char **argument)
            sample_count, path);
     fflush(stdout);
     long runs = 0;
-    for (int i = 0; counts ? (double)runs < most : now() < end; i = (i + 1) % sample_count, runs++) {
+    for (int i = 0; counts ? (double)runs < max : now() < end; i = (i + 1) % sample_count, runs++) {
         size_t size = samples[i].size;
         memset(input, 0, MOST_BYTES);
         memcpy(input, samples[i].bytes, size);

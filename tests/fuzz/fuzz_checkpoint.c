@@ -16,8 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_numbers(const cs_manifest *manifest)
 {
     json_t    *engine = json_object_get(manifest->root, "engine");
-    json_int_t step = json_integer_value(json_object_get(engine, "global_step")), most = (json_int_t)1 << 53;
-    if (!json_is_object(engine) || step < 0 || step > most || manifest->step < 0 || manifest->step > most ||
+    json_int_t step = json_integer_value(json_object_get(engine, "global_step")), max = (json_int_t)1 << 53;
+    if (!json_is_object(engine) || step < 0 || step > max || manifest->step < 0 || manifest->step > max ||
         manifest->bytes < 0 || manifest->client_state.bytes > CS_MANIFEST_LIMIT ||
         manifest->config.bytes > CS_MANIFEST_LIMIT)
         abort();

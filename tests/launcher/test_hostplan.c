@@ -166,7 +166,7 @@ START_TEST(bounds)
 {
     static const struct {
         const char *flags;
-        int         least, most, code;
+        int         min, max, code;
     } rows[] = {
         { "--hosts a,b,c", 3, 3, 0 },
         { "--hosts a,b,c --nnodes 2:3", 2, 3, 0 },
@@ -187,8 +187,8 @@ START_TEST(bounds)
         ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].flags, code, cs_error());
         if (code)
             continue;
-        ck_assert_msg(plan.least_nodes == rows[i].least && plan.most_nodes == rows[i].most, "%s: %d:%d", rows[i].flags,
-                      plan.least_nodes, plan.most_nodes);
+        ck_assert_msg(plan.min_nodes == rows[i].min && plan.max_nodes == rows[i].max, "%s: %d:%d", rows[i].flags,
+                      plan.min_nodes, plan.max_nodes);
         cl_hostplan_free(&plan);
     }
 }

@@ -166,7 +166,7 @@ static const int         slots[MOST]   = { 1, 2, 3, 1, 2 };
 static const char *const letters[MOST] = { "a", "b", "c", "d", "e" }; /* the hosts' names, and their outputs' */
 
 typedef struct {
-    int      least, most;
+    int      min, max;
     unsigned first; /* the nodes of the first attempt; bit i: node i. One that stays away comes to the second. */
 } gathering;
 
@@ -183,9 +183,9 @@ static int ranks_of(unsigned set)
 static job join_gathering(const gathering *g, int node, const char *port)
 {
     char hosts[64] = "--hosts=a:1", nodes[32], rank[32];
-    for (int i = 1; i < g->most; i++)
+    for (int i = 1; i < g->max; i++)
         snprintf(hosts + strlen(hosts), sizeof hosts - strlen(hosts), ",%s:%d", letters[i], slots[i]);
-    snprintf(nodes, sizeof nodes, "--nnodes=%d:%d", g->least, g->most);
+    snprintf(nodes, sizeof nodes, "--nnodes=%d:%d", g->min, g->max);
     snprintf(rank, sizeof rank, "--node_rank=%d", node);
     setenv("PLACE", letters[node], 1); /* the ranks of a node have its environment, not that of the first node */
     return jobs_start_as(letters[node],
@@ -229,11 +229,11 @@ static void gather(const gathering *g)
 {
     char     port[32];
     job      nodes[MOST];
-    unsigned second = g->first, all = (1u << g->most) - 1;
+    unsigned second = g->first, all = (1u << g->max) - 1;
     int      leaver = 0, comer = 0;
     jobs_begin();
     snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
-    for (int i = 0; i < g->most; i++)
+    for (int i = 0; i < g->max; i++)
         if (g->first >> i & 1) {
             nodes[i] = join_gathering(g, i, port);
             leaver   = i;
@@ -241,7 +241,7 @@ static void gather(const gathering *g)
             comer = i;
         }
     second |= comer ? 1u << comer : 0;
-    leaver = __builtin_popcount(second) > g->least ? leaver : 0;
+    leaver = __builtin_popcount(second) > g->min ? leaver : 0;
     second &= leaver ? ~(1u << leaver) : all;
     await_ranks(0, ranks_of(g->first));
     if (comer)
@@ -252,7 +252,7 @@ static void gather(const gathering *g)
         fclose(fopen("fail.0", "w"));
     await_ranks(1, ranks_of(second));
     fclose(fopen("done", "w"));
-    for (int i = 0; i < g->most; i++)
+    for (int i = 0; i < g->max; i++)
         if (second >> i & 1) {
             jobs_finish(&nodes[i]);
             jobs_check_code(&nodes[i], 0);
@@ -271,11 +271,11 @@ START_TEST(nodes_that_come_or_stay_away)
     bool all = getenv("CSPEED_ELASTIC_ALL") != NULL;
     for (size_t i = 0; !all && i < sizeof few / sizeof *few; i++)
         gather(&few[i]);
-    for (int most = 2; all && most <= MOST; most++)
-        for (int least = 1; least < most; least++)
-            for (unsigned set = 1; set < 1u << most; set += 2) /* node 0 always comes */
-                if (__builtin_popcount(set) >= least)
-                    gather(&(gathering){ least, most, set });
+    for (int max = 2; all && max <= MOST; max++)
+        for (int min = 1; min < max; min++)
+            for (unsigned set = 1; set < 1u << max; set += 2) /* node 0 always comes */
+                if (__builtin_popcount(set) >= min)
+                    gather(&(gathering){ min, max, set });
 }
 END_TEST
 
@@ -312,17 +312,17 @@ END_TEST
 START_TEST(the_port_where_nodes_met)
 {
     for (int restarts = 0; restarts < 2; restarts++) {
-        char port[32], most[32], line[64];
+        char port[32], max[32], line[64];
         job  nodes[2];
         int  number = ports_free("127.0.0.1");
         jobs_begin();
         snprintf(port, sizeof port, "--master_port=%d", number);
-        snprintf(most, sizeof most, "--max_restarts=%d", restarts);
+        snprintf(max, sizeof max, "--max_restarts=%d", restarts);
         for (int i = 1; i >= 0; i--) {
             const char *name = i ? "1" : "0";
             nodes[i] =
                 jobs_start_as(name, (const char *const[]){ "-q", "--no_ssh", "--hosts=a:1,b:1", "--node_rank", name,
-                                                           "--master_addr=127.0.0.1", port, most, "--prefix", "", SHELL,
+                                                           "--master_addr=127.0.0.1", port, max, "--prefix", "", SHELL,
                                                            "echo port $MASTER_PORT", NULL });
         }
         snprintf(line, sizeof line, "port %d\n", number);

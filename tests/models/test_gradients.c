@@ -10,7 +10,7 @@
 /* Loss of the batch at the present parameters; its gradient stays in the shards. No step is taken. */
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
-    const cs_words *words = &engine->boundary.there->words;
+    const cs_step_sums *words = &engine->boundary.there->words;
     cs_exact        sum;
     cs_forward(engine, batch);
     cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), &sum, &words->loss, sizeof sum);

@@ -254,10 +254,10 @@ static void forget(a_run *runs)
 
 static double largest(const float *final, int number)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t at = place_of(number); at < place_of(number) + size_of(number); at++)
-        most = fmax(most, fabs((double) final[at]));
-    return most;
+        max = fmax(max, fabs((double) final[at]));
+    return max;
 }
 
 /* The largest distance of a step's elements, every `every`-th from `from`, relative to their tensor's largest. */
@@ -265,10 +265,10 @@ static double distance(const float *got, const float *want, int64_t from, int64_
 {
     double worst = 0;
     for (int number = 0; number < PARAMETERS; number++) {
-        double most = largest(final, number);
+        double max = largest(final, number);
         for (int64_t at = place_of(number); at < place_of(number) + size_of(number); at++)
             if (at % every == from && (every == 1 || at / every < ELEMENTS / every))
-                worst = fmax(worst, fabs((double)got[at] - (double)want[at / every]) / most);
+                worst = fmax(worst, fabs((double)got[at] - (double)want[at / every]) / max);
     }
     return worst;
 }

@@ -130,7 +130,7 @@ END_TEST
 typedef struct {
     int64_t window, patience;
     bool    refills; /* consecutive_hysteresis */
-    double  least;
+    double  min;
     double  scale;
     int64_t left, clean; /* overflows still forgiven; clean steps in a row */
     int64_t applied, skipped;
@@ -141,7 +141,7 @@ static rule rule_of(const cs_scaler_settings *settings)
     return (rule){ .window   = settings->loss_scale_window,
                    .patience = settings->hysteresis,
                    .refills  = settings->consecutive_hysteresis,
-                   .least    = settings->min_loss_scale,
+                   .min    = settings->min_loss_scale,
                    .scale    = pow(2, (double)settings->initial_scale_power),
                    .left     = settings->hysteresis };
 }
@@ -156,9 +156,9 @@ static bool rule_step(rule *r, bool overflow)
             r->left--;
             return true;
         }
-        if (r->scale <= r->least)
+        if (r->scale <= r->min)
             return false;
-        r->scale = r->scale / 2 > r->least ? r->scale / 2 : r->least;
+        r->scale = r->scale / 2 > r->min ? r->scale / 2 : r->min;
         return true;
     }
     r->applied++;
@@ -265,7 +265,7 @@ static int train(void *argument)
     for (int step = 0; step < STEPS; step++) {
         float inputs[2 * INPUTS], targets[2];
         bool  overflow = draw(&state) % 100 < 20 + (uint64_t)(step / 1000) * 5;
-        if (model.scale <= 2 * model.least || model.scale > 0x1p8) /* neither the end, nor an overflow of its own */
+        if (model.scale <= 2 * model.min || model.scale > 0x1p8) /* neither the end, nor an overflow of its own */
             overflow = model.scale > 0x1p8;
         bool mine = overflow && (int)(draw(&state) % WORLD) == rank;
         for (int i = 0; i < 2 * INPUTS; i++)

@@ -241,9 +241,9 @@ int near_most(int anywhere, int slowly)
     return CS_SANITIZED || (module && strstr(module, "emulated")) ? slowly : anywhere;
 }
 
-int near_threads(int most)
+int near_threads(int max)
 {
-    return near_is_cpu() ? most : 1;
+    return near_is_cpu() ? max : 1;
 }
 
 static bool holds(block it, const void *data)
@@ -269,7 +269,7 @@ static twin *twin_of(cs_tensor x)
 
 cs_tensor near_at(cs_tensor x)
 {
-    if (!x.data || !cs_device_is_far(device))
+    if (!x.data || !cs_device_has_own_memory(device))
         return x;
     twin *it = twin_of(x);
     if (!it->fresh)

@@ -53,7 +53,7 @@ void       near_close(void);
 bool       near_is_cpu(void);
 /* The first, or the second where each step takes long: on the emulator, and under a sanitizer. */
 int        near_most(int anywhere, int slowly);
-int        near_threads(int most); /* most, or 1 on a device that has no threads of its own to be told of */
+int        near_threads(int max); /* most, or 1 on a device that has no threads of its own to be told of */
 /* The same tensor where the device can reach it: in the whole block that near_new made with x somewhere in it, or, of
  * other memory, x alone until the next fetch. What is here is copied there where it was not since the last fetch. An
  * absent tensor stays absent. */

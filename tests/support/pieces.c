@@ -31,7 +31,7 @@ int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
     cs_precision types = engine->zero.precision;
     int          count = cs_shard_pieces(engine->shards[number], pieces);
     cs_walk_settle(engine);
-    if (!cs_device_is_far(engine->device))
+    if (!cs_device_has_own_memory(engine->device))
         return count;
     free(memory);
     used = room = 0;

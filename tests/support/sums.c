@@ -274,7 +274,7 @@ static int try_count(cs_comm *comm, const sums_place *places, size_t place_count
     return 0;
 }
 
-int sums_try_each(cs_comm *comm, int64_t most)
+int sums_try_each(cs_comm *comm, int64_t max)
 {
     int        size = cs_comm_size(comm);
     size_t     room = (size_t)size * 10008 * 8;
@@ -292,7 +292,7 @@ int sums_try_each(cs_comm *comm, int64_t most)
     }
     int64_t counts[] = { 0, 1, 2, size - 1, size, 3, 31, 257, 1021, 4099, 10007 };
     int     failed   = 0;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= most && !failed; i++)
+    for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= max && !failed; i++)
         failed = try_count(comm, all, counts[i] < 1000 ? sizeof all / sizeof *all : 2, counts[i], counts[i] < 300);
     free(lone);
     return failed;

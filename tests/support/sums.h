@@ -47,6 +47,6 @@ int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype 
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
 /* Every collective, dtype, operation and place, for counts from 0 to `most`, at most 10007. With a far device: its
  * memory, aligned and not, and the host's. */
-int sums_try_each(cs_comm *comm, int64_t most);
+int sums_try_each(cs_comm *comm, int64_t max);
 
 #endif

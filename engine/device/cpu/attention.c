@@ -13,7 +13,7 @@
 enum { BLOCK = 64, COPIES_FORWARD = 4, COPIES_BACKWARD = 7 };
 
 typedef struct {
-    const cs_attention *given;
+    const cs_attention_args *given;
     int64_t             length, width; /* T, D */
     int64_t             columns, wide; /* of y, of qkv */
     int64_t             group;         /* query heads to one key head */
@@ -79,7 +79,7 @@ static float *element_of(cs_tensor x, int64_t row, int64_t column)
 /* Key head `which` of the sample whose first row is `row`. */
 static void view_keys(const job *all, head *view, int64_t row, int64_t which)
 {
-    const cs_attention *given = all->given;
+    const cs_attention_args *given = all->given;
     int64_t             key = column_of_key(all, which), value = column_of_value(all, which);
     int64_t             size = all->length * all->width;
     if (all->narrow) {
@@ -99,7 +99,7 @@ static void view_keys(const job *all, head *view, int64_t row, int64_t which)
 
 static void view_queries(const job *all, head *view, int64_t row, int64_t which)
 {
-    const cs_attention *given  = all->given;
+    const cs_attention_args *given  = all->given;
     int64_t             column = which * all->width, size = all->length * all->width;
     view->lse = (float *)given->lse.data + (row / all->length * given->heads.queries + which) * all->length;
     view->place = (uint64_t)(which * all->length * all->length);
@@ -206,7 +206,7 @@ static void forward_block(const job *all, const head *view, block at)
 static void forward_head(void *argument, int index, int thread)
 {
     const job          *all    = argument;
-    const cs_attention *given  = all->given;
+    const cs_attention_args *given  = all->given;
     int64_t             sample = index / given->heads.queries, which = index % given->heads.queries;
     int64_t             row  = sample * all->length;
     head                view = view_of(all, sample, thread);
@@ -275,7 +275,7 @@ static void clear_keys(const job *all, const head *view)
 static void backward_group(void *argument, int index, int thread)
 {
     const job          *all    = argument;
-    const cs_attention *given  = all->given;
+    const cs_attention_args *given  = all->given;
     int64_t             sample = index / given->heads.keys, key = index % given->heads.keys;
     int64_t             row  = sample * all->length;
     head                view = view_of(all, sample, thread);
@@ -294,7 +294,7 @@ static void backward_group(void *argument, int index, int thread)
     }
 }
 
-static void run(cs_device *device, const cs_attention *given, int64_t heads, cs_team_task *task)
+static void run(cs_device *device, const cs_attention_args *given, int64_t heads, cs_team_task *task)
 {
     job all     = { .given = given, .length = cs_columns(given->lse), .columns = cs_columns(given->y) };
     all.wide    = cs_columns(given->qkv);
@@ -307,12 +307,12 @@ static void run(cs_device *device, const cs_attention *given, int64_t heads, cs_
     cs_team_run(cs_cpu_of(device)->team, (int)(cs_rows(given->y) / all.length * heads), task, &all);
 }
 
-void cs_cpu_attention(cs_device *device, const cs_attention *attention)
+void cs_cpu_attention(cs_device *device, const cs_attention_args *attention)
 {
     run(device, attention, attention->heads.queries, forward_head);
 }
 
-void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention)
+void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *attention)
 {
     run(device, attention, attention->heads.keys, backward_group);
 }

@@ -177,9 +177,9 @@ typedef struct {
     void        *argument;
 } walk;
 
-int cs_cpu_parts(const cs_device *device, int64_t count, int64_t least)
+int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min)
 {
-    int64_t parts = count / least;
+    int64_t parts = count / min;
     return parts < 1 ? 1 : parts > device->threads ? device->threads : (int)parts;
 }
 
@@ -195,9 +195,9 @@ static void run_part(void *argument, int index, int thread)
     all->part(all->argument, range, index);
 }
 
-void cs_cpu_walk(cs_device *device, int64_t count, int64_t least, cs_cpu_part *part, void *argument)
+void cs_cpu_walk(cs_device *device, int64_t count, int64_t min, cs_cpu_part *part, void *argument)
 {
-    walk all = { count, least % 64 ? 1 : 64, cs_cpu_parts(device, count, least), part, argument };
+    walk all = { count, min % 64 ? 1 : 64, cs_cpu_parts(device, count, min), part, argument };
     if (count > 0)
         cs_team_run(cs_cpu_of(device)->team, all.parts, run_part, &all);
 }

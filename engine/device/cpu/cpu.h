@@ -107,8 +107,8 @@ bool   cs_cpu_set_native(cs_device *device, bool native);
 /* Cuts [0, count) into at most `threads` parts of at least `least` and walks them in parallel; part borders are
  * multiples of 64 when least is. */
 typedef void cs_cpu_part(void *argument, cs_range range, int part);
-int  cs_cpu_parts(const cs_device *device, int64_t count, int64_t least);
-void cs_cpu_walk(cs_device *device, int64_t count, int64_t least, cs_cpu_part *part, void *argument);
+int  cs_cpu_parts(const cs_device *device, int64_t count, int64_t min);
+void cs_cpu_walk(cs_device *device, int64_t count, int64_t min, cs_cpu_part *part, void *argument);
 
 /* ---- the kernels: the row's signatures ---- */
 void cs_cpu_product(cs_device *device, const cs_product *product);
@@ -129,8 +129,8 @@ void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
 void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
-void cs_cpu_attention(cs_device *device, const cs_attention *attention);
-void cs_cpu_attention_grad(cs_device *device, const cs_attention *attention);
+void cs_cpu_attention(cs_device *device, const cs_attention_args *attention);
+void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *attention);
 void cs_cpu_extend(cs_device *device, const cs_extension *extension);
 void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts);
@@ -146,7 +146,7 @@ void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
 void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
+void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
 void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);

@@ -114,20 +114,20 @@ float cs_elements_spread(const float *x, int64_t count, float mean)
 /* NaNs are passed over: the sum of exponentials shows them. */
 float cs_elements_max(const float *x, int64_t count)
 {
-    lanes   most[SETS];
+    lanes   lanes_max[SETS];
     int64_t i = 0;
     for (int set = 0; set < SETS; set++)
-        most[set] = (lanes){ 0 } - INFINITY;
+        lanes_max[set] = (lanes){ 0 } - INFINITY;
     for (; i + LANES * SETS <= count; i += LANES * SETS)
         for (int set = 0; set < SETS; set++) {
             lanes value  = *at(x + i + set * LANES);
-            masks larger = value > most[set];
-            most[set]    = (lanes)((larger & (masks)value) | (~larger & (masks)most[set]));
+            masks larger = value > lanes_max[set];
+            lanes_max[set]    = (lanes)((larger & (masks)value) | (~larger & (masks)lanes_max[set]));
         }
     float max = -INFINITY;
     for (int set = 0; set < SETS; set++)
         for (int lane = 0; lane < LANES; lane++)
-            max = most[set][lane] > max ? most[set][lane] : max;
+            max = lanes_max[set][lane] > max ? lanes_max[set][lane] : max;
     for (; i < count; i++)
         max = x[i] > max ? x[i] : max;
     return max;

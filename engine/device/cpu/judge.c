@@ -1,7 +1,7 @@
 /* judge.c - a step's verdict, and the seed of the next step's backward. */
 #include "device/cpu/cpu.h"
 
-void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms)
+void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms)
 {
     (void)stream;
     *verdict = cs_verdict_judge(words, terms, verdict->scaler);

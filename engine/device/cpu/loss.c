@@ -102,16 +102,16 @@ void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor d
 static int64_t largest_of(const loss_job *all, int64_t row)
 {
     int64_t width = cs_columns(all->x), best = -1;
-    float   most  = 0, wide[CS_CHUNK];
+    float   max  = 0, wide[CS_CHUNK];
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t      count  = chunk_at(from, width);
         const float *logits = cs_elements_read(all->x, row * width + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
             if (isnan(logits[i]))
                 return -1;
-            if (best < 0 || logits[i] > most) {
+            if (best < 0 || logits[i] > max) {
                 best = from + i;
-                most = logits[i];
+                max = logits[i];
             }
         }
     }

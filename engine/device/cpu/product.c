@@ -196,14 +196,14 @@ static method choose(const job *all)
 /* Panels of one product differ in size, so their primitives differ in scratch: each thread has room for the largest. */
 static size_t prepare_native(const job *all)
 {
-    size_t most = 0;
+    size_t max = 0;
     for (int i = 0; i < all->parts; i++) {
         cs_panel        panel = piece_of(all, i).panel;
         cs_matmul_shape shape = native_shape(all, &panel);
         size_t          bytes = cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &shape);
-        most                  = bytes > most ? bytes : most;
+        max                  = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 static void prepare(job *all)

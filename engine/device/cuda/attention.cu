@@ -24,7 +24,7 @@ template <int width> struct form {
 /* A lane's rows: of tile i those numbered lane / 4 and 8 more. */
 template <int tiles> struct row_facts {
     int   position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
-    float most[tiles][2], sum[tiles][2];       /* of scores in base 2; of powers, in this lane */
+    float max[tiles][2], sum[tiles][2];       /* of scores in base 2; of powers, in this lane */
 };
 
 /* Rows behind the last one are computed as the last one, and not written. */
@@ -35,7 +35,7 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job 
         int t = min((from + cs_tile_row<tiles>(i / 2, i % 2)) / job.pack, job.length - 1);
         rows.position[i / 2][i % 2] = job.seen - job.length + t;
         rows.first[i / 2][i % 2]    = cs_attention_first(job, sample, t);
-        rows.most[i / 2][i % 2]     = -INFINITY;
+        rows.max[i / 2][i % 2]     = -INFINITY;
         rows.sum[i / 2][i % 2]      = 0;
     }
 }
@@ -64,13 +64,13 @@ __device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[ti
 #pragma unroll
     for (int row = 0; row < tiles * 2; row++) {
         int   tile = row / 2, low = row % 2 * 2;
-        float most = -INFINITY, sum = 0;
+        float max = -INFINITY, sum = 0;
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
-            most = fmaxf(most, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
-        most        = fmaxf(rows.most[tile][row % 2], cs_tile_max(most) * scale);
-        float above = most == -INFINITY ? 0 : most; /* nothing was seen yet */
-        float down  = cs_tensor_exp2(rows.most[tile][row % 2] - above);
+            max = fmaxf(max, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
+        max        = fmaxf(rows.max[tile][row % 2], cs_tile_max(max) * scale);
+        float above = max == -INFINITY ? 0 : max; /* nothing was seen yet */
+        float down  = cs_tensor_exp2(rows.max[tile][row % 2] - above);
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
 #pragma unroll
@@ -82,7 +82,7 @@ __device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[ti
             y[tile][n][low + 1] *= down;
         }
         rows.sum[tile][row % 2]  = rows.sum[tile][row % 2] * down + sum;
-        rows.most[tile][row % 2] = most;
+        rows.max[tile][row % 2] = max;
     }
 }
 
@@ -132,7 +132,7 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
         int64_t at = cs_attention_row(job, seat.sample, head, t);
         at += (int64_t)seat.split * job.samples * job.queries * job.length;
         if (job.lse && cs_tile_lane() % 4 == 0)
-            job.lse[at] = sum == 0 ? -INFINITY : rows.most[tile][lower] * cs_attention_ln2 + logf(sum);
+            job.lse[at] = sum == 0 ? -INFINITY : rows.max[tile][lower] * cs_attention_ln2 + logf(sum);
         if (job.parts)
             for (int n = 0; n < F::D / 8; n++)
                 for (int c = 0; c < 2 && n * 8 < job.width; c++)
@@ -227,7 +227,7 @@ bool is_aligned(const void *memory)
 
 } // namespace
 
-cs_attention_job cs_attention_make(const cs_attention *given)
+cs_attention_job cs_attention_make(const cs_attention_args *given)
 {
     cs_heads         heads   = given->heads;
     cs_dropout       dropout = given->dropout;
@@ -274,12 +274,12 @@ void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_d
         launch_width<half_t>(stream, job);
 }
 
-bool cs_attention_by_cudnn(cs_device *device, const cs_attention *given)
+bool cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given)
 {
     return cs_cudnn_attention && cs_cudnn_attention(device, given);
 }
 
-void cs_cuda_attention(cs_device *device, const cs_attention *attention)
+void cs_cuda_attention(cs_device *device, const cs_attention_args *attention)
 {
     if (cs_attention_by_cudnn(device, attention))
         return;

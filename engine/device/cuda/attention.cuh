@@ -121,8 +121,8 @@ __device__ inline void cs_attention_draw(uint8_t *kept, const cs_attention_job &
 /* ---- the kernels' callers; each file knows what it can do ---- */
 
 /* Whether cuDNN has run it. */
-bool             cs_attention_by_cudnn(cs_device *device, const cs_attention *given);
-cs_attention_job cs_attention_make(const cs_attention *given);
+bool             cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given);
+cs_attention_job cs_attention_make(const cs_attention_args *given);
 /* Through tensor cores: 16-bit types, D a multiple of 8 up to 128, rows aligned to 16 bytes. */
 bool cs_attention_fits(const cs_attention_job *job, cs_dtype dtype);
 void cs_attention_forward(cudaStream_t stream, const cs_attention_job *job, cs_dtype dtype);

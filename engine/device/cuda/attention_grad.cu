@@ -296,7 +296,7 @@ template <typename T> void launch_width(cudaStream_t stream, const cs_attention_
 
 } // namespace
 
-void cs_cuda_attention_grad(cs_device *device, const cs_attention *attention)
+void cs_cuda_attention_grad(cs_device *device, const cs_attention_args *attention)
 {
     if (cs_attention_by_cudnn(device, attention))
         return;

@@ -123,27 +123,27 @@ __device__ inline void draw(uint8_t *bits, const cs_attention_job &job, int samp
 
 struct softmax_rows {
     int   position[SIDE], first[SIDE];
-    float most[SIDE], sum[SIDE]; /* of scores in base e */
+    float max[SIDE], sum[SIDE]; /* of scores in base e */
 };
 
 /* Scores become powers of e below the row's largest, and sums are brought down to it. */
 __device__ inline void soften(part &scores, part (&y)[SPANS], softmax_rows &rows, float scale, int key)
 {
     for (int r = 0; r < SIDE; r++) {
-        float most = -INFINITY, sum = 0;
+        float max = -INFINITY, sum = 0;
         for (int c = 0; c < SIDE; c++) {
             int j = key + column_of(c);
             scores[r][c] = j < rows.first[r] || j > rows.position[r] ? -INFINITY : scores[r][c] * scale;
-            most         = fmaxf(most, scores[r][c]);
+            max         = fmaxf(max, scores[r][c]);
         }
-        most        = fmaxf(rows.most[r], max_across(most));
-        float above = most == -INFINITY ? 0 : most, down = expf(rows.most[r] - above);
+        max        = fmaxf(rows.max[r], max_across(max));
+        float above = max == -INFINITY ? 0 : max, down = expf(rows.max[r] - above);
         for (int c = 0; c < SIDE; c++)
             sum += scores[r][c] = expf(scores[r][c] - above);
         for (int n = 0; n < SPANS * SIDE; n++)
             y[n / SIDE][r][n % SIDE] *= down;
         rows.sum[r]  = rows.sum[r] * down + sum_across(sum);
-        rows.most[r] = most;
+        rows.max[r] = max;
     }
 }
 
@@ -161,7 +161,7 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
         float   sum = rows.sum[r], share = sum == 0 ? 0 : job.kept / sum;
         at += (int64_t)seat.split * job.samples * job.queries * job.length;
         if (job.lse && column == 0 && column_of(0) == 0)
-            job.lse[at] = sum == 0 ? -INFINITY : rows.most[r] + logf(sum);
+            job.lse[at] = sum == 0 ? -INFINITY : rows.max[r] + logf(sum);
         for (int n = 0; n < SPANS * SIDE; n++) {
             int d = column + n / SIDE * TILE + column_of(n % SIDE);
             if (d >= job.width)
@@ -199,7 +199,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(cs_a
         int t = min((from + row_of(r)) / job.pack, job.length - 1);
         rows.position[r] = before + t;
         rows.first[r]    = cs_attention_first(job, seat.sample, t);
-        rows.most[r]     = -INFINITY;
+        rows.max[r]     = -INFINITY;
         rows.sum[r]      = 0;
     }
     for (int j = begin * TILE; j < end * TILE; j += TILE) {

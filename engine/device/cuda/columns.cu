@@ -51,9 +51,9 @@ static __global__ void sum_tiles(float *partial, cs_view x, int64_t rows, int64_
 extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 {
     int64_t rows = cs_rows(x), columns = cs_columns(x), tiles = (columns + TILE - 1) / TILE;
-    int64_t most = (rows + LEAST_ROWS - 1) / LEAST_ROWS;
+    int64_t max = (rows + LEAST_ROWS - 1) / LEAST_ROWS;
     int64_t wide = (4 * (int64_t)cs_cuda_facts_of(device)->processors + tiles - 1) / tiles;
-    int64_t parts = most < wide ? most : wide;
+    int64_t parts = max < wide ? max : wide;
     if (parts == 0 || columns == 0)
         return;
     float *partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * columns) * sizeof(float));

@@ -77,11 +77,11 @@ void   cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
 void   cs_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
 void   cs_cuda_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 void   cs_cuda_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
-void   cs_cuda_attention(cs_device *device, const cs_attention *attention);
-void   cs_cuda_attention_grad(cs_device *device, const cs_attention *attention);
+void   cs_cuda_attention(cs_device *device, const cs_attention_args *attention);
+void   cs_cuda_attention_grad(cs_device *device, const cs_attention_args *attention);
 /* Forward, or backward where dqkv is there, by cuDNN. False, and nothing is done: it does not run that. Both are absent,
  * so NULL, where this was built without cuDNN's header. */
-bool   cs_cudnn_attention(cs_device *device, const cs_attention *attention) __attribute__((weak));
+bool   cs_cudnn_attention(cs_device *device, const cs_attention_args *attention) __attribute__((weak));
 void   cs_cudnn_close(cs_device *device) __attribute__((weak));
 void   cs_cuda_extend(cs_device *device, const cs_extension *extension);
 void   cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
@@ -98,7 +98,7 @@ void   cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void   cs_cuda_fill(cs_device *device, cs_tensor y, float value);
 void   cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void   cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-void   cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
+void   cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
 void   cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void   cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 void   cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);

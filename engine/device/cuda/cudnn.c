@@ -78,17 +78,17 @@ void cs_cudnn_close(cs_device *device)
 
 /* Backward with the same bits each time keeps the scores' slopes of all heads at once, two bytes each: there is an end
  * to the memory that this is worth, and a run that fits without it goes on without it. */
-static int64_t most_workspace(cs_device *device)
+static int64_t max_workspace(cs_device *device)
 {
     const int64_t worth = (int64_t)2 << 30, room = (int64_t)cs_cuda_room(device) / 8 * 7;
     return room < worth ? room : worth;
 }
 
-static void choose(struct cs_cudnn *cudnn, choice *made, int64_t most)
+static void choose(struct cs_cudnn *cudnn, choice *made, int64_t max)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     const cs_cudnn_shape    *shape   = &made->shape;
-    cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, most);
+    cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, max);
     made->fits       = status == CS_OK;
     cs_log(made->fits ? CS_LOG_DEBUG : CS_LOG_INFO,
            "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s%s", shape->grad ? "'s gradient" : "",
@@ -110,7 +110,7 @@ static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cu
     }
     choice *made = &cudnn->choices[cudnn->count++];
     *made        = (choice){ .shape = *shape };
-    choose(cudnn, made, most_workspace(device));
+    choose(cudnn, made, max_workspace(device));
     return made;
 }
 
@@ -122,7 +122,7 @@ static bool is_aligned(const void *memory)
 }
 
 /* Rows see all rows before them, and nothing is dropped. */
-static bool is_plain(const cs_attention *given)
+static bool is_plain(const cs_attention_args *given)
 {
     bool near = given->heads.window && given->heads.window < cs_columns(given->lse);
     return given->y.dtype != CS_F32 && !given->heads.starts.data && !near && given->dropout.rate == 0 &&
@@ -130,7 +130,7 @@ static bool is_plain(const cs_attention *given)
            is_aligned(given->dy.data) && is_aligned(given->dqkv.data);
 }
 
-static cs_cudnn_shape shape_of(const cs_attention *given)
+static cs_cudnn_shape shape_of(const cs_attention_args *given)
 {
     int64_t length = cs_columns(given->lse);
     return (cs_cudnn_shape){ .samples = cs_rows(given->y) / length,
@@ -148,7 +148,7 @@ static cs_cudnn_shape shape_of(const cs_attention *given)
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
 /* What tells this run from others: the plan, and where its tensors lie. */
-static uint64_t mark_of(const struct cs_cudnn *cudnn, const choice *made, const cs_attention *given)
+static uint64_t mark_of(const struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
 {
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };
     uint64_t    mark     = (uint64_t)(made - cudnn->choices);
@@ -186,7 +186,7 @@ static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, v
 }
 
 /* The workspace is delta's, and behind it the plan's. */
-static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made, const cs_attention *given)
+static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
 {
     const cs_cudnn_shape *shape = &made->shape;
     float                 scale = 1 / sqrtf((float)shape->width), hidden = -INFINITY, one = 1;
@@ -206,7 +206,7 @@ static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made
         run(cudnn, made, at, made->plan.workspace ? workspace + rows : NULL);
 }
 
-bool cs_cudnn_attention(cs_device *device, const cs_attention *given)
+bool cs_cudnn_attention(cs_device *device, const cs_attention_args *given)
 {
     cs_cudnn_shape shape = shape_of(given);
     if (!is_plain(given) || shape.width % 8 || shape.width > WIDEST || shape.length < 2)

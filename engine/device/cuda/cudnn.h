@@ -121,7 +121,7 @@ typedef struct {
 /* The heuristic's first engine that gives the same bits each time, and wants no more than `most` bytes. CS_UNSUPPORTED
  * with a sentence where there is none. */
 cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
-                             const cs_cudnn_shape *shape, int64_t most);
+                             const cs_cudnn_shape *shape, int64_t max);
 void      cs_cudnn_plan_close(cs_cudnn_plan *plan); /* accepts one that failed to open */
 
 #endif

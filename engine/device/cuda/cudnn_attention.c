@@ -61,13 +61,13 @@ static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 
     cs_cudnn_tensor s = scores(graph, shape, q, k, cs_cudnn_graph_number(graph, CS_CUDNN_SCALE));
     s = cs_cudnn_graph_causal(graph, s, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
-    cs_cudnn_tensor most = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
-    cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, most, s);
-    cs_cudnn_tensor power = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, s, most);
+    cs_cudnn_tensor max = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
+    cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, max, s);
+    cs_cudnn_tensor power = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, s, max);
     power                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, power);
     cs_cudnn_tensor sum   = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, sum, power);
-    cs_cudnn_graph_map(graph, CUDNN_POINTWISE_ADD, lse, most, cs_cudnn_graph_one(graph, CUDNN_POINTWISE_LOG, sum));
+    cs_cudnn_graph_map(graph, CUDNN_POINTWISE_ADD, lse, max, cs_cudnn_graph_one(graph, CUDNN_POINTWISE_LOG, sum));
     cs_cudnn_tensor p      = cs_cudnn_graph_virtual(graph, narrow_of(shape), s.size);
     cs_cudnn_graph_map(graph, CUDNN_POINTWISE_DIV, p, power, sum);
     cs_cudnn_graph_product(graph, y, p, v);

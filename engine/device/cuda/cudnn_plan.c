@@ -85,11 +85,11 @@ static bool is_known_wrong(const cs_cudnn_library *library, const cs_cudnn_shape
 
 /* The plan of the first of `count` engines that does. */
 static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
-                   int64_t count, int64_t most)
+                   int64_t count, int64_t max)
 {
     const cs_cudnn_library *library = plan->graph.library;
     for (int64_t i = 0; i < count; i++) {
-        if (is_steady(&plan->graph, configs[i]) && make_plan(plan, target, configs[i]) && plan->workspace <= most)
+        if (is_steady(&plan->graph, configs[i]) && make_plan(plan, target, configs[i]) && plan->workspace <= max)
             return true;
         if (plan->plan)
             library->destroy(plan->plan);
@@ -99,7 +99,7 @@ static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cud
 }
 
 cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
-                             const cs_cudnn_shape *shape, int64_t most)
+                             const cs_cudnn_shape *shape, int64_t max)
 {
     cudnnBackendDescriptor_t configs[ENGINES], whole;
     cs_cudnn_graph          *graph = &plan->graph;
@@ -111,13 +111,13 @@ cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *librar
     cs_cudnn_attention_graph(graph, shape);
     whole         = close_graph(graph, target);
     int64_t count = ask(graph, target, whole, configs);
-    if (choose(plan, target, configs, count, most))
+    if (choose(plan, target, configs, count, max))
         return CS_OK;
     cs_cudnn_graph_close(graph);
     if (graph->status != CUDNN_STATUS_SUCCESS)
         return cs_fail(CS_UNSUPPORTED, "it refuses %s: %s", graph->what, library->describe(graph->status));
     return cs_fail(CS_UNSUPPORTED, "none of its %lld engines runs it within %lld bytes of workspace", (long long)count,
-                   (long long)most);
+                   (long long)max);
 }
 
 void cs_cudnn_plan_close(cs_cudnn_plan *plan)

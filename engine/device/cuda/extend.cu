@@ -29,17 +29,17 @@ template <typename T> __global__ void join_parts(T *y, cs_attention_job job)
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
     int     lane = (int)threadIdx.x % CS_WARP;
     for (int64_t row = (int64_t)blockIdx.x * (THREADS / CS_WARP) + threadIdx.x / CS_WARP; row < rows; row += warps) {
-        float most = -INFINITY, whole = 0;
+        float max = -INFINITY, whole = 0;
         for (int split = 0; split < job.splits; split++)
-            most = fmaxf(most, job.lse[split * rows + row]);
-        most = isfinite(most) ? most : 0; /* what is not finite shows in the sum */
+            max = fmaxf(max, job.lse[split * rows + row]);
+        max = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
         for (int split = 0; split < job.splits; split++)
-            whole += expf(job.lse[split * rows + row] - most);
+            whole += expf(job.lse[split * rows + row] - max);
         T *out = y + row % job.length * job.y_wide + row / job.length * job.width;
         for (int d = lane; d < job.width; d += CS_WARP) {
             float sum = 0;
             for (int split = 0; split < job.splits; split++) {
-                float share = expf(job.lse[split * rows + row] - most) / whole;
+                float share = expf(job.lse[split * rows + row] - max) / whole;
                 sum += share * job.parts[(split * rows + row) * job.width + d];
             }
             out[d] = cs_narrow<T>(sum);
@@ -49,7 +49,7 @@ template <typename T> __global__ void join_parts(T *y, cs_attention_job job)
 
 cs_attention_job make(const cs_extension *given)
 {
-    cs_attention heads = { .y = given->y, .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) } },
+    cs_attention_args heads = { .y = given->y, .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) } },
                            .qkv = given->qkv, .dy = {}, .dqkv = {}, .heads = given->heads, .dropout = {} };
     heads.heads.starts.data = NULL;
     cs_attention_job job = cs_attention_make(&heads);
@@ -68,8 +68,8 @@ int splits_of(const cs_attention_job *job, int processors)
 {
     int64_t blocks = ((int64_t)job->length * job->pack + ROWS - 1) / ROWS * (job->queries / job->pack);
     int64_t keys   = job->window ? job->window + job->length : job->seen;
-    int64_t most   = (keys + KEYS - 1) / KEYS, wanted = 2 * processors / blocks;
-    wanted         = wanted < most ? wanted : most;
+    int64_t max   = (keys + KEYS - 1) / KEYS, wanted = 2 * processors / blocks;
+    wanted         = wanted < max ? wanted : max;
     wanted         = min(wanted, (int64_t)SPLITS);
     return wanted > 1 ? (int)wanted : 1;
 }

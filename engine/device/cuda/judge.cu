@@ -2,12 +2,12 @@
  * hundred integer additions, and a float a row. */
 #include "device/cuda/run.cuh"
 
-static __global__ void judge_words(cs_verdict *verdict, const cs_words *words, cs_terms terms)
+static __global__ void judge_words(cs_verdict *verdict, const cs_step_sums *words, cs_step_terms terms)
 {
     *verdict = cs_verdict_judge(words, &terms, verdict->scaler);
 }
 
-extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms)
+extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms)
 {
     cs_launch(cs_cuda_stream(stream), cs_shape{ dim3(1), dim3(1) }, judge_words, verdict, words, *terms);
 }

@@ -170,10 +170,10 @@ __device__ inline float cs_block_max(float value, float *seats)
     if (lane == 0)
         seats[warp] = value;
     __syncthreads();
-    float most = seats[0];
+    float max = seats[0];
     for (int i = 1; i < warps; i++)
-        most = fmaxf(most, seats[i]);
-    return most;
+        max = fmaxf(max, seats[i]);
+    return max;
 }
 
 #endif

@@ -53,13 +53,13 @@ static inline cs_shape rows_shape(cs_tensor x)
 /* ---- cross entropy: the largest so far, and the sum of e^(x - largest) ---- */
 
 struct tally {
-    float most, sum;
+    float max, sum;
 };
 
 /* All -inf, or inf: the sum shows it. */
-static __device__ float finite(float most)
+static __device__ float finite(float max)
 {
-    return isfinite(most) ? most : 0;
+    return isfinite(max) ? max : 0;
 }
 
 /* What a sum taken at `from` is at `to`, which is not less. */
@@ -72,16 +72,16 @@ static __device__ tally count_row(cs_view x, cs_range row)
 {
     tally own = { -INFINITY, 0 };
     for (int64_t at = first_run(row); at < row.to; at += run_step()) {
-        float run[CS_RUN], most = own.most;
+        float run[CS_RUN], max = own.max;
         cs_run_read(run, x, at, row);
         for (int i = 0; i < CS_RUN; i++) {
             run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
-            most   = fmaxf(most, run[i]);
+            max   = fmaxf(max, run[i]);
         }
-        own.sum = rescale(own.sum, own.most, most);
-        own.most = most;
+        own.sum = rescale(own.sum, own.max, max);
+        own.max = max;
         for (int i = 0; i < CS_RUN; i++)
-            own.sum += exp2f((run[i] - finite(most)) * LOG2_E);
+            own.sum += exp2f((run[i] - finite(max)) * LOG2_E);
     }
     return own;
 }
@@ -93,11 +93,11 @@ static __global__ void __launch_bounds__(THREADS) loss_rows(float *loss, float *
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         int64_t target = place_of(targets, row, columns);
         tally   own    = count_row(x, target < 0 ? cs_range{} : row_of(row, columns));
-        float   most   = cs_block_max(own.most, seats);
-        float   sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
+        float   max   = cs_block_max(own.max, seats);
+        float   sum    = cs_block_sum(rescale(own.sum, own.max, max), seats);
         if (threadIdx.x > 0)
             continue;
-        float log_sum = target < 0 ? 0 : finite(most) + logf(sum);
+        float log_sum = target < 0 ? 0 : finite(max) + logf(sum);
         lse[row]      = log_sum;
         loss[row]     = target < 0 ? 0 : log_sum - element_of(x, target);
     }
@@ -146,7 +146,7 @@ extern "C" void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits,
 /* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */
 
 struct best {
-    float   most;
+    float   max;
     int64_t first; /* -1: none yet */
     int     unknown;
 };
@@ -161,8 +161,8 @@ static __device__ best look_over(cs_view x, cs_range row)
             if (!cs_run_has(at + i, row))
                 continue;
             own.unknown += isnan(run[i]) ? 1 : 0;
-            if (own.first < 0 || run[i] > own.most) {
-                own.most  = run[i];
+            if (own.first < 0 || run[i] > own.max) {
+                own.max  = run[i];
                 own.first = at + i;
             }
         }
@@ -179,11 +179,11 @@ static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view 
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         int64_t target  = place_of(targets, row, columns);
         best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
-        float   most    = cs_block_max(own.most, seats);
-        bool    before  = own.first >= 0 && own.most == most && own.first < target;
+        float   max    = cs_block_max(own.max, seats);
+        bool    before  = own.first >= 0 && own.max == max && own.first < target;
         int     against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
-            hits[row] = target >= 0 && against == 0 && element_of(x, target) == most ? 1 : 0;
+            hits[row] = target >= 0 && against == 0 && element_of(x, target) == max ? 1 : 0;
     }
 }
 

@@ -54,13 +54,13 @@ static void convert_part(cudaStream_t stream, const convert_job &job, cs_range r
 static void convert_in_place(cudaStream_t stream, const convert_job &job, int64_t count)
 {
     bool     wider = cs_dtype_bytes(job.to.dtype) > cs_dtype_bytes(job.from.dtype);
-    int64_t  least = count < FIRST ? count : (int64_t)FIRST, last = FIRST;
+    int64_t  min = count < FIRST ? count : (int64_t)FIRST, last = FIRST;
     while (last < count)
         last *= 2;
     for (int64_t to = last; wider && to > FIRST; to /= 2)
         if (to / 2 < count)
             convert_part(stream, job, cs_range{ to / 2, to < count ? to : count });
-    cs_launch(stream, cs_shape{ dim3(1), dim3(FIRST_THREADS) }, convert_first, job, least);
+    cs_launch(stream, cs_shape{ dim3(1), dim3(FIRST_THREADS) }, convert_first, job, min);
     for (int64_t from = FIRST; !wider && from < count; from *= 2)
         convert_part(stream, job, cs_range{ from, 2 * from < count ? 2 * from : count });
 }

@@ -154,9 +154,9 @@ template <bool centered> void cs_normal_backward(cs_device *device, cs_normal jo
     enum { LEAST_ITEMS = 4 };
     job.group        = cs_normal_group(job.width);
     int     threads  = cs_normal_threads(job.group), warps = job.group > CS_WARP ? 1 : threads / CS_WARP;
-    int64_t together = threads / job.group * LEAST_ITEMS, most = (job.items + together - 1) / together;
+    int64_t together = threads / job.group * LEAST_ITEMS, max = (job.items + together - 1) / together;
     int64_t blocks = (int64_t)cs_cuda_facts_of(device)->processors * (threads > 128 ? 2 : 256 / threads);
-    blocks         = blocks < most ? blocks : most;
+    blocks         = blocks < max ? blocks : max;
     job.parts      = blocks * warps;
     if (blocks == 0)
         return;

@@ -24,11 +24,11 @@ cudaStream_t cs_cuda_compute(cs_device *device)
 /* What is sent between ranks is waited for sooner than what is computed meanwhile. */
 static cs_status open_lane(cs_cuda_lane *lane, cs_stream_role role)
 {
-    int         least = 0, greatest = 0;
-    cudaError_t error = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    int         min = 0, greatest = 0;
+    cudaError_t error = cudaDeviceGetStreamPriorityRange(&min, &greatest);
     if (error == cudaSuccess)
         error = cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking,
-                                             role == CS_COMM ? greatest : least);
+                                             role == CS_COMM ? greatest : min);
     for (int i = 0; i < CS_CUDA_EVENTS && error == cudaSuccess; i++)
         error = cudaEventCreateWithFlags(&lane->events[i], cudaEventDisableTiming);
     if (error != cudaSuccess)

@@ -108,8 +108,8 @@ static __global__ void __launch_bounds__(THREADS) add_squares(cs_exact *sum, con
 extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
     int64_t  count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = (lead + count + together - 1) / together;
-    int64_t  most  = 8 * (int64_t)cs_cuda_facts_of(stream->device)->processors;
-    cs_shape shape = { dim3((unsigned)(blocks < most ? blocks : most)), dim3(THREADS) };
+    int64_t  max  = 8 * (int64_t)cs_cuda_facts_of(stream->device)->processors;
+    cs_shape shape = { dim3((unsigned)(blocks < max ? blocks : max)), dim3(THREADS) };
     if (count == 0)
         return;
     cs_by_type(g.dtype, [&](auto zero) {
@@ -130,9 +130,9 @@ static __global__ void add_values(cs_exact *sum, const float *values, int64_t co
 
 extern "C" void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count)
 {
-    int64_t blocks = (count + 8 * CS_WARP - 1) / (8 * CS_WARP), most = 8 * cs_cuda_facts_of(stream->device)->processors;
+    int64_t blocks = (count + 8 * CS_WARP - 1) / (8 * CS_WARP), max = 8 * cs_cuda_facts_of(stream->device)->processors;
     if (count == 0)
         return;
-    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < most ? blocks : most)), dim3(CS_WARP) },
+    cs_launch(cs_cuda_stream(stream), cs_shape{ dim3((unsigned)(blocks < max ? blocks : max)), dim3(CS_WARP) },
               add_values, sum, values, count);
 }

@@ -4,7 +4,7 @@
 #include "device/cuda/open.h"
 
 enum { THREADS = 256 };
-static const int64_t most_blocks = 1024;
+static const int64_t max_blocks = 1024;
 
 /* The finalizer of MurmurHash3 over a place and a word. */
 __device__ static inline unsigned long long mixed(unsigned long long place, unsigned long long word)
@@ -41,7 +41,7 @@ template <typename T> __global__ static void fill_noise(T *data, int64_t count, 
 static cs_shape shape_of(int64_t count)
 {
     int64_t blocks = (count + THREADS - 1) / THREADS;
-    return cs_shape{ dim3((unsigned)(blocks < most_blocks ? blocks : most_blocks)), dim3(THREADS) };
+    return cs_shape{ dim3((unsigned)(blocks < max_blocks ? blocks : max_blocks)), dim3(THREADS) };
 }
 
 void cs_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count)

@@ -288,9 +288,9 @@ START_TEST(whether_numbers_are_asked_for_moves_no_bit)
 }
 END_TEST
 
-static void check_waits(const char *what, int number, const watched *seen, int most_in_forward, int in_step)
+static void check_waits(const char *what, int number, const watched *seen, int max_in_forward, int in_step)
 {
-    ck_assert_msg((int)seen->forward <= most_in_forward && seen->backward == 0 && (int)seen->step == in_step,
+    ck_assert_msg((int)seen->forward <= max_in_forward && seen->backward == 0 && (int)seen->step == in_step,
                   "%s, number %d: %d waits in forward, %d in backward, %d in step", what, number, (int)seen->forward,
                   (int)seen->backward, (int)seen->step);
 }

@@ -137,9 +137,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
 /* ---- asking ---- */
 
 /* Into descriptors that the caller has made. */
-static void fill(const descriptor &from, int64_t room, int64_t *count, void *values, int64_t most)
+static void fill(const descriptor &from, int64_t room, int64_t *count, void *values, int64_t max)
 {
-    for (*count = 0; *count < most && *count < room; ++*count) {
+    for (*count = 0; *count < max && *count < room; ++*count) {
         descriptor *to = ((descriptor **)values)[*count];
         to->whole      = from.whole;
         to->engine     = from.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR ? (int)*count : from.engine;

@@ -102,10 +102,10 @@ struct runner {
     void reduce(const operation &op)
     {
         const auto &x = of.tensors[(size_t)op.x], &y = of.tensors[(size_t)op.y];
-        bool        most = op.reducer == CUDNN_REDUCE_TENSOR_MAX;
+        bool        max = op.reducer == CUDNN_REDUCE_TENSOR_MAX;
         each(op.y, [&](const int64_t *to) {
             int64_t from[4], end[4], at[4];
-            float   all = most ? -INFINITY : 0;
+            float   all = max ? -INFINITY : 0;
             for (int i = 0; i < 4; i++) {
                 from[i] = to[i] * (x.size[i] / y.size[i]);
                 end[i]  = from[i] + x.size[i] / y.size[i];
@@ -116,7 +116,7 @@ struct runner {
                         for (at[3] = from[3]; at[3] < end[3]; at[3]++) {
                             float value = load(op.x, at);
                             /* a NaN stays */
-                            all = !most ? all + value : value > all || value != value ? value : all;
+                            all = !max ? all + value : value > all || value != value ? value : all;
                         }
             store(op.y, to, all);
         });
