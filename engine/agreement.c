@@ -21,7 +21,7 @@ enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
  * a checkpoint by its checksums. Where ranks read or write together what is named, all must have a name, or none. */
 static const struct {
     const char *path;
-    bool        together;
+    bool together;
 } of_a_rank[] = {
     { "cspeed.seed", false }, /* rank 0's is taken: share_seed */
     { "cspeed.device", false },
@@ -58,8 +58,8 @@ static void add(void *to, const cs_listing *item)
 static void add_model(json_t *told, const cs_engine *engine)
 {
     const char *key;
-    json_t     *value;
-    char        path[320];
+    json_t *value;
+    char path[320];
     json_object_set_new(told, "parameters of the model", json_integer(engine->model->parameters));
     json_object_foreach(engine->model_json, key, value)
     {
@@ -83,12 +83,12 @@ json_t *cs_accord_told(cs_engine *engine)
 /* Of rank 0: the keys whose values differ between it and any of the others. */
 typedef struct {
     json_t *own, *named;
-    char    sentence[SENTENCE_BYTES];
+    char sentence[SENTENCE_BYTES];
 } difference;
 
 static void name_key(difference *found, const char *key, const json_t *other, int rank)
 {
-    char          values[2][VALUE_BYTES];
+    char values[2][VALUE_BYTES];
     const json_t *own = json_object_get(found->own, key);
     if (json_equal(own, other) || json_object_get(found->named, key))
         return;
@@ -103,15 +103,15 @@ static void name_key(difference *found, const char *key, const json_t *other, in
 static void name_keys(difference *found, const json_t *other, int rank)
 {
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach(found->own, key, value) name_key(found, key, json_object_get(other, key), rank);
     json_object_foreach((json_t *)(uintptr_t)other, key, value) name_key(found, key, value, rank);
 }
 
 static cs_status refuse(const difference *found)
 {
-    char   more[32] = "";
-    size_t count    = json_object_size(found->named);
+    char more[32] = "";
+    size_t count = json_object_size(found->named);
     if (count > NAMED)
         snprintf(more, sizeof more, "; and %zu more", count - NAMED);
     return cs_fail(CS_DISAGREE,
@@ -143,10 +143,10 @@ static cs_status compare_texts(const char *texts, const int64_t *sizes, int coun
 /* Where digests differ: rank 0 says in what, and all fail with its sentence. */
 static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 {
-    int       count  = cs_comm_size(comm);
-    bool      sends  = differs || cs_comm_rank(comm) == 0;
-    int64_t  *sizes  = cs_agree_memory((size_t)count * sizeof *sizes);
-    char     *texts  = cs_agree_gather(comm, sizes, text, sends ? strlen(text) : 0);
+    int count = cs_comm_size(comm);
+    bool sends = differs || cs_comm_rank(comm) == 0;
+    int64_t *sizes = cs_agree_memory((size_t)count * sizeof *sizes);
+    char *texts = cs_agree_gather(comm, sizes, text, sends ? strlen(text) : 0);
     cs_status status = texts ? compare_texts(texts, sizes, count) : CS_OK;
     free(sizes);
     free(texts);
@@ -156,10 +156,10 @@ static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 cs_status cs_accord_compare(cs_comm *comm, const json_t *told)
 {
     static const unsigned char key[CS_MAC_BYTES];
-    unsigned char              mine[CS_MAC_BYTES];
-    int                        count = cs_comm_size(comm), others = 0;
-    char                      *text = json_dumps(told, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    unsigned char             *all  = cs_agree_memory((size_t)count * CS_MAC_BYTES);
+    unsigned char mine[CS_MAC_BYTES];
+    int count = cs_comm_size(comm), others = 0;
+    char *text = json_dumps(told, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    unsigned char *all = cs_agree_memory((size_t)count * CS_MAC_BYTES);
     CS_ASSERT(text);
     cs_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
     cs_comm_all_gather(comm, all, mine, CS_MAC_BYTES, CS_U8);
@@ -175,8 +175,8 @@ cs_status cs_accord_compare(cs_comm *comm, const json_t *told)
 static void share_seed(cs_engine *engine)
 {
     cs_settings *settings = &engine->config->settings;
-    int          count = engine->world.size, others = 0, first = 0;
-    int64_t     *seeds = cs_agree_memory((size_t)count * sizeof *seeds);
+    int count = engine->world.size, others = 0, first = 0;
+    int64_t *seeds = cs_agree_memory((size_t)count * sizeof *seeds);
     cs_comm_all_gather(engine->comm, seeds, &settings->seed, 1, CS_I64);
     for (int rank = count - 1; rank > 0; rank--)
         if (seeds[rank] != seeds[0]) {
@@ -196,7 +196,7 @@ cs_status cs_accord_check(cs_engine *engine)
 {
     if (engine->world.size == 1)
         return CS_OK;
-    json_t   *told   = cs_accord_told(engine);
+    json_t *told = cs_accord_told(engine);
     cs_status status = cs_accord_compare(engine->comm, told);
     json_decref(told);
     if (status == CS_OK)

@@ -9,7 +9,7 @@
 cs_status cs_accord_check(cs_engine *engine);
 
 /* Its two steps: what this rank was told, {"KEY.PATH": value}; and whether all ranks have the same. */
-json_t   *cs_accord_told(cs_engine *engine);
+json_t *cs_accord_told(cs_engine *engine);
 cs_status cs_accord_compare(cs_comm *comm, const json_t *told);
 
 #endif

@@ -18,9 +18,9 @@ static void open_grads(cs_engine *engine, int i)
 /* What forward forgot is made again, from the unit's input and the same random bits. */
 static void recompute(cs_engine *engine, int i)
 {
-    cs_unit  *unit = engine->model->units[i];
-    cs_tensor x    = engine->inputs[i];
-    int64_t   rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
+    cs_unit *unit = engine->model->units[i];
+    cs_tensor x = engine->inputs[i];
+    int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
     unit->kind->forward(unit, engine->pass, x,
                         cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width));
     cs_pass_let_go(engine->pass, x);
@@ -37,9 +37,9 @@ static cs_tensor seed(cs_engine *engine)
 
 void cs_backward_ascend(cs_engine *engine)
 {
-    int       last  = engine->model->count - 1;
-    cs_tensor dy    = { 0 };
-    engine->ahead   = last; /* still gathered since the turn */
+    int last = engine->model->count - 1;
+    cs_tensor dy = { 0 };
+    engine->ahead = last; /* still gathered since the turn */
     cs_graphs_up(engine);
     for (int i = last; i >= 0; i--) {
         cs_unit *unit = cs_walk_enter(engine, i, CS_UP);

@@ -39,9 +39,9 @@ static void say(bool native, bool wanted, double gain)
 /* A collective, so all ranks come here, also one whose device has no choice. */
 static void choose(cs_engine *engine)
 {
-    bool    first  = engine->world.rank == 0;
-    double  gain   = first ? cs_device_native_gain(engine->device) : 0;
-    bool    wanted = first ? gain >= worth : cs_device_has_native(engine->device);
+    bool first = engine->world.rank == 0;
+    double gain = first ? cs_device_native_gain(engine->device) : 0;
+    bool wanted = first ? gain >= worth : cs_device_has_native(engine->device);
     int64_t native = wanted;
     cs_comm_all_reduce(engine->comm, &native, 1, CS_I64, CS_MIN);
     cs_device_set_native(engine->device, native);

@@ -15,7 +15,7 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 static void train(cs_engine *engine, cs_tensor inputs, cs_tensor targets)
 {
     cs_descent descent = { .mode = CS_PASS_TRAINING, .inputs = inputs, .targets = targets };
-    engine->loss_rows  = cs_forward_descend(engine, &descent);
+    engine->loss_rows = cs_forward_descend(engine, &descent);
     cs_backward_ascend(engine);
 }
 
@@ -32,7 +32,7 @@ static void walk_curriculum(cs_engine *engine)
     for (int64_t length = 1; length < engine->length; length++) {
         if (!cs_curriculum_may_be(engine, length))
             continue;
-        cs_tensor tokens  = nowhere(CS_I32, engine->settings->micro_batch, length);
+        cs_tensor tokens = nowhere(CS_I32, engine->settings->micro_batch, length);
         train(engine, tokens, tokens);
     }
 }
@@ -40,8 +40,8 @@ static void walk_curriculum(cs_engine *engine)
 static void walk(cs_engine *engine)
 {
     const cs_model *model = engine->model;
-    int64_t         batch = engine->settings->micro_batch;
-    cs_tensor inputs  = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
+    int64_t batch = engine->settings->micro_batch;
+    cs_tensor inputs = model->inputs ? nowhere(CS_F32, batch, model->inputs) : nowhere(CS_I32, batch, engine->length);
     cs_tensor targets = model->inputs ? nowhere(CS_F32, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
@@ -54,7 +54,7 @@ static cs_status measure(cs_engine *engine)
 {
     CS_TRY(cs_device_open(&engine->device, &(cs_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
-    engine->zero.comm   = NULL;
+    engine->zero.comm = NULL;
     cs_precision types = engine->zero.precision;
     CS_TRY(cs_pass_open(&engine->pass, &(cs_pass_shape){ engine->device, types.values, types.products, NULL, 0 }));
     for (int i = 0; i < engine->model->count; i++)
@@ -62,8 +62,8 @@ static cs_status measure(cs_engine *engine)
             cs_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
     walk(engine);
     walk_curriculum(engine);
-    size_t scratch             = cs_update_scratch(engine->zero.groups, engine->model);
-    size_t peak                = cs_pass_peak(engine->pass);
+    size_t scratch = cs_update_scratch(engine->zero.groups, engine->model);
+    size_t peak = cs_pass_peak(engine->pass);
     engine->memory.activations = cs_boundary_bytes() + (peak > scratch ? peak : scratch);
     return CS_OK;
 }
@@ -71,26 +71,26 @@ static cs_status measure(cs_engine *engine)
 cs_status cs_measure_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
-    cs_comm   *comm   = engine->zero.comm;
-    engine->device    = NULL;
-    cs_status status  = measure(engine);
+    cs_comm *comm = engine->zero.comm;
+    engine->device = NULL;
+    cs_status status = measure(engine);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_close(engine->shards[i]);
         engine->shards[i] = NULL;
     }
     cs_pass_close(engine->pass);
     cs_device_close(engine->device);
-    engine->pass                 = NULL;
-    engine->device               = device;
-    engine->zero.device          = device;
-    engine->zero.comm            = comm;
-    cs_plan plan                 = cs_plan_persistent(&engine->zero, engine->model);
-    engine->memory.values        = plan.values;
-    engine->memory.gradients     = plan.gradients;
-    engine->memory.masters       = plan.masters;
-    engine->memory.slots         = plan.slots;
-    engine->memory.value_rows    = cs_pool_bytes(engine->values);
+    engine->pass = NULL;
+    engine->device = device;
+    engine->zero.device = device;
+    engine->zero.comm = comm;
+    cs_plan plan = cs_plan_persistent(&engine->zero, engine->model);
+    engine->memory.values = plan.values;
+    engine->memory.gradients = plan.gradients;
+    engine->memory.masters = plan.masters;
+    engine->memory.slots = plan.slots;
+    engine->memory.value_rows = cs_pool_bytes(engine->values);
     engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
-    engine->memory.copy          = cs_saving_copy(engine);
+    engine->memory.copy = cs_saving_copy(engine);
     return status;
 }

@@ -12,22 +12,22 @@
 /* Over this rank's batches, in the device's memory, then over all ranks'. */
 typedef struct {
     cs_exact loss, hits;
-    int64_t  rows;
+    int64_t rows;
 } sums;
 
 /* Returns how many rows have a target. */
 static int64_t add_batch(cs_engine *engine, const cs_batch *batch, cs_tensor hits, sums *all)
 {
     const int32_t *target = batch->targets.data;
-    int64_t        rows   = 0;
-    cs_stream     *stream = cs_pass_stream(engine->pass);
+    int64_t rows = 0;
+    cs_stream *stream = cs_pass_stream(engine->pass);
     if (hits.data)
         cs_op_fill(stream, hits, -1); /* which a last unit that knows of hits writes over */
-    cs_tensor loss = cs_forward_descend(engine, &(cs_descent){ .mode    = CS_PASS_EVALUATION,
-                                                               .inputs  = batch->inputs,
+    cs_tensor loss = cs_forward_descend(engine, &(cs_descent){ .mode = CS_PASS_EVALUATION,
+                                                               .inputs = batch->inputs,
                                                                .targets = batch->targets,
-                                                               .starts  = batch->starts,
-                                                               .hits    = hits });
+                                                               .starts = batch->starts,
+                                                               .hits = hits });
     cs_state_sum(stream, &all->loss, loss.data, cs_count(loss));
     if (hits.data)
         cs_state_sum(stream, &all->hits, hits.data, cs_count(hits));
@@ -53,16 +53,16 @@ static void tell(double *told, int64_t done, int64_t rounds)
 /* hits: (rows, 1) of scratch, or absent. */
 static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, cs_tensor hits)
 {
-    sums    all, *there = cs_device_alloc(engine->device, sizeof all);
-    int64_t rows   = 0;
-    int64_t micro  = engine->settings->micro_batch;
-    int64_t whole  = (cs_windows_count(data->windows) + micro - 1) / micro;
+    sums all, *there = cs_device_alloc(engine->device, sizeof all);
+    int64_t rows = 0;
+    int64_t micro = engine->settings->micro_batch;
+    int64_t whole = (cs_windows_count(data->windows) + micro - 1) / micro;
     int64_t wanted = batches > 0 && batches < whole ? batches : whole;
     int64_t rounds = (wanted + engine->world.size - 1) / engine->world.size;
     double started = cs_clock_seconds(), told = started, flops = cs_device_flops(engine->device);
     cs_step_settle(engine); /* what is to be said of the step before comes first */
     for (int64_t round = 0; round < rounds; round++) {
-        int64_t  lane  = round * engine->world.size + engine->world.rank;
+        int64_t lane = round * engine->world.size + engine->world.rank;
         cs_batch batch = cs_loader_lane(data, lane < wanted ? lane : -1);
         rows += add_batch(engine, &batch, hits, there);
         tell(&told, round + 1, rounds);
@@ -94,7 +94,7 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
     cs_forward_settle(engine);
     cs_log_open(CS_LOG_INFO, engine->world.rank); /* how far it is, also of a model that is only read */
     float *hits = cs_device_alloc(engine->device, (size_t)rows * sizeof *hits);
-    *scores     = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
+    *scores = evaluate(engine, data, batches, cs_matrix(hits, CS_F32, rows, 1));
     cs_device_free(engine->device, hits);
     return CS_OK;
 }
@@ -102,8 +102,8 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
 /* Leaves the output borrowed until the next verb. */
 cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_descent *descent, cs_tensor *output)
 {
-    cs_unit *last    = engine->model->units[engine->model->count - 1];
-    int64_t  longest = engine->model->inputs ? engine->model->inputs : engine->length;
+    cs_unit *last = engine->model->units[engine->model->count - 1];
+    int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
     cs_forward_expect(engine, CS_EXPECT_FORWARD, verb);
     cs_forward_settle(engine);
     if (!last->kind->predict)
@@ -114,16 +114,16 @@ cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_desce
                        (long long)descent->inputs.shape[0], (long long)descent->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
     engine->prediction = cs_forward_descend(engine, descent);
-    *output            = engine->prediction;
+    *output = engine->prediction;
     return cs_feed_return(engine, output);
 }
 
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
 {
     return cs_evaluate_output(engine, "cs_predict",
-                              &(cs_descent){ .mode    = CS_PASS_EVALUATION,
-                                             .inputs  = batch->inputs,
-                                             .starts  = batch->starts,
+                              &(cs_descent){ .mode = CS_PASS_EVALUATION,
+                                             .inputs = batch->inputs,
+                                             .starts = batch->starts,
                                              .predict = true },
                               output);
 }

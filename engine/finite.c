@@ -33,9 +33,9 @@ void cs_finite_count(cs_engine *engine, const cs_verdict *verdict)
     if (engine->metrics.not_finite++ > 0)
         return;
     finite->untold = true;
-    finite->step   = engine->metrics.step;
-    finite->loss   = verdict->loss;
-    finite->norm   = verdict->norm;
+    finite->step = engine->metrics.step;
+    finite->loss = verdict->loss;
+    finite->norm = verdict->norm;
 }
 
 void cs_finite_give_up(cs_engine *engine, const char *why)
@@ -51,8 +51,8 @@ typedef enum { IN_VALUE, IN_GRADIENT } place;
 /* Counts what is not finite with the operation of the gradient norm, which every device has. */
 typedef struct {
     cs_stream *stream;
-    cs_exact  *sum;  /* in the device's memory       */
-    int64_t    seen; /* sum->nonfinite, as last read */
+    cs_exact *sum; /* in the device's memory       */
+    int64_t seen;  /* sum->nonfinite, as last read */
 } search;
 
 static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
@@ -61,7 +61,7 @@ static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
     cs_state_sum_squares(s->stream, s->sum, cs_vector(elements, dtype, count), 0, 1);
     cs_stream_fetch(s->stream, &sum, s->sum, sizeof sum);
     bool found = sum.nonfinite != s->seen;
-    s->seen    = sum.nonfinite;
+    s->seen = sum.nonfinite;
     return found;
 }
 
@@ -70,11 +70,11 @@ static const int64_t nowhere = INT64_MAX;
 /* The number within the unit of the first parameter of which this rank's part is not finite. */
 static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
-    const cs_unit  *unit   = engine->model->units[i];
-    cs_precision    types  = engine->zero.precision;
+    const cs_unit *unit = engine->model->units[i];
+    cs_precision types = engine->zero.precision;
     cs_shard_piece *pieces = cs_agree_memory((size_t)unit->entry_count * sizeof *pieces);
-    int             count  = cs_shard_pieces(engine->shards[i], pieces);
-    int64_t         number = 0, found = nowhere;
+    int count = cs_shard_pieces(engine->shards[i], pieces);
+    int64_t number = 0, found = nowhere;
     for (int at = 0; at < count && found == nowhere; at++) {
         void *elements = where == IN_VALUE ? pieces[at].master : pieces[at].gradient;
         while (unit->entries[number] != pieces[at].entry)
@@ -89,13 +89,13 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 /* The first over all ranks, in the order in which the model lists its parameters. NULL: none. Collective. */
 static const char *find_first(cs_engine *engine, place where)
 {
-    search  s     = { cs_device_stream(engine->device, CS_COMPUTE), cs_device_alloc(engine->device, sizeof *s.sum), 0 };
+    search s = { cs_device_stream(engine->device, CS_COMPUTE), cs_device_alloc(engine->device, sizeof *s.sum), 0 };
     int64_t found = nowhere, before = 0;
-    int     unit = 0;
+    int unit = 0;
     cs_op_fill(s.stream, cs_vector(s.sum, CS_F32, sizeof *s.sum / sizeof(float)), 0);
     for (int i = 0; i < engine->model->count && found == nowhere; i++) {
         int64_t number = search_unit(&s, engine, i, where);
-        found          = number == nowhere ? nowhere : before + number;
+        found = number == nowhere ? nowhere : before + number;
         before += engine->model->units[i]->entry_count;
     }
     cs_device_free(engine->device, s.sum);
@@ -122,9 +122,9 @@ static const char *advice(const cs_engine *engine)
 /* A value that is not finite is nearer to the cause than a gradient, which all values behind it spoil. */
 static void report(cs_engine *engine)
 {
-    const cs_finite *finite     = &engine->finite;
-    int64_t          patience   = engine->settings->nan_patience;
-    char             where[512] = "every parameter's value and gradient are finite now", limit[128] = "";
+    const cs_finite *finite = &engine->finite;
+    int64_t patience = engine->settings->nan_patience;
+    char where[512] = "every parameter's value and gradient are finite now", limit[128] = "";
     cs_walk_settle(engine);
     const char *value = find_first(engine, IN_VALUE), *gradient = value ? NULL : find_first(engine, IN_GRADIENT);
     if (value || gradient)
@@ -151,9 +151,9 @@ static void end_run(cs_engine *engine, const char *why)
 
 void cs_finite_tell(cs_engine *engine)
 {
-    cs_finite *finite   = &engine->finite;
-    int64_t    patience = engine->settings->nan_patience;
-    char       why[512];
+    cs_finite *finite = &engine->finite;
+    int64_t patience = engine->settings->nan_patience;
+    char why[512];
     if (finite->untold) {
         finite->untold = false;
         report(engine);

@@ -24,15 +24,15 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *
 {
     bool tokens = engine->model->inputs == 0;
     return (cs_pass_batch_info){
-        .mode    = descent->mode,
-        .batch   = descent->inputs.shape[0],
-        .length  = tokens ? cs_columns(descent->inputs) : 1,
+        .mode = descent->mode,
+        .batch = descent->inputs.shape[0],
+        .length = tokens ? cs_columns(descent->inputs) : 1,
         .targets = descent->targets,
-        .keys    = descent->keys,
-        .start   = descent->start,
-        .starts  = descent->starts,
-        .cache   = descent->cache,
-        .hits    = descent->hits,
+        .keys = descent->keys,
+        .start = descent->start,
+        .starts = descent->starts,
+        .cache = descent->cache,
+        .hits = descent->hits,
     };
 }
 
@@ -40,8 +40,8 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *
 static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
 {
     cs_unit *unit = engine->model->units[i];
-    bool     last = i == engine->model->count - 1;
-    int64_t  rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
+    bool last = i == engine->model->count - 1;
+    int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
     if (last && predict)
         return unit->kind->predict(unit, engine->pass, x);
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
@@ -52,12 +52,12 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
 
 cs_tensor cs_forward_descend(cs_engine *engine, const cs_descent *given)
 {
-    cs_descent         fed = cs_feed_take(engine, given), *descent = &fed;
-    cs_pass_batch_info info      = batch_info(engine, descent);
-    bool               training  = descent->mode == CS_PASS_TRAINING;
-    bool               recompute = training && engine->settings->recompute;
-    int                last      = engine->model->count - 1;
-    cs_tensor          x         = descent->inputs;
+    cs_descent fed = cs_feed_take(engine, given), *descent = &fed;
+    cs_pass_batch_info info = batch_info(engine, descent);
+    bool training = descent->mode == CS_PASS_TRAINING;
+    bool recompute = training && engine->settings->recompute;
+    int last = engine->model->count - 1;
+    cs_tensor x = descent->inputs;
     cs_graphs_down(engine, descent);
     cs_pass_begin(engine->pass, &info);
     engine->ahead = -1;
@@ -86,7 +86,7 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
     if (engine->model->inputs)
         return targets.shape[0];
-    int64_t        counted = 0, count = cs_count(targets);
+    int64_t counted = 0, count = cs_count(targets);
     const int32_t *target = targets.data;
     for (int64_t i = 0; i < count; i++)
         counted += target[i] >= 0;
@@ -96,8 +96,8 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 /* Full micro-batches only: the pass's memory and the kernels' shapes are fixed. */
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
-    bool      tokens  = engine->model->inputs == 0;
-    int64_t   samples = engine->settings->micro_batch, columns = tokens ? engine->length : engine->model->inputs;
+    bool tokens = engine->model->inputs == 0;
+    int64_t samples = engine->settings->micro_batch, columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
@@ -117,13 +117,13 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_forward");
     if (engine->config->reads)
         cs_fatal(CS_UNSUPPORTED, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
-                 "configuration of its own and cspeed.load");
+                                 "configuration of its own and cspeed.load");
     cs_forward_settle(engine);
     check_batch(engine, batch);
     cs_occupancy_print(engine, "Engine before forward");
-    double   started = cs_clock_seconds();
-    cs_batch lesson  = cs_curriculum_shorten(engine, batch);
-    uint64_t seed    = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
+    double started = cs_clock_seconds();
+    cs_batch lesson = cs_curriculum_shorten(engine, batch);
+    uint64_t seed = cs_rng_key((uint64_t)engine->settings->seed, "dropout");
     if (engine->micro == 0) {
         engine->seconds = (cs_phase_seconds){ 0 };
         cs_boundary_begin(engine);
@@ -133,10 +133,10 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
             cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : cs_loader_sample(engine, b)));
     cs_profile_start(engine);
     cs_device_enter(engine->device, "forward");
-    engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ .mode    = CS_PASS_TRAINING,
-                                                                  .inputs  = lesson.inputs,
+    engine->loss_rows = cs_forward_descend(engine, &(cs_descent){ .mode = CS_PASS_TRAINING,
+                                                                  .inputs = lesson.inputs,
                                                                   .targets = lesson.targets,
-                                                                  .starts  = lesson.starts });
+                                                                  .starts = lesson.starts });
     cs_boundary_add(engine, engine->loss_rows);
     cs_device_leave(engine->device);
     engine->loss_rows_counted += count_targets(engine, lesson.targets);

@@ -25,7 +25,7 @@ static const char *obstacle(const cs_engine *engine)
 void cs_graphs_open(cs_engine *engine)
 {
     const char *why = obstacle(engine);
-    engine->graphs  = engine->settings->cuda_graphs && !why;
+    engine->graphs = engine->settings->cuda_graphs && !why;
     if (engine->settings->cuda_graphs && why)
         cs_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }

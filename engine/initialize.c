@@ -49,22 +49,24 @@ static cs_status open_model(cs_engine *engine, cs_model *own)
         return cs_fail(CS_BAD_CONFIG, "the model has no unit");
     engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
     if (engine->facts.positions && engine->length > engine->facts.positions)
-        return cs_fail(CS_BAD_CONFIG, "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
-                       "is the most", (long long)engine->length, (long long)engine->facts.positions);
+        return cs_fail(CS_BAD_CONFIG,
+                       "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
+                       "is the most",
+                       (long long)engine->length, (long long)engine->facts.positions);
     return CS_OK;
 }
 
 static cs_status open_world(cs_engine *engine)
 {
     static const char *const kinds[] = { "auto", "cpu", "cuda" };
-    engine->world                    = engine->config->world;
+    engine->world = engine->config->world;
     int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
     cs_device_settings wanted = {
-        .kind        = kinds[engine->settings->device],
-        .threads     = threads,
+        .kind = kinds[engine->settings->device],
+        .threads = threads,
         .local_ranks = engine->world.bound ? 1 : engine->world.local_size,
-        .local_rank  = engine->world.local_rank,
-        .tf32        = engine->settings->tf32,
+        .local_rank = engine->world.local_rank,
+        .tf32 = engine->settings->tf32,
     };
     CS_TRY(cs_device_open(&engine->device, &wanted));
     if (engine->settings->tf32 && strcmp(cs_device_kind(engine->device), "cuda") != 0)
@@ -80,16 +82,16 @@ static cs_status open_world(cs_engine *engine)
 static cs_status measure(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
-    engine->zero                = (cs_zero){
-                       .stage     = cs_stages[settings->stage],
-                       .precision = settings->precision,
-                       .before    = settings->before,
-                       .optimizer = cs_optim_find(&settings->optim),
-                       .groups    = &settings->groups,
-                       .comm      = engine->comm,
-                       .device    = engine->device,
-                       .rank      = engine->world.rank,
-                       .world     = engine->world.size,
+    engine->zero = (cs_zero){
+        .stage = cs_stages[settings->stage],
+        .precision = settings->precision,
+        .before = settings->before,
+        .optimizer = cs_optim_find(&settings->optim),
+        .groups = &settings->groups,
+        .comm = engine->comm,
+        .device = engine->device,
+        .rank = engine->world.rank,
+        .world = engine->world.size,
     };
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
@@ -128,7 +130,7 @@ static cs_status open_shards(cs_engine *engine)
 static void say_precision(const cs_settings *settings)
 {
     const cs_precision *types = &settings->precision;
-    cs_precision_row    row;
+    cs_precision_row row;
     cs_log(CS_LOG_INFO,
            "precision: parameters %s, masters %s, optimizer state %s, gradients %s, between ranks %s; %s%g",
            cs_precision_name(types->values), cs_precision_name(types->masters), cs_precision_name(types->slots),
@@ -142,10 +144,10 @@ static void say_precision(const cs_settings *settings)
 
 static cs_status open_lists(cs_engine *engine)
 {
-    size_t units   = (size_t)engine->model->count;
+    size_t units = (size_t)engine->model->count;
     engine->shards = calloc(units, sizeof *engine->shards);
     engine->inputs = calloc(units, sizeof *engine->inputs);
-    engine->keys   = calloc((size_t)engine->settings->micro_batch, sizeof *engine->keys);
+    engine->keys = calloc((size_t)engine->settings->micro_batch, sizeof *engine->keys);
     if (!engine->shards || !engine->inputs || !engine->keys)
         return cs_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
     return cs_curriculum_open(engine);
@@ -166,7 +168,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(cs_products_agree(engine));
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
-    engine->metrics.loss       = (double)NAN;
+    engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
     CS_TRY(cs_saving_open(engine));
     CS_TRY(cs_report_open(engine));
@@ -177,7 +179,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
 
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
 {
-    *engine          = calloc(1, sizeof **engine);
+    *engine = calloc(1, sizeof **engine);
     cs_status status = *engine ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for an engine");
     if (status != CS_OK) {
         cs_config_close(config);
@@ -185,8 +187,8 @@ cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own)
         return status;
     }
     (*engine)->config = config;
-    (*engine)->model  = own;
-    status            = build(*engine, own);
+    (*engine)->model = own;
+    status = build(*engine, own);
     if (status != CS_OK) {
         cs_destroy(*engine);
         *engine = NULL;
@@ -232,20 +234,20 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
-    engine->world    = engine->config->world;
+    engine->world = engine->config->world;
     cs_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
-        cs_plan    plan = cs_plan_persistent(&engine->zero, engine->model);
+        cs_plan plan = cs_plan_persistent(&engine->zero, engine->model);
         cs_memory *rank = &memory[engine->zero.rank];
-        *rank           = engine->memory;
-        rank->values    = plan.values;
+        *rank = engine->memory;
+        rank->values = plan.values;
         rank->gradients = plan.gradients;
-        rank->masters   = plan.masters;
-        rank->slots     = plan.slots;
-        rank->copy      = cs_saving_copy(engine);
+        rank->masters = plan.masters;
+        rank->slots = plan.slots;
+        rank->copy = cs_saving_copy(engine);
     }
     return CS_OK;
 }
@@ -257,9 +259,9 @@ cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
         cs_config_close(config);
         return cs_fail(CS_NO_MEMORY, "out of memory for an engine");
     }
-    engine->config   = config;
+    engine->config = config;
     cs_status status = estimate(engine, memory);
-    *parameters      = status == CS_OK ? engine->model->parameters : 0;
+    *parameters = status == CS_OK ? engine->model->parameters : 0;
     cs_destroy(engine);
     return status;
 }
@@ -297,7 +299,7 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps)
 
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument)
 {
-    engine->rate          = rate;
+    engine->rate = rate;
     engine->rate_argument = argument;
 }
 

@@ -16,9 +16,9 @@ static size_t add_line(char *text, size_t room, size_t used, const char *what, s
 static void advise(const cs_engine *engine, char *text, size_t room)
 {
     const cs_settings *settings = engine->settings;
-    const char        *stage    = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
-                                  : settings->stage < 3   ? "a higher zero_optimization.stage, "
-                                                          : "more ranks, ";
+    const char *stage = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
+                        : settings->stage < 3   ? "a higher zero_optimization.stage, "
+                                                : "more ranks, ";
     snprintf(text, room, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
              settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
              settings->recompute ? "" : "cspeed.recompute \"unit\", ",
@@ -30,7 +30,7 @@ cs_status cs_fit_check(const cs_engine *engine)
     const cs_memory *m = &engine->memory;
     const struct {
         const char *what;
-        size_t      bytes;
+        size_t bytes;
     } parts[] = {
         { "parameters", m->values },
         { "gradients", m->gradients },
@@ -41,7 +41,7 @@ cs_status cs_fit_check(const cs_engine *engine)
         { "activations of a micro-batch", m->activations },
     };
     size_t total = 0, used = 0, room = cs_device_room(engine->device);
-    char   table[1024] = "", advice[512];
+    char table[1024] = "", advice[512];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         total += parts[i].bytes;
         used = add_line(table, sizeof table, used, parts[i].what, parts[i].bytes);

@@ -22,19 +22,19 @@
 enum { SENTENCE_BYTES = 2048 };
 
 typedef struct {
-    pid_t pid;                      /* 0: not running */
-    int   status;                   /* as waitpid gives it */
-    char  sentence[SENTENCE_BYTES]; /* written by the child */
+    pid_t pid;                     /* 0: not running */
+    int status;                    /* as waitpid gives it */
+    char sentence[SENTENCE_BYTES]; /* written by the child */
 } child;
 
 /* Rank 0 inherits the socket, so that nobody takes the port between finding it and meeting at it. */
 static cs_status listen_somewhere(int *listener, int *port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t          length  = sizeof address;
-    *listener                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*listener < 0 || bind(*listener, (struct sockaddr *)&address, length) < 0 ||
-        listen(*listener, SOMAXCONN) < 0 || getsockname(*listener, (struct sockaddr *)&address, &length) < 0)
+    socklen_t length = sizeof address;
+    *listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (*listener < 0 || bind(*listener, (struct sockaddr *)&address, length) < 0 || listen(*listener, SOMAXCONN) < 0 ||
+        getsockname(*listener, (struct sockaddr *)&address, &length) < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "no free port for the ranks to meet at");
     *port = ntohs(address.sin_port);
     return CS_OK;
@@ -77,8 +77,8 @@ static _Noreturn void be_rank(child *self, int (*run)(void *), void *argument)
 static cs_status start(child *children, int ranks, int listener, int port, int (*run)(void *), void *argument)
 {
     struct timespec now;
-    char            job[64];
-    pid_t           parent = getpid();
+    char job[64];
+    pid_t parent = getpid();
     clock_gettime(CLOCK_MONOTONIC, &now);
     snprintf(job, sizeof job, "spawn-%d-%lld", (int)parent, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
     fflush(NULL); /* or each child would write it again */
@@ -116,7 +116,7 @@ static void end_all(child *children, int ranks)
  */
 static int reap(child *children, int ranks, int *running)
 {
-    int  first      = -1;
+    int first = -1;
     bool first_lost = false;
     for (int i = 0; i < ranks; i++) {
         pid_t ended = children[i].pid ? waitpid(children[i].pid, &children[i].status, WNOHANG) : 0;
@@ -128,7 +128,7 @@ static int reap(child *children, int ranks, int *running)
         (*running)--;
         bool lost = WIFEXITED(children[i].status) && WEXITSTATUS(children[i].status) == cs_exit_code(CS_NO_PEER);
         if (children[i].status != 0 && (first < 0 || (first_lost && !lost))) {
-            first      = i;
+            first = i;
             first_lost = lost;
         }
     }
@@ -141,7 +141,7 @@ static cs_status blame(const child *guilty, int rank)
     if (WIFSIGNALED(guilty->status))
         return cs_fail(CS_NO_PEER, "rank %d was ended by signal %d (%s)", rank, WTERMSIG(guilty->status),
                        strsignal(WTERMSIG(guilty->status)));
-    int       code   = WEXITSTATUS(guilty->status);
+    int code = WEXITSTATUS(guilty->status);
     cs_status status = CS_NO_PEER;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (cs_exit_code(known[i]) == code)
@@ -166,11 +166,11 @@ cs_status cs_spawn(int ranks, int (*run)(void *argument), void *argument)
 {
     if (ranks < 1)
         return cs_fail(CS_BAD_CONFIG, "spawn: 1 rank or more, not %d", ranks);
-    size_t bytes    = (size_t)ranks * sizeof(child);
+    size_t bytes = (size_t)ranks * sizeof(child);
     child *children = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (children == MAP_FAILED)
         return cs_fail_errno(CS_NO_MEMORY, errno, "no memory for %d ranks", ranks);
-    int       listener, port = 0;
+    int listener, port = 0;
     cs_status status = listen_somewhere(&listener, &port);
     if (status == CS_OK)
         status = start(children, ranks, listener, port, run, argument);

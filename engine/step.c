@@ -27,7 +27,7 @@ static double next_rate(const cs_engine *engine)
 static cs_move next_move(cs_engine *engine)
 {
     cs_move move = { .rate = next_rate(engine), .t = engine->updates + 1, .gate = cs_boundary_gate(engine) };
-    move.cycles  = !engine->rate &&
+    move.cycles = !engine->rate &&
                   cs_schedule_momentum(&engine->settings->schedule, engine->scheduled, &move.betas[0], &move.betas[1]);
     return move;
 }
@@ -53,7 +53,7 @@ static void update(cs_engine *engine, const cs_move *move)
 static bool reads_late(const cs_engine *engine)
 {
     const cs_groups *groups = &engine->settings->groups;
-    bool             late   = cs_device_has_own_memory(engine->device);
+    bool late = cs_device_has_own_memory(engine->device);
     for (int i = 0; i < groups->count; i++)
         late &= !groups->group[i].optimizer.directs;
     return late;
@@ -78,13 +78,13 @@ static void judge_scale(cs_engine *engine, int64_t rows, bool skip)
 
 bool cs_step_settle(cs_engine *engine)
 {
-    cs_metrics       *metrics = &engine->metrics;
+    cs_metrics *metrics = &engine->metrics;
     const cs_verdict *verdict = cs_boundary_read(engine);
     if (!verdict)
         return false;
-    bool moved         = verdict->gate.open;
+    bool moved = verdict->gate.open;
     metrics->grad_norm = verdict->norm;
-    metrics->loss      = verdict->loss;
+    metrics->loss = verdict->loss;
     metrics->tokens += verdict->rows;
     metrics->skipped += !moved;
     engine->updates += moved;
@@ -98,7 +98,7 @@ bool cs_step_settle(cs_engine *engine)
 /* Collective: all ranks have read the same verdict last when they come here, whoever asked for numbers before. */
 static void turn_saving(cs_engine *engine)
 {
-    int64_t ready       = engine->parts_saved;
+    int64_t ready = engine->parts_saved;
     engine->parts_saved = 0;
     cs_saving_turn(engine, ready);
 }
@@ -108,16 +108,16 @@ static void turn_saving(cs_engine *engine)
 /* The step before is settled by now, so that its numbers are true before this one's. */
 static void judge_and_move(cs_engine *engine)
 {
-    double  started = cs_clock_seconds();
-    cs_move move    = next_move(engine);
+    double started = cs_clock_seconds();
+    cs_move move = next_move(engine);
     cs_boundary_judge(engine);
     engine->seconds.gradients += cs_walk_clock(engine) - started;
-    cs_metrics *metrics    = &engine->metrics;
+    cs_metrics *metrics = &engine->metrics;
     metrics->learning_rate = move.rate;
-    metrics->loss_scale    = engine->scaler.scale;
+    metrics->loss_scale = engine->scaler.scale;
     metrics->samples += engine->settings->train_batch_size;
     metrics->step++;
-    bool late  = reads_late(engine);
+    bool late = reads_late(engine);
     bool moves = late || cs_step_settle(engine);
     if (!late)
         cs_finite_tell(engine); /* the gradients are still those of this step */
@@ -130,7 +130,7 @@ bool cs_step(cs_engine *engine)
     cs_forward_expect(engine, CS_EXPECT_STEP, "cs_step");
     cs_occupancy_print(engine, "Engine before step");
     double started = cs_clock_seconds();
-    engine->phase  = CS_EXPECT_FORWARD;
+    engine->phase = CS_EXPECT_FORWARD;
     if (++engine->micro < engine->settings->accumulation) {
         engine->seconds.step += cs_clock_seconds() - started;
         cs_report_micro(engine);

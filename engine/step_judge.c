@@ -22,8 +22,8 @@ static cs_stream *compute(const cs_engine *engine)
 void cs_boundary_open(cs_engine *engine, void *memory)
 {
     cs_boundary *boundary = &engine->boundary;
-    boundary->there       = memory;
-    boundary->here        = memory;
+    boundary->there = memory;
+    boundary->here = memory;
     if (cs_device_has_own_memory(engine->device))
         boundary->here = cs_device_alloc_pinned(engine->device, sizeof(cs_board));
     cs_boundary_place(engine);
@@ -37,7 +37,7 @@ void cs_boundary_close(cs_engine *engine)
 
 void cs_boundary_place(cs_engine *engine)
 {
-    cs_boundary *boundary          = &engine->boundary;
+    cs_boundary *boundary = &engine->boundary;
     boundary->here->verdict.scaler = engine->scaler;
     cs_stream_copy(compute(engine), &boundary->there->verdict, &boundary->here->verdict, sizeof(cs_verdict));
     cs_stream_sync(compute(engine));
@@ -73,7 +73,7 @@ void cs_boundary_seed(cs_engine *engine, cs_tensor dy)
 static void add_up_and_judge(void *argument)
 {
     cs_engine *engine = argument;
-    cs_board  *there  = engine->boundary.there;
+    cs_board *there = engine->boundary.there;
     cs_comm_all_reduce(engine->comm, &there->words, sizeof there->words / sizeof(int64_t), CS_I64, CS_SUM);
     cs_state_judge(cs_device_stream(engine->device, CS_COMM), &there->verdict, &there->words, &engine->boundary.terms);
 }
@@ -81,14 +81,14 @@ static void add_up_and_judge(void *argument)
 static cs_step_terms terms_of(const cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
-    bool               bf16     = settings->precision.values == CS_BF16 && settings->check_grad_overflow;
+    bool bf16 = settings->precision.values == CS_BF16 && settings->check_grad_overflow;
     return (cs_step_terms){
-        .step_rows  = step_rows(engine),
-        .before     = (double)engine->zero.before,
-        .times      = settings->gradient_sum ? engine->world.size : 1,
-        .clipping   = settings->gradient_clipping,
-        .checked    = settings->precision.scaled || bf16,
-        .scaler     = settings->scaler,
+        .step_rows = step_rows(engine),
+        .before = (double)engine->zero.before,
+        .times = settings->gradient_sum ? engine->world.size : 1,
+        .clipping = settings->gradient_clipping,
+        .checked = settings->precision.scaled || bf16,
+        .scaler = settings->scaler,
     };
 }
 
@@ -96,12 +96,12 @@ static cs_step_terms terms_of(const cs_engine *engine)
 void cs_boundary_judge(cs_engine *engine)
 {
     cs_boundary *boundary = &engine->boundary;
-    cs_board    *there = boundary->there, *here = boundary->here;
-    cs_stream   *comm = cs_device_stream(engine->device, CS_COMM);
+    cs_board *there = boundary->there, *here = boundary->here;
+    cs_stream *comm = cs_device_stream(engine->device, CS_COMM);
     CS_ASSERT(!boundary->pending);
     _Static_assert(sizeof there->words % sizeof(int64_t) == 0, "words are integers");
-    boundary->terms   = terms_of(engine);
-    here->words.rows  = engine->loss_rows_counted;
+    boundary->terms = terms_of(engine);
+    here->words.rows = engine->loss_rows_counted;
     here->words.saved = cs_saving_ready(engine);
     cs_stream_copy(compute(engine), &there->words.rows, &here->words.rows, 2 * sizeof(int64_t));
     for (int i = 0; i < engine->model->count; i++)
@@ -110,7 +110,7 @@ void cs_boundary_judge(cs_engine *engine)
     cs_stream_call(comm, add_up_and_judge, engine);
     cs_stream_wait(compute(engine), cs_stream_record(comm));
     cs_stream_copy(compute(engine), &here->verdict, &there->verdict, sizeof(cs_verdict));
-    boundary->copied  = cs_stream_record(compute(engine));
+    boundary->copied = cs_stream_record(compute(engine));
     boundary->pending = true;
 }
 

@@ -25,7 +25,7 @@ static void gather(cs_engine *engine, int i)
 cs_unit *cs_walk_enter(cs_engine *engine, int i, cs_direction direction)
 {
     cs_unit *unit = engine->model->units[i];
-    int      goal = i + (int)(direction * engine->settings->prefetch);
+    int goal = i + (int)(direction * engine->settings->prefetch);
     for (int next = engine->ahead + direction; next >= 0 && next < engine->model->count; next += direction) {
         if ((goal - next) * direction < 0)
             break;

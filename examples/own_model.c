@@ -41,8 +41,8 @@ static void hidden_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor 
 static void hidden_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     const cs_linear *linear = cs_unit_self(unit, sizeof *linear);
-    cs_tensor        h      = cs_pass_take(pass);
-    cs_tensor        dh     = cs_pass_like(pass, h);
+    cs_tensor h = cs_pass_take(pass);
+    cs_tensor dh = cs_pass_like(pass, h);
     cs_op_gelu_grad(cs_pass_stream(pass), dh, dy, h);
     if (!dx.data) /* the first unit: inputs have no gradient */
         cs_linear_backward_weights(linear, pass, dh);
@@ -71,7 +71,7 @@ static void output_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor 
 
 static void output_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    cs_tensor guess  = cs_pass_take(pass);
+    cs_tensor guess = cs_pass_take(pass);
     cs_tensor dguess = cs_pass_like(pass, guess);
     cs_op_squared_error_grad(cs_pass_stream(pass), dguess, dy, guess, cs_pass_targets(pass));
     cs_op_cast(cs_pass_stream(pass), dx, cs_linear_backward(cs_unit_self(unit, sizeof(cs_linear)), pass, dguess));
@@ -117,12 +117,12 @@ int main(int argc, char **argv)
     CS_MUST(cs_config_open(&config, argc > 1 ? argv[1] : "configs/own_model.json"));
     CS_MUST(cs_initialize(&engine, config, perceptron()));
 
-    int64_t        rows     = cs_config_get_int(config, "train_micro_batch_size_per_gpu");
-    int64_t        steps    = cs_config_get_int(config, "cspeed.steps");
-    float         *inputs   = malloc((size_t)rows * INPUTS * sizeof *inputs);
-    float         *targets  = malloc((size_t)rows * sizeof *targets);
-    cs_batch       batch    = { .inputs  = cs_matrix(inputs, CS_F32, rows, INPUTS),
-                                .targets = cs_matrix(targets, CS_F32, rows, 1) };
+    int64_t rows = cs_config_get_int(config, "train_micro_batch_size_per_gpu");
+    int64_t steps = cs_config_get_int(config, "cspeed.steps");
+    float *inputs = malloc((size_t)rows * INPUTS * sizeof *inputs);
+    float *targets = malloc((size_t)rows * sizeof *targets);
+    cs_batch batch = { .inputs = cs_matrix(inputs, CS_F32, rows, INPUTS),
+                       .targets = cs_matrix(targets, CS_F32, rows, 1) };
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
     if (!inputs || !targets)
         return 1;

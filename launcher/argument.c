@@ -18,8 +18,8 @@ static const char *behind(const char *given, const char *flag)
 
 bool cl_argument_is(char ***at, const char *flag)
 {
-    const char *rest  = behind(**at, flag);
-    bool        found = rest && !*rest;
+    const char *rest = behind(**at, flag);
+    bool found = rest && !*rest;
     *at += found;
     return found;
 }
@@ -77,8 +77,8 @@ int cl_argument_read(const cl_argument_form *form, char **at)
         if (*flag == '-')
             return refuse(form, flag);
         if (taken == form->count)
-            return cl_codes_fail(CL_CODE_USAGE, "%s: unknown argument %s; see cspeed %s --help", form->command,
-                                 flag, form->command);
+            return cl_codes_fail(CL_CODE_USAGE, "%s: unknown argument %s; see cspeed %s --help", form->command, flag,
+                                 form->command);
         form->places[taken++] = *at++;
     }
     if (taken == form->count)
@@ -89,7 +89,7 @@ int cl_argument_read(const cl_argument_form *form, char **at)
 int cl_argument_number(int64_t *number, const char *flag, const char *value, int64_t min, int64_t max)
 {
     char *end;
-    errno           = 0;
+    errno = 0;
     long long given = strtoll(value, &end, 10);
     if (!*value || *end || errno || given < min || given > max)
         return cl_codes_fail(CL_CODE_USAGE, "%s takes a whole number from %lld to %lld, not \"%s\"", flag,

@@ -15,16 +15,16 @@ const char *cl_argument_value(char ***at, const char *flag);
 /* The arguments of a command, all of them: flags by their rows, the last of which has no flag; what is no flag goes to
  * places[0], then places[1], ..., of which all `count` are needed. 0, or CL_CODE_USAGE with a sentence. */
 typedef struct {
-    const char  *flag;
+    const char *flag;
     const char **value; /* NULL: the flag has none */
-    bool        *given;
+    bool *given;
 } cl_argument_row;
 
 typedef struct {
-    const char            *command, *needs; /* "verify"; "a folder of checkpoints" */
+    const char *command, *needs; /* "verify"; "a folder of checkpoints" */
     const cl_argument_row *rows;
-    const char           **places;
-    int                    count;
+    const char **places;
+    int count;
 } cl_argument_form;
 int cl_argument_read(const cl_argument_form *form, char **at);
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 static const struct {
-    int         code, explained;
+    int code, explained;
     const char *meaning;
 } meanings[] = {
     { 1, 0, "a failure" },
@@ -32,7 +32,7 @@ static const struct {
 };
 
 static const struct {
-    int         number;
+    int number;
     const char *name;
 } signals[] = {
     { SIGHUP, "SIGHUP" },   { SIGINT, "SIGINT" },   { SIGQUIT, "SIGQUIT" }, { SIGILL, "SIGILL" },
@@ -44,12 +44,12 @@ static const struct {
 
 enum {
     MEANING_COUNT = (int)(sizeof meanings / sizeof *meanings),
-    SIGNAL_COUNT  = (int)(sizeof signals / sizeof *signals)
+    SIGNAL_COUNT = (int)(sizeof signals / sizeof *signals)
 };
 
 int cl_codes_fail(int code, const char *format, ...)
 {
-    char    sentence[4096];
+    char sentence[4096];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -90,7 +90,7 @@ const char *cl_codes_signal_name(int number)
 int cl_codes_signal_number(const char *name)
 {
     char *end;
-    long  number = strtol(name, &end, 10);
+    long number = strtol(name, &end, 10);
     if (end != name && *end == '\0')
         return number > 0 && number < NSIG ? (int)number : 0;
     for (int i = 0; i < SIGNAL_COUNT; i++)

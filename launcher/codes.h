@@ -7,20 +7,20 @@
 #define CL_CODES_H
 
 enum {
-    CL_CODE_USAGE          = 64,  /* the command line is wrong                        */
-    CL_CODE_FILE           = 65,  /* a hostfile, filter, env file or order is wrong   */
-    CL_CODE_NO_FILE        = 66,  /* a named file is missing                          */
-    CL_CODE_HOST           = 68,  /* a host cannot be reached, or lets nobody in      */
-    CL_CODE_SLOTS          = 69,  /* fewer slots or cores than asked for              */
-    CL_CODE_SYSTEM         = 71,  /* the system refused a process, memory, a port ... */
-    CL_CODE_LOG            = 73,  /* log files cannot be written                      */
-    CL_CODE_PEER           = 75,  /* a rank lost another, or a node was lost          */
-    CL_CODE_DISAGREE       = 76,  /* nodes have different versions or configurations  */
-    CL_CODE_TIMEOUT        = 124, /* --timeout                                        */
-    CL_CODE_STALLED        = 125, /* --stall_timeout with --stall_action kill         */
+    CL_CODE_USAGE = 64,    /* the command line is wrong                        */
+    CL_CODE_FILE = 65,     /* a hostfile, filter, env file or order is wrong   */
+    CL_CODE_NO_FILE = 66,  /* a named file is missing                          */
+    CL_CODE_HOST = 68,     /* a host cannot be reached, or lets nobody in      */
+    CL_CODE_SLOTS = 69,    /* fewer slots or cores than asked for              */
+    CL_CODE_SYSTEM = 71,   /* the system refused a process, memory, a port ... */
+    CL_CODE_LOG = 73,      /* log files cannot be written                      */
+    CL_CODE_PEER = 75,     /* a rank lost another, or a node was lost          */
+    CL_CODE_DISAGREE = 76, /* nodes have different versions or configurations  */
+    CL_CODE_TIMEOUT = 124, /* --timeout                                        */
+    CL_CODE_STALLED = 125, /* --stall_timeout with --stall_action kill         */
     CL_CODE_NOT_EXECUTABLE = 126,
-    CL_CODE_NOT_FOUND      = 127,
-    CL_CODE_SIGNAL         = 128  /* plus the signal's number                         */
+    CL_CODE_NOT_FOUND = 127,
+    CL_CODE_SIGNAL = 128 /* plus the signal's number                         */
 };
 
 /* Records the sentence for cs_error() and returns `code`. */
@@ -38,6 +38,6 @@ int cl_codes_explained(int code);
 
 /* "SIGKILL" for 9; and back from "SIGKILL", "KILL", "kill" or "9": 0 when there is no such signal. */
 const char *cl_codes_signal_name(int number);
-int         cl_codes_signal_number(const char *name);
+int cl_codes_signal_number(const char *name);
 
 #endif

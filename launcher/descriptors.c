@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 static struct rlimit before;
-static bool          raised;
+static bool raised;
 
 void cl_descriptors_raise(void)
 {

@@ -7,8 +7,8 @@
 
 #include <sys/resource.h>
 
-void          cl_descriptors_raise(void);   /* once, at the start of the process    */
-void          cl_descriptors_restore(void); /* in a child, before it calls exec     */
-struct rlimit cl_descriptors_before(void);  /* the limits that this process was started with */
+void cl_descriptors_raise(void);           /* once, at the start of the process    */
+void cl_descriptors_restore(void);         /* in a child, before it calls exec     */
+struct rlimit cl_descriptors_before(void); /* the limits that this process was started with */
 
 #endif

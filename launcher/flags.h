@@ -26,20 +26,20 @@ typedef enum {
 } cl_flag_kind;
 
 typedef struct {
-    const char  *names; /* apart by spaces; one letter is a short flag; '+' before one that has a PET_ twin */
+    const char *names; /* apart by spaces; one letter is a short flag; '+' before one that has a PET_ twin */
     cl_flag_kind kind;
-    size_t       offset;
-    const char  *value; /* how help calls it; NULL: none is taken */
-    const char  *text;  /* what it does; why it is refused        */
+    size_t offset;
+    const char *value; /* how help calls it; NULL: none is taken */
+    const char *text;  /* what it does; why it is refused        */
     int (*check)(const char *flag, const char *value);
     int (*call)(cl_options *options, const char *flag, const char *value);
     const char *sets; /* of a CALL: the flags it stands for, for their origin */
-    bool        bare; /* has no twins in the environment                    */
+    bool bare;        /* has no twins in the environment                    */
 } cl_flag;
 
 /* In the order of help; a row with an empty `names` begins the group that its `text` names. */
 extern const cl_flag cl_flags_table[];
-extern const int     cl_flags_count;
+extern const int cl_flags_count;
 
 enum { CL_FLAGS_NAME = 64 };
 

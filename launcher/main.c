@@ -54,7 +54,7 @@ static int be_agent(const cl_options *options, char **arguments)
 static int obey(char **argv)
 {
     cl_options options;
-    int        code = cl_options_read(&options, argv);
+    int code = cl_options_read(&options, argv);
     if (code)
         return code;
     if (options.help || options.version)

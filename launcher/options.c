@@ -15,8 +15,8 @@
 
 enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 
-static char        origins[MOST_FLAGS][ORIGIN_BYTES]; /* of each row of the table; "": default */
-static const char *values[MOST_FLAGS];                /* as given */
+static char origins[MOST_FLAGS][ORIGIN_BYTES]; /* of each row of the table; "": default */
+static const char *values[MOST_FLAGS];         /* as given */
 
 /* Of the flag, and of those it stands for. */
 static void note_origin(const cl_flag *flag, const char *origin)
@@ -30,8 +30,8 @@ static void note_origin(const cl_flag *flag, const char *origin)
 
 const char *cl_options_origin(const char *name)
 {
-    const cl_flag *flag   = cl_flags_find(name);
-    const char    *origin = flag ? origins[flag - cl_flags_table] : "";
+    const cl_flag *flag = cl_flags_find(name);
+    const char *origin = flag ? origins[flag - cl_flags_table] : "";
     return *origin ? origin : "default";
 }
 
@@ -53,15 +53,15 @@ static int refuse_unknown(const char *word, const char *wanted)
 {
     static char names[2 * MOST_FLAGS][CL_FLAGS_NAME];
     const char *list[2 * MOST_FLAGS + 1];
-    int         count = 0;
-    bool        twin;
+    int count = 0;
+    bool twin;
     for (int i = 0; i < cl_flags_count; i++)
         for (const char *place = cl_flags_table[i].names; cl_flags_name(&place, names[count], &twin);)
             if (names[count][1]) {
                 list[count] = names[count];
                 count++;
             }
-    list[count]         = NULL;
+    list[count] = NULL;
     const char *nearest = cs_nearest(wanted, list);
     if (!nearest)
         return cl_codes_fail(CL_CODE_USAGE, "unknown launch flag %s; `cspeed help flags` lists them all", word);
@@ -212,9 +212,9 @@ static int read_flag(cl_options *options, const cl_flag *flag, const char *word,
 /* Splits "--foo-bar=v" into word "--foo-bar", name "foo_bar" and value "v"; "-q" into "-q", "q" and none. */
 static const char *split(const char *text, char word[CL_FLAGS_NAME], char name[CL_FLAGS_NAME])
 {
-    int         dashes = text[1] == '-' ? 2 : 1;
+    int dashes = text[1] == '-' ? 2 : 1;
     const char *equals = dashes == 2 ? strchr(text, '=') : NULL;
-    int         length = equals ? (int)(equals - text) : (int)strlen(text);
+    int length = equals ? (int)(equals - text) : (int)strlen(text);
     snprintf(word, CL_FLAGS_NAME, "%.*s", length, text);
     snprintf(name, CL_FLAGS_NAME, "%s", strlen(word) > (size_t)dashes ? word + dashes : "");
     for (char *c = name; *c; c++)
@@ -230,9 +230,9 @@ static int read_line(cl_options *options, char **argv)
         const char *text = *rest++;
         if (strcmp(text, "--") == 0)
             break;
-        char           word[CL_FLAGS_NAME], name[CL_FLAGS_NAME];
-        const char    *value = split(text, word, name);
-        const cl_flag *flag  = cl_flags_find(name);
+        char word[CL_FLAGS_NAME], name[CL_FLAGS_NAME];
+        const char *value = split(text, word, name);
+        const cl_flag *flag = cl_flags_find(name);
         if (!flag || (text[1] != '-') != (name[1] == '\0'))
             return refuse_unknown(word, name);
         int code = read_flag(options, flag, word, value, &rest);
@@ -275,19 +275,19 @@ int cl_options_read(cl_options *options, char **argv)
 {
     memset(origins, 0, sizeof origins);
     *options = (cl_options){
-        .argv          = argv,
+        .argv = argv,
         .grace_seconds = 30,
-        .stop_signal   = SIGTERM,
-        .master_port   = -1,
-        .rdzv_timeout  = 600,
-        .last_call     = 30,
-        .heartbeat     = 5,
-        .dead_after    = 15,
+        .stop_signal = SIGTERM,
+        .master_port = -1,
+        .rdzv_timeout = 600,
+        .last_call = 30,
+        .heartbeat = 5,
+        .dead_after = 15,
         .restart_delay = 5,
         .stall_timeout = 600,
-        .restart_on    = "any",
-        .forward       = "USR1,USR2",
-        .color         = "auto",
+        .restart_on = "any",
+        .forward = "USR1,USR2",
+        .color = "auto",
     };
     int code = read_environment(options, "PET_", true); /* later wins */
     if (code == 0)

@@ -22,69 +22,69 @@ enum { CL_OPTION_REPEATS = 64 };
 /* The values of a flag that may be given several times, in order. */
 typedef struct {
     const char *list[CL_OPTION_REPEATS];
-    int         count;
+    int count;
 } cl_repeated;
 
 /* Every pointer is into argv or the environment; NULL and 0 mean "not given" unless said. */
 typedef struct {
     /* which hosts and slots */
     const char *hostfile, *hosts, *include, *exclude;
-    const char *nodes;     /* --num_nodes, --nnodes: "N" or "MIN:MAX"                    */
-    const char *ranks;     /* --num_gpus, --nproc_per_node: "N", "gpu", "cpu" or "auto"  */
-    bool        oversubscribe, standalone;
-    int         min_elastic_nodes, max_elastic_nodes;
-    bool        elastic_training;
+    const char *nodes; /* --num_nodes, --nnodes: "N" or "MIN:MAX"                    */
+    const char *ranks; /* --num_gpus, --nproc_per_node: "N", "gpu", "cpu" or "auto"  */
+    bool oversubscribe, standalone;
+    int min_elastic_nodes, max_elastic_nodes;
+    bool elastic_training;
 
     /* where they meet */
     const char *master_addr, *master_if;
-    int         master_port; /* -1: not given; 0: any free one */
+    int master_port; /* -1: not given; 0: any free one */
     const char *job_id;
-    double      rdzv_timeout, last_call, heartbeat, dead_after; /* seconds: 600, 30, 5, 15 */
+    double rdzv_timeout, last_call, heartbeat, dead_after; /* seconds: 600, 30, 5, 15 */
 
     /* how agents are started */
-    int         launcher; /* a cl_launch_by */
+    int launcher; /* a cl_launch_by */
     const char *launcher_args;
-    bool        no_ssh, no_ssh_check, force_multi, insecure_join;
+    bool no_ssh, no_ssh_check, force_multi, insecure_join;
     const char *node_rank; /* "N" or "auto" */
     const char *secret_file;
-    int         ssh_port; /* 0: not given */
+    int ssh_port; /* 0: not given */
     const char *ssh_user, *ssh_key, *ssh_config, *ssh_cmd, *agent_path;
-    int         host_key;  /* a cl_host_key  */
-    int         preflight; /* a cl_preflight */
+    int host_key;  /* a cl_host_key  */
+    int preflight; /* a cl_preflight */
     const char *workdir, *venv_script;
     cl_repeated stage;
 
     /* environment */
     cl_repeated env, env_files;
-    bool        no_env_defaults, env_expand;
+    bool no_env_defaults, env_expand;
 
     /* binding */
-    int         bind; /* a cl_bind */
-    bool        bind_cores_to_rank;
+    int bind; /* a cl_bind */
+    bool bind_cores_to_rank;
     const char *bind_core_list;
 
     /* life and death */
-    int         max_restarts;
-    double      restart_delay; /* 5 */
-    const char *restart_on;    /* "any", or exit codes separated by commas */
-    double      grace_seconds; /* 30 */
-    int         stop_signal;   /* SIGTERM */
-    const char *forward;       /* signals passed on to ranks: "USR1,USR2" */
-    double      timeout_seconds, stall_timeout; /* 0: none; 600 */
-    int         stall_action;                   /* a cl_stall_action */
-    const char *save_pid;                       /* a file; "" : /tmp/PID.cspeed */
+    int max_restarts;
+    double restart_delay;                  /* 5 */
+    const char *restart_on;                /* "any", or exit codes separated by commas */
+    double grace_seconds;                  /* 30 */
+    int stop_signal;                       /* SIGTERM */
+    const char *forward;                   /* signals passed on to ranks: "USR1,USR2" */
+    double timeout_seconds, stall_timeout; /* 0: none; 600 */
+    int stall_action;                      /* a cl_stall_action */
+    const char *save_pid;                  /* a file; "" : /tmp/PID.cspeed */
 
     /* what is shown and kept */
-    const char *log_dir;  /* NULL: cspeed_runs/<date>_<job> */
-    const char *log_max;  /* bytes of a rank's file before it is rotated: "100M" */
-    const char *console;  /* all, dedup, first, none, or ranks: "0,4-7" */
+    const char *log_dir; /* NULL: cspeed_runs/<date>_<job> */
+    const char *log_max; /* bytes of a rank's file before it is rotated: "100M" */
+    const char *console; /* all, dedup, first, none, or ranks: "0,4-7" */
     const char *prefix;
-    bool        no_prefix, timestamps, log_json;
-    const char *color;    /* auto, always, never */
-    bool        quiet, verbose, dry_run, help, version;
+    bool no_prefix, timestamps, log_json;
+    const char *color; /* auto, always, never */
+    bool quiet, verbose, dry_run, help, version;
 
     /* of `run` and of programs */
-    bool        local_rank_arg;
+    bool local_rank_arg;
     const char *local_rank_flag; /* of FLAG=N in the program's arguments; NULL: none is added */
 
     char **argv;    /* the whole command line */

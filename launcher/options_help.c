@@ -33,8 +33,8 @@ static void print_wrapped(const char *text)
 static void print_row(const cl_flag *flag)
 {
     const char *before = "  ";
-    char        name[CL_FLAGS_NAME];
-    bool        twin;
+    char name[CL_FLAGS_NAME];
+    bool twin;
     for (const char *place = flag->names; cl_flags_name(&place, name, &twin); before = ", ")
         printf("%s%s%s", before, name[1] ? "--" : "-", name);
     if (flag->kind == CL_FLAG_OPTIONAL)

@@ -35,8 +35,8 @@ static int save_pid(const char *wanted, char path[PATH_MAX])
 static int work(cl_plan *plan, const cl_options *options)
 {
     cl_guard guard;
-    char     pid_path[PATH_MAX] = "";
-    int      code               = cl_guard_take(&guard, options->forward);
+    char pid_path[PATH_MAX] = "";
+    int code = cl_guard_take(&guard, options->forward);
     if (code == 0 && options->preflight == CL_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
         options->launcher < CL_BY_OPENMPI)
         code = cl_preflight_run(plan, CL_PREFLIGHT_FAULTS);

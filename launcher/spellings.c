@@ -20,7 +20,7 @@ enum { MOST_RANKS = 65536, WORD_BYTES = 256 };
 int cl_spellings_whole(const char *flag, const char *value, long from, long to, int *field)
 {
     char *end;
-    long  number = strtol(value, &end, 10);
+    long number = strtol(value, &end, 10);
     if (!isdigit((unsigned char)*value) || *end || number < from || number > to)
         return cl_codes_fail(CL_CODE_USAGE, "%s takes a whole number from %ld to %ld, not \"%s\"", flag, from, to,
                              value);
@@ -32,9 +32,9 @@ int cl_spellings_seconds(const char *flag, const char *value, double *field)
 {
     static const struct {
         const char *unit;
-        double      seconds;
+        double seconds;
     } units[] = { { "", 1 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
-    char  *end;
+    char *end;
     double number = strtod(value, &end);
     for (int i = 0; i < (int)(sizeof units / sizeof *units); i++)
         if (end != value && strcmp(end, units[i].unit) == 0 && number >= 0 && number * units[i].seconds <= 1e9) {
@@ -47,9 +47,9 @@ int cl_spellings_seconds(const char *flag, const char *value, double *field)
 /* "N", "MIN:MAX" */
 int cl_spellings_nodes(const char *flag, const char *value)
 {
-    char        min_text[WORD_BYTES];
+    char min_text[WORD_BYTES];
     const char *colon = strchr(value, ':');
-    int         min = 0, max = 0;
+    int min = 0, max = 0;
     if (strcmp(value, "-1") == 0)
         return 0;
     snprintf(min_text, sizeof min_text, "%.*s", (int)strcspn(value, ":"), value);
@@ -99,7 +99,7 @@ static bool is_signal(const char *word)
 static bool is_code(const char *word)
 {
     char *end;
-    long  code = strtol(word, &end, 10);
+    long code = strtol(word, &end, 10);
     return isdigit((unsigned char)*word) && !*end && code >= 1 && code <= 255;
 }
 
@@ -107,7 +107,7 @@ static bool is_code(const char *word)
 static bool is_span(const char *word)
 {
     char *end;
-    long  from = strtol(word, &end, 10), to = from;
+    long from = strtol(word, &end, 10), to = from;
     if (!isdigit((unsigned char)*word))
         return false;
     if (*end == '-' && isdigit((unsigned char)end[1]))
@@ -134,9 +134,9 @@ int cl_spellings_codes(const char *flag, const char *value)
 
 int cl_spellings_size(const char *flag, const char *value)
 {
-    char  *end;
+    char *end;
     double number = strtod(value, &end);
-    bool   unit   = *end && strchr("kKmMgGtT", *end);
+    bool unit = *end && strchr("kKmMgGtT", *end);
     if (isdigit((unsigned char)*value) && number > 0 && number < 1e15 && end[unit] == '\0')
         return 0;
     return cl_codes_fail(CL_CODE_USAGE, "%s takes a size such as 500K, 100M or 2G, not \"%s\"", flag, value);
@@ -180,7 +180,7 @@ int cl_spellings_range(const char *flag, const char *value)
 int cl_spellings_launcher(cl_options *options, const char *flag, const char *value)
 {
     static const char choices[] = "auto|local|ssh|openmpi|mpich|slurm"; /* in the order of cl_launch_by */
-    char              name[WORD_BYTES];
+    char name[WORD_BYTES];
     snprintf(name, sizeof name, "%s", value);
     for (char *c = name; *c; c++)
         *c = (char)tolower((unsigned char)*c);
@@ -202,7 +202,7 @@ int cl_spellings_bind(cl_options *options, const char *flag, const char *value)
 {
     static const char choices[] = "auto|none|core|numa|socket|l3"; /* in the order of cl_bind */
     if (strncmp(value, "list:", 5) == 0) {
-        options->bind           = CL_BIND_CORE;
+        options->bind = CL_BIND_CORE;
         options->bind_core_list = value + 5;
         return cl_spellings_range(flag, value + 5);
     }
@@ -213,9 +213,9 @@ int cl_spellings_bind(cl_options *options, const char *flag, const char *value)
 
 int cl_spellings_numa(cl_options *options, const char *flag, const char *value)
 {
-    static const char    choices[] = "node|socket|core-complex|exclusive";
+    static const char choices[] = "node|socket|core-complex|exclusive";
     static const cl_bind meaning[] = { CL_BIND_NUMA, CL_BIND_SOCKET, CL_BIND_L3, CL_BIND_CORE };
-    int                  index     = cl_flags_choice(choices, value);
+    int index = cl_flags_choice(choices, value);
     if (index < 0)
         return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", flag, choices, value);
     options->bind = (int)meaning[index];
@@ -234,7 +234,7 @@ int cl_spellings_format(cl_options *options, const char *flag, const char *value
 int cl_spellings_level(cl_options *options, const char *flag, const char *value)
 {
     static const char choices[] = "debug|info|warning|error|critical";
-    int               index     = cl_flags_choice(choices, value);
+    int index = cl_flags_choice(choices, value);
     if (index < 0)
         return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", flag, choices, value);
     options->verbose |= index == 0;
@@ -270,9 +270,9 @@ int cl_spellings_redirects(cl_options *options, const char *flag, const char *va
 int cl_spellings_endpoint(cl_options *options, const char *flag, const char *value)
 {
     static char host[WORD_BYTES];
-    bool        bracket = *value == '[';
-    size_t      length  = strcspn(value + bracket, bracket ? "]" : ":");
-    const char *rest    = value + bracket + length;
+    bool bracket = *value == '[';
+    size_t length = strcspn(value + bracket, bracket ? "]" : ":");
+    const char *rest = value + bracket + length;
     if (!*value) /* torchrun's default */
         return 0;
     if (bracket && *rest == ']')
@@ -289,7 +289,7 @@ static int conf_item(cl_options *options, const char *flag, const char *name, co
 {
     static const struct {
         const char *name;
-        size_t      offset;
+        size_t offset;
     } items[] = {
         { "join_timeout", offsetof(cl_options, rdzv_timeout) },
         { "timeout", offsetof(cl_options, rdzv_timeout) },
@@ -308,7 +308,7 @@ static int conf_item(cl_options *options, const char *flag, const char *name, co
 int cl_spellings_conf(cl_options *options, const char *flag, const char *value)
 {
     char item[WORD_BYTES];
-    int  code = 0;
+    int code = 0;
     for (const char *place = value; code == 0 && *place; place += *place == ',') {
         size_t length = strcspn(place, ",");
         snprintf(item, sizeof item, "%.*s", (int)length, place);
@@ -317,7 +317,7 @@ int cl_spellings_conf(cl_options *options, const char *flag, const char *value)
         if (!equals)
             return cl_codes_fail(CL_CODE_USAGE, "%s takes K=V,K=V, not \"%s\"", flag, value);
         *equals = '\0';
-        code    = conf_item(options, flag, item, equals + 1);
+        code = conf_item(options, flag, item, equals + 1);
     }
     return code;
 }

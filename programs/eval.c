@@ -11,9 +11,9 @@
 
 typedef struct {
     const char *source, *tag, *data, *micro_batch, *seq_len;
-    flag_list   set;
-    int64_t     batches;
-    bool        json;
+    flag_list set;
+    int64_t batches;
+    bool json;
 } options;
 
 static const char help[] =
@@ -60,7 +60,7 @@ static void set(cs_config *config, const char *path, const char *value)
 
 static bool set_found(cs_config *config, const char *path, const char *inside)
 {
-    char  *pattern, *list;
+    char *pattern, *list;
     glob_t found;
     if (asprintf(&pattern, "%s%s", path, inside) < 0 || asprintf(&list, "[\"%s\"]", pattern) < 0)
         leave(1, "out of memory");
@@ -123,9 +123,9 @@ static void print_text(const cs_scores *scores, double seconds)
 
 int main(int argc, char **argv)
 {
-    options   given = { 0 };
+    options given = { 0 };
     cs_scores scores;
-    cs_data  *data;
+    cs_data *data;
     (void)argc;
     read_options(&given, argv);
     cs_engine *engine = open_model(&given);

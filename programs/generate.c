@@ -13,9 +13,9 @@
 
 typedef struct {
     const char *source, *tag, *prompt, *prompts, *output, *tokenizer;
-    flag_list   set, stop;
-    bool        chat;
-    int64_t     max_tokens;
+    flag_list set, stop;
+    bool chat;
+    int64_t max_tokens;
     cs_sampling sampling;
 } options;
 
@@ -83,7 +83,7 @@ static void read_options(options *given, char **argument)
         leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
     if (given->chat && given->prompts)
         leave(WRONG_USAGE, "--chat and --prompts: one of the two; a line of --prompts may hold a text as a chat "
-              "template writes it");
+                           "template writes it");
     if (given->output && !given->prompts)
         leave(WRONG_USAGE, "--output is for --prompts; the text of one prompt goes to standard output");
 }
@@ -91,15 +91,15 @@ static void read_options(options *given, char **argument)
 /* ---- the model ---- */
 
 typedef struct {
-    options      *given;
-    cs_engine    *engine;
+    options *given;
+    cs_engine *engine;
     cs_tokenizer *tokenizer;
-    cs_encoder   *encoder;
-    bool          together; /* stage 3: each rank has a part of the parameters, and all read every text */
+    cs_encoder *encoder;
+    bool together; /* stage 3: each rank has a part of the parameters, and all read every text */
 
-    const cs_chat_shape *shape;    /* of --chat; NULL: a text is continued */
-    cs_text              turn_end; /* what the shape writes behind an answer */
-    int32_t              end;      /* the token that is; -1: it is none */
+    const cs_chat_shape *shape; /* of --chat; NULL: a text is continued */
+    cs_text turn_end;           /* what the shape writes behind an answer */
+    int32_t end;                /* the token that is; -1: it is none */
 } model;
 
 static bool has_tokenizer(const char *folder)
@@ -107,7 +107,7 @@ static bool has_tokenizer(const char *folder)
     static const char *const names[] = { "tokenizer.json", "vocab.json" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = NULL;
-        bool  found = asprintf(&path, "%s/%s", folder, names[i]) > 0 && access(path, F_OK) == 0;
+        bool found = asprintf(&path, "%s/%s", folder, names[i]) > 0 && access(path, F_OK) == 0;
         free(path);
         if (found)
             return true;
@@ -121,8 +121,10 @@ static void open_tokenizer(model *m, const char *folder)
     if (!path && folder && has_tokenizer(folder))
         path = folder;
     if (!path && cs_vocabulary(m->engine) != 256)
-        leave(WRONG_USAGE, "%s has no tokenizer.json, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
-              "names one", m->given->source, cs_vocabulary(m->engine));
+        leave(WRONG_USAGE,
+              "%s has no tokenizer.json, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
+              "names one",
+              m->given->source, cs_vocabulary(m->engine));
     CS_MUST(cs_tokenizer_open(&m->tokenizer, path));
     m->encoder = cs_encoder_open(m->tokenizer);
 }
@@ -145,7 +147,7 @@ static void open_model(model *m)
     CS_MUST(cs_reopen(&config, m->given->source, m->given->tag));
     CS_MUST(cs_config_set(config, "train_micro_batch_size_per_gpu=1"));
     set_items(config, &m->given->set);
-    m->engine   = open_trained(config);
+    m->engine = open_trained(config);
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
     m->end = -1;
@@ -164,9 +166,9 @@ static void close_model(model *m)
 /* ---- one text ---- */
 
 typedef struct {
-    cs_text     text;
-    size_t      shown; /* bytes of it */
-    int64_t     tokens;
+    cs_text text;
+    size_t shown; /* bytes of it */
+    int64_t tokens;
     const char *finish; /* NULL: not yet */
 } answer;
 
@@ -175,8 +177,8 @@ static size_t find_stop(const options *given, const cs_text *text, size_t from)
 {
     size_t first = text->size;
     for (int i = 0; i < given->stop.count; i++) {
-        size_t      length = strlen(given->stop.item[i]), begin = from >= length ? from - length + 1 : 0;
-        const char *found  = memmem(text->bytes + begin, text->size - begin, given->stop.item[i], length);
+        size_t length = strlen(given->stop.item[i]), begin = from >= length ? from - length + 1 : 0;
+        const char *found = memmem(text->bytes + begin, text->size - begin, given->stop.item[i], length);
         if (found && (size_t)(found - text->bytes) < first)
             first = (size_t)(found - text->bytes);
     }
@@ -196,7 +198,7 @@ static size_t held_back(const options *given, const cs_text *text)
 
 static void take_token(const model *m, answer *a, int32_t token)
 {
-    size_t      size, before = a->text.size;
+    size_t size, before = a->text.size;
     const char *piece = cs_tokenizer_piece(m->tokenizer, token, &size);
     if (token == cs_tokenizer_end(m->tokenizer) || token == m->end) {
         a->finish = "end";
@@ -213,7 +215,7 @@ static void take_token(const model *m, answer *a, int32_t token)
     size_t stop = find_stop(m->given, &a->text, before);
     if (stop < a->text.size) {
         a->text.size = stop;
-        a->finish    = "stop";
+        a->finish = "stop";
     }
 }
 
@@ -252,21 +254,21 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
 
 static void complete(const model *m, const char *prompt, int64_t which, bool streams, answer *a)
 {
-    const cs_encoded *encoded   = encode(m, prompt);
-    int32_t           first     = first_token(m);
-    const int32_t    *tokens    = encoded->count ? encoded->ids : &first;
-    int64_t           count     = encoded->count ? encoded->count : 1, max = m->given->max_tokens;
-    int64_t           positions = cs_positions(m->engine);
-    cs_context       *context;
-    cs_tensor         logits;
+    const cs_encoded *encoded = encode(m, prompt);
+    int32_t first = first_token(m);
+    const int32_t *tokens = encoded->count ? encoded->ids : &first;
+    int64_t count = encoded->count ? encoded->count : 1, max = m->given->max_tokens;
+    int64_t positions = cs_positions(m->engine);
+    cs_context *context;
+    cs_tensor logits;
     if (positions && max > positions - count + 1)
         max = positions - count + 1;
     CS_MUST(cs_context_open(&context, m->engine, count + max - (max > 0))); /* the last one is not read */
     for (int64_t place = 0; place < max && !a->finish; place++) {
         CS_MUST(cs_context_read(context, tokens, count, &logits));
-        first  = cs_sample(logits, &m->given->sampling, which, place);
+        first = cs_sample(logits, &m->given->sampling, which, place);
         tokens = &first;
-        count  = 1;
+        count = 1;
         take_token(m, a, first);
         if (streams)
             show(m->given, a);
@@ -283,7 +285,7 @@ static void complete(const model *m, const char *prompt, int64_t which, bool str
 static char *read_all(FILE *file)
 {
     cs_text text = { 0 };
-    char    part[4096];
+    char part[4096];
     for (size_t size; (size = fread(part, 1, sizeof part, file)) > 0;)
         cs_unicode_append(&text, part, size);
     if (text.size > 0 && text.bytes[text.size - 1] == '\n')
@@ -295,11 +297,10 @@ static char *read_all(FILE *file)
 /* The conversation that `said` is, or begins, up to its next answer, malloc'ed. */
 static char *write_chat(const model *m, const char *said, bool typed)
 {
-    cs_chat_lines lines        = { 0 };
-    bool          conversation = typed && *said == '{';
-    json_t       *document     = conversation ? cs_json_words(said, strlen(said))
-                                              : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content",
-                                                          said);
+    cs_chat_lines lines = { 0 };
+    bool conversation = typed && *said == '{';
+    json_t *document = conversation ? cs_json_words(said, strlen(said))
+                                    : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", said);
     if (!document)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
     cs_status status = cs_chat_prompt(m->shape, m->tokenizer, document, &lines);
@@ -315,15 +316,15 @@ static char *write_chat(const model *m, const char *said, bool typed)
 
 static void answer_one(const model *m)
 {
-    answer      a       = { 0 };
-    double      started = now();
-    char       *typed   = m->given->prompt ? NULL : read_all(stdin);
-    const char *prompt  = typed ? typed : m->given->prompt;
+    answer a = { 0 };
+    double started = now();
+    char *typed = m->given->prompt ? NULL : read_all(stdin);
+    const char *prompt = typed ? typed : m->given->prompt;
     if (typed && !*typed)
         leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompt TEXT says what "
-              "is to be continued, and --prompt \"\" begins a text");
+                             "is to be continued, and --prompt \"\" begins a text");
     char *chat = m->shape ? write_chat(m, prompt, typed != NULL) : NULL;
-    prompt     = chat ? chat : prompt;
+    prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
     if (m->together || is_rank_zero())
         complete(m, prompt, 0, is_rank_zero(), &a);
@@ -343,8 +344,8 @@ static void answer_one(const model *m)
 /* A line's object joins the list; `number` counts from 1. */
 static void append_prompt(const options *given, json_t *list, const char *line, size_t length, int64_t number)
 {
-    json_t     *object = cs_json_strict(line, length);
-    const char *why    = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
+    json_t *object = cs_json_strict(line, length);
+    const char *why = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
     if (json_is_string(json_object_get(object, "prompt"))) {
         json_array_append_new(list, object);
         return;
@@ -358,9 +359,9 @@ static void append_prompt(const options *given, json_t *list, const char *line, 
 static json_t *read_prompts(const options *given)
 {
     json_t *list = json_array();
-    FILE   *file = strcmp(given->prompts, "-") == 0 ? stdin : fopen(given->prompts, "r");
-    char   *line = NULL;
-    size_t  room = 0;
+    FILE *file = strcmp(given->prompts, "-") == 0 ? stdin : fopen(given->prompts, "r");
+    char *line = NULL;
+    size_t room = 0;
     int64_t number = 0;
     if (!file)
         leave(MISSING, "cannot read %s", given->prompts);
@@ -414,8 +415,8 @@ static void write_answers(const model *m, const json_t *list, FILE *output)
     int64_t stride = m->together ? 1 : cs_world_size(m->engine), own = m->together ? 0 : rank;
     for (int64_t from = 0; from < count; from += stride) {
         int64_t which = from + own;
-        char   *line  = which < count ? answer_line(m, list, which) : NULL;
-        char   *all   = cs_gather(m->engine, line && own == rank ? line : "");
+        char *line = which < count ? answer_line(m, list, which) : NULL;
+        char *all = cs_gather(m->engine, line && own == rank ? line : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
         free(all);
@@ -425,8 +426,8 @@ static void write_answers(const model *m, const json_t *list, FILE *output)
 
 static void answer_all(const model *m)
 {
-    json_t *list   = read_prompts(m->given);
-    FILE   *output = stdout;
+    json_t *list = read_prompts(m->given);
+    FILE *output = stdout;
     for (size_t i = 0; i < json_array_size(list); i++)
         check_prompt(m, prompt_of(list, (int64_t)i), (int64_t)i);
     if (m->given->output && is_rank_zero())
@@ -442,7 +443,7 @@ static void answer_all(const model *m)
 int main(int argc, char **argv)
 {
     options given = { .max_tokens = 200, .sampling = { .temperature = 0.8, .top_p = 1, .seed = 1234 } };
-    model   m     = { .given = &given };
+    model m = { .given = &given };
     (void)argc;
     read_options(&given, argv);
     open_model(&m);

@@ -34,7 +34,7 @@ static const char usage[] =
 static cs_status read_number(double *number, const char *name, const char *word, double min, double max)
 {
     char *end;
-    errno   = 0;
+    errno = 0;
     *number = strtod(word, &end);
     if (end == word || *end || errno || !(*number >= min && *number <= max))
         return cs_fail(CS_BAD_CONFIG, "--%s: a number from %g to %g, not '%s'", name, min, max, word);
@@ -71,7 +71,7 @@ static cs_status refuse(int letter, char **next)
 {
     enum { KNOWN = sizeof known / sizeof *known };
     const char *names[KNOWN] = { NULL };
-    char       *flag;
+    char *flag;
     for (int i = 0; known[i].name; i++)
         names[i] = known[i].name;
     if (letter == ':')
@@ -80,9 +80,9 @@ static cs_status refuse(int letter, char **next)
         return cs_fail(CS_BAD_CONFIG, "unknown flag -%c; --help lists those of pack", optopt);
     if (!(flag = strndup(next[-1], strcspn(next[-1], "="))))
         return cs_fail(CS_NO_MEMORY, "out of memory for %s", next[-1]);
-    const char *meant  = cs_nearest(flag + 2, names);
-    cs_status   status = meant ? cs_fail(CS_BAD_CONFIG, "unknown flag %s; did you mean --%s?", flag, meant)
-                               : cs_fail(CS_BAD_CONFIG, "unknown flag %s; --help lists those of pack", flag);
+    const char *meant = cs_nearest(flag + 2, names);
+    cs_status status = meant ? cs_fail(CS_BAD_CONFIG, "unknown flag %s; did you mean --%s?", flag, meant)
+                             : cs_fail(CS_BAD_CONFIG, "unknown flag %s; --help lists those of pack", flag);
     free(flag);
     return status;
 }
@@ -94,7 +94,7 @@ static cs_status read_option(cs_packing_settings *settings, int letter, const ch
         ['f'] = &settings->field,  ['c'] = &settings->chat,      ['e'] = &settings->end
     };
     int64_t threads = 0;
-    double  skipped = 0;
+    double skipped = 0;
     switch (letter) {
     case 'i':
         CS_TRY(read_number(&skipped, "skip_bad", word, 0, 1e12));
@@ -123,7 +123,7 @@ static cs_status read_option(cs_packing_settings *settings, int letter, const ch
 static cs_status read_options(cs_packing_settings *settings, int argc, char **argv)
 {
     *settings = (cs_packing_settings){ .output = "data", .valid = 0.1, .shard_tokens = 100000000 };
-    opterr    = 0; /* the sentences are ours */
+    opterr = 0; /* the sentences are ours */
     for (int letter; (letter = getopt_long(argc, argv, ":h", known, NULL)) != -1;) {
         if (letter == '?' || letter == ':')
             return refuse(letter, argv + optind);
@@ -139,7 +139,7 @@ static cs_status read_options(cs_packing_settings *settings, int argc, char **ar
                        settings->shard_tokens, settings->seq_len + 1);
     if (optind == argc)
         return cs_fail(CS_BAD_CONFIG, "no text is named\n%s", usage);
-    settings->paths      = argv + optind;
+    settings->paths = argv + optind;
     settings->path_count = argc - optind;
     return CS_OK;
 }
@@ -171,7 +171,7 @@ static void tell(const cs_packing_settings *settings, const cs_packing_counts *c
 int main(int argc, char **argv)
 {
     cs_packing_settings settings;
-    cs_packing_counts   counts;
+    cs_packing_counts counts;
     if (read_options(&settings, argc, argv) != CS_OK) {
         fprintf(stderr, "pack: %s\n", cs_error());
         return 64;

@@ -53,7 +53,7 @@ typedef struct {
 
 typedef struct {
     const char *item[ITEMS];
-    int         count;
+    int count;
 } flag_list;
 
 static void take_text(void *to, const char *flag, const char *value)
@@ -65,9 +65,9 @@ static void take_text(void *to, const char *flag, const char *value)
 static void take_whole(void *to, const char *flag, const char *value)
 {
     char *end;
-    errno            = 0;
+    errno = 0;
     long long number = strtoll(value, &end, 10);
-    *(int64_t *)to   = number;
+    *(int64_t *)to = number;
     if (!*value || *end || errno || number < 0)
         leave(WRONG_USAGE, "--%s: \"%s\" is not a whole number", flag, value);
 }
@@ -121,11 +121,11 @@ _Noreturn static void refuse_flag(const flag_row *row, const char *name, size_t 
 /* "--flag value" or "--flag=value". */
 static void read_flag(const flag_row *rows, char **argument, int *i)
 {
-    const char     *name  = argument[*i] + 2, *end = strchrnul(name, '=');
-    const flag_row *row   = find_flag(rows, name, (size_t)(end - name));
+    const char *name = argument[*i] + 2, *end = strchrnul(name, '=');
+    const flag_row *row = find_flag(rows, name, (size_t)(end - name));
     if (!row)
         refuse_flag(rows, name, (size_t)(end - name));
-    const char     *value = !row->take ? NULL : *end ? end + 1 : argument[++*i];
+    const char *value = !row->take ? NULL : *end ? end + 1 : argument[++*i];
     if (!row->take && *end)
         leave(WRONG_USAGE, "--%s takes no value", row->flag);
     if (row->take && !value)

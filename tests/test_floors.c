@@ -84,9 +84,9 @@ static bool is_of_module(const char *file, const char *room)
 /* "device/cpu/cpu.h" is of room device/cpu. Files right under engine/ and launcher/ see everything. */
 static void check_floor(const char *file, int line, const char *header)
 {
-    char        word[600], room[512];
-    bool        launcher = strncmp(file, "launcher/", 9) == 0;
-    const char *inside   = launcher ? file : strncmp(file, "engine/", 7) == 0 ? file + 7 : NULL;
+    char word[600], room[512];
+    bool launcher = strncmp(file, "launcher/", 9) == 0;
+    const char *inside = launcher ? file : strncmp(file, "engine/", 7) == 0 ? file + 7 : NULL;
     const char *own = inside ? strrchr(inside, '/') : NULL, *slash = strrchr(header, '/');
     if (!own || !slash || (launcher && own == file + 8))
         return;
@@ -138,7 +138,7 @@ static void check_example(const char *file, int line, const char *header)
 static void check_file(const char *path, const char *file)
 {
     FILE *in = fopen(path, "r");
-    char  line[1024], header[512];
+    char line[1024], header[512];
     ck_assert_ptr_nonnull(in);
     for (int number = 1; fgets(line, sizeof line, in); number++) {
         if (sscanf(line, " # include \"%511[^\"]\"", header) == 1) {
@@ -153,7 +153,7 @@ static void check_file(const char *path, const char *file)
 
 static int check_all(const char *pattern)
 {
-    char   full[1024];
+    char full[1024];
     glob_t found;
     snprintf(full, sizeof full, "%s/%s", CS_SOURCE, pattern);
     if (glob(full, 0, NULL, &found) != 0)
@@ -167,11 +167,10 @@ static int check_all(const char *pattern)
 
 START_TEST(includes_look_down)
 {
-    static const char *const patterns[] = { "engine/*.[ch]",   "engine/*/*.[ch]",   "engine/*/*/*.[ch]",
-                                            "launcher/*.[ch]", "launcher/*/*.[ch]", "examples/*.c",
-                                            "examples/*/*.[ch]",
-                                            "tests/*.[ch]" };
-    int                      files      = 0;
+    static const char *const patterns[] = { "engine/*.[ch]",     "engine/*/*.[ch]",   "engine/*/*/*.[ch]",
+                                            "launcher/*.[ch]",   "launcher/*/*.[ch]", "examples/*.c",
+                                            "examples/*/*.[ch]", "tests/*.[ch]" };
+    int files = 0;
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         files += check_all(patterns[i]);
     ck_assert_int_gt(files, 50);

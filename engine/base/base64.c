@@ -9,15 +9,15 @@
 static int value_of(char c)
 {
     static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    c                            = c == '-' ? '+' : c == '_' ? '/' : c;
-    const char *found            = c ? strchr(alphabet, c) : NULL;
+    c = c == '-' ? '+' : c == '_' ? '/' : c;
+    const char *found = c ? strchr(alphabet, c) : NULL;
     return found ? (int)(found - alphabet) : -1;
 }
 
 char *cs_base64_decode(const char *text, size_t *length)
 {
-    size_t   count = strlen(text), used = 0;
-    uint32_t bits  = 0;
+    size_t count = strlen(text), used = 0;
+    uint32_t bits = 0;
     while (count > 0 && text[count - 1] == '=')
         count--;
     if (count == 0 || count % 4 == 1)
@@ -35,6 +35,6 @@ char *cs_base64_decode(const char *text, size_t *length)
             bytes[used++] = (char)(bits >> (6 - 2 * (i % 4)) & 255);
     }
     bytes[used] = 0;
-    *length     = used;
+    *length = used;
     return bytes;
 }

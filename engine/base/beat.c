@@ -14,15 +14,15 @@ const char *const cs_beat_names[] = { "",           "barrier",   "all_reduce", "
 
 enum { FRAMES = 64 };
 
-static cs_beat  private_beat;
+static cs_beat private_beat;
 static cs_beat *own;
-static int      memory_fd;
+static int memory_fd;
 
 /* A signal's handler: calls nothing that allocates. */
 static void write_stack(int number)
 {
     void *frames[FRAMES];
-    int   before = errno;
+    int before = errno;
     (void)number;
     lseek(memory_fd, CS_BEAT_STACK, SEEK_SET);
     backtrace_symbols_fd(frames, backtrace(frames, FRAMES), memory_fd);
@@ -34,7 +34,7 @@ static void write_stack(int number)
 static void listen_for_stack(void)
 {
     struct sigaction action = { .sa_handler = write_stack, .sa_flags = SA_RESTART };
-    void            *frame;
+    void *frame;
     backtrace(&frame, 1); /* the first call loads a library, which a handler must not */
     if (sigaction(SIGRTMAX - 1, &action, NULL) == 0)
         atomic_store(&own->stack_signal, SIGRTMAX - 1);
@@ -45,9 +45,9 @@ cs_beat *cs_beat_own(void)
     if (own)
         return own;
     const char *text = getenv("CSPEED_BEAT_FD");
-    memory_fd        = text ? atoi(text) : -1;
+    memory_fd = text ? atoi(text) : -1;
     void *page = text ? mmap(NULL, CS_BEAT_STACK, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0) : MAP_FAILED;
-    own        = page == MAP_FAILED ? &private_beat : page;
+    own = page == MAP_FAILED ? &private_beat : page;
     if (own != &private_beat)
         listen_for_stack();
     return own;

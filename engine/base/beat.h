@@ -35,10 +35,10 @@ enum {
 };
 
 cs_beat *cs_beat_own(void); /* never NULL */
-void     cs_beat_step(int64_t step);
-void     cs_beat_keep(int64_t step); /* of a checkpoint: see kept */
-void     cs_beat_give_up(void);
-void     cs_beat_enter(int collective);
-void     cs_beat_leave(void);
+void cs_beat_step(int64_t step);
+void cs_beat_keep(int64_t step); /* of a checkpoint: see kept */
+void cs_beat_give_up(void);
+void cs_beat_enter(int collective);
+void cs_beat_leave(void);
 
 #endif

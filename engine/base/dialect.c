@@ -10,18 +10,18 @@
 #include <string.h>
 
 enum {
-    FAULTS   = 20,  /* after so many the rest is noise */
-    SHOWN    = 40,  /* bytes of a word                 */
+    FAULTS = 20,    /* after so many the rest is noise */
+    SHOWN = 40,     /* bytes of a word                 */
     SIBLINGS = 4096 /* compared for duplicates; jansson sees the others */
 };
 
 typedef struct {
-    cs_dialect        *out;
-    const char        *text;
-    size_t             length, at;
+    cs_dialect *out;
+    const char *text;
+    size_t length, at;
     cs_dialect_report *report;
-    void              *to;
-    int                depth, faults;
+    void *to;
+    int depth, faults;
 } scanner;
 
 static void scan_value(scanner *s, int parent, size_t key, size_t key_length, size_t key_place);
@@ -30,7 +30,7 @@ static __attribute__((format(printf, 3, 4))) void complain(scanner *s, size_t of
 {
     if (s->faults++ >= FAULTS)
         return;
-    char    sentence[320];
+    char sentence[320];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -91,8 +91,8 @@ static void skip_space(scanner *s)
 /* From an opening quote to behind the closing one. A string does not cross lines. */
 static bool skip_string(scanner *s)
 {
-    size_t from  = s->at;
-    char   quote = s->text[s->at++];
+    size_t from = s->at;
+    char quote = s->text[s->at++];
     while (s->at < s->length && s->text[s->at] != quote) {
         if (s->text[s->at] == '\n')
             break;
@@ -166,7 +166,7 @@ static bool is_yaml(const scanner *s)
 static void complain_of_yaml(scanner *s)
 {
     static const char accelerate[] = "deepspeed_config_file";
-    bool              named        = memmem(s->text, s->length, accelerate, strlen(accelerate)) != NULL;
+    bool named = memmem(s->text, s->length, accelerate, strlen(accelerate)) != NULL;
     complain(s, s->at,
              "this is YAML, or Hjson without braces, and a configuration is JSON: one object, { \"key\": value, "
              "... }%s",
@@ -197,7 +197,7 @@ static size_t digits(const char *word, size_t at, size_t length)
 /* -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
 static bool is_number(const char *word, size_t length)
 {
-    size_t at   = length > 0 && word[0] == '-' ? 1 : 0;
+    size_t at = length > 0 && word[0] == '-' ? 1 : 0;
     size_t next = digits(word, at, length);
     if (next == at || (word[at] == '0' && next > at + 1))
         return false;
@@ -231,8 +231,8 @@ static bool is_plain(const char *word, size_t length)
 
 static void complain_of_word(scanner *s, const char *word, size_t length)
 {
-    size_t from  = (size_t)(word - s->text);
-    int    shown = (int)(length < SHOWN ? length : SHOWN);
+    size_t from = (size_t)(word - s->text);
+    int shown = (int)(length < SHOWN ? length : SHOWN);
     if (length == 0)
         complain(s, from, "a value is missing here");
     else if (same(word, length, "True") || same(word, length, "False"))
@@ -251,7 +251,7 @@ static void complain_of_word(scanner *s, const char *word, size_t length)
 
 static void scan_word(scanner *s)
 {
-    size_t      from = s->at, length = skip_word(s) - from, first = 0;
+    size_t from = s->at, length = skip_word(s) - from, first = 0;
     const char *word = s->text + from, *infinity = "1.7e308 ";
     while (first < length && !strchr(" \t\r", word[first]))
         first++;
@@ -271,7 +271,7 @@ static int add_node(scanner *s, cs_dialect_node node)
 {
     cs_dialect *out = s->out;
     if (out->count == out->room) {
-        out->room  = out->room ? 2 * out->room : 64;
+        out->room = out->room ? 2 * out->room : 64;
         out->nodes = realloc(out->nodes, (size_t)out->room * sizeof *out->nodes);
         CS_ASSERT(out->nodes);
     }
@@ -302,12 +302,12 @@ static bool scan_key(scanner *s, size_t *key, size_t *length)
     if (peek(s) == '"' || peek(s) == '\'') {
         if (!skip_string(s))
             return false;
-        *key    = from + 1;
+        *key = from + 1;
         *length = s->at - from - 2;
     } else {
         while (s->at < s->length && !strchr(":,]}[{\"'# \t\r\n/", s->text[s->at]))
             s->at++;
-        *key    = from;
+        *key = from;
         *length = s->at - from;
         if (*length == 0) {
             complain(s, from, "a key in double quotes is needed here");
@@ -352,7 +352,7 @@ static void scan_comma(scanner *s, char close)
 static void scan_members(scanner *s, int self, char close)
 {
     size_t open = s->out->nodes[self].place;
-    int    line, column;
+    int line, column;
     for (;;) {
         skip_space(s);
         int c = peek(s);
@@ -380,8 +380,8 @@ static void scan_members(scanner *s, int self, char close)
 
 static void scan_value(scanner *s, int parent, size_t key, size_t key_length, size_t key_place)
 {
-    int self = add_node(s, (cs_dialect_node){parent, key, key_length, key_place, s->at});
-    int c    = peek(s);
+    int self = add_node(s, (cs_dialect_node){ parent, key, key_length, key_place, s->at });
+    int c = peek(s);
     if (skip_placeholder(s))
         return;
     if (c == '{' || c == '[') {
@@ -407,11 +407,11 @@ static void scan_value(scanner *s, int parent, size_t key, size_t key_length, si
 
 void cs_dialect_scan(cs_dialect *dialect, const char *text, size_t length, cs_dialect_report *report, void *to)
 {
-    *dialect = (cs_dialect){.text = malloc(length + 1), .length = length};
+    *dialect = (cs_dialect){ .text = malloc(length + 1), .length = length };
     CS_ASSERT(dialect->text);
     memcpy(dialect->text, text, length);
     dialect->text[length] = 0;
-    scanner s             = {.out = dialect, .text = text, .length = length, .report = report, .to = to};
+    scanner s = { .out = dialect, .text = text, .length = length, .report = report, .to = to };
     if (starts(&s, "\xef\xbb\xbf")) { /* a byte order mark, as some editors leave */
         blank(&s, 0, 3);
         s.at = 3;
@@ -435,16 +435,16 @@ void cs_dialect_free(cs_dialect *dialect)
 {
     free(dialect->text);
     free(dialect->nodes);
-    *dialect = (cs_dialect){0};
+    *dialect = (cs_dialect){ 0 };
 }
 
 int cs_dialect_find(const cs_dialect *dialect, const char *original, const char *path, int *exact)
 {
     int here = dialect->count > 0 ? 0 : -1;
-    *exact   = here == 0;
+    *exact = here == 0;
     while (here >= 0 && *path) {
         size_t length = strcspn(path, ".");
-        int    child  = here + 1;
+        int child = here + 1;
         while (child < dialect->count &&
                !(dialect->nodes[child].parent == here && dialect->nodes[child].key_length == length &&
                  memcmp(original + dialect->nodes[child].key, path, length) == 0))

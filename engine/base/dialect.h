@@ -18,17 +18,17 @@ enum { CS_DIALECT_DEPTH = 64 };
 
 /* A value and where it stands. Nodes are in the order of the file, so a parent comes before its children. */
 typedef struct {
-    int    parent;          /* index of the object or list around it; -1: the root */
+    int parent;             /* index of the object or list around it; -1: the root */
     size_t key, key_length; /* of an object's member: offset and length between the quotes */
     size_t key_place;       /* offset of the key; of the value for a list's element       */
     size_t place;           /* offset of the value                                         */
 } cs_dialect_node;
 
 typedef struct {
-    char            *text; /* strict JSON, if nothing was reported */
-    size_t           length;
+    char *text; /* strict JSON, if nothing was reported */
+    size_t length;
     cs_dialect_node *nodes;
-    int              count, room;
+    int count, room;
 } cs_dialect;
 
 typedef void cs_dialect_report(void *to, size_t offset, const char *sentence);

@@ -37,8 +37,8 @@ CS_EXACT double cs_exact_value(const cs_exact *sum)
     int64_t carry = 0;
     for (int i = 0; i < CS_EXACT_DIGITS; i++) { /* canonical form: digits in [0, 2^32), the last signed */
         int64_t total = sum->digit[i] + carry;
-        carry         = total >> 32;
-        digit[i]      = total - carry * ((int64_t)1 << 32);
+        carry = total >> 32;
+        digit[i] = total - carry * ((int64_t)1 << 32);
     }
     digit[CS_EXACT_DIGITS] = carry;
     bool negative = carry < 0;
@@ -46,8 +46,8 @@ CS_EXACT double cs_exact_value(const cs_exact *sum)
         int64_t borrow = 0;
         for (int i = 0; i < CS_EXACT_DIGITS; i++) {
             int64_t total = -digit[i] + borrow;
-            borrow        = total < 0 ? -1 : 0;
-            digit[i]      = total - borrow * ((int64_t)1 << 32);
+            borrow = total < 0 ? -1 : 0;
+            digit[i] = total - borrow * ((int64_t)1 << 32);
         }
         digit[CS_EXACT_DIGITS] = -digit[CS_EXACT_DIGITS] + borrow;
     }

@@ -28,12 +28,12 @@ static const char magic[4] = { 'C', 'S', 'J', 'N' };
 
 /* What a refusal means to the one that gets it. */
 static const char *const reasons[] = {
-    [NO_SENSE]      = "it does not understand this side",
+    [NO_SENSE] = "it does not understand this side",
     [OTHER_VERSION] = "it speaks another version of the joining protocol: install the same cspeed on all hosts",
-    [OTHER_JOB]     = "it is of another job",
+    [OTHER_JOB] = "it is of another job",
     [OTHER_ATTEMPT] = "it is of another attempt",
-    [NO_SECRET]     = "the two sides' secrets differ",
-    [ONE_SECRET]    = "one side has a secret and the other has none",
+    [NO_SECRET] = "the two sides' secrets differ",
+    [ONE_SECRET] = "one side has a secret and the other has none",
 };
 
 static void add_head(unsigned char *to, int kind, size_t length)
@@ -56,10 +56,10 @@ static void say(cs_join *join, int kind, const void *body, size_t length)
 static void make_hello(cs_join *join, const void *identity, size_t identity_bytes)
 {
     unsigned char *body = join->own + CS_JOIN_HEAD;
-    uint32_t       wire = htonl((uint32_t)join->attempt);
-    size_t         job  = strlen(join->job);
-    body[0]             = join->caller ? CALLER : LISTENER;
-    body[1]             = join->keyed;
+    uint32_t wire = htonl((uint32_t)join->attempt);
+    size_t job = strlen(join->job);
+    body[0] = join->caller ? CALLER : LISTENER;
+    body[1] = join->keyed;
     memcpy(body + 2, &wire, sizeof wire);
     body[6] = (unsigned char)job;
     cs_mac_random(body + NONCE_AT, NONCE);
@@ -124,8 +124,8 @@ static void sign(const cs_join *join, const char *purpose, int role, unsigned ch
 {
     struct iovec own = { (void *)(size_t)join->own, join->own_bytes };
     struct iovec its = { (void *)(size_t)join->other, join->other_bytes };
-    char         label[32];
-    int          length  = snprintf(label, sizeof label, "cspeed %s %d", purpose, role);
+    char label[32];
+    int length = snprintf(label, sizeof label, "cspeed %s %d", purpose, role);
     struct iovec parts[] = { { label, (size_t)length + 1 }, join->caller ? own : its, join->caller ? its : own };
     cs_mac_once(tag, join->key, parts, 3);
 }
@@ -140,8 +140,8 @@ static void prove(cs_join *join)
 static void finish(cs_join *join)
 {
     const unsigned char *body = join->other + CS_JOIN_HEAD;
-    size_t               skip = (size_t)JOB_AT + body[6];
-    join->peer_bytes          = join->other_bytes - CS_JOIN_HEAD - skip;
+    size_t skip = (size_t)JOB_AT + body[6];
+    join->peer_bytes = join->other_bytes - CS_JOIN_HEAD - skip;
     memcpy(join->peer, body + skip, join->peer_bytes);
     sign(join, "session", 0, join->session);
     cs_mac_forget(join->key, sizeof join->key);
@@ -162,7 +162,7 @@ static cs_join_state refuse_job(cs_join *join, int socket, const unsigned char *
 static cs_join_state take_hello(cs_join *join, int socket, size_t length)
 {
     const unsigned char *body = join->in + CS_JOIN_HEAD, *own = join->own + CS_JOIN_HEAD;
-    uint32_t             attempt;
+    uint32_t attempt;
     if (length < JOB_AT || body[6] > CS_JOIN_JOB || length - JOB_AT < body[6] ||
         length - JOB_AT - body[6] > CS_JOIN_IDENTITY || body[1] > 1 || body[0] != (join->caller ? LISTENER : CALLER))
         return refuse_nonsense(join, socket, "hello");
@@ -184,7 +184,7 @@ static cs_join_state take_hello(cs_join *join, int socket, size_t length)
     }
     memcpy(join->other, join->in, CS_JOIN_HEAD + length);
     join->other_bytes = CS_JOIN_HEAD + length;
-    join->phase       = AWAIT_PROOF;
+    join->phase = AWAIT_PROOF;
     if (join->caller)
         prove(join);
     else
@@ -242,7 +242,7 @@ static cs_join_state check_head(cs_join *join, int socket)
 
 static cs_join_state take(cs_join *join, int socket)
 {
-    int length     = body_length(join);
+    int length = body_length(join);
     join->in_bytes = 0;
     switch (join->in[5]) {
     case HELLO:
@@ -283,7 +283,7 @@ static motion fill(cs_join *join, int socket, size_t wanted)
 {
     while (join->in_bytes < wanted) {
         ssize_t got = recv(socket, join->in + join->in_bytes, wanted - join->in_bytes, MSG_DONTWAIT);
-        motion  how = judge(got);
+        motion how = judge(got);
         if (how != MOVED)
             return how;
         join->in_bytes += (size_t)got;
@@ -348,10 +348,10 @@ static cs_status read_key(int descriptor, unsigned char *key)
 
 cs_status cs_join_key(unsigned char *key, bool *known)
 {
-    static bool          remembered;
+    static bool remembered;
     static unsigned char memory[CS_MAC_BYTES];
-    const char          *text = getenv("CSPEED_KEY_FD");
-    char                *end  = NULL;
+    const char *text = getenv("CSPEED_KEY_FD");
+    char *end = NULL;
     if (text && !remembered) {
         long descriptor = strtol(text, &end, 10);
         if (end == text || *end || descriptor < 0 || descriptor > 1 << 20)
@@ -367,8 +367,8 @@ cs_status cs_join_key(unsigned char *key, bool *known)
 
 static bool is_loopback(const struct sockaddr *address)
 {
-    const struct sockaddr_in  *four = (const void *)address;
-    const struct sockaddr_in6 *six  = (const void *)address;
+    const struct sockaddr_in *four = (const void *)address;
+    const struct sockaddr_in6 *six = (const void *)address;
     if (address->sa_family == AF_INET)
         return ntohl(four->sin_addr.s_addr) >> 24 == 127;
     if (address->sa_family == AF_INET6)

@@ -26,11 +26,11 @@
 #include <sys/socket.h>
 
 enum {
-    CS_JOIN_JOB      = 128, /* most bytes of a job's id   */
+    CS_JOIN_JOB = 128,      /* most bytes of a job's id   */
     CS_JOIN_IDENTITY = 256, /* most bytes of an identity  */
-    CS_JOIN_SECONDS  = 20,  /* a handshake may take       */
-    CS_JOIN_HEAD     = 8,
-    CS_JOIN_MESSAGE  = CS_JOIN_HEAD + 39 + CS_JOIN_JOB + CS_JOIN_IDENTITY
+    CS_JOIN_SECONDS = 20,   /* a handshake may take       */
+    CS_JOIN_HEAD = 8,
+    CS_JOIN_MESSAGE = CS_JOIN_HEAD + 39 + CS_JOIN_JOB + CS_JOIN_IDENTITY
 };
 
 typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } cs_join_state;
@@ -38,19 +38,19 @@ typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } cs_join_state;
 typedef struct {
     unsigned char session[CS_MAC_BYTES];      /* when DONE: the key of this connection, the same on both sides */
     unsigned char peer[CS_JOIN_IDENTITY + 1]; /* when DONE: what the other said it is; a zero byte behind      */
-    size_t        peer_bytes;
-    bool          silent;   /* when REFUSED: the other hung up or said nothing, and gave no reason             */
-    double        deadline; /* of cs_clock_seconds; begin sets it to CS_JOIN_SECONDS from now                   */
+    size_t peer_bytes;
+    bool silent;     /* when REFUSED: the other hung up or said nothing, and gave no reason             */
+    double deadline; /* of cs_clock_seconds; begin sets it to CS_JOIN_SECONDS from now                   */
 
     /* join.c's own */
-    bool          caller, keyed;
-    int           phase, attempt;
+    bool caller, keyed;
+    int phase, attempt;
     unsigned char key[CS_MAC_BYTES];
-    char          job[CS_JOIN_JOB + 1];
+    char job[CS_JOIN_JOB + 1];
     unsigned char own[CS_JOIN_MESSAGE], other[CS_JOIN_MESSAGE]; /* the hellos */
-    size_t        own_bytes, other_bytes;
+    size_t own_bytes, other_bytes;
     unsigned char in[CS_JOIN_MESSAGE], out[CS_JOIN_MESSAGE + CS_JOIN_HEAD + CS_MAC_BYTES];
-    size_t        in_bytes, out_bytes, out_sent;
+    size_t in_bytes, out_bytes, out_sent;
 } cs_join;
 
 /* CS_BAD_CONFIG when job or identity are too long. */

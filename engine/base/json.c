@@ -13,23 +13,23 @@
 enum { MOST_BYTES = 1 << 20, FAULTS = 40, SENTENCE = 400 };
 
 typedef struct {
-    int   line, column; /* line 0: of the command line */
+    int line, column; /* line 0: of the command line */
     char *text;
 } fault;
 
 struct cs_json {
-    char      *name, *original;
-    size_t     length;
+    char *name, *original;
+    size_t length;
     cs_dialect dialect;
-    json_t    *root;
-    char     **overrides;
-    int        override_count;
-    fault     *faults;
-    int        fault_count, fault_more; /* kept, and only counted */
-    char     **notes;
-    int        note_count;
-    json_t    *marks; /* path to origin */
-    bool       lenient;
+    json_t *root;
+    char **overrides;
+    int override_count;
+    fault *faults;
+    int fault_count, fault_more; /* kept, and only counted */
+    char **notes;
+    int note_count;
+    json_t *marks; /* path to origin */
+    bool lenient;
     cs_json_adviser *adviser; /* NULL: none */
 };
 
@@ -74,7 +74,7 @@ static void make_printable(char *text)
 
 static __attribute__((format(printf, 4, 5))) void add_fault(cs_json *doc, int line, int column, const char *format, ...)
 {
-    fault   added = {line, column, NULL};
+    fault added = { line, column, NULL };
     va_list arguments;
     va_start(arguments, format);
     CS_ASSERT(vasprintf(&added.text, format, arguments) >= 0);
@@ -87,7 +87,7 @@ static __attribute__((format(printf, 4, 5))) void add_fault(cs_json *doc, int li
 static void report_syntax(void *to, size_t offset, const char *sentence)
 {
     cs_json *doc = to;
-    int      line, column;
+    int line, column;
     cs_dialect_place(doc->original, doc->length, offset, &line, &column);
     add_fault(doc, line, column, "%s:%d:%d: %s", doc->name, line, column, sentence);
 }
@@ -95,7 +95,7 @@ static void report_syntax(void *to, size_t offset, const char *sentence)
 static void fault_at(cs_json *doc, const char *path, bool at_key, const char *format, va_list arguments)
 {
     char sentence[SENTENCE];
-    int  line = 0, column = 0, exact;
+    int line = 0, column = 0, exact;
     if (doc->fault_count == FAULTS) {
         doc->fault_more++;
         return;
@@ -129,7 +129,7 @@ void cs_json_fault_key(cs_json *doc, const char *path, const char *format, ...)
 
 void cs_json_unknown(cs_json *doc, const char *path, const char *format, ...)
 {
-    char    sentence[SENTENCE];
+    char sentence[SENTENCE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -165,7 +165,7 @@ void cs_json_mark(cs_json *doc, const char *path, const char *origin)
 const char *cs_json_origin(cs_json *doc, const char *path, char *text, size_t room)
 {
     const char *mark = json_string_value(json_object_get(doc->marks, path));
-    int         exact, line = 0, column = 0, node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
+    int exact, line = 0, column = 0, node = cs_dialect_find(&doc->dialect, doc->original, path, &exact);
     if (node >= 0 && exact)
         cs_dialect_place(doc->original, doc->length, doc->dialect.nodes[node].place, &line, &column);
     if (mark)
@@ -214,14 +214,14 @@ cs_status cs_json_verdict(cs_json *doc)
 
 void cs_json_note(cs_json *doc, const char *path, const char *format, ...)
 {
-    char    sentence[2 * SENTENCE], *note = NULL;
+    char sentence[2 * SENTENCE], *note = NULL;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     CS_ASSERT(asprintf(&note, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
     make_printable(note);
-    doc->notes                    = must_have(realloc(doc->notes, (size_t)(doc->note_count + 1) * sizeof *doc->notes));
+    doc->notes = must_have(realloc(doc->notes, (size_t)(doc->note_count + 1) * sizeof *doc->notes));
     doc->notes[doc->note_count++] = note;
 }
 
@@ -256,7 +256,7 @@ static cs_status build(cs_json *doc)
     cs_dialect_scan(&doc->dialect, doc->original, doc->length, report_syntax, doc);
     CS_TRY(cs_json_verdict(doc));
     json_error_t error;
-    doc->root     = json_loadb(doc->dialect.text, doc->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    doc->root = json_loadb(doc->dialect.text, doc->length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     bool encoding = !doc->root && strncmp(error.text, "unable to decode", 16) == 0;
     if (!doc->root)
         report_syntax(doc, error.position > 0 ? (size_t)error.position - 1 : 0,
@@ -268,14 +268,14 @@ static cs_status build(cs_json *doc)
 
 cs_status cs_json_parse(cs_json **doc, const char *text, size_t length, const char *name)
 {
-    cs_json *made  = must_have(calloc(1, sizeof *made));
-    made->name     = must_have(strdup(name));
+    cs_json *made = must_have(calloc(1, sizeof *made));
+    made->name = must_have(strdup(name));
     made->original = must_have(malloc(length + 1));
-    made->length   = length;
+    made->length = length;
     memcpy(made->original, text, length);
     made->original[length] = 0;
-    *doc                   = NULL;
-    cs_status status       = build(made);
+    *doc = NULL;
+    cs_status status = build(made);
     if (status == CS_OK)
         *doc = made;
     else
@@ -288,7 +288,7 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
     struct stat about;
     if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
         return cs_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
-    *text   = must_have(malloc(MOST_BYTES + 1));
+    *text = must_have(malloc(MOST_BYTES + 1));
     *length = fread(*text, 1, MOST_BYTES + 1, file);
     if (ferror(file))
         return cs_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
@@ -299,10 +299,10 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
 
 cs_status cs_json_open(cs_json **doc, const char *path)
 {
-    char  *text   = NULL;
+    char *text = NULL;
     size_t length = 0;
-    FILE  *file   = fopen(path, "rb");
-    *doc          = NULL;
+    FILE *file = fopen(path, "rb");
+    *doc = NULL;
     if (!file)
         return cs_fail_errno(CS_NOT_FOUND, errno, "%s cannot be opened", path);
     cs_status status = read_all(file, path, &text, &length);
@@ -343,7 +343,7 @@ json_t *cs_json_root(cs_json *doc)
 static char *next_name(const char **rest)
 {
     size_t length = strcspn(*rest, ".");
-    char  *name   = must_have(strndup(*rest, length));
+    char *name = must_have(strndup(*rest, length));
     *rest += length + ((*rest)[length] == '.');
     return name;
 }
@@ -353,7 +353,7 @@ json_t *cs_json_find(cs_json *doc, const char *path)
     json_t *here = doc->root;
     while (here && *path) {
         char *name = next_name(&path);
-        here       = json_object_get(here, name);
+        here = json_object_get(here, name);
         free(name);
     }
     return here;
@@ -376,10 +376,10 @@ static void keep_text(void *to, size_t offset, const char *sentence)
 /* JSON in the dialect, or a bare string. NULL: broken JSON or broken UTF-8. */
 static json_t *read_value(const char *text)
 {
-    char         fault_text[SENTENCE] = "";
-    cs_dialect   dialect;
+    char fault_text[SENTENCE] = "";
+    cs_dialect dialect;
     json_error_t error;
-    json_t      *value = NULL;
+    json_t *value = NULL;
     cs_dialect_scan(&dialect, text, strlen(text), keep_text, fault_text);
     if (!*fault_text)
         value = json_loadb(dialect.text, dialect.length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
@@ -399,13 +399,13 @@ static json_t *enter(json_t *here, const char *name)
 
 cs_status cs_json_set(cs_json *doc, const char *path, const char *value_text)
 {
-    json_t     *here = doc->root;
+    json_t *here = doc->root;
     const char *rest = path;
     if (!*path || *path == '.' || path[strlen(path) - 1] == '.' || strstr(path, ".."))
         return cs_fail(CS_BAD_CONFIG, "command line: \"%s\" is not the path of a key", path);
     while (strchr(rest, '.')) {
         char *name = next_name(&rest);
-        here       = enter(here, name);
+        here = enter(here, name);
         free(name);
         if (!here)
             return cs_fail(CS_BAD_CONFIG, "command line at %s: %.*s is a value in the file, not a section", path,
@@ -426,7 +426,7 @@ cs_status cs_json_set(cs_json *doc, const char *path, const char *value_text)
 /* Brackets outside strings: jansson alone would go 2,048 deep. */
 static bool too_deep(const char *text, size_t length)
 {
-    int  depth     = 0;
+    int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < length; i++) {
         if (in_string && text[i] == '\\')

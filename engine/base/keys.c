@@ -33,8 +33,8 @@ const char *cs_keys_nearest(const cs_key *table, int count, const char *name)
 static void refuse_unknown(cs_json *doc, json_t *object, const char *path, const cs_key *table, int count)
 {
     const char *name;
-    json_t     *value;
-    char        full[PATH];
+    json_t *value;
+    char full[PATH];
     json_object_foreach(object, name, value)
     {
         if (*name == '_' || cs_keys_find(table, count, name))
@@ -55,9 +55,9 @@ static void refuse_unknown(cs_json *doc, json_t *object, const char *path, const
 void cs_keys_default(void *settings, const cs_key *table, int count)
 {
     for (int i = 0; i < count; i++) {
-        const cs_key *key    = &table[i];
-        char         *field  = (char *)settings + key->offset;
-        bool          absent = strcmp(key->fallback, "null") == 0;
+        const cs_key *key = &table[i];
+        char *field = (char *)settings + key->offset;
+        bool absent = strcmp(key->fallback, "null") == 0;
         if (key->type >= CS_KEY_INERT)
             continue;
         if (key->type == CS_KEY_STRING)
@@ -66,7 +66,7 @@ void cs_keys_default(void *settings, const cs_key *table, int count)
             *(json_t **)(void *)field = NULL;
         else if (!absent) {
             json_t *value = cs_value_fallback(key);
-            cs_value_read(&(cs_value){NULL, key, key->name, value, field});
+            cs_value_read(&(cs_value){ NULL, key, key->name, value, field });
             json_decref(value);
         }
     }
@@ -74,17 +74,17 @@ void cs_keys_default(void *settings, const cs_key *table, int count)
 
 void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings, const cs_key *table, int count)
 {
-    char   full[PATH], inert[1024] = "";
+    char full[PATH], inert[1024] = "";
     size_t used = 0;
     cs_keys_default(settings, table, count);
     if (!json_is_object(object))
         return;
     refuse_unknown(doc, object, path, table, count);
     for (int i = 0; i < count; i++) {
-        const cs_key *key   = &table[i];
+        const cs_key *key = &table[i];
         const json_t *value = json_object_get(object, key->name);
         join(full, path, key->name);
-        cs_value e = {doc, key, full, value, (char *)settings + key->offset};
+        cs_value e = { doc, key, full, value, (char *)settings + key->offset };
         if (json_is_null(value) && key->type == CS_KEY_STRING)
             *(const char **)(void *)e.field = NULL;
         if (!value || json_is_null(value))
@@ -109,8 +109,8 @@ void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings
 void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *settings, const cs_key *table,
                     int count)
 {
-    char   said[512] = "", text[SHOWN], full[PATH];
-    size_t used      = 0;
+    char said[512] = "", text[SHOWN], full[PATH];
+    size_t used = 0;
     for (int i = 0; i < count; i++) {
         json_t *value = NULL;
         if (cs_keys_is_auto(object, table[i].name))
@@ -140,8 +140,8 @@ const cs_key *cs_keys_find(const cs_key *table, int count, const char *name)
 
 const char *cs_keys_type_name(cs_key_type type)
 {
-    static const char *const types[] = {"true/false", "integer", "number",   "text",    "choice",
-                                        "pair",       "JSON",    "accepted", "refused", "section"};
+    static const char *const types[] = { "true/false", "integer", "number",   "text",    "choice",
+                                         "pair",       "JSON",    "accepted", "refused", "section" };
     return types[type];
 }
 
@@ -149,9 +149,9 @@ void cs_keys_help(const char *heading, const cs_key *table, int count)
 {
     printf("\n%s\n", heading);
     for (int i = 0; i < count; i++) {
-        const cs_key *key   = &table[i];
-        bool          quote = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
-        char          usual[64];
+        const cs_key *key = &table[i];
+        bool quote = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
+        char usual[64];
         snprintf(usual, sizeof usual, quote ? "\"%s\"" : "%s", key->fallback);
         printf("  %-42s %-10s %-18s %s%s%s%s\n", key->name, cs_keys_type_name(key->type), usual,
                key->type == CS_KEY_CHOICE ? key->choices : "", key->type == CS_KEY_CHOICE ? ": " : "",

@@ -27,9 +27,9 @@ typedef enum {
 typedef struct {
     const char *name;
     cs_key_type type;
-    size_t      offset;   /* of the field in the settings struct            */
+    size_t offset;        /* of the field in the settings struct            */
     const char *fallback; /* the default as JSON text, e.g. "1e-3"          */
-    double      min,
+    double min,
         max; /* for numbers; both 0: no limits. most INFINITY: Infinity may be given (for an INT: INT64_MAX), and an
                  inert number is a whole one */
     const char *choices;  /* CHOICE, REFUSED: see there; INERT with the fallback null: a value of the type it has, or
@@ -50,10 +50,10 @@ void cs_keys_fill(cs_json *doc, json_t *object, const char *path, void *settings
 void cs_keys_settle(cs_json *doc, json_t *object, const char *path, const void *settings, const cs_key *table,
                     int count);
 
-bool          cs_keys_is_auto(const json_t *object, const char *name);
-const cs_key *cs_keys_find(const cs_key *table, int count, const char *name);    /* NULL: not in this table */
-const char   *cs_keys_nearest(const cs_key *table, int count, const char *name); /* NULL: none is near */
-const char   *cs_keys_type_name(cs_key_type type);                               /* "true/false", "integer" ... */
+bool cs_keys_is_auto(const json_t *object, const char *name);
+const cs_key *cs_keys_find(const cs_key *table, int count, const char *name);  /* NULL: not in this table */
+const char *cs_keys_nearest(const cs_key *table, int count, const char *name); /* NULL: none is near */
+const char *cs_keys_type_name(cs_key_type type);                               /* "true/false", "integer" ... */
 /* Prints the table, aligned, under a heading. */
 void cs_keys_help(const char *heading, const cs_key *table, int count);
 

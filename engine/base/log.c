@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 static cs_log_level min_level = CS_LOG_INFO;
-static int          own_rank    = -1; /* until opened, what the launcher says */
+static int own_rank = -1; /* until opened, what the launcher says */
 
 void cs_log_open(cs_log_level min, int rank)
 {
     min_level = min;
-    own_rank    = rank;
+    own_rank = rank;
 }
 
 /* In the order of comm/world.c. */
@@ -43,7 +43,7 @@ void cs_log(cs_log_level level, const char *format, ...)
 {
     if (level < min_level || (cs_log_rank() != 0 && level < CS_LOG_ERROR))
         return;
-    char    line[4096];
+    char line[4096];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);

@@ -19,11 +19,11 @@ static EVP_MAC_CTX *context_of(cs_mac *mac)
 
 cs_mac *cs_mac_open(const unsigned char *key)
 {
-    char         digest[]  = "SHA256";
-    OSSL_PARAM   choices[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-                               OSSL_PARAM_construct_end() };
-    EVP_MAC     *kind      = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    EVP_MAC_CTX *context   = kind ? EVP_MAC_CTX_new(kind) : NULL;
+    char digest[] = "SHA256";
+    OSSL_PARAM choices[] = { OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                             OSSL_PARAM_construct_end() };
+    EVP_MAC *kind = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *context = kind ? EVP_MAC_CTX_new(kind) : NULL;
     EVP_MAC_free(kind);
     if (!context || !EVP_MAC_init(context, key, CS_MAC_BYTES, choices))
         cs_fatal(CS_UNSUPPORTED, "libcrypto offers no HMAC-SHA256, by which ranks know each other");
@@ -33,8 +33,8 @@ cs_mac *cs_mac_open(const unsigned char *key)
 void cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int count)
 {
     EVP_MAC_CTX *context = context_of(mac);
-    size_t       bytes   = 0;
-    bool         fine    = EVP_MAC_init(context, NULL, 0, NULL);
+    size_t bytes = 0;
+    bool fine = EVP_MAC_init(context, NULL, 0, NULL);
     for (int i = 0; i < count; i++)
         fine = fine && EVP_MAC_update(context, parts[i].iov_base, parts[i].iov_len);
     fine = fine && EVP_MAC_final(context, tag, &bytes, CS_MAC_BYTES);
@@ -62,14 +62,14 @@ bool cs_mac_equal(const void *one, const void *other, size_t bytes)
 void cs_mac_key(const void *secret, size_t length, unsigned char *key)
 {
     static const unsigned char label[CS_MAC_BYTES] = "cspeed: the key of a job";
-    struct iovec               text                = { (void *)(size_t)secret, length };
+    struct iovec text = { (void *)(size_t)secret, length };
     cs_mac_once(key, label, &text, 1);
 }
 
 void cs_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count)
 {
     unsigned char sum[CS_MAC_BYTES];
-    size_t        size = 0;
+    size_t size = 0;
     if (!EVP_Q_digest(NULL, "SHA256", NULL, bytes, count, sum, &size) || size != sizeof sum)
         cs_fatal(CS_UNSUPPORTED, "libcrypto offers no SHA-256");
     for (size_t i = 0; i < sizeof sum; i++)

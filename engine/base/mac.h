@@ -15,9 +15,9 @@ void cs_mac_once(unsigned char *tag, const unsigned char *key, const struct iove
 
 /* The same for many messages under one key, without preparing the key each time. One thread at a time. */
 typedef struct cs_mac cs_mac;
-cs_mac               *cs_mac_open(const unsigned char *key);
-void                  cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
-void                  cs_mac_close(cs_mac *mac); /* accepts NULL */
+cs_mac *cs_mac_open(const unsigned char *key);
+void cs_mac_sum(cs_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
+void cs_mac_close(cs_mac *mac); /* accepts NULL */
 
 /* Of the first `bytes` of two tags; takes the same time wherever they part. */
 bool cs_mac_equal(const void *one, const void *other, size_t bytes);

@@ -14,7 +14,7 @@ static int min_of(int a, int b)
 /* Optimal string alignment: insertions, deletions, substitutions and swapped neighbours, caseless. */
 static int distance(const char *a, const char *b)
 {
-    int    row[3][LONGEST + 1];
+    int row[3][LONGEST + 1];
     size_t a_length = strlen(a), b_length = strlen(b);
     if (a_length > LONGEST || b_length > LONGEST)
         return LONGEST;
@@ -25,7 +25,7 @@ static int distance(const char *a, const char *b)
         here[0] = (int)i;
         for (size_t j = 1; j <= b_length; j++) {
             int differ = strncasecmp(a + i - 1, b + j - 1, 1) != 0;
-            here[j]    = min_of(min_of(above[j], here[j - 1]) + 1, above[j - 1] + differ);
+            here[j] = min_of(min_of(above[j], here[j - 1]) + 1, above[j - 1] + differ);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
                 here[j] = min_of(here[j], before[j - 2] + 1);
         }
@@ -36,13 +36,13 @@ static int distance(const char *a, const char *b)
 const char *cs_nearest(const char *wanted, const char *const *names)
 {
     const char *nearest = NULL;
-    size_t      length  = strlen(wanted);
-    int         best    = 2 + min_of((int)length, LONGEST - 3) / 3;
+    size_t length = strlen(wanted);
+    int best = 2 + min_of((int)length, LONGEST - 3) / 3;
     for (; *names; names++) {
         bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* an abbreviation */
-        int  far    = begins ? 1 : distance(wanted, *names);
+        int far = begins ? 1 : distance(wanted, *names);
         if (far < best) {
-            best    = far;
+            best = far;
             nearest = *names;
         }
     }

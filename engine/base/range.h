@@ -28,7 +28,7 @@ static inline int64_t cs_round_up(int64_t value, int64_t multiple)
 static inline cs_range cs_range_part(int64_t length, int64_t index, int64_t parts)
 {
     int64_t small = length / parts, large = length % parts;
-    int64_t from  = index * small + (index < large ? index : large);
+    int64_t from = index * small + (index < large ? index : large);
     return (cs_range){ from, from + small + (index < large) };
 }
 

@@ -14,16 +14,16 @@ uint64_t cs_rng_key(uint64_t seed, const char *name)
 double cs_rng_uniform(uint64_t key, uint64_t index)
 {
     cs_rng_block block = cs_rng_philox(key, index);
-    uint64_t     bits  = (uint64_t)block.word[1] << 32 | block.word[0];
+    uint64_t bits = (uint64_t)block.word[1] << 32 | block.word[0];
     return (double)(bits >> 11) * 0x1p-53;
 }
 
 float cs_rng_normal(uint64_t key, uint64_t index)
 {
     cs_rng_block block = cs_rng_philox(key, index / 4); /* four words make two pairs, two pairs four values */
-    int          pair  = (int)(index % 4 / 2);
-    double       angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
-    double       first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;
-    double       swing = index % 2 ? sin(angle) : cos(angle);
+    int pair = (int)(index % 4 / 2);
+    double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
+    double first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;
+    double swing = index % 2 ? sin(angle) : cos(angle);
     return (float)(sqrt(-2 * log(first)) * swing);
 }

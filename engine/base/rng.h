@@ -41,13 +41,13 @@ CS_RNG cs_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 {
     uint64_t x = key + 0x9e3779b97f4a7c15u * (number + 1);
-    x          = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x          = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
 }
 
-uint64_t cs_rng_key(uint64_t seed, const char *name);        /* of a name                     */
-double   cs_rng_uniform(uint64_t key, uint64_t index);       /* [0, 1)                        */
-float    cs_rng_normal(uint64_t key, uint64_t index);        /* mean 0, deviation 1 (Box-Muller) */
+uint64_t cs_rng_key(uint64_t seed, const char *name); /* of a name                     */
+double cs_rng_uniform(uint64_t key, uint64_t index);  /* [0, 1)                        */
+float cs_rng_normal(uint64_t key, uint64_t index);    /* mean 0, deviation 1 (Box-Muller) */
 
 #endif

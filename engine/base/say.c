@@ -24,10 +24,10 @@ void cs_say(const char *format, ...)
 void cs_say_logged(const char *file, int line, const char *function, const char *format, ...)
 {
     struct timespec now;
-    struct tm       local;
-    char            when[32];
-    const char     *slash = strrchr(file, '/');
-    va_list         arguments;
+    struct tm local;
+    char when[32];
+    const char *slash = strrchr(file, '/');
+    va_list arguments;
     if (cs_log_rank() != 0)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -45,7 +45,7 @@ void cs_say_logged(const char *file, int line, const char *function, const char 
 cs_number cs_say_number(double value)
 {
     cs_number number;
-    int       digits = 1;
+    int digits = 1;
     if (!isfinite(value)) {
         snprintf(number.text, sizeof number.text, "%s", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return number;

@@ -6,9 +6,9 @@
 
 static cs_mac *open_direction(const unsigned char *session, bool from_caller)
 {
-    static char   labels[][32] = { "cspeed listener to caller", "cspeed caller to listener" };
+    static char labels[][32] = { "cspeed listener to caller", "cspeed caller to listener" };
     unsigned char key[CS_MAC_BYTES];
-    struct iovec  label = { labels[from_caller], sizeof labels[0] };
+    struct iovec label = { labels[from_caller], sizeof labels[0] };
     cs_mac_once(key, session, &label, 1);
     cs_mac *made = cs_mac_open(key);
     cs_mac_forget(key, sizeof key);

@@ -13,7 +13,7 @@
 enum { CS_SEAL_TAG = 16 }; /* bytes of a tag that travel */
 
 typedef struct {
-    cs_mac  *out, *in;
+    cs_mac *out, *in;
     uint64_t sent, received;
 } cs_seal;
 

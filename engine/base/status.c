@@ -17,7 +17,7 @@ static _Thread_local char last_error[ERROR_BYTES];
 
 cs_status cs_fail(cs_status status, const char *format, ...)
 {
-    char    sentence[ERROR_BYTES]; /* a caller may pass cs_error() itself */
+    char sentence[ERROR_BYTES]; /* a caller may pass cs_error() itself */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -28,7 +28,7 @@ cs_status cs_fail(cs_status status, const char *format, ...)
 
 cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
 {
-    char    sentence[ERROR_BYTES / 2];
+    char sentence[ERROR_BYTES / 2];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -39,7 +39,7 @@ cs_status cs_fail_errno(cs_status status, int error_number, const char *format, 
 const char *cs_reason(int error_number)
 {
     static _Thread_local char text[96];
-    struct rlimit             limit;
+    struct rlimit limit;
     if (error_number != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return strerror(error_number);
     snprintf(text, sizeof text, "too many open files: raise ulimit -n (now %llu)", (unsigned long long)limit.rlim_cur);
@@ -54,14 +54,22 @@ const char *cs_error(void)
 int cs_exit_code(cs_status status)
 {
     switch (status) {
-    case CS_OK:         return 0;
-    case CS_BAD_CONFIG: return 78;
-    case CS_BAD_FILE:   return 65;
-    case CS_NOT_FOUND:  return 66;
-    case CS_NO_DEVICE:  return 69;
-    case CS_NO_PEER:    return 75;
-    case CS_DISAGREE:   return 76;
-    default:            return 1;
+    case CS_OK:
+        return 0;
+    case CS_BAD_CONFIG:
+        return 78;
+    case CS_BAD_FILE:
+        return 65;
+    case CS_NOT_FOUND:
+        return 66;
+    case CS_NO_DEVICE:
+        return 69;
+    case CS_NO_PEER:
+        return 75;
+    case CS_DISAGREE:
+        return 76;
+    default:
+        return 1;
     }
 }
 
@@ -79,7 +87,7 @@ void cs_must(cs_status status, const char *what)
 
 void cs_fatal(cs_status status, const char *format, ...)
 {
-    char    sentence[ERROR_BYTES];
+    char sentence[ERROR_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);

@@ -9,12 +9,12 @@ enum { MOST_THREADS = 64, SENTENCE = 4096 };
 
 typedef struct {
     cs_status (*task)(void *argument, int64_t index);
-    void           *argument;
-    int64_t         count;
+    void *argument;
+    int64_t count;
     _Atomic int64_t next;
     pthread_mutex_t mutex; /* over what follows */
-    cs_status       status;
-    char            why[SENTENCE];
+    cs_status status;
+    char why[SENTENCE];
 } crew;
 
 static void keep_failure(crew *c, cs_status status)
@@ -42,8 +42,8 @@ static void *work(void *argument)
 cs_status cs_crew_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index), void *argument)
 {
     pthread_t thread[MOST_THREADS];
-    int       started = 0;
-    crew      c       = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
+    int started = 0;
+    crew c = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
     while (started < MOST_THREADS && started + 1 < threads && started + 1 < count &&
            pthread_create(&thread[started], NULL, work, &c) == 0) /* with fewer threads it only takes longer */
         started++;

@@ -83,7 +83,7 @@ static void read_string(const cs_value *e)
 static void read_choice(const cs_value *e)
 {
     const char *wanted = json_string_value(e->value);
-    int         index  = 0;
+    int index = 0;
     for (const char *choice = e->key->choices; wanted; index++) {
         size_t length = strcspn(choice, "|");
         if (strlen(wanted) == length && strncasecmp(wanted, choice, length) == 0) {
@@ -101,7 +101,7 @@ static void read_choice(const cs_value *e)
 
 static void read_pair(const cs_value *e)
 {
-    double *pair = (double *)(void *)e->field, both[2] = {NAN, NAN};
+    double *pair = (double *)(void *)e->field, both[2] = { NAN, NAN };
     if (json_is_array(e->value) && json_array_size(e->value) == 2)
         for (size_t i = 0; i < 2; i++)
             if (json_is_number(json_array_get(e->value, i)))
@@ -137,7 +137,7 @@ static const char *type_name(const json_t *value)
 bool cs_value_check_inert(const cs_value *e)
 {
     json_t *usual = cs_value_fallback(e->key), *sample = cs_value_sample(e->key);
-    bool    differs = false, same_type = json_typeof(sample) == json_typeof(e->value) ||
+    bool differs = false, same_type = json_typeof(sample) == json_typeof(e->value) ||
                                       (json_is_boolean(sample) && json_is_boolean(e->value)) ||
                                       (json_is_number(sample) && json_is_number(e->value));
     if (cs_value_is_auto(e->value))
@@ -253,7 +253,7 @@ static json_t *choice_of(const cs_key *key, int index)
 json_t *cs_value_any(const cs_key *key, const char *field)
 {
     const char *text = key->type == CS_KEY_STRING ? *(const char *const *)(const void *)field : NULL;
-    json_t     *json = key->type == CS_KEY_JSON ? *(json_t *const *)(const void *)field : NULL;
+    json_t *json = key->type == CS_KEY_JSON ? *(json_t *const *)(const void *)field : NULL;
     if (key->type == CS_KEY_CHOICE)
         return choice_of(key, *(const int *)(const void *)field);
     if (key->type == CS_KEY_STRING)

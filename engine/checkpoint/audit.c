@@ -25,8 +25,8 @@ static bool good(cs_audit *audit, cs_status status)
 /* A file's blocks, and the sentences of those that are damaged. */
 typedef struct {
     cs_block *blocks;
-    char    **faults;
-    int64_t   count;
+    char **faults;
+    int64_t count;
 } stretch;
 
 /* A task of the crew. A damaged block is kept, so that the others are looked at too. */
@@ -47,8 +47,8 @@ static void list_blocks(stretch *s, cs_block block)
         block.chunk = &chunks->chunks[i];
         s->count += cs_blocks_count(&block);
     }
-    s->blocks  = cs_agree_memory((size_t)s->count * sizeof *s->blocks);
-    s->faults  = cs_agree_memory((size_t)s->count * sizeof *s->faults);
+    s->blocks = cs_agree_memory((size_t)s->count * sizeof *s->blocks);
+    s->faults = cs_agree_memory((size_t)s->count * sizeof *s->faults);
     int64_t at = 0;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
@@ -59,7 +59,7 @@ static void list_blocks(stretch *s, cs_block block)
 
 static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
 {
-    stretch  all   = { 0 };
+    stretch all = { 0 };
     cs_block block = { .manifest = manifest, .chunks = chunks, .path = path };
     if (!good(audit, cs_files_open(&block.descriptor, path)))
         return;
@@ -79,13 +79,13 @@ static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_
 
 static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t index, const char *directory)
 {
-    const cs_manifest_file *file   = &manifest->files[index];
-    cs_chunks               chunks = { 0 };
-    char                   *path = cs_files_join(directory, file->name), *header = NULL;
-    size_t                  header_bytes;
-    int64_t                 bytes;
-    cs_status               status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
-    status                         = cs_manifest_judge_file(file, path, status, bytes);
+    const cs_manifest_file *file = &manifest->files[index];
+    cs_chunks chunks = { 0 };
+    char *path = cs_files_join(directory, file->name), *header = NULL;
+    size_t header_bytes;
+    int64_t bytes;
+    cs_status status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
+    status = cs_manifest_judge_file(file, path, status, bytes);
     audit->files++;
     audit->bytes += bytes;
     if (status == CS_OK)
@@ -109,8 +109,8 @@ static cs_status check_coverage(const cs_manifest *manifest, const char *directo
     cs_chunks chunks = { 0 };
     cs_status status = CS_OK;
     for (int64_t i = 0; i < manifest->file_count && status == CS_OK; i++) {
-        char   *path = cs_files_join(directory, manifest->files[i].name), *header = NULL;
-        size_t  header_bytes;
+        char *path = cs_files_join(directory, manifest->files[i].name), *header = NULL;
+        size_t header_bytes;
         int64_t bytes;
         status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
         if (status == CS_OK)
@@ -127,10 +127,10 @@ static cs_status check_coverage(const cs_manifest *manifest, const char *directo
 void cs_audit_directory(cs_audit *audit, const char *directory)
 {
     static const char *const texts[] = { CS_CLIENT_STATE_FILE, CS_CONFIG_FILE };
-    cs_manifest              manifest;
+    cs_manifest manifest;
     if (good(audit, cs_manifest_load(&manifest, directory))) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-            char  *text;
+            char *text;
             size_t length;
             good(audit, cs_manifest_read_text(&text, &length, &manifest, directory, texts[i]));
             free(text);

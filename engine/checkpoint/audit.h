@@ -9,7 +9,7 @@ typedef struct {
     int64_t files, blocks, bytes; /* looked at */
     int64_t faults;
     int64_t refused; /* of the faults: the system did not let it be read, which says nothing of what is there */
-    int     threads; /* 0: one */
+    int threads;     /* 0: one */
     void (*fault)(void *to, const char *sentence); /* called for each damage: file, and tensor and block where known */
     void *to;
 } cs_audit;

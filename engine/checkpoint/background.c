@@ -16,23 +16,23 @@ enum { SENTENCE = 4096, HUGE_PAGE = 2 << 20, ALIGNMENT = 64 };
 typedef enum { IDLE, WRITING, COMMITTING } stage;
 
 struct cs_background {
-    cs_save               save;
-    stage                 stage;
-    char                 *dir;
+    cs_save save;
+    stage stage;
+    char *dir;
     cs_checkpoint_content content; /* a copy, whose pieces lie in `memory` */
-    cs_piece             *pieces;
-    const void          **sources; /* where the elements of each piece come from */
-    char                 *memory;
-    size_t                bytes;
+    cs_piece *pieces;
+    const void **sources; /* where the elements of each piece come from */
+    char *memory;
+    size_t bytes;
 
-    pthread_t       thread;
-    bool            running; /* there is a thread to join */
-    pthread_mutex_t mutex;   /* over `copied` */
-    pthread_cond_t  changed;
-    bool            copied;
-    atomic_bool     done; /* with what follows */
-    cs_status       status;
-    char            why[SENTENCE];
+    pthread_t thread;
+    bool running;          /* there is a thread to join */
+    pthread_mutex_t mutex; /* over `copied` */
+    pthread_cond_t changed;
+    bool copied;
+    atomic_bool done; /* with what follows */
+    cs_status status;
+    char why[SENTENCE];
 };
 
 /* ---- the copy ---- */
@@ -66,7 +66,7 @@ static cs_status take_memory(cs_background *b, size_t bytes)
     if (bytes <= b->bytes)
         return CS_OK;
     free(b->memory);
-    b->bytes  = bytes;
+    b->bytes = bytes;
     b->memory = aligned_alloc(HUGE_PAGE, b->bytes);
     if (!b->memory) {
         b->bytes = 0;
@@ -81,13 +81,13 @@ static cs_status take_memory(cs_background *b, size_t bytes)
 
 static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
 {
-    size_t at  = 0;
-    b->pieces  = cs_agree_memory((size_t)content->piece_count * sizeof *b->pieces);
+    size_t at = 0;
+    b->pieces = cs_agree_memory((size_t)content->piece_count * sizeof *b->pieces);
     b->sources = cs_agree_memory((size_t)content->piece_count * sizeof *b->sources);
     for (int64_t i = 0; i < content->piece_count; i++) {
-        b->pieces[i]      = content->pieces[i];
+        b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
-        b->sources[i]     = content->pieces[i].data;
+        b->sources[i] = content->pieces[i].data;
         if (content->await)
             continue;
         b->pieces[i].data = b->memory + at;
@@ -103,16 +103,16 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
         bytes += piece_room(&content->pieces[i]);
     CS_TRY(take_memory(b, cs_background_bytes(bytes)));
     copy_pieces(b, content);
-    b->dir                  = copy_of(dir);
-    b->content              = *content;
-    b->content.tag          = copy_of(content->tag);
+    b->dir = copy_of(dir);
+    b->content = *content;
+    b->content.tag = copy_of(content->tag);
     b->content.client_state = copy_of(content->client_state);
-    b->content.config_text  = copy_of(content->config_text);
-    b->content.engine       = json_deep_copy(content->engine);
-    b->content.aliases      = json_deep_copy(content->aliases);
-    b->content.provenance   = json_deep_copy(content->provenance);
-    b->content.damaged      = json_deep_copy(content->damaged);
-    b->content.pieces       = b->pieces;
+    b->content.config_text = copy_of(content->config_text);
+    b->content.engine = json_deep_copy(content->engine);
+    b->content.aliases = json_deep_copy(content->aliases);
+    b->content.provenance = json_deep_copy(content->provenance);
+    b->content.damaged = json_deep_copy(content->damaged);
+    b->content.pieces = b->pieces;
     return CS_OK;
 }
 
@@ -130,9 +130,9 @@ static void forget_content(cs_background *b)
     json_decref((json_t *)(uintptr_t)b->content.aliases);
     json_decref((json_t *)(uintptr_t)b->content.provenance);
     json_decref((json_t *)(uintptr_t)b->content.damaged);
-    b->pieces  = NULL;
+    b->pieces = NULL;
     b->sources = NULL;
-    b->dir     = NULL;
+    b->dir = NULL;
     b->content = (cs_checkpoint_content){ 0 };
 }
 
@@ -205,7 +205,7 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
         *background = make();
     cs_background *b = *background;
     CS_ASSERT(b->stage == IDLE);
-    b->save          = (cs_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
+    b->save = (cs_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
     cs_status status = cs_agree_status(comm, copy_content(b, dir, content));
     if (status == CS_OK)
         status = cs_save_open(&b->save, comm, b->dir, &b->content);
@@ -213,7 +213,7 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
         end_save(b, status);
         return status;
     }
-    b->stage  = WRITING;
+    b->stage = WRITING;
     b->copied = false;
     start(b, copy_and_write);
     return CS_OK;
@@ -244,9 +244,9 @@ cs_status cs_background_turn(cs_background *b)
     CS_ASSERT(b->stage != IDLE);
     if (b->running)
         pthread_join(b->thread, NULL);
-    b->running       = false;
+    b->running = false;
     cs_status status = b->status == CS_OK ? CS_OK : cs_fail(b->status, "%s", b->why);
-    status           = cs_agree_status(b->save.comm, status);
+    status = cs_agree_status(b->save.comm, status);
     if (status != CS_OK || b->stage == COMMITTING) {
         end_save(b, status);
         return status;

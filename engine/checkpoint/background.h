@@ -22,10 +22,10 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
 
 /* The five accept NULL, which has nothing in flight. */
 bool cs_background_busy(const cs_background *background);
-void cs_background_hold(cs_background *background);        /* until the pieces' elements may change */
-bool cs_background_ready(const cs_background *background); /* this rank has done its part of the stage */
+void cs_background_hold(cs_background *background);         /* until the pieces' elements may change */
+bool cs_background_ready(const cs_background *background);  /* this rank has done its part of the stage */
 size_t cs_background_held(const cs_background *background); /* bytes of the copy, kept from save to save */
-void cs_background_close(cs_background *background);       /* nothing is in flight */
+void cs_background_close(cs_background *background);        /* nothing is in flight */
 
 /* The next stage; waits for this rank's part, then for others'. The status of the save once nothing is in flight any
  * more, CS_OK before. Collective; something is in flight. */

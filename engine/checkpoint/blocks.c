@@ -32,7 +32,7 @@ static int64_t first_byte(const cs_block *block)
 cs_status cs_blocks_judge(const cs_block *block, uint32_t crc)
 {
     uint32_t wanted = block->chunks->crcs[block->chunk->crc + block->index];
-    int64_t  from   = first_byte(block);
+    int64_t from = first_byte(block);
     if (crc == wanted)
         return CS_OK;
     return cs_fail(CS_BAD_FILE,
@@ -59,8 +59,8 @@ cs_status cs_blocks_read(void *buffer, const cs_block *block)
 static bool map_and_sum(uint32_t *crc, const cs_block *block)
 {
     size_t bytes = cs_blocks_bytes(block), lead = (size_t)(first_byte(block) % sysconf(_SC_PAGESIZE));
-    char  *map   = mmap(NULL, lead + bytes, PROT_READ, MAP_SHARED, block->descriptor,
-                        (off_t)(first_byte(block) - (int64_t)lead));
+    char *map =
+        mmap(NULL, lead + bytes, PROT_READ, MAP_SHARED, block->descriptor, (off_t)(first_byte(block) - (int64_t)lead));
     if (map == MAP_FAILED)
         return false;
     madvise(map, lead + bytes, MADV_SEQUENTIAL); /* a wish: reads ahead of what is not in memory */

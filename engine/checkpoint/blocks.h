@@ -7,15 +7,15 @@
 /* Block number `index` of a chunk of manifest->files[chunk->file], open as `descriptor`. */
 typedef struct {
     const cs_manifest *manifest;
-    const cs_chunks   *chunks;
-    const cs_chunk    *chunk;
-    int64_t            index;
-    int                descriptor;
-    const char        *path;
+    const cs_chunks *chunks;
+    const cs_chunk *chunk;
+    int64_t index;
+    int descriptor;
+    const char *path;
 } cs_block;
 
 int64_t cs_blocks_count(const cs_block *block); /* of the chunk */
-size_t  cs_blocks_bytes(const cs_block *block); /* of this block: CS_SHARDFILE_BLOCK but for the last */
+size_t cs_blocks_bytes(const cs_block *block);  /* of this block: CS_SHARDFILE_BLOCK but for the last */
 
 /* Puts it into `buffer`, held to its checksum. */
 cs_status cs_blocks_read(void *buffer, const cs_block *block);

@@ -4,7 +4,7 @@
 bool cs_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale)
 {
     int64_t bytes = scale;
-    *count        = 1;
+    *count = 1;
     for (int i = 0; i < dims; i++)
         if (__builtin_mul_overflow(*count, shape[i], count) || __builtin_mul_overflow(bytes, shape[i], &bytes))
             return false;
@@ -23,18 +23,18 @@ static void strides_of(int64_t *strides, const int64_t *shape, int dims)
 int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range)
 {
     int64_t strides[CS_MAX_DIMS];
-    int     count = 0;
+    int count = 0;
     strides_of(strides, shape, dims);
     for (int64_t at = range.from; at < range.to; count++) {
-        cs_box *box   = &boxes[count];
-        int     level = 0; /* the outermost dimension of which whole slices begin here and fit */
+        cs_box *box = &boxes[count];
+        int level = 0; /* the outermost dimension of which whole slices begin here and fit */
         while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
             level++;
-        box->dims    = dims;
+        box->dims = dims;
         int64_t rest = at;
         for (int i = 0; i < dims; i++) {
             box->offset[i] = rest / strides[i];
-            box->size[i]   = i < level ? 1 : shape[i];
+            box->size[i] = i < level ? 1 : shape[i];
             rest %= strides[i];
         }
         if (dims == 0)

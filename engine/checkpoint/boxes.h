@@ -30,6 +30,6 @@ int64_t cs_boxes_place(const cs_box *box, const int64_t *shape, int64_t element)
 int64_t cs_boxes_run(const cs_box *box, const int64_t *shape);
 /* The elements of the box that lie in `range` of the tensor. */
 cs_range cs_boxes_cut(const cs_box *box, const int64_t *shape, cs_range range);
-bool     cs_boxes_overlap(const cs_box *a, const cs_box *b);
+bool cs_boxes_overlap(const cs_box *a, const cs_box *b);
 
 #endif

@@ -14,16 +14,16 @@
 static cs_status look(cs_catalog_item *item, const char *dir, const char *name)
 {
     cs_manifest manifest;
-    char       *path   = cs_files_join(dir, name);
-    cs_status   status = cs_manifest_load(&manifest, path);
+    char *path = cs_files_join(dir, name);
+    cs_status status = cs_manifest_load(&manifest, path);
     if (status == CS_OK)
         status = cs_manifest_check_files(&manifest, path);
     if (status == CS_OK)
-        *item = (cs_catalog_item){ .name       = strdup(name),
-                                   .tag        = strdup(manifest.tag),
-                                   .step       = manifest.step,
-                                   .digest     = manifest.digest,
-                                   .has_line   = json_object_get(manifest.root, CS_LINE_KEY) != NULL,
+        *item = (cs_catalog_item){ .name = strdup(name),
+                                   .tag = strdup(manifest.tag),
+                                   .step = manifest.step,
+                                   .digest = manifest.digest,
+                                   .has_line = json_object_get(manifest.root, CS_LINE_KEY) != NULL,
                                    .generation = CS_NO_ANCESTOR };
     cs_manifest_close(&manifest);
     free(path);
@@ -33,7 +33,7 @@ static cs_status look(cs_catalog_item *item, const char *dir, const char *name)
 static void add(cs_catalog *catalog, const char *dir, const char *name)
 {
     cs_catalog_item item;
-    cs_status       status = look(&item, dir, name);
+    cs_status status = look(&item, dir, name);
     if (status != CS_OK && status != CS_NOT_FOUND && !catalog->broken)
         catalog->broken = strdup(cs_error());
     if (status != CS_OK)
@@ -42,7 +42,7 @@ static void add(cs_catalog *catalog, const char *dir, const char *name)
     if (catalog->count > 0)
         memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
     free(catalog->items);
-    catalog->items                   = items;
+    catalog->items = items;
     catalog->items[catalog->count++] = item;
 }
 
@@ -56,7 +56,7 @@ static int by_step(const void *one, const void *other)
 
 cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
 {
-    *catalog     = (cs_catalog){ 0 };
+    *catalog = (cs_catalog){ 0 };
     DIR *listing = opendir(dir);
     if (!listing)
         return cs_absent_folder(dir);
@@ -99,8 +99,8 @@ cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
 cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     enum { LIMIT = 4096 };
-    char     *path = cs_files_join(dir, "latest"), *text;
-    size_t    length;
+    char *path = cs_files_join(dir, "latest"), *text;
+    size_t length;
     cs_status status = cs_files_read(&text, &length, path, LIMIT);
     if (status == CS_OK) {
         while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r')) /* somebody's editor */

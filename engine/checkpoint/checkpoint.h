@@ -25,11 +25,11 @@
 typedef struct {
     const char *name;   /* "transformer.wte.weight"                                  */
     const char *folder; /* "weights" or "optim"                                      */
-    cs_dtype    dtype;  /* as stored and as in memory                                */
-    int32_t     dims;
-    int64_t     shape[CS_MAX_DIMS]; /* of the whole, unpadded tensor                             */
-    cs_range    range;              /* elements of it, in row-major order, that `data` begins with */
-    void       *data;
+    cs_dtype dtype;     /* as stored and as in memory                                */
+    int32_t dims;
+    int64_t shape[CS_MAX_DIMS]; /* of the whole, unpadded tensor                             */
+    cs_range range;             /* elements of it, in row-major order, that `data` begins with */
+    void *data;
 } cs_piece;
 
 static inline size_t cs_piece_bytes(const cs_piece *piece)
@@ -39,30 +39,30 @@ static inline size_t cs_piece_bytes(const cs_piece *piece)
 
 /* How files are written. Zeros: one thread, buffers of 8 MiB, past the page cache where the file system allows. */
 typedef struct {
-    int    threads;      /* files a rank writes at the same time      */
+    int threads;         /* files a rank writes at the same time      */
     size_t buffer_bytes; /* of one write; a multiple of 4096; 0: 8 MiB */
-    bool   buffered;     /* through the page cache                    */
+    bool buffered;       /* through the page cache                    */
 } cs_checkpoint_writing;
 
 typedef struct {
-    const char           *tag;          /* any string but ""; the directory's name is its escaped form        */
-    const char           *client_state; /* JSON text or NULL                                                  */
-    const char           *config_text;  /* goes into ds_config.json                                           */
-    const json_t         *engine; /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
-    const json_t         *aliases;    /* {"lm_head.weight": "transformer.wte.weight"}                       */
-    const json_t         *provenance; /* world_size, zero_stage, ...                                        */
-    int64_t               keep_last;  /* 0: keep all                                                        */
-    int64_t               keep_every; /* steps whose checkpoint is never pruned: multiples of this; 0: none */
-    int64_t               step;
-    json_t               *line;    /* what this checkpoint continues (line.h), to which it is added when it is whole, on
+    const char *tag;          /* any string but ""; the directory's name is its escaped form        */
+    const char *client_state; /* JSON text or NULL                                                  */
+    const char *config_text;  /* goes into ds_config.json                                           */
+    const json_t *engine;     /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
+    const json_t *aliases;    /* {"lm_head.weight": "transformer.wte.weight"}                       */
+    const json_t *provenance; /* world_size, zero_stage, ...                                        */
+    int64_t keep_last;        /* 0: keep all                                                        */
+    int64_t keep_every;       /* steps whose checkpoint is never pruned: multiples of this; 0: none */
+    int64_t step;
+    json_t *line;           /* what this checkpoint continues (line.h), to which it is added when it is whole, on
                                     * rank 0; NULL: not recorded */
-    const json_t         *damaged; /* names of folders in dir that are damaged and to be kept, or NULL */
-    const cs_piece       *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
-    int64_t               piece_count;
+    const json_t *damaged;  /* names of folders in dir that are damaged and to be kept, or NULL */
+    const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
+    int64_t piece_count;
     void (*await)(void *argument); /* pieces lie in a copy that is whole when this returns; NULL: where training does */
-    void                 *await_argument;
+    void *await_argument;
     cs_checkpoint_writing writing;
-    bool                  finite; /* a piece of "weights" that holds an infinity or a NaN fails the save: CS_NOT_FINITE */
+    bool finite; /* a piece of "weights" that holds an infinity or a NaN fails the save: CS_NOT_FINITE */
 } cs_checkpoint_content;
 
 /* Collective: the same status and sentence on every rank; on failure nothing of an earlier checkpoint is touched. */
@@ -82,13 +82,13 @@ typedef struct {
 /* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint of those that
  * it continues, then of all, with a warning that says so. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the
  * sentence lists those it holds). CS_BAD_FILE: damaged, with file, and tensor. */
-cs_status   cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
-cs_status   cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
-                                  const cs_checkpoint_reading *reading);
-void        cs_checkpoint_close(cs_checkpoint_reader *reader); /* accepts NULL */
+cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
+cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
+                                const cs_checkpoint_reading *reading);
+void cs_checkpoint_close(cs_checkpoint_reader *reader); /* accepts NULL */
 const char *cs_checkpoint_tag(const cs_checkpoint_reader *reader);
-json_t     *cs_checkpoint_engine(cs_checkpoint_reader *reader);       /* borrowed */
-json_t     *cs_checkpoint_provenance(cs_checkpoint_reader *reader);   /* borrowed */
+json_t *cs_checkpoint_engine(cs_checkpoint_reader *reader);           /* borrowed */
+json_t *cs_checkpoint_provenance(cs_checkpoint_reader *reader);       /* borrowed */
 const char *cs_checkpoint_client_state(cs_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
 /* Fills the pieces (any ranges; ranks may overlap), verifying every block it touches. A tensor the checkpoint lacks, or
  * whose shape differs, is CS_BAD_FILE that says which. Collective. */
@@ -99,7 +99,7 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
  * the same on all ranks. cs_checkpoint_fall_back closes that checkpoint and opens the next one that cs_checkpoint_open
  * would have tried, with a warning; then everything must be read again, from the manifest's numbers on. Its failure,
  * where there is no other one, or none is allowed, says what was wrong with each. Collective. */
-bool      cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader);
+bool cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader);
 cs_status cs_checkpoint_fall_back(cs_checkpoint_reader *reader, cs_comm *comm);
 /* The names of the folders in dir that were found damaged before the one that is open; borrowed. */
 json_t *cs_checkpoint_damaged(const cs_checkpoint_reader *reader);

@@ -12,13 +12,13 @@
 /* What the header's own JSON strings hold, while a header is read. */
 typedef struct {
     const char *path;
-    json_t     *sharding, *checksums;
+    json_t *sharding, *checksums;
 } notes;
 
 static json_t *note(const cs_safetensors *header, const char *key)
 {
     const json_t *string = json_object_get(header->metadata, key);
-    json_t       *object = string ? cs_json_strict(json_string_value(string), json_string_length(string)) : NULL;
+    json_t *object = string ? cs_json_strict(json_string_value(string), json_string_length(string)) : NULL;
     if (json_is_object(object))
         return object;
     json_decref(object);
@@ -29,7 +29,7 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
 {
     if (count < *room)
         return list;
-    *room       = *room ? 2 * *room : 64;
+    *room = *room ? 2 * *room : 64;
     void *wider = cs_agree_memory((size_t)*room * size);
     if (count > 0)
         memcpy(wider, list, (size_t)count * size);
@@ -50,8 +50,8 @@ static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const 
     box->dims = entry->dims;
     for (int i = 0; i < entry->dims; i++) {
         const json_t *offset = json_array_get(offsets, (size_t)i);
-        box->offset[i]       = json_integer_value(offset);
-        box->size[i]         = entry->shape[i];
+        box->offset[i] = json_integer_value(offset);
+        box->size[i] = entry->shape[i];
         if (!json_is_integer(offset) || box->offset[i] < 0 || box->offset[i] > tensor->shape[i] ||
             box->size[i] > tensor->shape[i] - box->offset[i])
             return cs_fail(CS_BAD_FILE, "%s: %s lies outside of its tensor in dimension %d", n->path, entry->key, i);
@@ -61,8 +61,8 @@ static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const 
 
 static cs_status read_crcs(cs_chunks *chunks, const cs_safetensors_entry *entry, const notes *n)
 {
-    const json_t *list   = json_object_get(n->checksums, entry->key);
-    int64_t       blocks = (entry->end - entry->begin + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
+    const json_t *list = json_object_get(n->checksums, entry->key);
+    int64_t blocks = (entry->end - entry->begin + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
     if (!json_is_array(list) || (int64_t)json_array_size(list) != blocks)
         return cs_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
                        (long long)blocks);
@@ -78,19 +78,19 @@ static cs_status read_crcs(cs_chunks *chunks, const cs_safetensors_entry *entry,
 static cs_status add_entry(cs_chunks *chunks, const cs_manifest *manifest, cs_chunk *chunk,
                            const cs_safetensors_entry *entry, const notes *n)
 {
-    const json_t             *about  = json_object_get(n->sharding, entry->key);
-    const char               *name   = json_string_value(json_object_get(about, "logical_fqn"));
+    const json_t *about = json_object_get(n->sharding, entry->key);
+    const char *name = json_string_value(json_object_get(about, "logical_fqn"));
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, name ? name : entry->key);
     if (!tensor)
         return cs_fail(CS_BAD_FILE, "%s holds tensor %s, which the manifest does not list", n->path,
                        name ? name : entry->key);
     CS_TRY(read_box(&chunk->box, entry, tensor, n, json_object_get(about, "saved_offsets")));
     chunk->tensor = tensor - manifest->tensors;
-    chunk->count  = cs_boxes_volume(&chunk->box);
-    chunk->from   = chunk->count ? cs_boxes_place(&chunk->box, tensor->shape, 0) : 0;
-    chunk->crc    = chunks->crc_count;
+    chunk->count = cs_boxes_volume(&chunk->box);
+    chunk->from = chunk->count ? cs_boxes_place(&chunk->box, tensor->shape, 0) : 0;
+    chunk->crc = chunks->crc_count;
     CS_TRY(read_crcs(chunks, entry, n));
-    chunks->chunks                  = grown(chunks->chunks, chunks->count, &chunks->room, sizeof *chunks->chunks);
+    chunks->chunks = grown(chunks->chunks, chunks->count, &chunks->room, sizeof *chunks->chunks);
     chunks->chunks[chunks->count++] = *chunk;
     return CS_OK;
 }
@@ -98,7 +98,7 @@ static cs_status add_entry(cs_chunks *chunks, const cs_manifest *manifest, cs_ch
 static cs_status check_save(const cs_safetensors *header, const cs_manifest *manifest, const char *path)
 {
     const char *version = json_string_value(json_object_get(header->metadata, "cspeed.version"));
-    const char *id      = json_string_value(json_object_get(header->metadata, "cspeed.save_id"));
+    const char *id = json_string_value(json_object_get(header->metadata, "cspeed.save_id"));
     if (!version || strcmp(version, "1") != 0)
         return cs_fail(CS_BAD_FILE, "%s: its header has no cspeed.version that this program reads", path);
     if (!id || strcmp(id, manifest->save_id) != 0)
@@ -112,7 +112,7 @@ static cs_status add_header(cs_chunks *chunks, const cs_manifest *manifest, int6
                             size_t block_bytes, notes *n)
 {
     CS_TRY(check_save(header, manifest, n->path));
-    n->sharding  = note(header, "DCP_SHARDING_INFO");
+    n->sharding = note(header, "DCP_SHARDING_INFO");
     n->checksums = note(header, "cspeed.crc32c");
     if (!n->sharding || !n->checksums)
         return cs_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON",
@@ -126,8 +126,8 @@ static cs_status add_header(cs_chunks *chunks, const cs_manifest *manifest, int6
 
 static cs_status check_block(const cs_manifest_file *file, const char *block, size_t block_bytes, const char *path)
 {
-    uint32_t crc   = cs_crc32c(0, block, block_bytes);
-    int64_t  bytes = 0;
+    uint32_t crc = cs_crc32c(0, block, block_bytes);
+    int64_t bytes = 0;
     if (crc != file->header_crc)
         return cs_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged",
                        path, (unsigned)crc, (unsigned)file->header_crc);
@@ -139,11 +139,11 @@ static cs_status check_block(const cs_manifest_file *file, const char *block, si
 cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block,
                         size_t block_bytes, const char *directory)
 {
-    const cs_manifest_file *about  = &manifest->files[file];
-    char                   *path   = cs_files_join(directory, about->name);
-    cs_safetensors          header = { 0 };
-    notes                   n      = { .path = path };
-    cs_status               status = check_block(about, block, block_bytes, path);
+    const cs_manifest_file *about = &manifest->files[file];
+    char *path = cs_files_join(directory, about->name);
+    cs_safetensors header = { 0 };
+    notes n = { .path = path };
+    cs_status status = check_block(about, block, block_bytes, path);
     if (status == CS_OK)
         status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, about->bytes - (int64_t)block_bytes, path);
     if (status == CS_OK)
@@ -168,14 +168,14 @@ static cs_status check_tensor(const cs_chunk *chunks, int64_t count, const cs_ma
                               const char *directory)
 {
     int64_t elements, sum = 0;
-    bool    ranges = true;
+    bool ranges = true;
     cs_boxes_count(&elements, tensor->shape, tensor->dims, 1);
     for (int64_t i = 0; i < count; i++) {
         const cs_chunk *chunk = &chunks[i];
         if (chunk->count == 0)
             continue;
         int64_t last = cs_boxes_place(&chunk->box, tensor->shape, chunk->count - 1);
-        ranges       = ranges && chunk->from == sum && last == chunk->from + chunk->count - 1;
+        ranges = ranges && chunk->from == sum && last == chunk->from + chunk->count - 1;
         if (__builtin_add_overflow(sum, chunk->count, &sum) || sum > elements)
             return cs_fail(CS_BAD_FILE, "%s: the shards hold parts of tensor %s twice", directory, tensor->name);
     }

@@ -8,7 +8,7 @@
 typedef struct {
     int64_t tensor; /* index into the manifest's */
     int64_t file;   /* likewise */
-    cs_box  box;
+    cs_box box;
     int64_t from;   /* place of its first element in the tensor */
     int64_t count;  /* elements */
     int64_t offset; /* of its first byte in the file */
@@ -17,9 +17,9 @@ typedef struct {
 
 typedef struct {
     cs_chunk *chunks; /* by tensor and place, once checked */
-    int64_t   count, room;
+    int64_t count, room;
     uint32_t *crcs;
-    int64_t   crc_count, crc_room;
+    int64_t crc_count, crc_room;
 } cs_chunks;
 
 /* Adds what the header block of manifest->files[file] says; its checksum and the save it belongs to are checked. */
@@ -31,6 +31,6 @@ cs_status cs_chunks_check(cs_chunks *chunks, const cs_manifest *manifest, const 
 
 /* The chunks of a tensor: indices [from, to). */
 cs_range cs_chunks_of(const cs_chunks *chunks, int64_t tensor);
-void     cs_chunks_close(cs_chunks *chunks);
+void cs_chunks_close(cs_chunks *chunks);
 
 #endif

@@ -16,9 +16,9 @@ void *cs_agree_memory(size_t bytes)
 
 cs_status cs_agree_status(cs_comm *comm, cs_status status)
 {
-    int      size = cs_comm_size(comm), failed = 0;
-    int32_t  mine = (int32_t)status;
-    int32_t *all  = cs_agree_memory((size_t)size * sizeof *all);
+    int size = cs_comm_size(comm), failed = 0;
+    int32_t mine = (int32_t)status;
+    int32_t *all = cs_agree_memory((size_t)size * sizeof *all);
     cs_comm_all_gather(comm, all, &mine, 1, CS_I32);
     while (failed < size && all[failed] == CS_OK)
         failed++;
@@ -26,8 +26,8 @@ cs_status cs_agree_status(cs_comm *comm, cs_status status)
     free(all);
     if (result == CS_OK)
         return CS_OK;
-    char  *sentence = (char *)(uintptr_t)cs_error();
-    size_t length   = strlen(sentence);
+    char *sentence = (char *)(uintptr_t)cs_error();
+    size_t length = strlen(sentence);
     cs_agree_text(comm, &sentence, &length, failed);
     if (failed == cs_comm_rank(comm))
         return result;
@@ -49,7 +49,7 @@ void cs_agree_text(cs_comm *comm, char **text, size_t *length, int root)
 
 char *cs_agree_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count)
 {
-    int     rank = cs_comm_rank(comm), size = cs_comm_size(comm);
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     int64_t mine = (int64_t)count, total = 0;
     cs_comm_all_gather(comm, sizes, &mine, 1, CS_I64);
     if (rank != 0) {

@@ -17,7 +17,7 @@ bool cs_convert_can(cs_dtype to, cs_dtype from)
 static float widen(const char *from, cs_dtype dtype)
 {
     uint16_t half;
-    float    value;
+    float value;
     if (dtype == CS_F32) {
         memcpy(&value, from, sizeof value);
         return value;

@@ -33,11 +33,11 @@ static char *describe_all(const cs_piece *pieces, int64_t count)
 static cs_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
-    cs_piece piece   = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
-    piece.folder     = cs_outline_folders[json_integer_value(json_array_get(row, 1))];
-    piece.dtype      = (cs_dtype)json_integer_value(json_array_get(row, 2));
+    cs_piece piece = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
+    piece.folder = cs_outline_folders[json_integer_value(json_array_get(row, 1))];
+    piece.dtype = (cs_dtype)json_integer_value(json_array_get(row, 2));
     piece.range.from = json_integer_value(json_array_get(row, 4));
-    piece.range.to   = json_integer_value(json_array_get(row, 5));
+    piece.range.to = json_integer_value(json_array_get(row, 5));
     for (int i = 0; i < piece.dims; i++)
         piece.shape[i] = json_integer_value(json_array_get(shape, (size_t)i));
     return piece;
@@ -46,7 +46,7 @@ static cs_piece read_row(const json_t *row)
 static int by_place(const void *one, const void *other)
 {
     const cs_piece *a = one, *b = other;
-    int             names = strcmp(a->name, b->name);
+    int names = strcmp(a->name, b->name);
     if (names != 0 || a->range.from != b->range.from)
         return names != 0 ? names : a->range.from < b->range.from ? -1 : 1;
     return (a->range.to > b->range.to) - (a->range.to < b->range.to);
@@ -93,8 +93,8 @@ static void add_tensor(cs_coverage *coverage, const cs_piece *piece, int64_t ele
     if (elements > 0)
         return;
     cs_piece *empty = &coverage->empty[coverage->empty_count++];
-    *empty          = *piece;
-    empty->name     = json_object_iter_key(json_object_iter_at(coverage->tensors, piece->name));
+    *empty = *piece;
+    empty->name = json_object_iter_key(json_object_iter_at(coverage->tensors, piece->name));
 }
 
 static cs_status check_all(cs_coverage *coverage, cs_piece *pieces, int64_t count)
@@ -120,13 +120,13 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
         json_array_extend(rows, list);
         json_decref(list);
     }
-    size_t    count  = json_array_size(rows);
+    size_t count = json_array_size(rows);
     cs_piece *pieces = cs_agree_memory(count * sizeof *pieces);
     for (size_t i = 0; i < count; i++)
         pieces[i] = read_row(json_array_get(rows, i));
     coverage->tensors = json_object();
-    coverage->empty   = cs_agree_memory(count * sizeof *coverage->empty);
-    cs_status status  = check_all(coverage, pieces, (int64_t)count);
+    coverage->empty = cs_agree_memory(count * sizeof *coverage->empty);
+    cs_status status = check_all(coverage, pieces, (int64_t)count);
     free(pieces);
     json_decref(rows);
     return status;
@@ -134,12 +134,12 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
 
 cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece *pieces, int64_t count)
 {
-    int       ranks  = cs_comm_size(comm);
-    int64_t  *sizes  = cs_agree_memory((size_t)ranks * sizeof *sizes);
-    char     *mine   = describe_all(pieces, count);
-    char     *all    = cs_agree_gather(comm, sizes, mine, strlen(mine));
+    int ranks = cs_comm_size(comm);
+    int64_t *sizes = cs_agree_memory((size_t)ranks * sizeof *sizes);
+    char *mine = describe_all(pieces, count);
+    char *all = cs_agree_gather(comm, sizes, mine, strlen(mine));
     cs_status status = CS_OK;
-    *coverage        = (cs_coverage){ 0 };
+    *coverage = (cs_coverage){ 0 };
     if (all)
         status = check_lists(coverage, all, sizes, ranks);
     free(all);

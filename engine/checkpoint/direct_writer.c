@@ -10,7 +10,7 @@
 
 static cs_status create(cs_sink *sink, bool buffered)
 {
-    int flags        = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     sink->descriptor = open(sink->path, buffered ? flags : flags | O_DIRECT, 0666);
     if (sink->descriptor < 0 && !buffered &&
         errno == EINVAL) { /* some file systems leave the new file there when they refuse the flag */
@@ -36,8 +36,8 @@ static cs_status take_room(cs_sink *sink, int64_t bytes)
 cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes,
                        const cs_checkpoint_writing *writing)
 {
-    *sink         = (cs_sink){ .descriptor = -1, .path = path, .at = head_bytes };
-    sink->step    = writing->buffer_bytes ? writing->buffer_bytes : CS_SINK_STEP;
+    *sink = (cs_sink){ .descriptor = -1, .path = path, .at = head_bytes };
+    sink->step = writing->buffer_bytes ? writing->buffer_bytes : CS_SINK_STEP;
     sink->buffers = aligned_alloc(CS_SINK_ALIGN, 2 * sink->step);
     if (!sink->buffers)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * sink->step);
@@ -54,8 +54,8 @@ static bool is_direct(int descriptor)
 static cs_status put(cs_sink *sink, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(sink->descriptor)) {
-        size_t  whole = (count + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
-        ssize_t done  = pwrite(sink->descriptor, bytes, whole, offset);
+        size_t whole = (count + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
+        ssize_t done = pwrite(sink->descriptor, bytes, whole, offset);
         if (done == (ssize_t)whole)
             return CS_OK;
         if (done < 0 && errno != EINVAL && errno != EINTR)
@@ -74,9 +74,9 @@ static uint8_t *filling(const cs_sink *sink)
 
 static void *send(void *argument)
 {
-    cs_sink       *sink  = argument;
+    cs_sink *sink = argument;
     const uint8_t *bytes = sink->buffers + (size_t)!sink->turn * sink->step;
-    sink->status         = put(sink, bytes, sink->sent, sink->at - (int64_t)sink->sent);
+    sink->status = put(sink, bytes, sink->sent, sink->at - (int64_t)sink->sent);
     if (sink->status != CS_OK)
         sink->why = strdup(cs_error());
     return NULL;
@@ -101,8 +101,8 @@ static cs_status flush(cs_sink *sink)
     CS_TRY(land(sink));
     sink->sent = sink->filled;
     sink->at += (int64_t)sink->filled;
-    sink->filled  = 0;
-    sink->turn    = !sink->turn;
+    sink->filled = 0;
+    sink->turn = !sink->turn;
     sink->sending = pthread_create(&sink->thread, NULL, send, sink) == 0;
     if (!sink->sending) /* without a thread it only takes longer */
         send(sink);
@@ -144,7 +144,7 @@ cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes)
     CS_TRY(put_head(sink, head, head_bytes));
     if (fdatasync(sink->descriptor) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", sink->path);
-    int descriptor   = sink->descriptor;
+    int descriptor = sink->descriptor;
     sink->descriptor = -1;
     if (close(descriptor) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: closing", sink->path);

@@ -15,18 +15,18 @@
 enum { CS_SINK_ALIGN = 4096, CS_SINK_STEP = 8 << 20 };
 
 typedef struct {
-    int         descriptor;
-    const char *path;    /* borrowed */
-    uint8_t    *buffers; /* two of `step` bytes, aligned */
-    int         turn;    /* which of them is being filled */
-    size_t      step, filled;
-    int64_t     at; /* where in the file it goes */
+    int descriptor;
+    const char *path; /* borrowed */
+    uint8_t *buffers; /* two of `step` bytes, aligned */
+    int turn;         /* which of them is being filled */
+    size_t step, filled;
+    int64_t at; /* where in the file it goes */
 
-    bool      sending; /* the other one is under way, in this thread: */
+    bool sending; /* the other one is under way, in this thread: */
     pthread_t thread;
-    size_t    sent;
+    size_t sent;
     cs_status status;
-    char     *why; /* the sentence of a failure */
+    char *why; /* the sentence of a failure */
 } cs_sink;
 
 /* Room for `bytes` bytes is taken at once; writing begins behind `head_bytes`, a multiple of CS_SINK_ALIGN. */
@@ -35,6 +35,6 @@ cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int6
 cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count);
 /* Writes the rest, then the head, and waits for the disk. */
 cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes);
-void      cs_sink_close(cs_sink *sink); /* accepts the half-open */
+void cs_sink_close(cs_sink *sink); /* accepts the half-open */
 
 #endif

@@ -14,7 +14,7 @@
 char *cs_files_join(const char *dir, const char *name)
 {
     size_t bytes = strlen(dir) + strlen(name) + 2;
-    char  *path  = cs_agree_memory(bytes);
+    char *path = cs_agree_memory(bytes);
     snprintf(path, bytes, "%s/%s", dir, name);
     return path;
 }
@@ -22,8 +22,10 @@ char *cs_files_join(const char *dir, const char *name)
 cs_status cs_files_refuse(const char *path)
 {
     if (errno == EACCES)
-        return cs_fail(CS_IO_ERROR, "%s: Permission denied: this user may not read it; its owner can allow that with "
-                       "chmod -R a+rX", path);
+        return cs_fail(CS_IO_ERROR,
+                       "%s: Permission denied: this user may not read it; its owner can allow that with "
+                       "chmod -R a+rX",
+                       path);
     return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
 }
 
@@ -52,22 +54,22 @@ cs_status cs_files_size(int64_t *bytes, const char *path)
 cs_status cs_files_read(char **text, size_t *length, const char *path, size_t limit)
 {
     int64_t bytes;
-    int     descriptor;
-    *text   = NULL;
+    int descriptor;
+    *text = NULL;
     *length = 0;
     CS_TRY(cs_files_size(&bytes, path));
     if ((uint64_t)bytes > limit)
         return cs_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
                        limit);
     CS_TRY(cs_files_open(&descriptor, path));
-    char     *memory = cs_agree_memory((size_t)bytes + 1);
+    char *memory = cs_agree_memory((size_t)bytes + 1);
     cs_status status = cs_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
     close(descriptor);
     if (status != CS_OK) {
         free(memory);
         return status;
     }
-    *text   = memory;
+    *text = memory;
     *length = (size_t)bytes;
     return CS_OK;
 }
@@ -80,8 +82,8 @@ bool cs_files_exists(const char *path)
 
 bool cs_files_holds(const char *dir, const char *name)
 {
-    char *path  = cs_files_join(dir, name);
-    bool  found = cs_files_exists(path);
+    char *path = cs_files_join(dir, name);
+    bool found = cs_files_exists(path);
     free(path);
     return found;
 }
@@ -148,7 +150,7 @@ static cs_status make_one(char *path)
 {
     if (mkdir(path, 0777) != 0) {
         struct stat about;
-        int         why = errno;
+        int why = errno;
         if (why == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode))
             return CS_OK;
         return cs_fail_errno(CS_IO_ERROR, why, "%s: making the directory", path);
@@ -156,22 +158,22 @@ static cs_status make_one(char *path)
     char *slash = strrchr(path, '/');
     if (!slash || slash == path)
         return cs_files_sync_directory(slash ? "/" : ".");
-    *slash           = 0;
+    *slash = 0;
     cs_status status = cs_files_sync_directory(path);
-    *slash           = '/';
+    *slash = '/';
     return status;
 }
 
 cs_status cs_files_make_directories(const char *path)
 {
-    char     *copy   = cs_files_join(path, "");
+    char *copy = cs_files_join(path, "");
     cs_status status = CS_OK;
     for (char *at = copy + 1; *at && status == CS_OK; at++) {
         if (*at != '/' || at[-1] == '/')
             continue;
-        *at    = 0;
+        *at = 0;
         status = make_one(copy);
-        *at    = '/';
+        *at = '/';
     }
     free(copy);
     return status;

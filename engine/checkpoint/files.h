@@ -10,8 +10,8 @@ char *cs_files_join(const char *dir, const char *name); /* "dir/name", malloc'ed
 /* The whole file, malloc'ed and NUL-terminated. CS_NOT_FOUND when there is none; CS_BAD_FILE beyond `limit` bytes. */
 cs_status cs_files_read(char **text, size_t *length, const char *path, size_t limit);
 cs_status cs_files_size(int64_t *bytes, const char *path);
-bool      cs_files_exists(const char *path);
-bool      cs_files_holds(const char *dir, const char *name);
+bool cs_files_exists(const char *path);
+bool cs_files_holds(const char *dir, const char *name);
 
 /* A new file with these bytes, on the disk when this returns. */
 cs_status cs_files_write(const char *path, const void *bytes, size_t count);

@@ -42,8 +42,8 @@ static bool is_there(const json_t *entry, const char *dir)
     char name[CS_TAG_BYTES];
     if (cs_tag_escape(name, tag_of(entry)) != CS_OK)
         return false;
-    char *path  = cs_files_join(dir, name);
-    bool  found = cs_files_holds(path, CS_MANIFEST_FILE);
+    char *path = cs_files_join(dir, name);
+    bool found = cs_files_holds(path, CS_MANIFEST_FILE);
     free(path);
     return found;
 }
@@ -59,13 +59,13 @@ void cs_line_shorten(json_t *line, const char *dir)
 static json_t *read_list(const char *dir, const char *name)
 {
     static const char mark[] = "\"" CS_LINE_KEY "\": [";
-    char             *folder = cs_files_join(dir, name), *path = cs_files_join(folder, CS_MANIFEST_FILE), *text;
-    size_t            length;
-    const char       *found = NULL;
+    char *folder = cs_files_join(dir, name), *path = cs_files_join(folder, CS_MANIFEST_FILE), *text;
+    size_t length;
+    const char *found = NULL;
     if (cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT) == CS_OK)
         found = memmem(text, length, mark, sizeof mark - 1);
     const char *list = found ? found + sizeof mark - 2 : NULL;
-    json_t     *line = list ? json_loadb(list, length - (size_t)(list - text), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    json_t *line = list ? json_loadb(list, length - (size_t)(list - text), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
     free(text);
     free(path);
     free(folder);
@@ -76,11 +76,11 @@ static json_t *read_list(const char *dir, const char *name)
  */
 static json_t *read_generations(const char *dir, const char *name)
 {
-    size_t  i;
+    size_t i;
     json_t *generations = json_object(), *list = read_list(dir, name), *entry;
     json_array_foreach(list, i, entry)
     {
-        char        key[KEY_BYTES];
+        char key[KEY_BYTES];
         const char *digits = json_string_value(json_object_get(entry, "crc32c"));
         snprintf(key, sizeof key, "%.8s %s", digits ? digits : "", tag_of(entry));
         if (!json_object_get(generations, key))
@@ -105,10 +105,10 @@ void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name)
     json_t *generations = read_generations(dir, name);
     for (int64_t i = 0; i < catalog->count; i++) {
         cs_catalog_item *item = &catalog->items[i];
-        char             key[KEY_BYTES];
+        char key[KEY_BYTES];
         snprintf(key, sizeof key, "%08x %s", (unsigned)item->digest, item->tag);
         const json_t *generation = json_object_get(generations, key);
-        item->generation         = generation ? json_integer_value(generation) : CS_NO_ANCESTOR;
+        item->generation = generation ? json_integer_value(generation) : CS_NO_ANCESTOR;
         if (strcmp(item->name, name) == 0)
             item->generation = 0;
     }

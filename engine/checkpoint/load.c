@@ -13,16 +13,16 @@
 
 /* The checkpoints that are tried in order, until one can be read. Rank 0 knows the order; the others follow it. */
 struct cs_search {
-    char      *dir;
-    char      *tag;                 /* what was asked for; NULL: nothing by name */
-    char       first[CS_TAG_BYTES]; /* the folder that was asked for, or latest's; "": latest names nothing */
+    char *dir;
+    char *tag;                /* what was asked for; NULL: nothing by name */
+    char first[CS_TAG_BYTES]; /* the folder that was asked for, or latest's; "": latest names nothing */
     cs_catalog catalog;
-    bool       only_first;
-    int64_t    next;               /* -1: first; then into the catalog */
-    char       name[CS_TAG_BYTES]; /* the folder that is open or was tried last */
-    cs_status  status;             /* why it was none of those before */
-    char       reason[4096];
-    json_t    *damaged; /* names of folders */
+    bool only_first;
+    int64_t next;            /* -1: first; then into the catalog */
+    char name[CS_TAG_BYTES]; /* the folder that is open or was tried last */
+    cs_status status;        /* why it was none of those before */
+    char reason[4096];
+    json_t *damaged; /* names of folders */
 };
 
 /* Damage weighs more than absence. What a later version or another program wrote is not damaged. */
@@ -81,8 +81,8 @@ static cs_status give_up(const cs_search *s)
 
 static void warn_of_fallback(const cs_checkpoint_reader *reader)
 {
-    const cs_search *s        = reader->search;
-    bool             ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CS_NO_ANCESTOR;
+    const cs_search *s = reader->search;
+    bool ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CS_NO_ANCESTOR;
     cs_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
            reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
@@ -91,8 +91,8 @@ static void warn_of_fallback(const cs_checkpoint_reader *reader)
 /* Opens the next that can be. Rank 0 leads: it says which name is tried, "" when there is none left. */
 static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    cs_search *s     = reader->search;
-    bool       leads = cs_comm_rank(comm) == 0;
+    cs_search *s = reader->search;
+    bool leads = cs_comm_rank(comm) == 0;
     for (;;) {
         snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
         cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
@@ -110,8 +110,8 @@ static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
 
 static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    cs_search *s      = reader->search;
-    cs_status  status = CS_OK;
+    cs_search *s = reader->search;
+    cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = s->tag ? cs_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
     CS_TRY(cs_agree_status(comm, status));
@@ -130,12 +130,12 @@ static char *copy_of(const char *text)
 
 static cs_search *make_search(const char *dir, const char *tag, bool no_fallback)
 {
-    cs_search *s  = cs_agree_memory(sizeof *s);
-    s->dir        = copy_of(dir);
-    s->tag        = copy_of(tag);
-    s->next       = -1;
+    cs_search *s = cs_agree_memory(sizeof *s);
+    s->dir = copy_of(dir);
+    s->tag = copy_of(tag);
+    s->next = -1;
     s->only_first = tag || no_fallback;
-    s->damaged    = json_array();
+    s->damaged = json_array();
     return s;
 }
 
@@ -151,9 +151,9 @@ static void close_search(cs_search *s)
 cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const cs_checkpoint_reading *reading)
 {
-    *reader            = cs_agree_memory(sizeof **reader);
+    *reader = cs_agree_memory(sizeof **reader);
     (*reader)->reading = *reading;
-    (*reader)->search  = make_search(dir, tag, reading->no_fallback);
+    (*reader)->search = make_search(dir, tag, reading->no_fallback);
     /* What one checkpoint lacks would keep what a damaged one before it had put there. */
     if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
         (*reader)->reading.verify = CS_VERIFY_FULL;

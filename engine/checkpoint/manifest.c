@@ -28,15 +28,15 @@ bool cs_manifest_digits(uint32_t *value, const char *digits)
 static size_t find_digits(const char *text, size_t length)
 {
     static const char mark[] = "\"crc32c\": \"";
-    const char       *found  = memmem(text, length, mark, sizeof mark - 1);
-    size_t            at     = found ? (size_t)(found - text) + sizeof mark - 1 : 0;
+    const char *found = memmem(text, length, mark, sizeof mark - 1);
+    size_t at = found ? (size_t)(found - text) + sizeof mark - 1 : 0;
     return found && length - at >= DIGITS ? at : 0;
 }
 
 static uint32_t text_crc(const char *text, size_t length, size_t digits)
 {
     uint32_t crc = cs_crc32c(0, text, digits);
-    crc          = cs_crc32c(crc, ZEROS, DIGITS);
+    crc = cs_crc32c(crc, ZEROS, DIGITS);
     return cs_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
 }
 
@@ -57,7 +57,7 @@ static json_t *copy_or_empty(const json_t *value)
 
 static void stamp(char text[32])
 {
-    time_t    now = time(NULL);
+    time_t now = time(NULL);
     struct tm date;
     gmtime_r(&now, &date);
     strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &date);
@@ -87,9 +87,9 @@ char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id
 
 static cs_status check_text(const char *text, size_t length, const char *path)
 {
-    char     digits[DIGITS + 1] = { 0 };
+    char digits[DIGITS + 1] = { 0 };
     uint32_t wanted;
-    size_t   at = find_digits(text, length);
+    size_t at = find_digits(text, length);
     if (at)
         memcpy(digits, text + at, DIGITS);
     if (!cs_manifest_digits(&wanted, digits))
@@ -105,8 +105,8 @@ static cs_status check_text(const char *text, size_t length, const char *path)
 static bool is_shard_name(const char *name)
 {
     for (int i = 0; i < CS_OUTLINE_FOLDERS; i++) {
-        char   expected[96];
-        int    number, total;
+        char expected[96];
+        int number, total;
         size_t folder = strlen(cs_outline_folders[i]);
         if (strncmp(name, cs_outline_folders[i], folder) != 0 ||
             sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
@@ -121,8 +121,8 @@ static bool is_shard_name(const char *name)
 static cs_status read_file(cs_manifest_file *file, const json_t *value, const char *path)
 {
     const json_t *bytes = json_object_get(value, "bytes");
-    file->name          = json_string_value(json_object_get(value, "name"));
-    file->bytes         = json_integer_value(bytes);
+    file->name = json_string_value(json_object_get(value, "name"));
+    file->bytes = json_integer_value(bytes);
     if (!file->name || !is_shard_name(file->name))
         return cs_fail(CS_BAD_FILE, "%s: files: \"%.200s\" is not the name of a shard", path,
                        file->name ? file->name : "");
@@ -136,11 +136,11 @@ static cs_status read_file(cs_manifest_file *file, const json_t *value, const ch
 static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const json_t *value, const char *path)
 {
     const json_t *shape = json_object_get(value, "shape");
-    const char   *dtype = json_string_value(json_object_get(value, "dtype"));
-    int64_t       count;
-    const char   *folder = json_string_value(json_object_get(value, "folder"));
-    tensor->name         = name;
-    tensor->folder       = folder ? cs_outline_folder(folder) : CS_OUTLINE_WEIGHTS;
+    const char *dtype = json_string_value(json_object_get(value, "dtype"));
+    int64_t count;
+    const char *folder = json_string_value(json_object_get(value, "folder"));
+    tensor->name = name;
+    tensor->folder = folder ? cs_outline_folder(folder) : CS_OUTLINE_WEIGHTS;
     if (tensor->folder < 0)
         return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
@@ -152,7 +152,7 @@ static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const
                        CS_MAX_DIMS);
     for (int i = 0; i < tensor->dims; i++) {
         const json_t *size = json_array_get(shape, (size_t)i);
-        tensor->shape[i]   = json_integer_value(size);
+        tensor->shape[i] = json_integer_value(size);
         if (!json_is_integer(size) || tensor->shape[i] < 0)
             return cs_fail(CS_BAD_FILE,
                            "%s: tensors: %s: \"shape\" holds something else than a whole number of 0 or more", path,
@@ -170,7 +170,7 @@ static int by_name(const void *one, const void *other)
 
 static cs_status read_tensors(cs_manifest *manifest, const char *path)
 {
-    json_t     *tensors = json_object_get(manifest->root, "tensors"), *value;
+    json_t *tensors = json_object_get(manifest->root, "tensors"), *value;
     const char *name;
     if (!json_is_object(tensors))
         return cs_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
@@ -187,12 +187,12 @@ static cs_status read_files(cs_manifest *manifest, const char *path)
     const json_t *files = json_object_get(manifest->root, "files");
     if (!json_is_array(files))
         return cs_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
-    json_t   *seen   = json_object();
+    json_t *seen = json_object();
     cs_status status = CS_OK;
-    manifest->files  = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
+    manifest->files = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
     for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
         cs_manifest_file *file = &manifest->files[manifest->file_count++];
-        status                 = read_file(file, json_array_get(files, i), path);
+        status = read_file(file, json_array_get(files, i), path);
         if (status == CS_OK && json_object_get(seen, file->name))
             status = cs_fail(CS_BAD_FILE, "%s: files: %s is listed twice", path, file->name);
         else if (status == CS_OK && __builtin_add_overflow(manifest->bytes, file->bytes, &manifest->bytes))
@@ -212,7 +212,7 @@ static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, 
     if (!about || json_is_null(about))
         return CS_OK;
     const char *file = json_string_value(json_object_get(about, "file"));
-    note->bytes      = json_integer_value(bytes);
+    note->bytes = json_integer_value(bytes);
     if (!file || strcmp(file, name) != 0 || !json_is_integer(bytes) || note->bytes < 0 ||
         note->bytes > CS_MANIFEST_LIMIT ||
         !cs_manifest_digits(&note->crc, json_string_value(json_object_get(about, "crc32c"))))
@@ -225,8 +225,8 @@ static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, 
 /* What "engine" may say; a member that is not there is not judged. */
 typedef struct {
     const char *section, *key;
-    json_type   type;
-    int64_t     min, greatest; /* of whole numbers */
+    json_type type;
+    int64_t min, greatest; /* of whole numbers */
 } engine_row;
 
 static const engine_row engine_rows[] = {
@@ -251,7 +251,7 @@ static const engine_row engine_rows[] = {
 static cs_status check_engine_row(const json_t *engine, const engine_row *row, const char *path)
 {
     const json_t *section = row->section ? json_object_get(engine, row->section) : engine;
-    const json_t *value   = json_object_get(section, row->key);
+    const json_t *value = json_object_get(section, row->key);
     if (section && !json_is_object(section))
         return cs_fail(CS_BAD_FILE, "%s: engine: \"%s\" is no object", path, row->section);
     if (!value)
@@ -280,17 +280,18 @@ static cs_status check_engine(const cs_manifest *manifest, const char *path)
 /* NULL: none, as before there were such lists. */
 static cs_status check_line(const json_t *line, const char *path)
 {
-    size_t   i;
-    json_t  *entry;
+    size_t i;
+    json_t *entry;
     uint32_t digest;
     if (line && !json_is_array(line))
         return cs_fail(CS_BAD_FILE, "%s: \"" CS_LINE_KEY "\" is no list", path);
     json_array_foreach(
         line, i,
         entry) if (!json_is_string(json_object_get(entry, "tag")) ||
-                   !cs_manifest_digits(
-                       &digest, json_string_value(json_object_get(
-                                    entry, "crc32c")))) return cs_fail(CS_BAD_FILE,
+                   !cs_manifest_digits(&digest,
+                                       json_string_value(json_object_get(
+                                           entry,
+                                           "crc32c")))) return cs_fail(CS_BAD_FILE,
                                                                        "%s: " CS_LINE_KEY
                                                                        ": entry %zu has no \"tag\" or no \"crc32c\"",
                                                                        path, i);
@@ -300,10 +301,10 @@ static cs_status check_line(const json_t *line, const char *path)
 static cs_status read_head(cs_manifest *manifest, const char *path)
 {
     const json_t *version = json_object_get(manifest->root, "version"), *step = json_object_get(manifest->root, "step");
-    const char   *format = json_string_value(json_object_get(manifest->root, "format"));
-    manifest->tag        = json_string_value(json_object_get(manifest->root, "tag"));
-    manifest->save_id    = json_string_value(json_object_get(manifest->root, "save_id"));
-    manifest->step       = json_integer_value(step);
+    const char *format = json_string_value(json_object_get(manifest->root, "format"));
+    manifest->tag = json_string_value(json_object_get(manifest->root, "tag"));
+    manifest->save_id = json_string_value(json_object_get(manifest->root, "save_id"));
+    manifest->step = json_integer_value(step);
     if (!format || strcmp(format, "cspeed-checkpoint") != 0 || !json_is_integer(version))
         return cs_fail(CS_BAD_FILE, "%s: not the manifest of a checkpoint", path);
     if (json_integer_value(version) < 1)
@@ -336,9 +337,9 @@ cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t leng
 
 cs_status cs_manifest_load(cs_manifest *manifest, const char *directory)
 {
-    char  *path = cs_files_join(directory, CS_MANIFEST_FILE), *text;
+    char *path = cs_files_join(directory, CS_MANIFEST_FILE), *text;
     size_t length;
-    *manifest        = (cs_manifest){ 0 };
+    *manifest = (cs_manifest){ 0 };
     cs_status status = cs_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
     if (status == CS_OK)
         status = cs_manifest_parse(manifest, text, length, path);
@@ -367,13 +368,13 @@ cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *
                                 const char *file)
 {
     const cs_manifest_note *note = strcmp(file, CS_CONFIG_FILE) == 0 ? &manifest->config : &manifest->client_state;
-    *text                        = NULL;
-    *length                      = 0;
+    *text = NULL;
+    *length = 0;
     if (note->bytes < 0)
         return CS_OK;
-    char     *path   = cs_files_join(directory, file);
+    char *path = cs_files_join(directory, file);
     cs_status status = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
-    uint32_t  crc    = status == CS_OK ? cs_crc32c(0, *text, *length) : 0;
+    uint32_t crc = status == CS_OK ? cs_crc32c(0, *text, *length) : 0;
     if (status == CS_NOT_FOUND)
         status = cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
     else if (status == CS_OK && (int64_t)*length != note->bytes)
@@ -403,11 +404,11 @@ cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path,
 cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *directory)
 {
     for (int64_t i = 0; i < manifest->file_count; i++) {
-        const cs_manifest_file *file   = &manifest->files[i];
-        char                   *path   = cs_files_join(directory, file->name);
-        int64_t                 bytes  = 0;
-        cs_status               status = cs_files_size(&bytes, path);
-        status                         = cs_manifest_judge_file(file, path, status, bytes);
+        const cs_manifest_file *file = &manifest->files[i];
+        char *path = cs_files_join(directory, file->name);
+        int64_t bytes = 0;
+        cs_status status = cs_files_size(&bytes, path);
+        status = cs_manifest_judge_file(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

@@ -8,9 +8,9 @@
 
 enum { CS_MANIFEST_VERSION = 1, CS_MANIFEST_LIMIT = 1 << 28 }; /* bytes a manifest, or a text beside it, may have */
 
-#define CS_MANIFEST_FILE     "manifest.json"
+#define CS_MANIFEST_FILE "manifest.json"
 #define CS_CLIENT_STATE_FILE "client_state.json"
-#define CS_CONFIG_FILE       "ds_config.json"
+#define CS_CONFIG_FILE "ds_config.json"
 
 /* What "ancestors" lists, newest first: {"tag", "crc32c"} of each checkpoint in the same folder that this one
  * continues, the first being its parent; "crc32c" is the ancestor's `digest`. Older checkpoints have no such list
@@ -19,35 +19,35 @@ enum { CS_MANIFEST_VERSION = 1, CS_MANIFEST_LIMIT = 1 << 28 }; /* bytes a manife
 
 typedef struct {
     const char *name;
-    cs_dtype    dtype;
-    int32_t     dims;
-    int64_t     shape[CS_MAX_DIMS];
-    int         folder; /* index into cs_outline_folders */
+    cs_dtype dtype;
+    int32_t dims;
+    int64_t shape[CS_MAX_DIMS];
+    int folder; /* index into cs_outline_folders */
 } cs_manifest_tensor;
 
 typedef struct {
     const char *name; /* "weights/shard-00001-of-00002.safetensors" and nothing that leaves the directory */
-    int64_t     bytes;
-    uint32_t    header_crc;
+    int64_t bytes;
+    uint32_t header_crc;
 } cs_manifest_file;
 
 /* A text that lies beside the manifest. */
 typedef struct {
-    int64_t  bytes; /* -1: there is none */
+    int64_t bytes; /* -1: there is none */
     uint32_t crc;
 } cs_manifest_note;
 
 typedef struct {
-    json_t             *root; /* owns all strings */
-    const char         *tag, *save_id;
-    uint32_t            digest; /* CRC32C of the whole text: another save's is another */
-    int64_t             step;
+    json_t *root; /* owns all strings */
+    const char *tag, *save_id;
+    uint32_t digest; /* CRC32C of the whole text: another save's is another */
+    int64_t step;
     cs_manifest_tensor *tensors; /* by name */
-    int64_t             tensor_count;
-    cs_manifest_file   *files;
-    int64_t             file_count;
-    int64_t             bytes;                /* of all files */
-    cs_manifest_note    client_state, config; /* client_state.json and ds_config.json */
+    int64_t tensor_count;
+    cs_manifest_file *files;
+    int64_t file_count;
+    int64_t bytes;                         /* of all files */
+    cs_manifest_note client_state, config; /* client_state.json and ds_config.json */
 } cs_manifest;
 
 /* The text to write, malloc'ed. `files`: a list of {"name", "bytes", "header_crc32c", "writer"}. Without
@@ -59,7 +59,7 @@ char *cs_manifest_text(const cs_checkpoint_content *content, const char *save_id
  * not a manifest, or damaged. CS_UNSUPPORTED: of a later version. */
 cs_status cs_manifest_parse(cs_manifest *manifest, const char *text, size_t length, const char *path);
 cs_status cs_manifest_load(cs_manifest *manifest, const char *directory); /* parses directory/manifest.json */
-void      cs_manifest_close(cs_manifest *manifest);                       /* accepts the half-built */
+void cs_manifest_close(cs_manifest *manifest);                            /* accepts the half-built */
 
 const cs_manifest_tensor *cs_manifest_find(const cs_manifest *manifest, const char *name); /* NULL: not there */
 

@@ -26,11 +26,11 @@ static void list_tags(char text[LIST], const cs_catalog *catalog)
 static cs_status not_there(const char *dir)
 {
     cs_catalog catalog;
-    char      *above  = cs_files_join(dir, "");
-    size_t     length = strlen(above);
+    char *above = cs_files_join(dir, "");
+    size_t length = strlen(above);
     while (length > 1 && above[length - 1] == '/')
         above[--length] = 0;
-    char       *slash  = strrchr(above, '/');
+    char *slash = strrchr(above, '/');
     const char *folder = !slash ? "." : slash == above ? "/" : above;
     if (slash)
         *slash = 0;
@@ -56,8 +56,8 @@ cs_status cs_absent_folder(const char *dir)
 /* A folder in it that a training wrote to, malloc'ed; NULL: none. */
 static char *find_inside(const char *dir)
 {
-    char *found   = NULL;
-    DIR  *listing = opendir(dir);
+    char *found = NULL;
+    DIR *listing = opendir(dir);
     if (!listing)
         return NULL;
     for (const struct dirent *entry; !found && (entry = readdir(listing)) != NULL;) {
@@ -84,12 +84,15 @@ cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
     if (catalog->broken)
         return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
     if (cs_files_holds(dir, "config.json"))
-        return cs_fail(CS_NOT_FOUND, "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
-                       "cspeed import read", dir);
-    char     *inside = find_inside(dir);
-    cs_status status = inside ? cs_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
-                              : cs_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; "
-                                        NAME_ANOTHER, dir, CS_MANIFEST_FILE);
+        return cs_fail(CS_NOT_FOUND,
+                       "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
+                       "cspeed import read",
+                       dir);
+    char *inside = find_inside(dir);
+    cs_status status = inside
+                           ? cs_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
+                           : cs_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; " NAME_ANOTHER,
+                                     dir, CS_MANIFEST_FILE);
     free(inside);
     return status;
 }

@@ -6,9 +6,9 @@
 
 /* Each returns a status that is not CS_OK, with its sentence. */
 
-cs_status cs_absent_folder(const char *dir);                              /* could not be listed: errno tells why */
-cs_status cs_absent_all(const cs_catalog *catalog, const char *dir);      /* listed, and no checkpoint is whole  */
+cs_status cs_absent_folder(const char *dir);                         /* could not be listed: errno tells why */
+cs_status cs_absent_all(const cs_catalog *catalog, const char *dir); /* listed, and no checkpoint is whole  */
 cs_status cs_absent_tag(const cs_catalog *catalog, const char *dir, const char *tag); /* names those that are    */
-cs_status cs_absent_manifest(const char *directory);                      /* of one checkpoint                    */
+cs_status cs_absent_manifest(const char *directory); /* of one checkpoint                    */
 
 #endif

@@ -28,7 +28,7 @@ typedef enum {
 
 static const struct {
     const char *pattern; /* of a file's name */
-    kind        is;
+    kind is;
 } signs[] = {
     { "*zero_pp_rank_*_states.pt", ZERO },
     { "expp_rank_*_optim_states.pt", ZERO },
@@ -50,7 +50,7 @@ static const struct {
 
 static const struct {
     const char *bytes; /* a file begins with them */
-    kind        is;
+    kind is;
 } marks[] = {
     { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE }, { "\x89HDF", KERAS }, { "GGUF", GGUF }
 };
@@ -61,9 +61,8 @@ static const struct {
     "{'format': 'pt'})\" "
 /* By zero_to_fp32.py's function, since its own --safe_serialization fails for parameters that share memory. */
 #define FROM_ZERO                                                                                                      \
-    "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "         \
-    "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); "             \
-    SAVE_DICTIONARY
+    "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "        \
+    "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); " SAVE_DICTIONARY
 #define CONVERT                                                                                                        \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = torch.load(sys.argv[1], "             \
     "map_location='cpu', weights_only=True); w = w.get('state_dict', w.get('model', w)); " SAVE_DICTIONARY
@@ -80,20 +79,20 @@ static const char *const ways[] = {
                   "If you trust it: `mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; w = "
                   "torch.load(sys.argv[1], map_location='cpu', weights_only=False)['module']; " SAVE_DICTIONARY
                   "{file}` writes safetensors" BESIDE,
-    [UNIVERSAL]   = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Take the "
-                    "checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
-                    "FOLDER` writes safetensors" BESIDE,
+    [UNIVERSAL] = "a universal checkpoint of DeepSpeed, one pickle a tensor, which is not read here. Take the "
+                  "checkpoint it was made from, here FOLDER, where DeepSpeed is installed: " FROM_ZERO
+                  "FOLDER` writes safetensors" BESIDE,
     [DISTRIBUTED] = "a checkpoint of torch.distributed.checkpoint with pickled metadata, which is not read here. Bring "
                     "its weights: `python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder} OUT.pt`, "
                     "then " CONVERT "OUT.pt` writes safetensors" BESIDE,
     [PICKLED_MODEL] = "a model pickled by PyTorch, which can run code when read and is not read here. Convert it "
                       "once: `" TRANSFORMERS "dtype='auto').save_pretrained('OUT')\" {folder}`",
-    [PICKLE]        = "weights pickled by PyTorch, which can run code when read and are not read here. Convert them "
-                      "once: " CONVERT "{file}`" BESIDE,
+    [PICKLE] = "weights pickled by PyTorch, which can run code when read and are not read here. Convert them "
+               "once: " CONVERT "{file}`" BESIDE,
     [KERAS] = "a model saved by TensorFlow, which is not read here. Convert it once: `pip install 'transformers<5' "
               "tensorflow tf-keras && " TRANSFORMERS "from_tf=True).save_pretrained('OUT')\" {folder}`",
-    [FLAX]  = "a model saved by Flax, which is not read here. Convert it once: `pip install 'transformers<5' flax "
-              "&& " TRANSFORMERS "from_flax=True).save_pretrained('OUT')\" {folder}`",
+    [FLAX] = "a model saved by Flax, which is not read here. Convert it once: `pip install 'transformers<5' flax "
+             "&& " TRANSFORMERS "from_flax=True).save_pretrained('OUT')\" {folder}`",
     [GGUF] = "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
              "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M; m = "
              "M.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]); del m.config.quantization_config; "
@@ -118,8 +117,8 @@ static void weigh(finding *found, const char *name)
 /* By its first bytes, when its name says nothing. */
 static void weigh_bytes(finding *found, const char *path)
 {
-    char  start[8] = { 0 };
-    FILE *file     = fopen(path, "rb");
+    char start[8] = { 0 };
+    FILE *file = fopen(path, "rb");
     if (!file)
         return;
     size_t count = fread(start, 1, sizeof start, file);
@@ -137,8 +136,8 @@ static const char *base_of(const char *path)
 
 static finding look(const char *path)
 {
-    finding found   = { NOTHING, "" };
-    DIR    *listing = opendir(path);
+    finding found = { NOTHING, "" };
+    DIR *listing = opendir(path);
     if (!listing) {
         if (access(path, R_OK) == 0)
             weigh(&found, base_of(path));
@@ -157,7 +156,7 @@ static finding look(const char *path)
 
 typedef struct {
     const char *word;
-    char       *value;
+    char *value;
 } word_value;
 
 enum { WORDS = 5 };
@@ -191,7 +190,7 @@ static void put(char *text, size_t room, const char *way, const word_value value
 static char *joined(const char *one, const char *two, const char *three)
 {
     size_t room = strlen(one) + strlen(two) + strlen(three) + 1;
-    char  *text = malloc(room);
+    char *text = malloc(room);
     if (!text)
         cs_fatal(CS_NO_MEMORY, "out of memory for a path");
     snprintf(text, room, "%s%s%s", one, two, three);
@@ -209,15 +208,15 @@ static char *folder_of(const char *path, const char *base)
 /* `inside` is what latest names, "" without one; then the folder itself has the files, or is the file. */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
-    char       *own    = joined(path, "", "");
-    size_t      length = strlen(own);
+    char *own = joined(path, "", "");
+    size_t length = strlen(own);
     const char *base;
     while (length > 1 && own[length - 1] == '/')
         own[--length] = 0;
-    base                     = base_of(own);
-    bool       itself        = strcmp(base, found->name) == 0;
-    char      *folder        = itself ? folder_of(own, base) : joined(own, *inside ? "/" : "", inside);
-    bool       dots          = strcmp(base, ".") == 0 || strcmp(base, "..") == 0;
+    base = base_of(own);
+    bool itself = strcmp(base, found->name) == 0;
+    char *folder = itself ? folder_of(own, base) : joined(own, *inside ? "/" : "", inside);
+    bool dots = strcmp(base, ".") == 0 || strcmp(base, "..") == 0;
     word_value values[WORDS] = {
         { "{folder}", folder },
         { "{top}", *inside || dots ? joined(own, *inside ? "" : "/..", "") : folder_of(own, base) },
@@ -234,10 +233,10 @@ static void describe(char *sentence, const char *path, const char *inside, const
 
 bool cs_foreign_recognise(char sentence[CS_FOREIGN_BYTES], const char *path)
 {
-    char    name[CS_TAG_BYTES] = "";
-    finding found              = look(path);
+    char name[CS_TAG_BYTES] = "";
+    finding found = look(path);
     if (cs_catalog_latest(name, path) == CS_OK) {
-        char   *tagged = cs_files_join(path, name);
+        char *tagged = cs_files_join(path, name);
         finding inside = look(tagged);
         if (inside.is != NOTHING)
             found = inside;

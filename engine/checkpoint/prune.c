@@ -28,7 +28,7 @@ static cs_status prune(const cs_catalog *catalog, const char *dir, const char *l
 
 cs_status cs_prune_directory(const char *dir, int64_t keep_last, int64_t keep_every)
 {
-    char       latest[CS_TAG_BYTES];
+    char latest[CS_TAG_BYTES];
     cs_catalog catalog;
     if (keep_last <= 0)
         return CS_OK;

@@ -21,23 +21,23 @@
 typedef struct {
     const cs_chunk *chunk;
     const cs_piece *piece;
-    cs_range        cut; /* elements of the chunk */
+    cs_range cut; /* elements of the chunk */
 } taking;
 
 enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* bytes; of a block */
 
 typedef struct {
     const cs_checkpoint_reader *reader;
-    taking                     *takings;
-    int64_t                     count;
-    bool                        verify;
-    cs_block                    block;  /* that is being read; without a chunk: none */
-    int64_t                     window; /* of it, that is in the buffer; -1: none */
-    uint32_t                    crc;    /* up to that one's end */
-    char                       *buffer;
-    int64_t                     file; /* that is open; -1: none */
-    int                         descriptor;
-    char                       *path;
+    taking *takings;
+    int64_t count;
+    bool verify;
+    cs_block block; /* that is being read; without a chunk: none */
+    int64_t window; /* of it, that is in the buffer; -1: none */
+    uint32_t crc;   /* up to that one's end */
+    char *buffer;
+    int64_t file; /* that is open; -1: none */
+    int descriptor;
+    char *path;
 } fill;
 
 /* ---- what is wanted ---- */
@@ -60,7 +60,7 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
 static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
-    char                      here[128], there[128];
+    char here[128], there[128];
     if (!tensor) {
         if (!loose)
             fprintf(faults, "%s is missing\n", piece->name);
@@ -79,8 +79,8 @@ static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs
                             int64_t count)
 {
     const cs_manifest *manifest = &reader->manifest;
-    int64_t            length   = manifest->tensor_count + CS_OUTLINE_FOLDERS;
-    uint8_t           *asked    = cs_agree_memory((size_t)length), *folders = asked + manifest->tensor_count;
+    int64_t length = manifest->tensor_count + CS_OUTLINE_FOLDERS;
+    uint8_t *asked = cs_agree_memory((size_t)length), *folders = asked + manifest->tensor_count;
     for (int64_t i = 0; i < count; i++) {
         const cs_manifest_tensor *tensor = cs_manifest_find(manifest, pieces[i].name);
         if (tensor)
@@ -98,10 +98,10 @@ static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs
  */
 static cs_status report(const char *path, const char *lines)
 {
-    json_t *seen  = json_object();
-    size_t  first = strcspn(lines, "\n");
+    json_t *seen = json_object();
+    size_t first = strcspn(lines, "\n");
     for (const char *line = lines; *line;) {
-        char   key[CS_SAFETENSORS_MAX_NAME + 512];
+        char key[CS_SAFETENSORS_MAX_NAME + 512];
         size_t length = strcspn(line, "\n");
         snprintf(key, sizeof key, "%.*s", (int)length, line);
         json_object_set_new(seen, key, json_null());
@@ -117,9 +117,9 @@ static cs_status report(const char *path, const char *lines)
 
 static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t count)
 {
-    char     *mine   = NULL;
-    size_t    length = 0;
-    FILE     *faults = open_memstream(&mine, &length);
+    char *mine = NULL;
+    size_t length = 0;
+    FILE *faults = open_memstream(&mine, &length);
     cs_status status = CS_OK;
     for (int64_t i = 0; i < count; i++)
         find_fault(faults, &reader->manifest, &pieces[i], reader->reading.names == CS_NAMES_LOOSE);
@@ -127,7 +127,7 @@ static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, 
         find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
     int64_t *sizes = cs_agree_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
-    char    *all   = cs_agree_gather(comm, sizes, mine, length);
+    char *all = cs_agree_gather(comm, sizes, mine, length);
     if (all && all[0])
         status = report(reader->path, all);
     free(all);
@@ -151,7 +151,7 @@ static int by_file(const void *one, const void *other)
 static void add_taking(fill *f, int64_t *room, taking next)
 {
     if (f->count == *room) {
-        *room         = *room ? 2 * *room : 256;
+        *room = *room ? 2 * *room : 256;
         taking *wider = cs_agree_memory((size_t)*room * sizeof *wider);
         if (f->count > 0)
             memcpy(wider, f->takings, (size_t)f->count * sizeof *wider);
@@ -164,7 +164,7 @@ static void add_taking(fill *f, int64_t *room, taking next)
 static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
 {
     const cs_manifest *manifest = &f->reader->manifest;
-    int64_t            room     = 0;
+    int64_t room = 0;
     for (int64_t i = 0; i < count; i++) {
         const cs_piece *piece = &pieces[i];
         if (cs_range_length(piece->range) == 0 || !cs_manifest_find(manifest, piece->name))
@@ -172,7 +172,7 @@ static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
         cs_range own = cs_chunks_of(&f->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
         for (int64_t c = own.from; c < own.to; c++) {
             const cs_chunk *chunk = &f->reader->chunks.chunks[c];
-            cs_range        cut   = cs_boxes_cut(&chunk->box, piece->shape, piece->range);
+            cs_range cut = cs_boxes_cut(&chunk->box, piece->shape, piece->range);
             if (cs_range_length(cut) > 0)
                 add_taking(f, &room, (taking){ chunk, piece, cut });
         }
@@ -222,9 +222,9 @@ static cs_status hold(fill *f, const cs_chunk *chunk, int64_t index, int64_t win
     const cs_checkpoint_reader *reader = f->reader;
     if (f->block.chunk != chunk || f->block.index != index || window < f->window) {
         CS_TRY(end_block(f));
-        f->block  = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
+        f->block = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
         f->window = -1;
-        f->crc    = 0;
+        f->crc = 0;
     }
     if (!f->verify && f->window < window)
         f->window = window - 1;
@@ -237,10 +237,10 @@ static cs_status hold(fill *f, const cs_chunk *chunk, int64_t index, int64_t win
 static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t first, cs_dtype stored)
 {
     const cs_piece *piece = t->piece;
-    int64_t         run   = cs_boxes_run(&t->chunk->box, piece->shape);
-    size_t          size  = cs_dtype_bytes(stored);
+    int64_t run = cs_boxes_run(&t->chunk->box, piece->shape);
+    size_t size = cs_dtype_bytes(stored);
     for (int64_t at = elements.from, next; at < elements.to; at = next) {
-        next          = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
+        next = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
         int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
         cs_convert_elements((char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
                             f->buffer + (size_t)(at - first) * size, stored, next - at);
@@ -250,7 +250,7 @@ static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t 
 static cs_status take(fill *f, const taking *t)
 {
     cs_dtype stored = f->reader->manifest.tensors[t->chunk->tensor].dtype;
-    int64_t  length = WINDOW / (int64_t)cs_dtype_bytes(stored);
+    int64_t length = WINDOW / (int64_t)cs_dtype_bytes(stored);
     CS_TRY(open_file(f, t->chunk->file));
     for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
         cs_range inside = { window * length, (window + 1) * length };
@@ -269,10 +269,7 @@ static cs_status take_all(fill *f)
 
 cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count)
 {
-    fill f = { .reader     = reader,
-               .verify     = reader->reading.verify != CS_VERIFY_OFF,
-               .file       = -1,
-               .descriptor = -1 };
+    fill f = { .reader = reader, .verify = reader->reading.verify != CS_VERIFY_OFF, .file = -1, .descriptor = -1 };
     CS_TRY(cs_agree_status(comm, cs_outline_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
     f.buffer = cs_agree_memory(WINDOW);

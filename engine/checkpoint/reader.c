@@ -16,8 +16,8 @@
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     cs_manifest manifest = { 0 };
-    char       *path     = cs_files_join(directory, CS_MANIFEST_FILE);
-    cs_status   status   = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    char *path = cs_files_join(directory, CS_MANIFEST_FILE);
+    cs_status status = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
     if (status == CS_NOT_FOUND)
         status = cs_absent_manifest(directory);
     if (status == CS_OK)
@@ -31,8 +31,8 @@ static cs_status read_manifest(char **text, size_t *length, const char *director
 
 static cs_status share_manifest(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    char     *text   = NULL;
-    size_t    length = 0;
+    char *text = NULL;
+    size_t length = 0;
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = read_manifest(&text, &length, reader->path);
@@ -46,7 +46,7 @@ static cs_status share_manifest(cs_checkpoint_reader *reader, cs_comm *comm)
 }
 
 typedef struct {
-    char  *text;
+    char *text;
     size_t bytes;
 } block;
 
@@ -55,9 +55,9 @@ static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, 
 {
     for (int64_t i = cs_comm_rank(comm); i < reader->manifest.file_count; i += cs_comm_size(comm)) {
         const cs_manifest_file *file = &reader->manifest.files[i];
-        char                   *path = cs_files_join(reader->path, file->name);
-        int64_t                 bytes;
-        cs_status               status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
+        char *path = cs_files_join(reader->path, file->name);
+        int64_t bytes;
+        cs_status status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
         status = cs_manifest_judge_file(file, path, status, bytes);
         free(path);
         CS_TRY(status);
@@ -83,7 +83,7 @@ static cs_status add_blocks(cs_checkpoint_reader *reader, cs_comm *comm, block *
 
 static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    block    *blocks = cs_agree_memory((size_t)reader->manifest.file_count * sizeof *blocks);
+    block *blocks = cs_agree_memory((size_t)reader->manifest.file_count * sizeof *blocks);
     cs_status status = cs_agree_status(comm, read_blocks(blocks, reader, comm));
     if (status == CS_OK)
         status = add_blocks(reader, comm, blocks);
@@ -95,7 +95,7 @@ static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
 
 static cs_status share_client_state(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    size_t    length = 0;
+    size_t length = 0;
     cs_status status = CS_OK;
     if (reader->manifest.client_state.bytes < 0)
         return CS_OK;
@@ -117,7 +117,7 @@ static void keep_first(void *to, const char *sentence)
 /* All blocks of this rank's share of the files, before any is used. */
 static cs_status verify_blocks(const cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    char    *first = NULL;
+    char *first = NULL;
     cs_audit audit = { .fault = keep_first, .to = &first };
     cs_audit_shards(&audit, &reader->manifest, reader->path, cs_comm_rank(comm), cs_comm_size(comm));
     cs_status status = audit.faults == 0 ? CS_OK : cs_fail(CS_BAD_FILE, "%s", first);

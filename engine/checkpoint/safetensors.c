@@ -8,7 +8,7 @@
 
 static const struct {
     const char *name;
-    int64_t     bits;
+    int64_t bits;
 } types[] = {
     { "BOOL", 8 },        { "F4", 4 },          { "F6_E2M3", 6 }, { "F6_E3M2", 6 }, { "U8", 8 },   { "I8", 8 },
     { "F8_E5M2", 8 },     { "F8_E4M3", 8 },     { "F8_E8M0", 8 }, { "I16", 16 },    { "U16", 16 }, { "F16", 16 },
@@ -102,7 +102,7 @@ static cs_status read_shape(cs_safetensors_entry *entry, int64_t *shape, const j
     if (!json_is_array(list) || json_array_size(list) > CS_SAFETENSORS_MAX_DIMS)
         return cs_fail(CS_BAD_FILE, "%s: tensor %s: \"shape\" must be a list of at most %d numbers", path, entry->key,
                        CS_SAFETENSORS_MAX_DIMS);
-    entry->dims  = (int)json_array_size(list);
+    entry->dims = (int)json_array_size(list);
     entry->shape = shape;
     for (int i = 0; i < entry->dims; i++)
         if (!read_count(&shape[i], json_array_get(list, (size_t)i)))
@@ -151,11 +151,13 @@ static int by_begin(const void *one, const void *other)
 static cs_status check_metadata(const json_t *metadata, const char *path)
 {
     const char *key;
-    json_t     *value;
+    json_t *value;
     if (!json_is_object(metadata))
         return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\" is not an object", path);
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) if (!json_is_string(value)) return cs_fail(
-        CS_BAD_FILE, "%s: \"__metadata__\": %s is not a string", path, key);
+    json_object_foreach((json_t *)(uintptr_t)metadata, key,
+                        value) if (!json_is_string(value)) return cs_fail(CS_BAD_FILE,
+                                                                          "%s: \"__metadata__\": %s is not a string",
+                                                                          path, key);
     return CS_OK;
 }
 
@@ -180,12 +182,12 @@ static cs_status check_tiling(const cs_safetensors *header, int64_t data_bytes, 
 
 static cs_status take_memory(cs_safetensors *header, const char *path)
 {
-    size_t      numbers = 1;
+    size_t numbers = 1;
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach(header->root, key, value) numbers += json_array_size(json_object_get(value, "shape"));
     header->entries = calloc(json_object_size(header->root) + 1, sizeof *header->entries);
-    header->shapes  = calloc(numbers, sizeof *header->shapes);
+    header->shapes = calloc(numbers, sizeof *header->shapes);
     if (!header->entries || !header->shapes)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
     return CS_OK;
@@ -194,7 +196,7 @@ static cs_status take_memory(cs_safetensors *header, const char *path)
 cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes,
                                const char *path)
 {
-    *header      = (cs_safetensors){ 0 };
+    *header = (cs_safetensors){ 0 };
     header->root = cs_json_strict(text, length);
     if (!header->root)
         return cs_fail(CS_BAD_FILE, "%s: header: %s", path, cs_error());
@@ -202,9 +204,9 @@ cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t 
         return cs_fail(CS_BAD_FILE, "%s: header: %s", path,
                        json_is_object(header->root) ? "a number -0" : "not an object");
     CS_TRY(take_memory(header, path));
-    int64_t    *shape = header->shapes;
+    int64_t *shape = header->shapes;
     const char *key;
-    json_t     *value;
+    json_t *value;
     json_object_foreach(header->root, key, value)
     {
         if (strcmp(key, "__metadata__") == 0) {
@@ -233,11 +235,11 @@ static cs_status load_open(char **block, size_t *block_bytes, int64_t file_bytes
 {
     uint8_t start[8] = { 0 };
     int64_t bytes;
-    size_t  start_bytes = file_bytes < 8 ? (size_t)file_bytes : 8;
+    size_t start_bytes = file_bytes < 8 ? (size_t)file_bytes : 8;
     CS_TRY(cs_files_read_at(descriptor, start, start_bytes, 0, path));
     CS_TRY(cs_safetensors_header_bytes(&bytes, start, start_bytes, file_bytes, path));
     *block_bytes = (size_t)bytes;
-    *block       = malloc(*block_bytes);
+    *block = malloc(*block_bytes);
     if (!*block)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for its header of %zu bytes", path, *block_bytes);
     return cs_files_read_at(descriptor, *block, *block_bytes, 0, path);

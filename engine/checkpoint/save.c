@@ -56,10 +56,10 @@ static cs_status set_aside(const cs_save *s, occasion now)
 {
     for (size_t i = 0; i < json_array_size(s->content->damaged); i++) {
         const char *name = json_string_value(json_array_get(s->content->damaged, i));
-        char       *path = cs_files_join(s->dir, name);
-        occasion    its  = !cs_files_holds(path, CS_MANIFEST_FILE) ? NO_CHECKPOINT
-                           : strcmp(name, s->staging.name) == 0    ? TAG_IS_TAKEN
-                                                                   : THE_REST;
+        char *path = cs_files_join(s->dir, name);
+        occasion its = !cs_files_holds(path, CS_MANIFEST_FILE) ? NO_CHECKPOINT
+                       : strcmp(name, s->staging.name) == 0    ? TAG_IS_TAKEN
+                                                               : THE_REST;
         free(path);
         if (its == now)
             CS_TRY(cs_staging_set_aside(s->dir, name));
@@ -75,7 +75,7 @@ static cs_status make_staging(cs_save *s)
     for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
             continue;
-        char     *path   = cs_files_join(s->staging.path, cs_outline_folders[folder]);
+        char *path = cs_files_join(s->staging.path, cs_outline_folders[folder]);
         cs_status status = cs_files_make_directory(path);
         free(path);
         CS_TRY(status);
@@ -87,7 +87,7 @@ static cs_status make_staging(cs_save *s)
 static void share_staging(cs_save *s)
 {
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
-    s->path       = s->staging.path;
+    s->path = s->staging.path;
     cs_agree_text(s->comm, &s->path, &length, 0);
     cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
 }
@@ -105,16 +105,16 @@ static void file_name(char name[96], const cs_save *s, int rank, int folder, int
 /* A task of the crew: this rank's file number `index`. */
 static cs_status write_file(void *argument, int64_t index)
 {
-    cs_save               *s      = argument;
-    const cs_outline_file *file   = &s->outline.files[index];
-    int64_t                before = 0;
-    char                   name[96];
+    cs_save *s = argument;
+    const cs_outline_file *file = &s->outline.files[index];
+    int64_t before = 0;
+    char name[96];
     if (s->content->finite)
         CS_TRY(cs_nonfinite_refuse(file));
     for (int64_t i = 0; i < index; i++)
         before += s->outline.files[i].folder == file->folder;
     file_name(name, s, s->rank, file->folder, before);
-    char     *path   = cs_files_join(s->path, name);
+    char *path = cs_files_join(s->path, name);
     cs_status status = cs_shardfile_write(&s->records[index], path, file, s->save_id, &s->content->writing);
     free(path);
     return status;
@@ -127,7 +127,7 @@ cs_status cs_save_write(cs_save *s)
     for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
         if (s->outline.files_in[folder] == 0)
             continue;
-        char     *path   = cs_files_join(s->path, cs_outline_folders[folder]);
+        char *path = cs_files_join(s->path, cs_outline_folders[folder]);
         cs_status status = cs_files_sync_directory(path);
         free(path);
         CS_TRY(status);
@@ -139,10 +139,10 @@ cs_status cs_save_write(cs_save *s)
 static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_record *record, const char *name,
                            int writer)
 {
-    char    digits[9];
+    char digits[9];
     int64_t bytes = -1;
-    char   *path  = cs_files_join(s->path, name);
-    bool    seen  = cs_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
+    char *path = cs_files_join(s->path, name);
+    bool seen = cs_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
     if (!seen)
         cs_fail(CS_IO_ERROR,
                 "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
@@ -172,7 +172,7 @@ static cs_status write_text(const cs_save *s, const char *name, const char *text
 {
     if (!text)
         return CS_OK;
-    char     *path   = cs_files_join(s->path, name);
+    char *path = cs_files_join(s->path, name);
     cs_status status = cs_files_write(path, text, strlen(text));
     free(path);
     return status;
@@ -182,8 +182,8 @@ static cs_status write_text(const cs_save *s, const char *name, const char *text
 static cs_status write_manifest(cs_save *s, json_t *files)
 {
     cs_line_shorten(s->content->line, s->dir);
-    char     *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
-    char     *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
+    char *text = cs_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
+    char *path = cs_files_join(s->path, CS_MANIFEST_FILE), *draft = cs_files_join(s->path, CS_MANIFEST_FILE ".tmp");
     cs_status status = cs_files_write(draft, text, strlen(text));
     if (status == CS_OK)
         status = cs_files_rename(draft, path);
@@ -197,14 +197,14 @@ static cs_status write_manifest(cs_save *s, json_t *files)
 void cs_save_gather(cs_save *s)
 {
     int64_t *sizes = cs_agree_memory((size_t)s->size * sizeof *sizes);
-    size_t   bytes = (size_t)s->outline.file_count * sizeof *s->records;
-    s->all         = (cs_shardfile_record *)(void *)cs_agree_gather(s->comm, sizes, s->records, bytes);
+    size_t bytes = (size_t)s->outline.file_count * sizeof *s->records;
+    s->all = (cs_shardfile_record *)(void *)cs_agree_gather(s->comm, sizes, s->records, bytes);
     free(sizes);
 }
 
 static cs_status commit(cs_save *s)
 {
-    json_t   *files  = json_array();
+    json_t *files = json_array();
     cs_status status = list_files(s, files, s->all);
     if (status == CS_OK)
         status = write_text(s, CS_CLIENT_STATE_FILE, s->content->client_state);
@@ -229,7 +229,8 @@ cs_status cs_save_commit(cs_save *s)
         cs_line_add(s->content->line, s->content->tag, s->digest);
     bool aside = set_aside(s, THE_REST) == CS_OK;
     if (!aside)
-        cs_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name, so none is removed this time: %s", cs_error());
+        cs_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name, so none is removed this time: %s",
+               cs_error());
     cs_staging_close(&s->staging);
     s->path = NULL;
     if (aside && cs_prune_directory(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
@@ -240,8 +241,8 @@ cs_status cs_save_commit(cs_save *s)
 static cs_status check_client_state(const char *text)
 {
     json_error_t why;
-    size_t       length = text ? strlen(text) : 0;
-    json_t      *value  = text ? json_loadb(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &why) : NULL;
+    size_t length = text ? strlen(text) : 0;
+    json_t *value = text ? json_loadb(text, length, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &why) : NULL;
     json_decref(value);
     if (text && !value)
         return cs_fail(CS_BAD_CONFIG,
@@ -271,7 +272,7 @@ static cs_status check_content(const cs_checkpoint_content *content)
 static cs_status open_all(cs_save *s)
 {
     const cs_checkpoint_content *content = s->content;
-    cs_status                    status  = CS_OK;
+    cs_status status = CS_OK;
     CS_TRY(cs_agree_status(s->comm, check_content(content)));
     CS_TRY(cs_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
     cs_outline_open(&s->outline, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
@@ -285,8 +286,12 @@ static cs_status open_all(cs_save *s)
 
 cs_status cs_save_open(cs_save *s, cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
 {
-    *s = (cs_save){ .comm = comm,       .rank = cs_comm_rank(comm), .size = cs_comm_size(comm), .dir = dir,
-                    .content = content, .staging.lock = -1 };
+    *s = (cs_save){ .comm = comm,
+                    .rank = cs_comm_rank(comm),
+                    .size = cs_comm_size(comm),
+                    .dir = dir,
+                    .content = content,
+                    .staging.lock = -1 };
     return open_all(s);
 }
 
@@ -305,7 +310,7 @@ void cs_save_close(cs_save *s)
 
 cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content)
 {
-    cs_save   s;
+    cs_save s;
     cs_status status = cs_save_open(&s, comm, dir, content);
     if (status == CS_OK)
         status = cs_agree_status(comm, cs_save_write(&s));

@@ -21,8 +21,8 @@ static double value_at(const void *data, cs_dtype dtype, int64_t index)
 
 typedef struct {
     cs_scan scan;
-    double  sum, squares; /* of distances from the first number, which keeps them small */
-    double  origin;
+    double sum, squares; /* of distances from the first number, which keeps them small */
+    double origin;
     int64_t finite;
 } state;
 
@@ -37,7 +37,7 @@ static void measure(state *s, double value)
     if (s->finite++ == 0)
         s->origin = s->scan.min = s->scan.max = value;
     s->scan.min = value < s->scan.min ? value : s->scan.min;
-    s->scan.max  = value > s->scan.max ? value : s->scan.max;
+    s->scan.max = value > s->scan.max ? value : s->scan.max;
     s->sum += value - s->origin;
     s->squares += (value - s->origin) * (value - s->origin);
 }
@@ -67,14 +67,14 @@ static cs_status each_block(state *s, cs_block *block, char *buffer, void (*take
 static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_t tensor,
                             void (*take)(state *s, double value))
 {
-    cs_range  own    = cs_chunks_of(&reader->chunks, tensor);
-    char     *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    cs_range own = cs_chunks_of(&reader->chunks, tensor);
+    char *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = own.from; i < own.to && status == CS_OK; i++) {
         const cs_chunk *chunk = &reader->chunks.chunks[i];
-        char           *path  = cs_files_join(reader->path, reader->manifest.files[chunk->file].name);
-        cs_block        block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };
-        status                = cs_files_open(&block.descriptor, path);
+        char *path = cs_files_join(reader->path, reader->manifest.files[chunk->file].name);
+        cs_block block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };
+        status = cs_files_open(&block.descriptor, path);
         if (status == CS_OK)
             status = each_block(s, &block, buffer, take);
         if (block.descriptor >= 0)
@@ -88,16 +88,16 @@ static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_
 cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, const char *name)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(&reader->manifest, name);
-    state                     s      = { 0 };
+    state s = { 0 };
     if (!tensor)
         return cs_fail(CS_NOT_FOUND, "%s holds no tensor %s; --tensors '*' lists its names", reader->path, name);
     CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, measure));
     CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, sort));
-    double n          = s.finite ? (double)s.finite : 1;
-    double variance   = s.squares / n - (s.sum / n) * (s.sum / n);
-    s.scan.mean       = s.origin + s.sum / n;
-    s.scan.deviation  = variance > 0 ? sqrt(variance) : 0;
-    *scan             = s.scan;
+    double n = s.finite ? (double)s.finite : 1;
+    double variance = s.squares / n - (s.sum / n) * (s.sum / n);
+    s.scan.mean = s.origin + s.sum / n;
+    s.scan.deviation = variance > 0 ? sqrt(variance) : 0;
+    *scan = s.scan;
     return CS_OK;
 }
 
@@ -113,10 +113,10 @@ static void compare_window(cs_scan_difference *d, const void *one, const void *o
         if (a == b || (isnan(a) && isnan(b)))
             continue;
         double gap = fabs(a - b);
-        d->max    = isnan(gap) ? (double)INFINITY : fmax(d->max, gap);
+        d->max = isnan(gap) ? (double)INFINITY : fmax(d->max, gap);
         if (d->differing++ == 0) {
             d->first = range.from + i;
-            d->one   = a;
+            d->one = a;
             d->other = b;
         }
     }
@@ -126,19 +126,19 @@ cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *
                           cs_comm *self, const char *name)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(&one->manifest, name);
-    const cs_manifest_tensor *twin   = cs_manifest_find(&other->manifest, name);
-    cs_dtype                  dtype  = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
-    size_t                    bytes  = WINDOW * cs_dtype_bytes(dtype);
-    char                     *a = cs_agree_memory(bytes), *b = cs_agree_memory(bytes);
-    int64_t                   count;
-    cs_status                 status = CS_OK;
-    *difference                      = (cs_scan_difference){ .first = -1 };
+    const cs_manifest_tensor *twin = cs_manifest_find(&other->manifest, name);
+    cs_dtype dtype = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
+    size_t bytes = WINDOW * cs_dtype_bytes(dtype);
+    char *a = cs_agree_memory(bytes), *b = cs_agree_memory(bytes);
+    int64_t count;
+    cs_status status = CS_OK;
+    *difference = (cs_scan_difference){ .first = -1 };
     cs_boxes_count(&count, tensor->shape, tensor->dims, 1);
     for (int64_t from = 0; from < count && status == CS_OK; from += WINDOW) {
         cs_range range = { from, from + WINDOW < count ? from + WINDOW : count };
         cs_piece piece = { name, "weights", dtype, tensor->dims, { 0 }, range, a };
         memcpy(piece.shape, tensor->shape, sizeof piece.shape);
-        status     = cs_checkpoint_read(one, self, &piece, 1);
+        status = cs_checkpoint_read(one, self, &piece, 1);
         piece.data = b;
         if (status == CS_OK)
             status = cs_checkpoint_read(other, self, &piece, 1);

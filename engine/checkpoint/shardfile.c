@@ -34,7 +34,7 @@ static json_t *number_list(const int64_t *numbers, int count)
 /* A JSON object as the string safetensors wants. Takes the object. */
 static json_t *as_string(json_t *object)
 {
-    char   *text   = json_dumps(object, JSON_COMPACT);
+    char *text = json_dumps(object, JSON_COMPACT);
     json_t *string = json_string(text);
     free(text);
     json_decref(object);
@@ -46,8 +46,8 @@ static json_t *metadata_of(const cs_outline_file *file, const char *save_id, con
     json_t *sharding = json_object(), *shapes = json_object(), *checksums = json_object();
     for (int64_t i = 0; i < file->count; i++) {
         const cs_outline_chunk *chunk = &file->chunks[i];
-        const char             *name  = chunk->piece->name;
-        json_t                 *list  = json_array();
+        const char *name = chunk->piece->name;
+        json_t *list = json_array();
         for (int64_t block = 0; block < chunk_blocks(chunk); block++) {
             char digits[9];
             snprintf(digits, sizeof digits, "%08x", (unsigned)*crcs++);
@@ -67,11 +67,11 @@ static json_t *metadata_of(const cs_outline_file *file, const char *save_id, con
 static char *header_text(const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
 {
     json_t *header = json_object();
-    int64_t at     = 0;
+    int64_t at = 0;
     json_object_set_new(header, "__metadata__", metadata_of(file, save_id, crcs));
     for (int64_t i = 0; i < file->count; i++) {
-        const cs_outline_chunk *chunk   = &file->chunks[i];
-        json_t                 *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
+        const cs_outline_chunk *chunk = &file->chunks[i];
+        json_t *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
         at += chunk_bytes(chunk);
         json_object_set_new(header, chunk->piece->name,
                             json_pack("{s:s, s:o, s:o}", "dtype", cs_safetensors_name(chunk->piece->dtype), "shape",
@@ -87,9 +87,9 @@ static char *header_text(const cs_outline_file *file, const char *save_id, const
 /* N, the JSON, and spaces up to the next multiple of CS_SINK_ALIGN. */
 static uint8_t *header_block(size_t *bytes, const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
 {
-    char  *text    = header_text(file, save_id, crcs);
-    size_t length  = strlen(text);
-    *bytes         = (8 + length + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
+    char *text = header_text(file, save_id, crcs);
+    size_t length = strlen(text);
+    *bytes = (8 + length + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
     uint8_t *block = cs_agree_memory(*bytes);
     for (int i = 0; i < 8; i++)
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
@@ -105,7 +105,7 @@ static cs_status write_block(cs_sink *sink, uint32_t *crc, const char *data, int
     enum { STEP = 1 << 18 };
     for (int64_t done = 0; done < bytes; done += STEP) {
         size_t now = (size_t)(bytes - done < STEP ? bytes - done : STEP);
-        *crc       = cs_crc32c(*crc, data + done, now);
+        *crc = cs_crc32c(*crc, data + done, now);
         CS_TRY(cs_sink_write(sink, data + done, now));
     }
     return CS_OK;
@@ -115,7 +115,7 @@ static cs_status write_data(cs_sink *sink, uint32_t *crcs, const cs_outline_file
 {
     for (int64_t i = 0; i < file->count; i++) {
         const cs_outline_chunk *chunk = &file->chunks[i];
-        int64_t                 bytes = chunk_bytes(chunk);
+        int64_t bytes = chunk_bytes(chunk);
         for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
             int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
             CS_TRY(write_block(sink, crcs++, chunk->data + from, now));
@@ -127,7 +127,7 @@ static cs_status write_data(cs_sink *sink, uint32_t *crcs, const cs_outline_file
 static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t *crcs, const char *path,
                             const cs_outline_file *file, const char *save_id, const cs_checkpoint_writing *writing)
 {
-    size_t   head_bytes, again;
+    size_t head_bytes, again;
     uint8_t *head = header_block(&head_bytes, file, save_id, crcs);
     free(head);
     if (head_bytes > CS_SAFETENSORS_MAX_HEADER)
@@ -136,13 +136,13 @@ static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t
             "%s: its %lld tensors need a header of %zu bytes, and safetensors allows %d; save from more ranks", path,
             (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
-    record->bytes  = (int64_t)head_bytes + file->data_bytes;
+    record->bytes = (int64_t)head_bytes + file->data_bytes;
     CS_TRY(cs_sink_open(sink, path, (int64_t)head_bytes, record->bytes, writing));
     CS_TRY(write_data(sink, crcs, file));
     head = header_block(&again, file, save_id, crcs);
     CS_ASSERT(again == head_bytes);
     record->header_crc = cs_crc32c(0, head, head_bytes);
-    cs_status status   = cs_sink_finish(sink, head, head_bytes);
+    cs_status status = cs_sink_finish(sink, head, head_bytes);
     free(head);
     return status;
 }
@@ -151,10 +151,10 @@ cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, cons
                              const char *save_id, const cs_checkpoint_writing *writing)
 {
     int64_t blocks = 0;
-    cs_sink sink   = { .descriptor = -1 };
+    cs_sink sink = { .descriptor = -1 };
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
-    uint32_t *crcs   = cs_agree_memory((size_t)blocks * sizeof *crcs);
+    uint32_t *crcs = cs_agree_memory((size_t)blocks * sizeof *crcs);
     cs_status status = write_file(record, &sink, crcs, path, file, save_id, writing);
     cs_sink_close(&sink);
     free(crcs);

@@ -8,9 +8,9 @@ enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 }; /* bytes under one
 
 /* What the manifest will say of the file. */
 typedef struct {
-    int64_t  bytes;
+    int64_t bytes;
     uint32_t header_crc;
-    int32_t  folder;
+    int32_t folder;
 } cs_shardfile_record;
 
 cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,

@@ -16,7 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define WORK  ".cspeed-tmp-"
+#define WORK ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
 #define ASIDE "~damaged"
 #define DRAFT "latest.tmp"              /* the new text of dir/latest; it travels in the checkpoint's own directory */
@@ -53,8 +53,8 @@ static void sweep(const char *dir)
 /* What is there under the tag's name may be replaced only if it is a checkpoint, or an empty directory. */
 static cs_status check_place(const char *dir, const char *name)
 {
-    char *path  = cs_files_join(dir, name);
-    bool  taken = cs_files_exists(path) && !cs_files_holds(path, CS_MANIFEST_FILE) && rmdir(path) != 0;
+    char *path = cs_files_join(dir, name);
+    bool taken = cs_files_exists(path) && !cs_files_holds(path, CS_MANIFEST_FILE) && rmdir(path) != 0;
     if (taken)
         cs_fail(CS_IO_ERROR,
                 "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
@@ -92,7 +92,7 @@ cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag,
     sweep(dir);
     CS_TRY(check_place(dir, staging->name));
     CS_TRY(check_space(dir, bytes));
-    char     *path   = hidden_path(dir, WORK, staging->name, save_id);
+    char *path = hidden_path(dir, WORK, staging->name, save_id);
     cs_status status = cs_files_make_directory(path);
     if (status != CS_OK) {
         free(path);
@@ -132,7 +132,7 @@ static void take_back(const cs_staging *staging, const char *target, bool exchan
 
 static cs_status name_latest(const char *dir, const char *target)
 {
-    char     *draft = cs_files_join(target, DRAFT), *latest = cs_files_join(dir, "latest");
+    char *draft = cs_files_join(target, DRAFT), *latest = cs_files_join(dir, "latest");
     cs_status status = cs_files_rename(draft, latest);
     free(latest);
     free(draft);
@@ -173,7 +173,7 @@ static cs_status publish(const cs_staging *staging, const char *target)
 
 cs_status cs_staging_commit(cs_staging *staging)
 {
-    char     *draft = cs_files_join(staging->path, DRAFT), *target = cs_files_join(staging->dir, staging->name);
+    char *draft = cs_files_join(staging->path, DRAFT), *target = cs_files_join(staging->dir, staging->name);
     cs_status status = cs_files_write(draft, staging->tag, strlen(staging->tag));
     if (status == CS_OK)
         status = cs_files_sync_directory(staging->path);
@@ -201,7 +201,7 @@ bool cs_staging_is_aside(const char *name)
 
 cs_status cs_staging_set_aside(const char *dir, const char *name)
 {
-    char     *path = cs_files_join(dir, name), *aside = NULL;
+    char *path = cs_files_join(dir, name), *aside = NULL;
     cs_status status = CS_OK;
     for (int i = 1; !aside && cs_files_exists(path); i++) {
         char next[CS_TAG_BYTES + 32], number[16] = "";
@@ -225,7 +225,7 @@ cs_status cs_staging_discard(const char *dir, const char *name)
 {
     char id[SHORT_ID + 1];
     snprintf(id, sizeof id, "%08x", (unsigned)getpid());
-    char     *path = cs_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
+    char *path = cs_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
     cs_status status = cs_files_rename(path, trash);
     if (status == CS_OK)
         status = cs_files_sync_directory(dir);

@@ -8,11 +8,11 @@
 #include "checkpoint/tag.h"
 
 typedef struct {
-    const char *dir;                /* borrowed */
-    const char *tag;                /* borrowed */
-    char        name[CS_TAG_BYTES]; /* the tag's directory */
-    char       *path;               /* dir/.cspeed-tmp-... ; NULL: not made */
-    int         lock;
+    const char *dir;         /* borrowed */
+    const char *tag;         /* borrowed */
+    char name[CS_TAG_BYTES]; /* the tag's directory */
+    char *path;              /* dir/.cspeed-tmp-... ; NULL: not made */
+    int lock;
 } cs_staging;
 
 /* Removes what dead runs left in dir, checks that the tag may be written and that `bytes` fit, makes the directory. */
@@ -31,7 +31,7 @@ cs_status cs_staging_name_latest(const char *dir, const char *tag);
 /* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on: it is kept, whatever is
  * saved or pruned later. One that is gone is no failure. */
 cs_status cs_staging_set_aside(const char *dir, const char *name);
-bool      cs_staging_is_aside(const char *name); /* no tag's directory has such a name */
+bool cs_staging_is_aside(const char *name); /* no tag's directory has such a name */
 
 /* Renames dir/name out of the way, then deletes it; a crash between leaves a name that the next save removes. */
 cs_status cs_staging_discard(const char *dir, const char *name);

@@ -18,7 +18,7 @@ cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag)
         return cs_fail(CS_BAD_CONFIG, "checkpoint tag: \"\" names no directory; give it at least one character");
     bool escape_first = tag[0] == '.' || strcmp(tag, "latest") == 0 || strcmp(tag, "manifest.json") == 0;
     for (size_t i = 0; tag[i]; i++) {
-        bool   as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
+        bool as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
         size_t bytes = as_is ? 1 : 3;
         if (used + bytes >= CS_TAG_BYTES)
             return cs_fail(CS_BAD_CONFIG,
@@ -45,8 +45,8 @@ void cs_tag_unescape(char tag[CS_TAG_BYTES], const char *name)
     size_t used = 0;
     for (; *name && used + 1 < CS_TAG_BYTES; used++) {
         unsigned byte = (unsigned char)*name;
-        bool     more = is_escape(name) && sscanf(name + 1, "%2X", &byte) == 1;
-        tag[used]     = (char)byte;
+        bool more = is_escape(name) && sscanf(name + 1, "%2X", &byte) == 1;
+        tag[used] = (char)byte;
         name += more ? 3 : 1;
     }
     tag[used] = 0;

@@ -63,7 +63,7 @@ cs_status cs_outline_check(const cs_piece *pieces, int64_t count)
 static int by_tensor(const void *one, const void *other)
 {
     const cs_outline_chunk *a = one, *b = other;
-    int                     names = strcmp(a->piece->name, b->piece->name);
+    int names = strcmp(a->piece->name, b->piece->name);
     if (a->folder != b->folder || names != 0)
         return a->folder != b->folder ? a->folder - b->folder : names;
     if (a->count != b->count)
@@ -74,7 +74,7 @@ static int by_tensor(const void *one, const void *other)
 static int by_file(const void *one, const void *other)
 {
     const cs_outline_chunk *a = one, *b = other;
-    size_t                  size_a = cs_dtype_bytes(a->piece->dtype), size_b = cs_dtype_bytes(b->piece->dtype);
+    size_t size_a = cs_dtype_bytes(a->piece->dtype), size_b = cs_dtype_bytes(b->piece->dtype);
     if (a->folder != b->folder || a->file != b->file)
         return a->folder != b->folder ? a->folder - b->folder : a->file - b->file;
     if (size_a != size_b)
@@ -84,13 +84,13 @@ static int by_file(const void *one, const void *other)
 
 static void add_piece(cs_outline *outline, const cs_piece *piece)
 {
-    cs_box  boxes[CS_MAX_BOXES];
+    cs_box boxes[CS_MAX_BOXES];
     int64_t bytes = (int64_t)cs_dtype_bytes(piece->dtype), done = 0;
-    int     count = cs_boxes_split(boxes, piece->shape, piece->dims, piece->range);
+    int count = cs_boxes_split(boxes, piece->shape, piece->dims, piece->range);
     for (int i = 0; i < count; i++) {
         cs_outline_chunk chunk = { .piece = piece, .box = boxes[i], .folder = cs_outline_folder(piece->folder) };
-        chunk.data             = (const char *)piece->data + done * bytes;
-        chunk.count            = cs_boxes_volume(&boxes[i]);
+        chunk.data = (const char *)piece->data + done * bytes;
+        chunk.count = cs_boxes_volume(&boxes[i]);
         done += chunk.count;
         outline->chunks[outline->chunk_count++] = chunk;
     }
@@ -122,8 +122,8 @@ static void list_files(cs_outline *outline)
             outline->files[outline->file_count++] = (cs_outline_file){ .chunks = chunk, .folder = chunk->folder };
             outline->files_in[chunk->folder]++;
         }
-        cs_outline_file *file  = &outline->files[outline->file_count - 1];
-        int64_t          bytes = chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
+        cs_outline_file *file = &outline->files[outline->file_count - 1];
+        int64_t bytes = chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
         file->count++;
         file->data_bytes += bytes;
         outline->data_bytes += bytes;
@@ -133,8 +133,8 @@ static void list_files(cs_outline *outline)
 void cs_outline_open(cs_outline *outline, const cs_piece *pieces, int64_t count, const cs_piece *empty,
                      int64_t empty_count)
 {
-    size_t max     = (size_t)(count * CS_MAX_BOXES + empty_count);
-    *outline        = (cs_outline){ 0 };
+    size_t max = (size_t)(count * CS_MAX_BOXES + empty_count);
+    *outline = (cs_outline){ 0 };
     outline->chunks = cs_agree_memory(max * sizeof *outline->chunks);
     for (int64_t i = 0; i < count; i++)
         add_piece(outline, &pieces[i]);

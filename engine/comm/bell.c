@@ -49,10 +49,10 @@ static _Noreturn void lose(cs_shm *shm, int peer, const char *what)
 int cs_bell_missing(cs_comm *comm, bool *closed)
 {
     const cs_shm *shm = comm->own;
-    int           missing = -1, left = -1;
+    int missing = -1, left = -1;
     for (int i = 0; i < shm->size; i++) {
         cs_shm_header *header = cs_shm_header_of(shm, i);
-        struct pollfd  life   = { i == shm->rank ? -1 : shm->guests[i].life, POLLIN, 0 };
+        struct pollfd life = { i == shm->rank ? -1 : shm->guests[i].life, POLLIN, 0 };
         if (poll(&life, 1, 0) <= 0 && !atomic_load(&header->closed))
             continue;
         if (atomic_load(&header->closed))
@@ -108,8 +108,8 @@ const cs_shm_call *cs_bell_call(const cs_shm *shm, int rank)
 void cs_bell_meet(cs_shm *shm, const cs_shm_call *call)
 {
     uint32_t point = ++shm->point;
-    cs_bell *own   = &cs_shm_header_of(shm, shm->rank)->arrival[point % 2];
-    own->call      = *call;
+    cs_bell *own = &cs_shm_header_of(shm, shm->rank)->arrival[point % 2];
+    own->call = *call;
     cs_bell_ring(own, point);
     for (int i = 0; i < shm->size; i++) {
         cs_bell *bell = &cs_shm_header_of(shm, i)->arrival[point % 2];

@@ -19,8 +19,8 @@ bool cs_call_same(const cs_call *one, const cs_call *other)
 static void describe(char *text, size_t bytes, const cs_call *call)
 {
     static const char *const dtypes[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
-    static const char *const ops[]    = { "sum", "min", "max" };
-    int                      length   = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
+    static const char *const ops[] = { "sum", "min", "max" };
+    int length = snprintf(text, bytes, "%s", cs_beat_names[call->what]);
     if (call->what == CS_BEAT_BARRIER)
         return;
     length +=

@@ -34,7 +34,7 @@ static cs_status choose(const cs_transport **chosen, const cs_world *world, cons
 
 size_t cs_comm_heap_wish(const cs_comm_settings *settings)
 {
-    size_t        wish = settings->heap_bytes;
+    size_t wish = settings->heap_bytes;
     struct rlimit limit;
     if (!wish)
         wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -46,7 +46,7 @@ size_t cs_comm_heap_wish(const cs_comm_settings *settings)
 static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings)
 {
     cs_comm_settings host = *settings;
-    host.device           = NULL;
+    host.device = NULL;
     if (!settings->device)
         return comm->transport->open(comm, settings);
     host.heap_bytes = 1; /* nothing is taken from it */
@@ -57,8 +57,8 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings)
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings)
 {
     const cs_transport *transport = NULL;
-    cs_comm_settings    own       = *settings;
-    *comm                         = NULL;
+    cs_comm_settings own = *settings;
+    *comm = NULL;
     if (own.device && !cs_device_has_own_memory(own.device))
         own.device = NULL;
     if (!own.device && own.kind && strcmp(own.kind, "nccl") == 0)
@@ -69,7 +69,7 @@ cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_sett
     if (!made)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
     made->transport = transport;
-    made->world     = *world;
+    made->world = *world;
     atomic_flag_clear(&made->busy);
     cs_status status = open_sides(made, &own);
     if (status != CS_OK) {
@@ -189,8 +189,8 @@ static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     CS_ASSERT(count >= 0);
-    double   begun = begin(comm, CS_BEAT_ALL_REDUCE);
-    cs_comm *side  = side_of(comm, data, (uint64_t)count);
+    double begun = begin(comm, CS_BEAT_ALL_REDUCE);
+    cs_comm *side = side_of(comm, data, (uint64_t)count);
     side->transport->all_reduce(side, data, count, dtype, op);
     end(comm, begun, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
 }
@@ -198,8 +198,8 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     CS_ASSERT(count >= 0);
-    double   begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
-    cs_comm *side  = side_of(comm, out, (uint64_t)count);
+    double begun = begin(comm, CS_BEAT_REDUCE_SCATTER);
+    cs_comm *side = side_of(comm, out, (uint64_t)count);
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     side->transport->reduce_scatter(side, out, in, count, dtype, op);
     end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
@@ -208,8 +208,8 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     CS_ASSERT(count >= 0);
-    double   begun = begin(comm, CS_BEAT_ALL_GATHER);
-    cs_comm *side  = side_of(comm, out, (uint64_t)count);
+    double begun = begin(comm, CS_BEAT_ALL_GATHER);
+    cs_comm *side = side_of(comm, out, (uint64_t)count);
     CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     side->transport->all_gather(side, out, in, count, dtype);
     end(comm, begun, bytes_of(count, dtype), to_others(comm, count, dtype));
@@ -219,8 +219,8 @@ void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 {
     CS_ASSERT(count >= 0);
     CS_ASSERT(root >= 0 && root < comm->world.size);
-    double   begun = begin(comm, CS_BEAT_BROADCAST);
-    cs_comm *side  = side_of(comm, data, (uint64_t)count);
+    double begun = begin(comm, CS_BEAT_BROADCAST);
+    cs_comm *side = side_of(comm, data, (uint64_t)count);
     side->transport->broadcast(side, data, count, dtype, root);
     end(comm, begun, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
@@ -236,8 +236,8 @@ void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
     CS_ASSERT(to >= 0 && to < comm->world.size);
     CS_ASSERT(to != comm->world.rank);
-    double   begun = begin(comm, CS_BEAT_SEND);
-    cs_comm *side  = side_of(comm, data, bytes);
+    double begun = begin(comm, CS_BEAT_SEND);
+    cs_comm *side = side_of(comm, data, bytes);
     side->transport->send(side, data, bytes, to);
     end(comm, begun, bytes, bytes);
 }
@@ -246,8 +246,8 @@ void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
     CS_ASSERT(from >= 0 && from < comm->world.size);
     CS_ASSERT(from != comm->world.rank);
-    double   begun = begin(comm, CS_BEAT_RECEIVE);
-    cs_comm *side  = side_of(comm, data, bytes);
+    double begun = begin(comm, CS_BEAT_RECEIVE);
+    cs_comm *side = side_of(comm, data, bytes);
     side->transport->receive(side, data, bytes, from);
     end(comm, begun, bytes, 0);
 }

@@ -36,7 +36,7 @@ static const struct sockaddr *plain(const cs_address *address)
 cs_status cs_dial_resolve(cs_address *address, const char *host, int port)
 {
     struct addrinfo wish = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-    int             code = getaddrinfo(host, NULL, &wish, &found);
+    int code = getaddrinfo(host, NULL, &wish, &found);
     if (code != 0)
         return cs_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
     *address = (cs_address){ .bytes = found->ai_addrlen };
@@ -49,7 +49,7 @@ cs_status cs_dial_resolve(cs_address *address, const char *host, int port)
 const char *cs_dial_text(const cs_address *address, char *text)
 {
     char host[INET6_ADDRSTRLEN] = "?";
-    bool six                    = address->name.ss_family == AF_INET6;
+    bool six = address->name.ss_family == AF_INET6;
     if (six)
         inet_ntop(AF_INET6, &six_of(address)->sin6_addr, host, sizeof host);
     else
@@ -88,8 +88,8 @@ static int give_up(int socket)
 cs_status cs_dial_listen(int *made, cs_address *address, bool keyed)
 {
     char text[CS_DIAL_TEXT];
-    int  on = 1;
-    *made   = -1;
+    int on = 1;
+    *made = -1;
     CS_TRY(cs_join_allow(plain(address), keyed));
     int own = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (own < 0)
@@ -110,9 +110,9 @@ cs_status cs_dial_listen(int *made, cs_address *address, bool keyed)
 
 int cs_dial_call(const cs_address *address, double seconds)
 {
-    int       error  = 0;
+    int error = 0;
     socklen_t length = sizeof error;
-    int       made   = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int made = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0)
         return -1;
     if (connect(made, plain(address), address->bytes) == 0)
@@ -184,9 +184,9 @@ static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list,
 
 cs_status cs_dial_own(cs_address *own, int socket)
 {
-    const char     *list = getenv("CSPEED_SOCKET_IFNAME");
-    struct ifaddrs *all  = NULL;
-    *own                 = (cs_address){ .bytes = sizeof own->name };
+    const char *list = getenv("CSPEED_SOCKET_IFNAME");
+    struct ifaddrs *all = NULL;
+    *own = (cs_address){ .bytes = sizeof own->name };
     if (getsockname(socket, (struct sockaddr *)(void *)&own->name, &own->bytes) < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
     cs_dial_set_port(own, 0);
@@ -194,12 +194,12 @@ cs_status cs_dial_own(cs_address *own, int socket)
         return CS_OK;
     if (getifaddrs(&all) < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "the system does not list its network interfaces");
-    int                   family = own->name.ss_family;
+    int family = own->name.ss_family;
     const struct ifaddrs *chosen = choose(all, list, family);
     if (!chosen)
         chosen = choose(all, list, family == AF_INET ? AF_INET6 : AF_INET);
     if (chosen) {
-        bool six   = chosen->ifa_addr->sa_family == AF_INET6;
+        bool six = chosen->ifa_addr->sa_family == AF_INET6;
         own->bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
         memcpy(&own->name, chosen->ifa_addr, own->bytes);
         cs_dial_set_port(own, 0);

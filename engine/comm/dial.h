@@ -10,7 +10,7 @@
 
 typedef struct {
     struct sockaddr_storage name;
-    socklen_t               bytes;
+    socklen_t bytes;
 } cs_address;
 
 enum { CS_DIAL_TEXT = 64 };
@@ -19,9 +19,9 @@ enum { CS_DIAL_TEXT = 64 };
 cs_status cs_dial_resolve(cs_address *address, const char *host, int port);
 /* "127.0.0.1:29500", "[::1]:29500". Returns `text`. */
 const char *cs_dial_text(const cs_address *address, char *text /* CS_DIAL_TEXT */);
-void        cs_dial_set_port(cs_address *address, int port);
-int         cs_dial_port(const cs_address *address);
-bool        cs_dial_is_any(const cs_address *address); /* 0.0.0.0 or :: */
+void cs_dial_set_port(cs_address *address, int port);
+int cs_dial_port(const cs_address *address);
+bool cs_dial_is_any(const cs_address *address); /* 0.0.0.0 or :: */
 
 /* A listening socket that does not block; *address becomes what it is bound to. CS_IO_ERROR leaves errno. */
 cs_status cs_dial_listen(int *socket, cs_address *address, bool keyed);

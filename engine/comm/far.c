@@ -14,23 +14,23 @@ enum { PIECE = 4 << 20 };
 
 typedef struct {
     cs_stream *stream;
-    char      *pieces[2];
+    char *pieces[2];
 } pair;
 
 /* A vector of so many parts: of a piece, each part has its own stretch; NULL: none. */
 typedef struct {
     char *data;
-    int   parts;
-    int   seat; /* where in a piece the first part lies */
+    int parts;
+    int seat; /* where in a piece the first part lies */
 } vector;
 
 typedef struct {
-    int          what; /* CS_BEAT_... */
-    int64_t      count;
-    cs_dtype     dtype;
+    int what; /* CS_BEAT_... */
+    int64_t count;
+    cs_dtype dtype;
     cs_reduce_op op;
-    int          peer;
-    vector       in, out;
+    int peer;
+    vector in, out;
 } errand;
 
 static size_t bytes_of(const errand *e, int64_t count)
@@ -55,9 +55,9 @@ static void put(const pair *own, const errand *e, const char *piece, int64_t at,
 
 static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
 {
-    cs_comm            *host = comm->host;
-    const cs_transport *by   = host->transport;
-    char               *own  = piece + bytes_of(e, comm->world.rank * count);
+    cs_comm *host = comm->host;
+    const cs_transport *by = host->transport;
+    char *own = piece + bytes_of(e, comm->world.rank * count);
     switch (e->what) {
     case CS_BEAT_ALL_REDUCE:
         by->all_reduce(host, piece, count, e->dtype, e->op);
@@ -83,9 +83,9 @@ static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
  * far are done. */
 static void run(cs_comm *comm, const errand *e)
 {
-    const pair *own   = comm->own;
-    int         parts = e->in.parts > e->out.parts ? e->in.parts : e->out.parts;
-    int64_t     room  = (int64_t)(PIECE / cs_dtype_bytes(e->dtype)) / parts, count = e->count < room ? e->count : room;
+    const pair *own = comm->own;
+    int parts = e->in.parts > e->out.parts ? e->in.parts : e->out.parts;
+    int64_t room = (int64_t)(PIECE / cs_dtype_bytes(e->dtype)) / parts, count = e->count < room ? e->count : room;
     fetch(own, e, own->pieces[0], 0, count);
     for (int64_t at = 0, turn = 0; at < e->count; turn ^= 1) {
         int64_t next = at + count, more = e->count - next < room ? e->count - next : room;
@@ -94,7 +94,7 @@ static void run(cs_comm *comm, const errand *e)
             fetch(own, e, own->pieces[turn ^ 1], next, more);
         talk(comm, e, own->pieces[turn], count);
         put(own, e, own->pieces[turn], at, count);
-        at    = next;
+        at = next;
         count = more;
     }
 }
@@ -136,7 +136,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
     vector all = { data, 1, 0 }, none = { 0 };
-    bool   mine = comm->world.rank == root;
+    bool mine = comm->world.rank == root;
     if (!alone(comm))
         run(comm, &(errand){ CS_BEAT_BROADCAST, count, dtype, CS_SUM, root, mine ? all : none, mine ? none : all });
 }
@@ -177,13 +177,13 @@ static void close_pair(cs_comm *comm)
 }
 
 const cs_transport cs_comm_far = {
-    .name           = "far",
-    .open           = open_pair,
-    .close          = close_pair,
-    .all_reduce     = all_reduce,
+    .name = "far",
+    .open = open_pair,
+    .close = close_pair,
+    .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
-    .all_gather     = all_gather,
-    .broadcast      = broadcast,
-    .send           = send_message,
-    .receive        = receive_message,
+    .all_gather = all_gather,
+    .broadcast = broadcast,
+    .send = send_message,
+    .receive = receive_message,
 };

@@ -38,8 +38,8 @@ static cs_status judge(const card *cards, int size)
 /* All ranks see all cards, and so come to one answer. */
 static cs_status ask_all(cs_comm *comm, const cs_transport *nccl)
 {
-    int   size  = comm->world.size;
-    card  mine  = { .moves = nccl != NULL };
+    int size = comm->world.size;
+    card mine = { .moves = nccl != NULL };
     card *cards = calloc((size_t)size, sizeof *cards);
     if (!cards)
         return cs_fail(CS_NO_MEMORY, "no memory for the cards of %d ranks", size);
@@ -53,9 +53,9 @@ static cs_status ask_all(cs_comm *comm, const cs_transport *nccl)
 
 static cs_status choose(const cs_transport **chosen, cs_comm *comm, const cs_comm_settings *settings)
 {
-    bool                any  = !settings->kind || strcmp(settings->kind, "auto") == 0;
+    bool any = !settings->kind || strcmp(settings->kind, "auto") == 0;
     const cs_transport *nccl = nccl_of(settings->device);
-    *chosen                  = &cs_comm_far;
+    *chosen = &cs_comm_far;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
         return CS_OK; /* one rank has no use for NCCL; asked for by name it is opened, to prove it on one GPU */
     cs_status status = ask_all(comm, nccl);
@@ -74,13 +74,13 @@ cs_status cs_farside_open(cs_comm *comm, const cs_comm_settings *settings)
     const cs_transport *chosen = NULL;
     CS_TRY(choose(&chosen, comm, settings));
     cs_comm *far = calloc(1, sizeof *far);
-    comm->far    = far;
+    comm->far = far;
     if (!far)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d devices", comm->world.size);
-    far->transport  = chosen;
-    far->world      = comm->world;
-    far->host       = comm;
-    far->device     = settings->device;
+    far->transport = chosen;
+    far->world = comm->world;
+    far->host = comm;
+    far->device = settings->device;
     far->heap_bytes = settings->heap_bytes ? settings->heap_bytes : SIZE_MAX;
     return chosen->open(far, settings);
 }
@@ -109,12 +109,12 @@ void *cs_farside_alloc(cs_comm *far, size_t bytes)
                  far->heap_bytes, bytes, far->heap_bytes - far->heap_used);
     if (far->block_count == far->block_room) {
         far->block_room = far->block_room ? 2 * far->block_room : 64;
-        far->blocks     = realloc(far->blocks, far->block_room * sizeof *far->blocks);
+        far->blocks = realloc(far->blocks, far->block_room * sizeof *far->blocks);
         if (!far->blocks)
             cs_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", far->block_room);
     }
     cs_comm_block *block = &far->blocks[far->block_count++];
-    *block               = (cs_comm_block){ cs_device_alloc(far->device, bytes + !bytes), bytes, NULL };
+    *block = (cs_comm_block){ cs_device_alloc(far->device, bytes + !bytes), bytes, NULL };
     far->heap_used += bytes;
     if (far->transport->lend && bytes)
         far->transport->lend(far, block);

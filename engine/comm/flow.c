@@ -31,18 +31,18 @@ void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes)
 {
     cs_tcp_link *link = &tcp->links[to];
     cs_tcp_lane *lane = &link->out;
-    int          at   = lane->count++;
+    int at = lane->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
     cs_tcp_head *head = &lane->heads[at];
     memset(head, 0, sizeof *head); /* the gaps between members are signed as well */
-    head->call.what   = tcp->call.what;
-    head->call.dtype  = tcp->call.dtype;
-    head->call.op     = tcp->call.op;
-    head->call.root   = tcp->call.root;
-    head->call.count  = tcp->call.count;
-    head->bytes       = bytes;
-    lane->data[at]    = (char *)(size_t)data;
-    lane->bytes[at]   = bytes;
+    head->call.what = tcp->call.what;
+    head->call.dtype = tcp->call.dtype;
+    head->call.op = tcp->call.op;
+    head->call.root = tcp->call.root;
+    head->call.count = tcp->call.count;
+    head->bytes = bytes;
+    lane->data[at] = (char *)(size_t)data;
+    lane->bytes[at] = bytes;
     struct iovec part = signed_part(head);
     cs_seal_sign(&link->seal, head->tag, &part, 1);
 }
@@ -50,9 +50,9 @@ void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes)
 void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes)
 {
     cs_tcp_lane *lane = &tcp->links[from].in;
-    int          at   = lane->count++;
+    int at = lane->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
-    lane->data[at]  = data;
+    lane->data[at] = data;
     lane->bytes[at] = bytes;
 }
 
@@ -62,12 +62,12 @@ void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes)
 static void say(cs_tcp *tcp, int to, int what, int about)
 {
     cs_tcp_link *link = &tcp->links[to];
-    cs_tcp_head  head;
+    cs_tcp_head head;
     if (link->socket < 0 || link->deaf || link->out.at < link->out.count)
         return;
     memset(&head, 0, sizeof head);
-    head.call.what    = (uint8_t)what;
-    head.call.root    = about;
+    head.call.what = (uint8_t)what;
+    head.call.root = about;
     struct iovec part = signed_part(&head);
     cs_seal_sign(&link->seal, head.tag, &part, 1);
     send(link->socket, &head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -84,16 +84,16 @@ static bool push(cs_tcp *tcp, int to);
 /* Those that still read learn the reason behind the frame they are reading. */
 static void finish_frames(cs_tcp *tcp)
 {
-    double end   = cs_clock_seconds() + FAREWELL_SECONDS;
-    bool   waits = true;
+    double end = cs_clock_seconds() + FAREWELL_SECONDS;
+    bool waits = true;
     while (waits && cs_clock_seconds() < end) {
         waits = false;
         for (int i = 0; i < tcp->size; i++) {
             const cs_tcp_link *link = &tcp->links[i];
             push(tcp, i);
-            bool more     = !link->deaf && link->out.at < link->out.count;
+            bool more = !link->deaf && link->out.at < link->out.count;
             tcp->polls[i] = (struct pollfd){ more ? link->socket : -1, POLLOUT, 0 };
-            waits         = waits || more;
+            waits = waits || more;
         }
         if (waits)
             poll(tcp->polls, (nfds_t)tcp->size, 50);
@@ -125,9 +125,9 @@ static _Noreturn void lose_whoever_was_first(cs_tcp *tcp, int peer)
 /* A frame's head has come: is it the one that is waited for? */
 static void check_head(cs_tcp *tcp, int from)
 {
-    cs_tcp_link       *link = &tcp->links[from];
+    cs_tcp_link *link = &tcp->links[from];
     const cs_tcp_head *head = &link->in.heads[link->in.at];
-    struct iovec       part = signed_part(head);
+    struct iovec part = signed_part(head);
     if (!cs_seal_check(&link->seal, head->tag, &part, 1))
         cs_fatal(CS_NO_PEER, "a frame on the connection with rank %d is not of that rank, or not in its turn", from);
     if (head->call.what == CS_TCP_BYE)
@@ -148,8 +148,8 @@ static void check_head(cs_tcp *tcp, int from)
 /* What is left of the lane's frames; two pieces a frame. */
 static int gather(cs_tcp_lane *lane, struct iovec *pieces)
 {
-    int    count = 0;
-    size_t skip  = lane->done;
+    int count = 0;
+    size_t skip = lane->done;
     for (int i = lane->at; i < lane->count; i++, skip = 0) {
         size_t head = skip < sizeof lane->heads[i] ? skip : sizeof lane->heads[i];
         if (head < sizeof lane->heads[i])
@@ -165,7 +165,7 @@ static void advance(cs_tcp *tcp, int peer, cs_tcp_lane *lane, size_t moved)
     while (moved > 0) {
         size_t head = sizeof lane->heads[0], whole = head + lane->bytes[lane->at];
         size_t part = whole - lane->done < moved ? whole - lane->done : moved;
-        bool   came = lane->done < head && lane->done + part >= head;
+        bool came = lane->done < head && lane->done + part >= head;
         lane->done += part;
         moved -= part;
         if (came && lane == &tcp->links[peer].in)
@@ -190,7 +190,7 @@ static bool push(cs_tcp *tcp, int to)
     if (link->deaf || is_through(&link->out))
         return false;
     struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)gather(&link->out, pieces) };
-    ssize_t       sent   = sendmsg(link->socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = sendmsg(link->socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
         link->deaf = true;
     if (sent > 0)
@@ -205,7 +205,7 @@ static bool pull(cs_tcp *tcp, int from)
     if (is_through(&link->in))
         return false;
     struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)gather(&link->in, pieces) };
-    ssize_t       got    = recvmsg(link->socket, &packet, MSG_DONTWAIT);
+    ssize_t got = recvmsg(link->socket, &packet, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         lose_whoever_was_first(tcp, from);
     if (got > 0)
@@ -219,7 +219,7 @@ static bool pull(cs_tcp *tcp, int from)
 static void hear_last_words(cs_tcp *tcp, int peer)
 {
     cs_tcp_head last;
-    ssize_t     got = recv(tcp->links[peer].socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = recv(tcp->links[peer].socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT);
     if (got == sizeof last && last.call.what == CS_TCP_BYE)
         lose(tcp, peer, "has left");
     lose_whoever_was_first(tcp, peer);
@@ -229,7 +229,7 @@ static void hear_last_words(cs_tcp *tcp, int peer)
 static bool is_silent(int socket)
 {
     struct tcp_info info;
-    socklen_t       length = sizeof info;
+    socklen_t length = sizeof info;
     return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
            (info.tcpi_unacked > 0 || info.tcpi_probes > 1) && info.tcpi_last_ack_recv > SILENCE_MILLISECONDS;
 }
@@ -252,28 +252,28 @@ static bool left_words(int socket)
 static int last_words(int socket, int *about)
 {
     cs_tcp_head last;
-    int         waiting = 0;
-    *about              = -1;
+    int waiting = 0;
+    *about = -1;
     if (ioctl(socket, FIONREAD, &waiting) < 0 || waiting < (int)sizeof last)
         return 0;
-    char   *unread = malloc((size_t)waiting);
-    ssize_t got    = unread ? recv(socket, unread, (size_t)waiting, MSG_PEEK | MSG_DONTWAIT) : 0;
+    char *unread = malloc((size_t)waiting);
+    ssize_t got = unread ? recv(socket, unread, (size_t)waiting, MSG_PEEK | MSG_DONTWAIT) : 0;
     memset(&last, 0, sizeof last);
     if (got >= (ssize_t)sizeof last)
         memcpy(&last, unread + got - sizeof last, sizeof last);
     free(unread);
     bool word = (last.call.what == CS_TCP_BYE || last.call.what == CS_TCP_LOST) && last.bytes == 0;
-    *about    = last.call.root;
+    *about = last.call.root;
     return word ? last.call.what : 0;
 }
 
 int cs_flow_missing(cs_comm *comm, bool *closed)
 {
-    const cs_tcp *tcp  = comm->own;
-    int           left = -1, lost = -1;
+    const cs_tcp *tcp = comm->own;
+    int left = -1, lost = -1;
     for (int i = 0; i < tcp->size && lost < 0; i++) {
         struct pollfd line = { tcp->links[i].socket, POLLRDHUP, 0 };
-        int           about;
+        int about;
         if (poll(&line, 1, 0) <= 0)
             continue;
         int word = last_words(line.fd, &about);
@@ -300,8 +300,8 @@ static void sleep_until_ready(cs_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++) {
         cs_tcp_link *link = &tcp->links[i];
-        bool         idle = is_through(&link->in) && (link->deaf || is_through(&link->out));
-        tcp->polls[i]     = (struct pollfd){ idle && link->deaf ? -1 : link->socket, events_of(link), 0 };
+        bool idle = is_through(&link->in) && (link->deaf || is_through(&link->out));
+        tcp->polls[i] = (struct pollfd){ idle && link->deaf ? -1 : link->socket, events_of(link), 0 };
     }
     int ready = poll(tcp->polls, (nfds_t)tcp->size, LOOK_MILLISECONDS);
     if (ready == 0)
@@ -320,7 +320,7 @@ static void sleep_until_ready(cs_tcp *tcp)
 static bool move_all(cs_tcp *tcp, bool *moved)
 {
     bool waits = false;
-    *moved     = false;
+    *moved = false;
     for (int i = 0; i < tcp->size; i++) {
         cs_tcp_link *link = &tcp->links[i];
         if (is_through(&link->in) && is_through(&link->out))
@@ -339,7 +339,7 @@ static bool move_all(cs_tcp *tcp, bool *moved)
 void cs_flow_run(cs_tcp *tcp)
 {
     bool moved;
-    int  idle = 0;
+    int idle = 0;
     while (move_all(tcp, &moved)) {
         if (moved)
             idle = 0;

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-typedef float    f32 __attribute__((vector_size(32)));
+typedef float f32 __attribute__((vector_size(32)));
 typedef uint32_t u32 __attribute__((vector_size(32)));
-typedef int32_t  i32 __attribute__((vector_size(32)));
+typedef int32_t i32 __attribute__((vector_size(32)));
 typedef uint64_t u64 __attribute__((vector_size(32)));
-typedef int64_t  i64 __attribute__((vector_size(32)));
-typedef uint8_t  u8 __attribute__((vector_size(32)));
+typedef int64_t i64 __attribute__((vector_size(32)));
+typedef uint8_t u8 __attribute__((vector_size(32)));
 typedef uint16_t u16 __attribute__((vector_size(16)));
 
 enum { STACK_DEPTH = 32 }; /* log2 of the most ranks, and one */
@@ -33,10 +33,10 @@ INLINE void load_bf16(f32 *value, const void *from)
 
 INLINE void store_bf16(void *to, const f32 *value)
 {
-    u32 bits  = (u32)*value;
+    u32 bits = (u32)*value;
     u32 quiet = (bits >> 16) | 0x40;
     u32 round = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    i32 nan   = (i32)((bits & 0x7fffffff) > 0x7f800000);
+    i32 nan = (i32)((bits & 0x7fffffff) > 0x7f800000);
     pick(&round, &nan, &quiet, &round);
     u16 half = __builtin_convertvector(round & 0xffff, u16);
     memcpy(to, &half, sizeof half);
@@ -46,11 +46,11 @@ INLINE void load_f16(f32 *value, const void *from)
 {
     u16 half;
     memcpy(&half, from, sizeof half);
-    u32 wide       = __builtin_convertvector(half, u32);
-    u32 rest       = wide & 0x7fff;
-    u32 normal     = (rest << 13) + 0x38000000;
-    u32 endless    = 0x7f800000 | (rest & 0x3ff) << 13; /* infinity or NaN */
-    u32 small      = (u32)(__builtin_convertvector((i32)rest, f32) * 0x1p-24f);
+    u32 wide = __builtin_convertvector(half, u32);
+    u32 rest = wide & 0x7fff;
+    u32 normal = (rest << 13) + 0x38000000;
+    u32 endless = 0x7f800000 | (rest & 0x3ff) << 13; /* infinity or NaN */
+    u32 small = (u32)(__builtin_convertvector((i32)rest, f32) * 0x1p-24f);
     i32 is_endless = (i32)(rest >= 0x7c00), is_small = (i32)(rest < 0x400);
     pick(&normal, &is_endless, &endless, &normal);
     pick(&normal, &is_small, &small, &normal);
@@ -59,10 +59,10 @@ INLINE void load_f16(f32 *value, const void *from)
 
 INLINE void store_f16(void *to, const f32 *value)
 {
-    u32 bits    = (u32)*value;
-    u32 rest    = bits & 0x7fffffff;
-    u32 result  = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
-    u32 small   = (u32)((f32)rest + 0.5f) - 0x3f000000; /* leaves the rounded multiple of 2^-24 in the low bits */
+    u32 bits = (u32)*value;
+    u32 rest = bits & 0x7fffffff;
+    u32 result = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
+    u32 small = (u32)((f32)rest + 0.5f) - 0x3f000000; /* leaves the rounded multiple of 2^-24 in the low bits */
     u32 endless = rest * 0 + 0x7c00, quiet = rest * 0 + 0x7e00;
     i32 is_small = (i32)(rest < 0x38800000), is_endless = (i32)(rest >= 0x477ff000), is_nan = (i32)(rest > 0x7f800000);
     pick(&result, &is_small, &small, &result);
@@ -73,16 +73,16 @@ INLINE void store_f16(void *to, const f32 *value)
 }
 
 #define LOAD_PLAIN(value, from) memcpy(value, from, sizeof *(value))
-#define STORE_PLAIN(to, value)  memcpy(to, value, sizeof *(value))
+#define STORE_PLAIN(to, value) memcpy(to, value, sizeof *(value))
 
 #define ADD(sum, a, b) ((sum) = (a) + (b))
 #define CHOOSE(sum, a, b, mask)                                                                                        \
     ((sum) = (__typeof__(sum))(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
 #define LEAST(sum, a, b) CHOOSE(sum, a, b, ((a) < (b)))
-#define MOST(sum, a, b)  CHOOSE(sum, a, b, ((a) > (b)))
+#define MOST(sum, a, b) CHOOSE(sum, a, b, ((a) > (b)))
 /* A NaN on the left is kept by the second test, one on the right because it is not chosen against. */
 #define FLOAT_LEAST(sum, a, b) CHOOSE(sum, a, b, (((a) < (b)) | ((a) != (a))))
-#define FLOAT_MOST(sum, a, b)  CHOOSE(sum, a, b, (((a) > (b)) | ((a) != (a))))
+#define FLOAT_MOST(sum, a, b) CHOOSE(sum, a, b, (((a) > (b)) | ((a) != (a))))
 
 /* fetch: one vector, of which only `bytes` are there. tree: of all ranks at one place. body: a whole run. */
 #define KERNEL(NAME, VECTOR, BYTES, LOAD, STORE, COMBINE)                                                              \
@@ -96,7 +96,7 @@ INLINE void store_f16(void *to, const f32 *value)
     INLINE void NAME##_tree(void *const *out, int outs, const void *const *in, int ranks, size_t at, size_t bytes)     \
     {                                                                                                                  \
         VECTOR stack[STACK_DEPTH];                                                                                     \
-        int    depth = 0;                                                                                              \
+        int depth = 0;                                                                                                 \
         if (ranks == 2 || ranks == 4) {                                                                                \
             for (int r = 0; r < ranks; r++)                                                                            \
                 NAME##_fetch(&stack[r], (const char *)in[r] + at, bytes);                                              \

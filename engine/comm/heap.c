@@ -12,7 +12,7 @@ cs_status cs_heap_open(cs_comm *comm, const cs_comm_settings *settings)
     for (;; bytes /= 2) {
         void *heap = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (heap != MAP_FAILED) {
-            comm->heap       = heap;
+            comm->heap = heap;
             comm->heap_bytes = bytes;
             madvise(heap, bytes, MADV_HUGEPAGE); /* where the system grants them */
             return CS_OK;

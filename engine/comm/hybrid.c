@@ -24,16 +24,16 @@ bool cs_hybrid_fits(const cs_tcp *tcp, const cs_mesh_place *places)
 
 static cs_status build(cs_tcp *tcp, const cs_comm_settings *settings)
 {
-    cs_world         inside = tcp->comm->world;
+    cs_world inside = tcp->comm->world;
     cs_comm_settings within = *settings;
-    int              each   = inside.local_size;
-    within.kind             = "shm";
-    inside.rank             = inside.local_rank;
-    inside.size             = each;
-    tcp->across.count       = tcp->size / each;
-    tcp->across.own         = tcp->rank / each;
-    tcp->across.ranks       = calloc((size_t)tcp->across.count, sizeof *tcp->across.ranks);
-    tcp->slots              = malloc(CS_TCP_STAGING);
+    int each = inside.local_size;
+    within.kind = "shm";
+    inside.rank = inside.local_rank;
+    inside.size = each;
+    tcp->across.count = tcp->size / each;
+    tcp->across.own = tcp->rank / each;
+    tcp->across.ranks = calloc((size_t)tcp->across.count, sizeof *tcp->across.ranks);
+    tcp->slots = malloc(CS_TCP_STAGING);
     if (!tcp->across.ranks || !tcp->slots)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
     for (int i = 0; i < tcp->across.count; i++)
@@ -41,9 +41,9 @@ static cs_status build(cs_tcp *tcp, const cs_comm_settings *settings)
     /* hosts may be told apart on one machine, too, as tests do */
     snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own);
     CS_TRY(cs_comm_open(&tcp->inside, &inside, &within));
-    cs_shm *shm           = tcp->inside->own;
-    shm->first            = tcp->across.own * each;
-    tcp->comm->heap       = tcp->inside->heap;
+    cs_shm *shm = tcp->inside->own;
+    shm->first = tcp->across.own * each;
+    tcp->comm->heap = tcp->inside->heap;
     tcp->comm->heap_bytes = tcp->inside->heap_bytes;
     return CS_OK;
 }
@@ -61,10 +61,10 @@ void cs_hybrid_close(cs_tcp *tcp)
     cs_comm_close(tcp->inside);
     free(tcp->across.ranks);
     free(tcp->slots);
-    tcp->inside       = NULL;
+    tcp->inside = NULL;
     tcp->across.ranks = NULL;
-    tcp->slots        = NULL;
-    tcp->comm->heap   = NULL;
+    tcp->slots = NULL;
+    tcp->comm->heap = NULL;
 }
 
 static const cs_transport *shm_of(cs_tcp *tcp)
@@ -86,10 +86,10 @@ static void all_reduce_whole(cs_tcp *tcp, void *data, int64_t count, cs_dtype dt
 
 void cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    size_t  element = cs_dtype_bytes(dtype);
-    int     each    = tcp->inside->world.size;
-    int64_t part    = (size_t)count * element > CS_TCP_SMALL ? count / each : 0;
-    char   *own     = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
+    size_t element = cs_dtype_bytes(dtype);
+    int each = tcp->inside->world.size;
+    int64_t part = (size_t)count * element > CS_TCP_SMALL ? count / each : 0;
+    char *own = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
     if (rounds(dtype, op)) {
         cs_tcp_all_reduce(tcp, &tcp->all, data, count, dtype, op);
         return;
@@ -106,14 +106,14 @@ void cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype
 /* Of a piece of all parts: what this host has for each of the ranks at this place goes to a slot, and then there. */
 void cs_hybrid_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    size_t  element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(&tcp->across);
+    size_t element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(&tcp->across);
     int64_t piece = (int64_t)(slot / element), host = tcp->inside->world.size * count, at = 0;
     if (rounds(dtype, op)) {
         cs_tcp_reduce_scatter(tcp, out, in, count, dtype, op);
         return;
     }
     do {
-        int64_t some       = count - at < piece ? count - at : piece;
+        int64_t some = count - at < piece ? count - at : piece;
         tcp->inside->doing = tcp->comm->doing;
         for (int i = 0; i < tcp->across.count; i++)
             cs_shm_reduce_parts(tcp->inside, tcp->slots + (size_t)i * slot,

@@ -47,7 +47,7 @@ static void dismiss_strangers(cs_keeper *keeper)
 static int place_of(const cs_keeper *keeper, const cs_join *join)
 {
     const cs_world *world = &keeper->world;
-    cs_keeper_name  name  = { -1, 0 };
+    cs_keeper_name name = { -1, 0 };
     if (join->peer_bytes == sizeof name)
         memcpy(&name, join->peer, sizeof name);
     if (name.size != world->size)
@@ -73,7 +73,7 @@ static bool seat(cs_keeper *keeper, cs_letters_guest *newcomer)
         log_refusal(newcomer);
         return false;
     }
-    newcomer->rank     = rank;
+    newcomer->rank = rank;
     keeper->here[rank] = true;
     keeper->strangers--;
     if (--keeper->missing == 0) {
@@ -122,10 +122,10 @@ static void close_door(cs_keeper *keeper, int error)
 
 static void open_door(cs_keeper *keeper)
 {
-    cs_address     address = { .bytes = sizeof address.name };
-    cs_keeper_name own     = { 0, keeper->world.size };
-    int            came    = accept4(keeper->listener, (struct sockaddr *)(void *)&address.name, &address.bytes,
-                                     SOCK_CLOEXEC | SOCK_NONBLOCK);
+    cs_address address = { .bytes = sizeof address.name };
+    cs_keeper_name own = { 0, keeper->world.size };
+    int came = accept4(keeper->listener, (struct sockaddr *)(void *)&address.name, &address.bytes,
+                       SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (came < 0) {
         close_door(keeper, errno);
         return;
@@ -138,8 +138,8 @@ static void open_door(cs_keeper *keeper)
     if (keeper->strangers == MOST_STRANGERS)
         dismiss_oldest_stranger(keeper);
     made->socket = came;
-    made->rank   = -1;
-    made->next   = keeper->guests;
+    made->rank = -1;
+    made->next = keeper->guests;
     cs_dial_text(&address, made->from);
     cs_dial_tune(came);
     cs_join_begin(&made->join, false, keeper->keyed ? keeper->key : NULL, keeper->world.job, keeper->world.attempt,
@@ -176,7 +176,7 @@ static bool make_polls(cs_keeper *keeper, size_t wanted)
         return true;
     struct pollfd *more = realloc(keeper->polls, 2 * wanted * sizeof *more);
     if (more) {
-        keeper->polls     = more;
+        keeper->polls = more;
         keeper->poll_room = 2 * wanted;
     }
     return more != NULL;
@@ -206,9 +206,9 @@ static bool turn(cs_keeper *keeper)
     if (!make_polls(keeper, count))
         return false;
     struct pollfd *polls = keeper->polls;
-    polls[0]             = (struct pollfd){ keeper->wake, POLLIN, 0 };
-    bool rests           = cs_clock_seconds() < keeper->rests_until;
-    polls[1]             = (struct pollfd){ rests ? -1 : keeper->listener, POLLIN, 0 };
+    polls[0] = (struct pollfd){ keeper->wake, POLLIN, 0 };
+    bool rests = cs_clock_seconds() < keeper->rests_until;
+    polls[1] = (struct pollfd){ rests ? -1 : keeper->listener, POLLIN, 0 };
     for (cs_letters_guest *one = keeper->guests; one; one = one->next)
         polls[at++] = (struct pollfd){ one->socket, events_of(one), 0 };
     poll(polls, (nfds_t)count, TICK_MILLISECONDS);
@@ -230,7 +230,7 @@ static bool turn(cs_keeper *keeper)
 
 static void name_missing(cs_keeper *keeper)
 {
-    char   names[256];
+    char names[256];
     double time = cs_clock_seconds();
     if (keeper->missing == 0 || time < keeper->named + NAME_SECONDS)
         return;
@@ -282,18 +282,18 @@ static void forget(cs_keeper *keeper)
 cs_status cs_keeper_open(cs_keeper **keeper, int listener, const cs_world *world, const unsigned char *key)
 {
     cs_keeper *made = calloc(1, sizeof *made);
-    *keeper         = NULL;
+    *keeper = NULL;
     if (!made) {
         close(listener);
         return cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
     }
-    made->world    = *world;
-    made->keyed    = key != NULL;
+    made->world = *world;
+    made->keyed = key != NULL;
     made->listener = listener;
-    made->missing  = world->size;
+    made->missing = world->size;
     made->begun = made->named = cs_clock_seconds();
-    made->here                = calloc((size_t)world->size, sizeof *made->here);
-    made->wake                = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->here = calloc((size_t)world->size, sizeof *made->here);
+    made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (key)
         memcpy(made->key, key, sizeof made->key);
     int error = made->here && made->wake >= 0 ? start(made) : ENOMEM;

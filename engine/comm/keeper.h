@@ -16,7 +16,7 @@ enum { CS_KEEPER_SET = 1, CS_KEEPER_GET, CS_KEEPER_ALL, CS_KEEPER_VALUE, CS_KEEP
 enum { CS_KEEPER_BODY = 1 + CS_STORE_NAME + CS_STORE_VALUE };
 
 typedef struct {
-    uint32_t      kind, bytes; /* of the body */
+    uint32_t kind, bytes; /* of the body */
     unsigned char tag[CS_SEAL_TAG];
 } cs_keeper_head;
 

@@ -10,15 +10,15 @@
 
 static void answer(cs_letters_guest *to, int kind, const void *body, size_t bytes)
 {
-    cs_keeper_head head    = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
-    struct iovec   parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { (void *)(size_t)body, bytes } };
+    cs_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
+    struct iovec parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { (void *)(size_t)body, bytes } };
     cs_seal_sign(&to->seal, head.tag, parts, 2);
     memcpy(to->out, &head, sizeof head);
     if (bytes)
         memcpy(to->out + sizeof head, body, bytes);
     to->out_bytes = sizeof head + bytes;
-    to->out_sent  = 0;
-    to->waits     = 0;
+    to->out_sent = 0;
+    to->waits = 0;
 }
 
 void cs_letters_fail(cs_letters_guest *to)
@@ -38,7 +38,7 @@ static cs_letters_entry *find(const cs_keeper *keeper, const char *name)
 void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room)
 {
     const char *before = keeper->missing > 1 ? "ranks " : "rank ";
-    size_t      length = 0;
+    size_t length = 0;
     for (int i = 0; i < keeper->world.size && length < room - 24; i++) {
         if (keeper->here[i])
             continue;
@@ -50,9 +50,9 @@ void cs_letters_list_missing(const cs_keeper *keeper, char *names, size_t room)
 /* Answers what the guest waits for, if it is there, or if its time is up. */
 static void try_answer(const cs_keeper *keeper, cs_letters_guest *to)
 {
-    char                    names[256];
+    char names[256];
     const cs_letters_entry *found = to->waits == CS_KEEPER_GET ? find(keeper, to->wants) : NULL;
-    double                  time  = cs_clock_seconds();
+    double time = cs_clock_seconds();
     if (found) {
         answer(to, CS_KEEPER_VALUE, found->value, found->bytes);
     } else if (to->waits == CS_KEEPER_ALL && keeper->missing == 0) {
@@ -88,7 +88,7 @@ static bool keep(cs_keeper *keeper, const unsigned char *body, size_t bytes)
     memcpy(made->name, body + 1, name);
     made->bytes = bytes - 1 - name;
     memcpy(made->value, body + 1 + name, made->bytes);
-    made->next      = keeper->entries; /* a later value is found before an earlier one */
+    made->next = keeper->entries; /* a later value is found before an earlier one */
     keeper->entries = made;
     return true;
 }
@@ -96,15 +96,15 @@ static bool keep(cs_keeper *keeper, const unsigned char *body, size_t bytes)
 static bool begin_wait(cs_letters_guest *from, int kind, const unsigned char *body, size_t bytes)
 {
     uint32_t milliseconds;
-    size_t   name = bytes - sizeof milliseconds;
+    size_t name = bytes - sizeof milliseconds;
     if (bytes < sizeof milliseconds || name > CS_STORE_NAME)
         return false;
     memcpy(&milliseconds, body, sizeof milliseconds);
     memcpy(from->wants, body + sizeof milliseconds, name);
     from->wants[name] = 0;
-    from->waits       = kind;
-    from->seconds     = 1e-3 * milliseconds;
-    from->deadline    = cs_clock_seconds() + from->seconds;
+    from->waits = kind;
+    from->seconds = 1e-3 * milliseconds;
+    from->deadline = cs_clock_seconds() + from->seconds;
     return true;
 }
 

@@ -10,39 +10,39 @@
 
 typedef struct cs_letters_guest {
     struct cs_letters_guest *next;
-    int                      socket, rank; /* rank -1: a stranger */
-    bool                     over;
-    char                     from[CS_DIAL_TEXT];
-    cs_join                  join;
-    cs_seal                  seal;
-    unsigned char            in[sizeof(cs_keeper_head) + CS_KEEPER_BODY], out[sizeof(cs_keeper_head) + CS_KEEPER_BODY];
-    size_t                   in_bytes, out_bytes, out_sent;
-    int                      waits; /* 0, or CS_KEEPER_GET or _ALL that is not answered yet */
-    char                     wants[CS_STORE_NAME + 1];
-    double                   seconds, deadline; /* how long it is willing to wait, and until when */
+    int socket, rank; /* rank -1: a stranger */
+    bool over;
+    char from[CS_DIAL_TEXT];
+    cs_join join;
+    cs_seal seal;
+    unsigned char in[sizeof(cs_keeper_head) + CS_KEEPER_BODY], out[sizeof(cs_keeper_head) + CS_KEEPER_BODY];
+    size_t in_bytes, out_bytes, out_sent;
+    int waits; /* 0, or CS_KEEPER_GET or _ALL that is not answered yet */
+    char wants[CS_STORE_NAME + 1];
+    double seconds, deadline; /* how long it is willing to wait, and until when */
 } cs_letters_guest;
 
 typedef struct cs_letters_entry {
     struct cs_letters_entry *next;
-    char                     name[CS_STORE_NAME + 1];
-    size_t                   bytes;
-    unsigned char            value[];
+    char name[CS_STORE_NAME + 1];
+    size_t bytes;
+    unsigned char value[];
 } cs_letters_entry;
 
 struct cs_keeper {
-    cs_world          world;
-    unsigned char     key[CS_MAC_BYTES];
-    bool              keyed, complete;
-    int               listener, wake, missing, strangers;
-    bool             *here; /* [size] */
+    cs_world world;
+    unsigned char key[CS_MAC_BYTES];
+    bool keyed, complete;
+    int listener, wake, missing, strangers;
+    bool *here; /* [size] */
     cs_letters_guest *guests;
     cs_letters_entry *entries;
-    struct pollfd    *polls;
-    size_t            poll_room;
-    double            begun, named; /* when it opened; when it last named the missing */
-    double            rests_until;  /* no connection is taken before: descriptors have run out; 0: never so far */
-    _Atomic double    close_by;     /* set before `wake` is rung */
-    pthread_t         thread;
+    struct pollfd *polls;
+    size_t poll_room;
+    double begun, named;     /* when it opened; when it last named the missing */
+    double rests_until;      /* no connection is taken before: descriptors have run out; 0: never so far */
+    _Atomic double close_by; /* set before `wake` is rung */
+    pthread_t thread;
 };
 
 /* Answers with the sentence of cs_error(). */

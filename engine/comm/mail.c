@@ -18,11 +18,11 @@ static size_t chunk_bytes(size_t bytes, size_t index)
 
 void cs_mail_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    cs_shm         *shm     = comm->own;
+    cs_shm *shm = comm->own;
     cs_shm_channel *channel = cs_shm_channel_of(shm, shm->rank, to);
     for (size_t i = 0; i < chunk_count(bytes); i++) {
         uint32_t number = shm->sent[to]++, side = number % 2;
-        size_t   part = chunk_bytes(bytes, i);
+        size_t part = chunk_bytes(bytes, i);
         cs_bell_wait(shm, &channel->emptied, number - 1, to); /* the chunk two before this one has been taken */
         channel->bytes[side] = bytes;
         if (part)
@@ -33,11 +33,11 @@ void cs_mail_send(cs_comm *comm, const void *data, size_t bytes, int to)
 
 void cs_mail_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    cs_shm         *shm     = comm->own;
+    cs_shm *shm = comm->own;
     cs_shm_channel *channel = cs_shm_channel_of(shm, from, shm->rank);
     for (size_t i = 0; i < chunk_count(bytes); i++) {
         uint32_t number = shm->received[from]++, side = number % 2;
-        size_t   part = chunk_bytes(bytes, i);
+        size_t part = chunk_bytes(bytes, i);
         cs_bell_wait(shm, &channel->filled, number + 1, from);
         if (channel->bytes[side] != bytes)
             cs_fatal(CS_UNSUPPORTED,

@@ -20,12 +20,12 @@ typedef struct {
 
 typedef struct {
     const cs_world *world;
-    cs_guest       *guests;
-    uint64_t       *bytes;
-    int             listener, missing;
-    int             visitor_count, visitor_room;
-    visitor        *visitors;
-    struct pollfd  *polls; /* the listener, then the visitors in their order */
+    cs_guest *guests;
+    uint64_t *bytes;
+    int listener, missing;
+    int visitor_count, visitor_room;
+    visitor *visitors;
+    struct pollfd *polls; /* the listener, then the visitors in their order */
 } party;
 
 static void dismiss(party *host, int index)
@@ -49,10 +49,10 @@ static void refuse(int socket, const char *sentence)
 static void admit(party *host, int index)
 {
     const cs_world *world = host->world;
-    visitor        *guest = &host->visitors[index];
+    visitor *guest = &host->visitors[index];
     cs_wire_message hello;
-    cs_guest        brought;
-    char            sentence[512] = "";
+    cs_guest brought;
+    char sentence[512] = "";
     if (guest->rank >= 0 || !cs_wire_receive(guest->socket, &hello, &brought)) {
         dismiss(host, index); /* its process ended, and another may come in its place */
         return;
@@ -72,9 +72,9 @@ static void admit(party *host, int index)
         dismiss(host, index);
         return;
     }
-    guest->rank              = hello.rank;
+    guest->rank = hello.rank;
     host->guests[hello.rank] = brought;
-    *host->bytes             = hello.bytes < *host->bytes ? hello.bytes : *host->bytes;
+    *host->bytes = hello.bytes < *host->bytes ? hello.bytes : *host->bytes;
     host->missing--;
 }
 
@@ -93,8 +93,8 @@ static void open_door(party *host)
 
 static cs_status name_missing(const party *host, double seconds)
 {
-    char   names[256] = "";
-    size_t length     = 0;
+    char names[256] = "";
+    size_t length = 0;
     for (int i = 1; i < host->world->size && length < sizeof names - 16; i++)
         if (host->guests[i].memory < 0)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
@@ -111,7 +111,7 @@ static cs_status await_all(party *host, double seconds)
         double left = end - cs_clock_seconds();
         if (left <= 0)
             return name_missing(host, seconds);
-        int count      = host->visitor_count;
+        int count = host->visitor_count;
         host->polls[0] = (struct pollfd){ count < host->visitor_room ? host->listener : -1, POLLIN, 0 };
         for (int i = 0; i < count; i++)
             host->polls[i + 1] = (struct pollfd){ host->visitors[i].socket, POLLIN, 0 };
@@ -147,7 +147,7 @@ static cs_status hand_over(const party *host, const visitor *guest, double end)
 static cs_status host_all(party *host, double seconds)
 {
     const cs_world *world = host->world;
-    host->listener        = cs_wire_listen(world);
+    host->listener = cs_wire_listen(world);
     if (host->listener < 0 && errno == EADDRINUSE)
         return cs_fail(CS_NO_PEER, "another job is meeting at MASTER_PORT %d, job \"%s\": wait, or choose another port",
                        world->port, world->job);
@@ -164,14 +164,14 @@ static cs_status host_all(party *host, double seconds)
 
 static cs_status meet_as_host(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
 {
-    int   room = 2 * world->size + 8;
+    int room = 2 * world->size + 8;
     party host = { .world = world, .guests = guests, .bytes = bytes, .listener = -1, .missing = world->size - 1 };
     host.visitor_room = room;
-    host.visitors     = calloc((size_t)room, sizeof *host.visitors);
-    host.polls        = calloc((size_t)room + 1, sizeof *host.polls);
-    cs_status status  = host.visitors && host.polls
-                            ? host_all(&host, seconds)
-                            : cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
+    host.visitors = calloc((size_t)room, sizeof *host.visitors);
+    host.polls = calloc((size_t)room + 1, sizeof *host.polls);
+    cs_status status = host.visitors && host.polls
+                           ? host_all(&host, seconds)
+                           : cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
     for (int i = 0; i < host.visitor_count; i++) {
         if (status != CS_OK)
             refuse(host.visitors[i].socket, cs_error());
@@ -192,10 +192,10 @@ typedef enum { MET, AGAIN, FAILED } outcome;
 static outcome listen_to_host(int socket, const cs_world *world, double end, uint64_t *bytes, cs_guest *guests)
 {
     for (int got = 0; got < world->size - 1;) {
-        double          left = end - cs_clock_seconds();
-        struct pollfd   wait = { socket, POLLIN, 0 };
+        double left = end - cs_clock_seconds();
+        struct pollfd wait = { socket, POLLIN, 0 };
         cs_wire_message message;
-        cs_guest        brought;
+        cs_guest brought;
         if (left <= 0) {
             cs_fail(CS_NO_PEER, "rank 0 does not answer: %d of %d ranks were heard of in time", got, world->size - 1);
             return FAILED;
@@ -213,7 +213,7 @@ static outcome listen_to_host(int socket, const cs_world *world, double end, uin
             return AGAIN;
         }
         guests[message.rank] = brought;
-        *bytes               = message.bytes;
+        *bytes = message.bytes;
         got++;
     }
     return MET;
@@ -221,9 +221,9 @@ static outcome listen_to_host(int socket, const cs_world *world, double end, uin
 
 static outcome visit(const cs_world *world, double seconds, uint64_t *bytes, cs_guest *guests)
 {
-    int             socket = cs_wire_connect(world);
-    cs_wire_message hello  = { .sort = CS_WIRE_HELLO, .rank = world->rank, .size = world->size, .bytes = *bytes };
-    outcome         result = AGAIN;
+    int socket = cs_wire_connect(world);
+    cs_wire_message hello = { .sort = CS_WIRE_HELLO, .rank = world->rank, .size = world->size, .bytes = *bytes };
+    outcome result = AGAIN;
     if (socket < 0)
         return AGAIN;
     if (!cs_wire_same_user(socket)) {

@@ -17,35 +17,35 @@ enum { CARD_TEXT = 32, MOST_STRANGERS = 16 };
 /* What a rank tells the others of itself. */
 typedef struct {
     cs_mesh_place place;
-    int32_t       port, bytes; /* bytes 0: reach it at rank 0's address */
-    char          name[28];    /* a sockaddr_in or sockaddr_in6 */
+    int32_t port, bytes; /* bytes 0: reach it at rank 0's address */
+    char name[28];       /* a sockaddr_in or sockaddr_in6 */
 } card;
 
 enum { CARDS_A_PAGE = CS_STORE_VALUE / sizeof(card) };
 
 /* Who a rank says it is to another. */
 typedef struct {
-    char    what[4];
+    char what[4];
     int32_t rank;
 } identity;
 
 typedef struct {
-    int     socket; /* -1: none */
-    int     rank;   /* who it will be, if called; -1: it called, and has not said yet */
+    int socket; /* -1: none */
+    int rank;   /* who it will be, if called; -1: it called, and has not said yet */
     cs_join join;
 } visitor;
 
 typedef struct {
-    cs_tcp        *tcp;
-    cs_store      *store;
-    card          *cards;
-    unsigned char  key[CS_MAC_BYTES];
-    bool           keyed;
-    int            listener, missing;
-    int            visitor_count, visitor_room;
-    visitor       *visitors;
+    cs_tcp *tcp;
+    cs_store *store;
+    card *cards;
+    unsigned char key[CS_MAC_BYTES];
+    bool keyed;
+    int listener, missing;
+    int visitor_count, visitor_room;
+    visitor *visitors;
     struct pollfd *polls;
-    double         seconds, end;
+    double seconds, end;
 } meeting;
 
 /* ---- cards ------------------------------------------------------------------------------------ */
@@ -54,14 +54,14 @@ typedef struct {
 static cs_status make_own_card(meeting *all, card *own)
 {
     const cs_world *world = &all->tcp->comm->world;
-    cs_address      address;
+    cs_address address;
     CS_TRY(cs_dial_own(&address, cs_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
     if (by_master && all->keyed) /* it called itself, perhaps by the loopback, which is no address for others */
         CS_TRY(cs_dial_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
     CS_TRY(cs_dial_listen(&all->listener, &address, all->keyed));
     *own = (card){ .place = { world->local_rank, world->local_size },
-                   .port  = cs_dial_port(&address),
+                   .port = cs_dial_port(&address),
                    .bytes = by_master ? 0 : (int32_t)address.bytes };
     memcpy(own->name, &address.name, (size_t)own->bytes);
     return CS_OK;
@@ -70,9 +70,9 @@ static cs_status make_own_card(meeting *all, card *own)
 /* Rank 0 collects the cards and lays them out in pages. */
 static cs_status collect(meeting *all)
 {
-    char   name[CARD_TEXT];
+    char name[CARD_TEXT];
     size_t bytes;
-    int    size = all->tcp->size;
+    int size = all->tcp->size;
     for (int i = 1; i < size; i++) {
         snprintf(name, sizeof name, "card/%d", i);
         CS_TRY(cs_store_get(all->store, name, &all->cards[i], sizeof(card), &bytes, all->seconds));
@@ -89,9 +89,9 @@ static cs_status collect(meeting *all)
 
 static cs_status exchange_cards(meeting *all)
 {
-    char   name[CARD_TEXT];
+    char name[CARD_TEXT];
     size_t bytes;
-    int    size = all->tcp->size, rank = all->tcp->rank;
+    int size = all->tcp->size, rank = all->tcp->rank;
     CS_TRY(make_own_card(all, &all->cards[rank]));
     if (rank == 0)
         return collect(all);
@@ -112,9 +112,9 @@ static cs_status exchange_cards(meeting *all)
 static void begin_joining(meeting *all, visitor *with, int socket, int rank)
 {
     const cs_world *world = &all->tcp->comm->world;
-    identity        own   = { "mesh", world->rank };
-    with->socket          = socket;
-    with->rank            = rank;
+    identity own = { "mesh", world->rank };
+    with->socket = socket;
+    with->rank = rank;
     cs_dial_tune(socket);
     cs_join_begin(&with->join, rank >= 0, all->keyed ? all->key : NULL, world->job, world->attempt, &own, sizeof own);
     with->join.deadline = rank >= 0 ? all->end : with->join.deadline;
@@ -122,9 +122,9 @@ static void begin_joining(meeting *all, visitor *with, int socket, int rank)
 
 static cs_status call(meeting *all, int rank)
 {
-    char        text[CS_DIAL_TEXT];
-    const card *its     = &all->cards[rank];
-    cs_address  address = *cs_store_master(all->store);
+    char text[CS_DIAL_TEXT];
+    const card *its = &all->cards[rank];
+    cs_address address = *cs_store_master(all->store);
     if (its->bytes > 0 && its->bytes <= (int32_t)sizeof its->name) {
         address = (cs_address){ .bytes = (socklen_t)its->bytes };
         memcpy(&address.name, its->name, (size_t)its->bytes);
@@ -177,8 +177,8 @@ static cs_status open_door(meeting *all)
 
 static cs_status seat(meeting *all, visitor *with)
 {
-    identity its    = { "", -1 };
-    bool     caller = with->rank >= 0;
+    identity its = { "", -1 };
+    bool caller = with->rank >= 0;
     if (with->join.peer_bytes == sizeof its)
         memcpy(&its, with->join.peer, sizeof its);
     bool fits = memcmp(its.what, "mesh", sizeof its.what) == 0 &&
@@ -188,8 +188,8 @@ static cs_status seat(meeting *all, visitor *with)
         return cs_fail(CS_NO_PEER, "rank %d connects to rank %d, and has no reason to: two jobs have the same id",
                        its.rank, all->tcp->rank);
     cs_tcp_link *link = &all->tcp->links[its.rank];
-    link->socket      = with->socket;
-    with->socket      = -1;
+    link->socket = with->socket;
+    with->socket = -1;
     cs_seal_open(&link->seal, with->join.session, caller);
     all->missing--;
     return CS_OK;
@@ -198,9 +198,9 @@ static cs_status seat(meeting *all, visitor *with)
 /* Refusing one who called us is a line in the log; being refused by a rank that we called is the end. */
 static cs_status attend(meeting *all, int index)
 {
-    visitor      *with   = &all->visitors[index];
-    cs_join_state state  = cs_join_advance(&with->join, with->socket);
-    cs_status     status = CS_OK;
+    visitor *with = &all->visitors[index];
+    cs_join_state state = cs_join_advance(&with->join, with->socket);
+    cs_status status = CS_OK;
     if (state == CS_JOIN_WAITS)
         return CS_OK;
     if (state == CS_JOIN_REFUSED)
@@ -217,8 +217,8 @@ static cs_status attend(meeting *all, int index)
 
 static cs_status name_missing(const meeting *all)
 {
-    char   names[256] = "";
-    size_t length     = 0;
+    char names[256] = "";
+    size_t length = 0;
     for (int i = 0; i < all->tcp->size && length < sizeof names - 16; i++)
         if (i != all->tcp->rank && all->tcp->links[i].socket < 0)
             length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
@@ -252,11 +252,11 @@ static cs_status connect_all(meeting *all)
 
 static cs_status build(meeting *all, cs_mesh_place *places)
 {
-    size_t size       = (size_t)all->tcp->size;
+    size_t size = (size_t)all->tcp->size;
     all->visitor_room = all->tcp->size + MOST_STRANGERS;
-    all->cards        = calloc(size, sizeof *all->cards);
-    all->visitors     = calloc((size_t)all->visitor_room, sizeof *all->visitors);
-    all->polls        = calloc((size_t)all->visitor_room + 1, sizeof *all->polls);
+    all->cards = calloc(size, sizeof *all->cards);
+    all->visitors = calloc((size_t)all->visitor_room, sizeof *all->visitors);
+    all->polls = calloc((size_t)all->visitor_room + 1, sizeof *all->polls);
     if (!all->cards || !all->visitors || !all->polls)
         return cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
     CS_TRY(cs_join_key(all->key, &all->keyed));
@@ -270,7 +270,7 @@ static cs_status build(meeting *all, cs_mesh_place *places)
 
 cs_status cs_mesh_open(cs_tcp *tcp, cs_mesh_place *places, double seconds)
 {
-    meeting   all    = { .tcp = tcp, .listener = -1, .missing = tcp->size - 1, .seconds = seconds };
+    meeting all = { .tcp = tcp, .listener = -1, .missing = tcp->size - 1, .seconds = seconds };
     cs_status status = build(&all, places);
     while (all.visitor_count > 0)
         dismiss(&all, 0);

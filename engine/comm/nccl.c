@@ -23,16 +23,16 @@ enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, ABORT_S
 static const double YIELD_SECONDS = 0.005; /* of waiting for a call, before the thread sleeps */
 
 typedef struct {
-    cs_comm        *comm; /* the far side */
-    ncclComm_t      nccl; /* NULL: not begun */
-    cudaStream_t    stream;
-    int             number;  /* of the GPU */
-    double          seconds; /* until what does not get under way is given up */
-    pthread_mutex_t lock;    /* over all calls of NCCL, and `nccl` */
-    pthread_t       watch;
-    bool            watching;
-    atomic_bool     closing;
-    _Atomic int     doing; /* what cs_call_name names: the last call put into the stream */
+    cs_comm *comm;   /* the far side */
+    ncclComm_t nccl; /* NULL: not begun */
+    cudaStream_t stream;
+    int number;           /* of the GPU */
+    double seconds;       /* until what does not get under way is given up */
+    pthread_mutex_t lock; /* over all calls of NCCL, and `nccl` */
+    pthread_t watch;
+    bool watching;
+    atomic_bool closing;
+    _Atomic int doing; /* what cs_call_name names: the last call put into the stream */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -59,7 +59,7 @@ static void *abort_nccl(void *argument)
  * caller holds the lock, and keeps it. */
 static void give_up(connection *own)
 {
-    pthread_t       thread;
+    pthread_t thread;
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += ABORT_SECONDS;
@@ -124,9 +124,9 @@ static void look_for_errors(connection *own)
  * last of them. */
 static void look_for_ranks(connection *own, double *alone_since)
 {
-    bool   closed = true;
-    int    peer   = missing_rank(own, &closed);
-    double now    = cs_clock_seconds();
+    bool closed = true;
+    int peer = missing_rank(own, &closed);
+    double now = cs_clock_seconds();
     if (peer < 0 || (closed && !cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM))))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
@@ -137,8 +137,8 @@ static void look_for_ranks(connection *own, double *alone_since)
 
 static void *watch(void *argument)
 {
-    connection *own   = argument;
-    double      since = cs_clock_seconds();
+    connection *own = argument;
+    double since = cs_clock_seconds();
     CS_CUDA(cudaSetDevice(own->number)); /* a thread's own setting; without it the first GPU would be opened too */
     while (!atomic_load(&own->closing)) {
         look_for_errors(own);
@@ -153,9 +153,9 @@ static void *watch(void *argument)
 /* NULL: a graph does it. `more` is what else tells a call from others: type, or peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
-    connection *own   = comm->own;
-    uint64_t    where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
-    uint64_t    what  = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
+    connection *own = comm->own;
+    uint64_t where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
+    uint64_t what = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
     atomic_store(&own->doing, comm->doing);
     if (cs_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
         return NULL;
@@ -279,9 +279,9 @@ static void take_back(connection *own)
 /* A GPU of one machine, as it was started: two machines have GPUs at the same place of their buses. */
 static void seat(char text[CS_TRANSPORT_SEAT])
 {
-    char  machine[40] = "", bus[32] = "";
-    int   number = 0;
-    FILE *file   = fopen("/proc/sys/kernel/random/boot_id", "r");
+    char machine[40] = "", bus[32] = "";
+    int number = 0;
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
     if (file && !fgets(machine, 37, file))
         machine[0] = 0;
     if (file)
@@ -299,9 +299,9 @@ static cs_status refuse(const char *what, ncclResult_t error)
 
 static cs_status await(connection *own)
 {
-    double       deadline = cs_clock_seconds() + own->seconds;
-    ncclResult_t state    = ncclInProgress;
-    bool         closed   = true;
+    double deadline = cs_clock_seconds() + own->seconds;
+    ncclResult_t state = ncclInProgress;
+    bool closed = true;
     while (state == ncclInProgress) {
         ncclResult_t asked = ncclCommGetAsyncError(own->nccl, &state);
         if (asked != ncclSuccess)
@@ -323,7 +323,7 @@ static cs_status await(connection *own)
 
 static cs_status connect(connection *own)
 {
-    cs_comm     *host   = own->comm->host;
+    cs_comm *host = own->comm->host;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     memset(&id, 0, sizeof id);
@@ -333,7 +333,7 @@ static cs_status connect(connection *own)
             return refuse("a unique id for the ranks", given);
     }
     host->transport->broadcast(host, &id, sizeof id, CS_U8, 0);
-    config.blocking    = 0;
+    config.blocking = 0;
     ncclResult_t begun = ncclCommInitRankConfig(&own->nccl, own->comm->world.size, id, own->comm->world.rank, &config);
     if (begun != ncclSuccess && begun != ncclInProgress)
         return refuse("joining the ranks", begun);
@@ -343,11 +343,11 @@ static cs_status connect(connection *own)
 static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 {
     connection *own = calloc(1, sizeof *own);
-    comm->own       = own;
+    comm->own = own;
     if (!own)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d GPUs", comm->world.size);
-    own->comm    = comm;
-    own->stream  = cs_cuda_stream(cs_device_stream(comm->device, CS_COMM));
+    own->comm = comm;
+    own->stream = cs_cuda_stream(cs_device_stream(comm->device, CS_COMM));
     own->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     pthread_mutex_init(&own->lock, NULL);
     CS_CUDA(cudaGetDevice(&own->number));
@@ -397,16 +397,16 @@ static void close_nccl(cs_comm *comm)
 }
 
 const cs_transport cs_comm_nccl = {
-    .edition        = CS_TRANSPORT_EDITION,
-    .name           = "nccl",
-    .open           = open_nccl,
-    .close          = close_nccl,
-    .all_reduce     = all_reduce,
+    .edition = CS_TRANSPORT_EDITION,
+    .name = "nccl",
+    .open = open_nccl,
+    .close = close_nccl,
+    .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
-    .all_gather     = all_gather,
-    .broadcast      = broadcast,
-    .send           = send_message,
-    .receive        = receive_message,
-    .seat           = seat,
-    .lend           = lend,
+    .all_gather = all_gather,
+    .broadcast = broadcast,
+    .send = send_message,
+    .receive = receive_message,
+    .seat = seat,
+    .lend = lend,
 };

@@ -28,10 +28,10 @@ _Static_assert(sizeof(cs_bell) == CS_SHM_LINE, "a bell is one cache line");
 static cs_status reserve(cs_shm *shm, const cs_comm_settings *settings)
 {
     for (size_t heap = cs_comm_heap_wish(settings);; heap /= 2) {
-        size_t segment      = (size_t)cs_round_up((int64_t)(cs_shm_heap_at(shm->size) + heap), CS_SHM_HUGE);
-        size_t bytes        = segment * (size_t)shm->size;
-        void  *base         = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        shm->segment_bytes  = segment;
+        size_t segment = (size_t)cs_round_up((int64_t)(cs_shm_heap_at(shm->size) + heap), CS_SHM_HUGE);
+        size_t bytes = segment * (size_t)shm->size;
+        void *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        shm->segment_bytes = segment;
         shm->reserved_bytes = bytes;
         if (base != MAP_FAILED) {
             shm->base = base;
@@ -45,7 +45,7 @@ static cs_status reserve(cs_shm *shm, const cs_comm_settings *settings)
 static cs_status make_memory(cs_shm *shm)
 {
     cpu_set_t cores;
-    int       memory              = memfd_create("cspeed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int memory = memfd_create("cspeed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     shm->guests[shm->rank].memory = memory;
     if (memory < 0 || ftruncate(memory, (off_t)shm->segment_bytes) < 0)
         return cs_fail_errno(CS_NO_MEMORY, errno, "no shared memory of %zu bytes", shm->segment_bytes);
@@ -69,7 +69,7 @@ static cs_status make_life(cs_shm *shm)
     if (pipe2(pipes, O_CLOEXEC) < 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "no pipe by which others see this rank end");
     shm->guests[shm->rank].life = pipes[0];
-    shm->life_end               = pipes[1];
+    shm->life_end = pipes[1];
     return CS_OK;
 }
 
@@ -95,19 +95,19 @@ static void choose_patience(cs_shm *shm)
     CPU_ZERO(&all);
     for (int i = 0; i < shm->size; i++)
         CPU_OR(&all, &all, &cs_shm_header_of(shm, i)->cores);
-    bool roomy       = CPU_COUNT(&all) >= shm->size;
-    shm->spins       = roomy ? SPINS_ROOMY : SPINS_CROWDED;
-    shm->yields      = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
+    bool roomy = CPU_COUNT(&all) >= shm->size;
+    shm->spins = roomy ? SPINS_ROOMY : SPINS_CROWDED;
+    shm->yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
     shm->small_bytes = roomy ? SMALL_ROOMY : SMALL_CROWDED;
 }
 
 static cs_status make_lists(cs_shm *shm)
 {
-    size_t size   = (size_t)shm->size;
-    shm->guests   = calloc(size, sizeof *shm->guests);
-    shm->inputs   = calloc(size, sizeof *shm->inputs);
-    shm->outputs  = calloc(size, sizeof *shm->outputs);
-    shm->sent     = calloc(size, sizeof *shm->sent);
+    size_t size = (size_t)shm->size;
+    shm->guests = calloc(size, sizeof *shm->guests);
+    shm->inputs = calloc(size, sizeof *shm->inputs);
+    shm->outputs = calloc(size, sizeof *shm->outputs);
+    shm->sent = calloc(size, sizeof *shm->sent);
     shm->received = calloc(size, sizeof *shm->received);
     for (int i = 0; shm->guests && i < shm->size; i++)
         shm->guests[i] = (cs_guest){ -1, -1 };
@@ -119,24 +119,24 @@ static cs_status make_lists(cs_shm *shm)
 cs_status cs_segment_open(cs_comm *comm, const cs_comm_settings *settings)
 {
     cs_shm *shm = calloc(1, sizeof *shm);
-    comm->own   = shm;
+    comm->own = shm;
     if (!shm)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
-    shm->comm     = comm;
-    shm->rank     = comm->world.rank;
-    shm->size     = comm->world.size;
+    shm->comm = comm;
+    shm->rank = comm->world.rank;
+    shm->size = comm->world.size;
     shm->life_end = -1;
     CS_TRY(make_lists(shm));
     CS_TRY(reserve(shm, settings));
     CS_TRY(make_memory(shm));
     CS_TRY(make_life(shm));
-    uint64_t agreed  = shm->segment_bytes;
-    double   seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
+    uint64_t agreed = shm->segment_bytes;
+    double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     CS_TRY(cs_meet(&comm->world, seconds, &agreed, shm->guests));
     shm->segment_bytes = agreed;
     CS_TRY(map_all(shm));
     choose_patience(shm);
-    comm->heap       = cs_shm_segment(shm, shm->rank) + cs_shm_heap_at(shm->size);
+    comm->heap = cs_shm_segment(shm, shm->rank) + cs_shm_heap_at(shm->size);
     comm->heap_bytes = shm->segment_bytes - cs_shm_heap_at(shm->size);
     return CS_OK;
 }

@@ -5,6 +5,6 @@
 #include "comm/transport.h"
 
 cs_status cs_segment_open(cs_comm *comm, const cs_comm_settings *settings);
-void      cs_segment_close(cs_comm *comm);
+void cs_segment_close(cs_comm *comm);
 
 #endif

@@ -43,13 +43,13 @@ static void barrier(cs_comm *comm)
 
 /* comm.c lets nobody send to itself, so a world of one has nobody to send to. */
 const cs_transport cs_comm_self = {
-    .name           = "self",
-    .fits           = fits,
-    .open           = cs_heap_open,
-    .close          = cs_heap_close,
-    .all_reduce     = all_reduce,
+    .name = "self",
+    .fits = fits,
+    .open = cs_heap_open,
+    .close = cs_heap_close,
+    .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
-    .all_gather     = all_gather,
-    .broadcast      = broadcast,
-    .barrier        = barrier,
+    .all_gather = all_gather,
+    .broadcast = broadcast,
+    .barrier = barrier,
 };

@@ -45,21 +45,21 @@ static char *first_of(const cs_shm *shm, int rank)
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    cs_shm     *shm     = comm->own;
-    size_t      element = cs_dtype_bytes(dtype);
-    cs_shm_call call    = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
-    bool        small   = (size_t)count * element <= shm->small_bytes;
+    cs_shm *shm = comm->own;
+    size_t element = cs_dtype_bytes(dtype);
+    cs_shm_call call = { { CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, data), 0 };
+    bool small = (size_t)count * element <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
         cs_staged_all_reduce(shm, &call, data);
         return;
     }
-    int64_t  step = cs_round_up((count + shm->size - 1) / shm->size, PART_STEP);
-    cs_range own  = cs_range_overlap((cs_range){ 0, count }, (cs_range){ shm->rank * step, (shm->rank + 1) * step });
+    int64_t step = cs_round_up((count + shm->size - 1) / shm->size, PART_STEP);
+    cs_range own = cs_range_overlap((cs_range){ 0, count }, (cs_range){ shm->rank * step, (shm->rank + 1) * step });
     for (int i = 0; i < shm->size; i++) {
         shm->outputs[i] = first_of(shm, i) + (size_t)own.from * element;
-        shm->inputs[i]  = shm->outputs[i];
+        shm->inputs[i] = shm->outputs[i];
     }
     cs_fold(shm->outputs, shm->size, shm->inputs, shm->size, cs_range_length(own), dtype, op);
     cs_bell_meet(shm, &call);
@@ -68,10 +68,10 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 void cs_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    cs_shm     *shm     = comm->own;
-    size_t      element = cs_dtype_bytes(dtype);
-    cs_shm_call call    = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
-    bool        small   = (size_t)(shm->size * count) * element <= shm->small_bytes;
+    cs_shm *shm = comm->own;
+    size_t element = cs_dtype_bytes(dtype);
+    cs_shm_call call = { { CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count }, place_of(shm, in), 0 };
+    bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -93,8 +93,8 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
 static void push(const cs_shm *shm, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
-        int   peer = (shm->rank + i) % shm->size;
-        char *to   = first_of(shm, peer) + (size_t)shm->rank * bytes;
+        int peer = (shm->rank + i) % shm->size;
+        char *to = first_of(shm, peer) + (size_t)shm->rank * bytes;
         if (to != in)
             cs_copy_far(to, in, bytes);
     }
@@ -104,9 +104,9 @@ static void push(const cs_shm *shm, const void *in, size_t bytes)
 static void pull(const cs_shm *shm, void *out, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
-        int         peer = (shm->rank + i) % shm->size;
+        int peer = (shm->rank + i) % shm->size;
         const char *from = cs_shm_segment(shm, peer) + cs_bell_call(shm, peer)->second;
-        char       *to   = (char *)out + (size_t)peer * bytes;
+        char *to = (char *)out + (size_t)peer * bytes;
         if (peer != shm->rank || to != in)
             cs_copy_far(to, peer == shm->rank ? in : from, bytes);
     }
@@ -114,10 +114,10 @@ static void pull(const cs_shm *shm, void *out, const void *in, size_t bytes)
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    cs_shm     *shm   = comm->own;
-    size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
-    cs_shm_call call  = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
-    bool        small = (size_t)shm->size * bytes <= shm->small_bytes;
+    cs_shm *shm = comm->own;
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    cs_shm_call call = { { CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count }, place_of(shm, out), place_of(shm, in) };
+    bool small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (!small && all_have_second(shm)) {
@@ -133,10 +133,10 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    cs_shm     *shm   = comm->own;
-    size_t      bytes = (size_t)count * cs_dtype_bytes(dtype);
-    cs_shm_call call  = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
-    bool        small = bytes <= shm->small_bytes;
+    cs_shm *shm = comm->own;
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    cs_shm_call call = { { CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count }, place_of(shm, data), 0 };
+    bool small = bytes <= shm->small_bytes;
     if (!small)
         cs_bell_meet(shm, &call);
     if (small || cs_bell_call(shm, root)->first == CS_SHM_NOWHERE) {
@@ -159,16 +159,16 @@ static bool fits(const cs_world *world)
 }
 
 const cs_transport cs_comm_shm = {
-    .name           = "shm",
-    .fits           = fits,
-    .open           = cs_segment_open,
-    .close          = cs_segment_close,
-    .all_reduce     = all_reduce,
+    .name = "shm",
+    .fits = fits,
+    .open = cs_segment_open,
+    .close = cs_segment_close,
+    .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
-    .all_gather     = all_gather,
-    .broadcast      = broadcast,
-    .barrier        = barrier,
-    .send           = cs_mail_send,
-    .receive        = cs_mail_receive,
-    .missing        = cs_bell_missing,
+    .all_gather = all_gather,
+    .broadcast = broadcast,
+    .barrier = barrier,
+    .send = cs_mail_send,
+    .receive = cs_mail_receive,
+    .missing = cs_bell_missing,
 };

@@ -20,16 +20,16 @@
 #include <sched.h>
 
 enum {
-    CS_SHM_LINE  = 64,
-    CS_SHM_PAGE  = 4096,
-    CS_SHM_SLOT  = 256 << 10, /* bytes of a staging slot                                                       */
-    CS_SHM_CHUNK = 64 << 10,  /* bytes of a chunk of a message                                                 */
-    CS_SHM_HUGE  = 2 << 20
+    CS_SHM_LINE = 64,
+    CS_SHM_PAGE = 4096,
+    CS_SHM_SLOT = 256 << 10, /* bytes of a staging slot                                                       */
+    CS_SHM_CHUNK = 64 << 10, /* bytes of a chunk of a message                                                 */
+    CS_SHM_HUGE = 2 << 20
 };
 
 /* What a rank calls: equal on all ranks but for the places, which are offsets in its segment. */
 typedef struct {
-    cs_call  is;
+    cs_call is;
     uint64_t first, second; /* CS_SHM_NOWHERE: not in the segment */
 } cs_shm_call;
 
@@ -38,37 +38,37 @@ typedef struct {
 typedef struct {
     _Alignas(CS_SHM_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
-    cs_shm_call      call;
+    cs_shm_call call;
 } cs_bell;
 
 typedef struct {
     cs_bell arrival[2];
     _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* by cs_comm_close: this rank is not lost, it has finished  */
     _Atomic uint32_t gave_up;                      /* this rank ends because another one failed                 */
-    cpu_set_t        cores;                        /* it may run on                                             */
+    cpu_set_t cores;                               /* it may run on                                             */
 } cs_shm_header;
 
 typedef struct {
-    cs_bell  filled, emptied; /* chunks so far */
-    uint64_t bytes[2];        /* of the whole message that the chunk belongs to */
+    cs_bell filled, emptied; /* chunks so far */
+    uint64_t bytes[2];       /* of the whole message that the chunk belongs to */
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
 } cs_shm_channel;
 
 typedef struct {
-    cs_comm       *comm;
-    int            rank, size;
-    int            first; /* what a sentence adds to a rank: this host's first, among several hosts */
-    char          *base; /* of rank 0's segment */
-    size_t         reserved_bytes, segment_bytes;
-    cs_guest      *guests;   /* their memory is closed once mapped */
-    int            life_end; /* of the pipe that shows others this process lives; -1: it has a descriptor */
-    uint32_t       point;         /* points passed so far */
-    uint32_t       slot;          /* slots used so far    */
-    int            spins, yields; /* looks at a bell before this rank yields its core, and before it sleeps */
-    size_t         small_bytes;   /* vectors up to this go through the slots with one barrier, not two in place */
-    const void   **inputs;        /* [size] of the sum at hand */
-    void         **outputs;
-    uint32_t      *sent, *received; /* [size] chunks so far */
+    cs_comm *comm;
+    int rank, size;
+    int first;  /* what a sentence adds to a rank: this host's first, among several hosts */
+    char *base; /* of rank 0's segment */
+    size_t reserved_bytes, segment_bytes;
+    cs_guest *guests;    /* their memory is closed once mapped */
+    int life_end;        /* of the pipe that shows others this process lives; -1: it has a descriptor */
+    uint32_t point;      /* points passed so far */
+    uint32_t slot;       /* slots used so far    */
+    int spins, yields;   /* looks at a bell before this rank yields its core, and before it sleeps */
+    size_t small_bytes;  /* vectors up to this go through the slots with one barrier, not two in place */
+    const void **inputs; /* [size] of the sum at hand */
+    void **outputs;
+    uint32_t *sent, *received; /* [size] chunks so far */
 } cs_shm;
 
 static inline char *cs_shm_segment(const cs_shm *shm, int rank)

@@ -35,9 +35,9 @@ static void reduce_piece_alone(cs_shm *shm, const cs_shm_call *call, char *data,
 /* Every rank sums its part of the piece and takes the others' from them. */
 static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *data, int64_t count)
 {
-    size_t   element = cs_dtype_bytes(call->is.dtype);
-    cs_range own     = cs_range_part(count, shm->rank, shm->size);
-    size_t   from    = (size_t)own.from * element;
+    size_t element = cs_dtype_bytes(call->is.dtype);
+    cs_range own = cs_range_part(count, shm->rank, shm->size);
+    size_t from = (size_t)own.from * element;
     copy(slot_of(shm, shm->rank), data, (size_t)count * element);
     cs_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++)
@@ -47,19 +47,19 @@ static void reduce_piece_together(cs_shm *shm, const cs_shm_call *call, char *da
     cs_bell_meet(shm, call);
     for (int i = 0; i < shm->size; i++) {
         cs_range part = cs_range_part(count, i, shm->size);
-        size_t   at   = (size_t)part.from * element;
+        size_t at = (size_t)part.from * element;
         copy(data + at, slot_of(shm, i) + at, (size_t)cs_range_length(part) * element);
     }
 }
 
 void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
 {
-    size_t  element = cs_dtype_bytes(call->is.dtype);
+    size_t element = cs_dtype_bytes(call->is.dtype);
     int64_t room = (int64_t)(CS_SHM_SLOT / element), at = 0;
-    bool    alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->small_bytes;
+    bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->small_bytes;
     do {
         int64_t count = call->is.count - at < room ? call->is.count - at : room;
-        char   *piece = (char *)data + (size_t)at * element;
+        char *piece = (char *)data + (size_t)at * element;
         if (alone)
             reduce_piece_alone(shm, call, piece, count);
         else
@@ -72,7 +72,7 @@ void cs_staged_all_reduce(cs_shm *shm, const cs_shm_call *call, void *data)
 void cs_staged_reduce_scatter(cs_shm *shm, const cs_shm_call *call, void *out, const void *in, int64_t apart)
 {
     size_t element = cs_dtype_bytes(call->is.dtype),
-           stride  = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
+           stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
     int64_t room = (int64_t)(stride / element), at = 0;
     do {
         int64_t count = call->is.count - at < room ? call->is.count - at : room;
@@ -112,7 +112,7 @@ void cs_staged_broadcast(cs_shm *shm, const cs_shm_call *call, void *data)
     size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     do {
         size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
-        char  *piece = (char *)data + at;
+        char *piece = (char *)data + at;
         if (shm->rank == call->is.root)
             copy(slot_of(shm, shm->rank), piece, bytes);
         cs_bell_meet(shm, call);

@@ -17,15 +17,15 @@
 enum { LATE_SECONDS = 3 }; /* rank 0 speaks last: it knows who is missing */
 
 struct cs_store {
-    cs_world      world;
+    cs_world world;
     unsigned char key[CS_MAC_BYTES];
-    bool          keyed;
-    int           socket;
-    cs_address    master;
-    cs_seal       seal;
-    cs_keeper    *keeper; /* rank 0's */
-    double        seconds;
-    char          why[256]; /* the last call of rank 0 failed */
+    bool keyed;
+    int socket;
+    cs_address master;
+    cs_seal seal;
+    cs_keeper *keeper; /* rank 0's */
+    double seconds;
+    char why[256]; /* the last call of rank 0 failed */
 };
 
 /* ---- rank 0 listens --------------------------------------------------------------------------- */
@@ -33,12 +33,12 @@ struct cs_store {
 /* The launcher's socket stays open for the next meeting of these ranks: the keeper gets a copy. */
 static cs_status inherit_listener(int *listener, cs_address *address, const char *text)
 {
-    char *end        = NULL;
-    long  descriptor = strtol(text, &end, 10);
-    *listener        = -1;
+    char *end = NULL;
+    long descriptor = strtol(text, &end, 10);
+    *listener = -1;
     if (end == text || *end || descriptor < 0 || descriptor > 1 << 20)
         return cs_fail(CS_BAD_CONFIG, "CSPEED_MASTER_FD: the number of an open socket, not \"%s\"", text);
-    *address  = (cs_address){ .bytes = sizeof address->name };
+    *address = (cs_address){ .bytes = sizeof address->name };
     *listener = fcntl((int)descriptor, F_DUPFD_CLOEXEC, 3);
     if (*listener < 0 || getsockname(*listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0 ||
         fcntl(*listener, F_SETFL, O_NONBLOCK) < 0 || listen(*listener, SOMAXCONN) < 0)
@@ -60,10 +60,10 @@ static cs_status listen_as_master(cs_store *store, int *listener, cs_address *ad
 static cs_status host(cs_store *store)
 {
     const char *inherited = getenv("CSPEED_MASTER_FD");
-    cs_address  address;
-    int         listener = -1;
-    cs_status   status   = inherited && inherited[0] ? inherit_listener(&listener, &address, inherited)
-                                                     : listen_as_master(store, &listener, &address);
+    cs_address address;
+    int listener = -1;
+    cs_status status = inherited && inherited[0] ? inherit_listener(&listener, &address, inherited)
+                                                 : listen_as_master(store, &listener, &address);
     if (status != CS_OK) {
         if (listener >= 0)
             close(listener);
@@ -83,8 +83,8 @@ typedef enum { JOINED, AGAIN, FAILED } outcome;
 static outcome join(cs_store *store, double end)
 {
     cs_keeper_name own = { store->world.rank, store->world.size };
-    cs_join        join;
-    cs_join_state  state;
+    cs_join join;
+    cs_join_state state;
     if (cs_join_begin(&join, true, store->keyed ? store->key : NULL, store->world.job, store->world.attempt, &own,
                       sizeof own) != CS_OK)
         return FAILED;
@@ -99,7 +99,7 @@ static outcome join(cs_store *store, double end)
 
 static outcome call(cs_store *store, double end)
 {
-    char   text[CS_DIAL_TEXT];
+    char text[CS_DIAL_TEXT];
     double left = end - cs_clock_seconds();
     if (store->world.rank != 0 && cs_dial_resolve(&store->master, store->world.address, store->world.port) != CS_OK) {
         snprintf(store->why, sizeof store->why, "%s", cs_error());
@@ -166,8 +166,8 @@ static bool move(cs_store *store, void *data, size_t bytes, bool in, double end)
 
 static void write_letter(cs_store *store, int kind, void *body, size_t bytes, double end)
 {
-    cs_keeper_head head    = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
-    struct iovec   parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { body, bytes } };
+    cs_keeper_head head = { .kind = (uint32_t)kind, .bytes = (uint32_t)bytes };
+    struct iovec parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { body, bytes } };
     cs_seal_sign(&store->seal, head.tag, parts, 2);
     if (move(store, &head, sizeof head, false, end))
         move(store, body, bytes, false, end);
@@ -176,7 +176,7 @@ static void write_letter(cs_store *store, int kind, void *body, size_t bytes, do
 /* The answer is in `body`, CS_KEEPER_BODY bytes and one more. */
 static cs_status ask(cs_store *store, int kind, char *body, size_t *bytes, double seconds)
 {
-    double         end = cs_clock_seconds() + seconds + LATE_SECONDS;
+    double end = cs_clock_seconds() + seconds + LATE_SECONDS;
     cs_keeper_head head;
     write_letter(store, kind, body, *bytes, end); /* if it fails, rank 0 may have said why */
     if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_KEEPER_BODY ||
@@ -185,7 +185,7 @@ static cs_status ask(cs_store *store, int kind, char *body, size_t *bytes, doubl
     struct iovec parts[] = { { &head, offsetof(cs_keeper_head, tag) }, { body, head.bytes } };
     if (!cs_seal_check(&store->seal, head.tag, parts, 2))
         return cs_fail(CS_NO_PEER, "an answer at the meeting of the ranks is not rank 0's");
-    *bytes           = head.bytes;
+    *bytes = head.bytes;
     body[head.bytes] = 0;
     return head.kind == CS_KEEPER_VALUE ? CS_OK : cs_fail(CS_NO_PEER, "%s", body);
 }
@@ -199,7 +199,7 @@ static cs_status check_name(const char *name)
 
 cs_status cs_store_set(cs_store *store, const char *name, const void *value, size_t bytes)
 {
-    char   body[CS_KEEPER_BODY + 1];
+    char body[CS_KEEPER_BODY + 1];
     size_t length = strlen(name), whole = 1 + length + bytes;
     CS_TRY(check_name(name));
     if (bytes > CS_STORE_VALUE)
@@ -212,9 +212,9 @@ cs_status cs_store_set(cs_store *store, const char *name, const void *value, siz
 
 cs_status cs_store_get(cs_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds)
 {
-    char     body[CS_KEEPER_BODY + 1];
+    char body[CS_KEEPER_BODY + 1];
     uint32_t milliseconds = seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
-    size_t   whole        = sizeof milliseconds + strlen(name);
+    size_t whole = sizeof milliseconds + strlen(name);
     CS_TRY(check_name(name));
     memcpy(body, &milliseconds, sizeof milliseconds);
     memcpy(body + sizeof milliseconds, name, strlen(name));
@@ -228,10 +228,10 @@ cs_status cs_store_get(cs_store *store, const char *name, void *value, size_t ro
 
 static cs_status await_all(cs_store *store, double end)
 {
-    char     body[CS_KEEPER_BODY + 1];
-    double   left         = end - cs_clock_seconds();
+    char body[CS_KEEPER_BODY + 1];
+    double left = end - cs_clock_seconds();
     uint32_t milliseconds = left < 0 ? 0 : (uint32_t)(left < 4e6 ? left * 1000 : 4e9);
-    size_t   bytes        = sizeof milliseconds;
+    size_t bytes = sizeof milliseconds;
     memcpy(body, &milliseconds, sizeof milliseconds);
     return ask(store, CS_KEEPER_ALL, body, &bytes, left);
 }
@@ -249,12 +249,12 @@ static cs_status build(cs_store *store)
 cs_status cs_store_open(cs_store **store, const cs_world *world, double seconds)
 {
     cs_store *made = calloc(1, sizeof *made);
-    *store         = NULL;
+    *store = NULL;
     if (!made)
         return cs_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
-    made->world      = *world;
-    made->seconds    = seconds;
-    made->socket     = -1;
+    made->world = *world;
+    made->seconds = seconds;
+    made->socket = -1;
     cs_status status = build(made);
     if (status != CS_OK) {
         cs_store_close(made);

@@ -26,9 +26,9 @@ cs_status cs_store_open(cs_store **store, const cs_world *world, double seconds)
 cs_status cs_store_set(cs_store *store, const char *name, const void *value, size_t bytes);
 /* Waits until somebody has set it. *bytes is its length; more than `room` is CS_NO_PEER, as is the time-out. */
 cs_status cs_store_get(cs_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds);
-void      cs_store_close(cs_store *store); /* accepts NULL */
+void cs_store_close(cs_store *store); /* accepts NULL */
 
-int               cs_store_socket(const cs_store *store); /* connected to rank 0 */
+int cs_store_socket(const cs_store *store);               /* connected to rank 0 */
 const cs_address *cs_store_master(const cs_store *store); /* where rank 0 was reached */
 
 #endif

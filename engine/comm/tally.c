@@ -18,18 +18,18 @@ static const char *const names[OPERATIONS] = {
 };
 
 typedef struct {
-    int      operation;
+    int operation;
     uint64_t bytes;
-    int64_t  count;
-    double   total, min, max; /* ms, of all calls */
-    float    recent[KEPT];       /* ms; call i lies at i % KEPT */
+    int64_t count;
+    double total, min, max; /* ms, of all calls */
+    float recent[KEPT];     /* ms; call i lies at i % KEPT */
 } entry;
 
 struct cs_tally {
     cs_tally_settings settings;
-    int               ranks, entry_count;
-    int64_t           lost; /* calls of sizes that found no room */
-    entry             entries[SIZES];
+    int ranks, entry_count;
+    int64_t lost; /* calls of sizes that found no room */
+    entry entries[SIZES];
 };
 
 int cs_tally_find(const char *name)
@@ -46,7 +46,7 @@ cs_tally *cs_tally_new(const cs_tally_settings *settings, int ranks)
     if (!tally)
         cs_fatal(CS_NO_MEMORY, "out of memory for the record of collectives");
     tally->settings = *settings;
-    tally->ranks    = ranks;
+    tally->ranks = ranks;
     return tally;
 }
 
@@ -82,9 +82,9 @@ typedef struct {
 static size_text show_size(uint64_t bytes)
 {
     static const char *const units[] = { "B", "KB", "MB", "GB", "TB" };
-    size_text                shown;
-    double                   size = (double)bytes;
-    int                      unit = 0;
+    size_text shown;
+    double size = (double)bytes;
+    int unit = 0;
     for (; size >= 1024 && unit < 4; unit++)
         size /= 1024;
     if (bytes == 0)
@@ -114,7 +114,7 @@ void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double second
     if (!tally || !(tally->settings.operations >> operation & 1))
         return;
     double ms = 1e3 * seconds;
-    entry *e  = entry_of(tally, operation, bytes);
+    entry *e = entry_of(tally, operation, bytes);
     if (!e) {
         tally->lost++;
         return;
@@ -122,7 +122,7 @@ void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double second
     e->recent[e->count++ % KEPT] = (float)ms;
     e->total += ms;
     e->min = fmin(e->min, ms);
-    e->max  = fmax(e->max, ms);
+    e->max = fmax(e->max, ms);
     if (!tally->settings.verbose)
         return;
     bandwidth speed = bandwidth_of(tally, e, ms);
@@ -146,7 +146,7 @@ static int recent_count(const entry *e)
 /* Without the lowest and the highest tenth. Sorts `values`. */
 static double trimmed_mean(double *values, int count)
 {
-    int    cut = count / 10;
+    int cut = count / 10;
     double sum = 0;
     qsort(values, (size_t)count, sizeof *values, by_value);
     for (int i = cut; i < count - cut; i++)
@@ -157,12 +157,12 @@ static double trimmed_mean(double *values, int count)
 static void print_entry(const cs_tally *tally, const entry *e)
 {
     double latency[KEPT], algorithm[KEPT], bus[KEPT];
-    int    count = recent_count(e);
+    int count = recent_count(e);
     for (int i = 0; i < count; i++) {
         bandwidth speed = bandwidth_of(tally, e, (double)e->recent[i]);
-        latency[i]      = (double)e->recent[i];
-        algorithm[i]    = speed.algorithm;
-        bus[i]          = speed.bus;
+        latency[i] = (double)e->recent[i];
+        algorithm[i] = speed.algorithm;
+        bus[i] = speed.bus;
     }
     cs_say("%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f%-20.2f", "", show_size(e->bytes).text,
            (long long)e->count, e->total, trimmed_mean(latency, count), trimmed_mean(algorithm, count),
@@ -207,10 +207,10 @@ static bool is_same_everywhere(const cs_tally *tally, cs_comm *comm)
 static void print_waits(const entry *e, const float *min)
 {
     double latency[KEPT], waited[KEPT], all = 0, lost = 0;
-    int    count = recent_count(e);
+    int count = recent_count(e);
     for (int i = 0; i < count; i++) {
         latency[i] = (double)min[i];
-        waited[i]  = (double)e->recent[i] - latency[i];
+        waited[i] = (double)e->recent[i] - latency[i];
         all += latency[i];
         lost += waited[i];
     }

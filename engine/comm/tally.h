@@ -9,8 +9,8 @@
 #include "cspeed/comm.h"
 
 typedef struct {
-    bool     enabled, verbose; /* verbose: a line each time, from rank 0 */
-    uint32_t operations;       /* bit CS_BEAT_...: which are recorded     */
+    bool enabled, verbose; /* verbose: a line each time, from rank 0 */
+    uint32_t operations;   /* bit CS_BEAT_...: which are recorded     */
 } cs_tally_settings;
 
 /* Records from here on what comm does; without `enabled` nothing, and at no cost. */
@@ -26,7 +26,7 @@ typedef struct cs_tally cs_tally;
 int cs_tally_find(const char *name);
 
 cs_tally *cs_tally_new(const cs_tally_settings *settings, int ranks);
-void      cs_tally_free(cs_tally *tally); /* accepts NULL */
+void cs_tally_free(cs_tally *tally); /* accepts NULL */
 /* `bytes`: the vector of one rank, as the collectives of comm.h count it. Accepts NULL. */
 void cs_tally_note(cs_tally *tally, int operation, uint64_t bytes, double seconds);
 void cs_tally_print(cs_tally *tally, cs_comm *comm);

@@ -62,16 +62,16 @@ static void all_reduce_short(cs_tcp *tcp, const cs_tcp_group *group, void *data,
 /* The elements of piece `index` of a member's part of a vector. */
 static cs_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
 {
-    int64_t  from = member * part + index * piece;
-    cs_range all  = { min(member * part, count), min((member + 1) * part, count) };
+    int64_t from = member * part + index * piece;
+    cs_range all = { min(member * part, count), min((member + 1) * part, count) };
     return cs_range_overlap((cs_range){ from, from + piece }, all);
 }
 
 void cs_tcp_all_reduce(cs_tcp *tcp, const cs_tcp_group *group, void *data, int64_t count, cs_dtype dtype,
                        cs_reduce_op op)
 {
-    size_t  element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(group);
-    int64_t part  = cs_round_up((count + group->count - 1) / group->count, PART_STEP);
+    size_t element = cs_dtype_bytes(dtype), slot = cs_tcp_slot_bytes(group);
+    int64_t part = cs_round_up((count + group->count - 1) / group->count, PART_STEP);
     int64_t piece = (int64_t)(slot / element), steps = (part + piece - 1) / piece;
     if ((size_t)count * element <= (slot < CS_TCP_SMALL ? slot : CS_TCP_SMALL)) {
         all_reduce_short(tcp, group, data, count, dtype, op);
@@ -151,7 +151,7 @@ void cs_tcp_broadcast(cs_tcp *tcp, const cs_tcp_group *group, void *data, size_t
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     cs_tcp *tcp = comm->own;
-    tcp->call   = (cs_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count };
+    tcp->call = (cs_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
         cs_hybrid_all_reduce(tcp, data, count, dtype, op);
     else
@@ -160,7 +160,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 
 void cs_tcp_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    size_t  element = cs_dtype_bytes(dtype);
+    size_t element = cs_dtype_bytes(dtype);
     int64_t piece = (int64_t)(cs_tcp_slot_bytes(&tcp->all) / element), at = 0;
     do {
         int64_t some = min(piece, count - at);
@@ -173,7 +173,7 @@ void cs_tcp_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     cs_tcp *tcp = comm->own;
-    tcp->call   = (cs_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count };
+    tcp->call = (cs_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count };
     if (tcp->inside)
         cs_hybrid_reduce_scatter(tcp, out, in, count, dtype, op);
     else
@@ -182,9 +182,9 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    cs_tcp *tcp   = comm->own;
-    size_t  bytes = (size_t)count * cs_dtype_bytes(dtype);
-    tcp->call     = (cs_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count };
+    cs_tcp *tcp = comm->own;
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    tcp->call = (cs_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count };
     if (tcp->inside)
         cs_hybrid_all_gather(tcp, out, in, count, dtype);
     else
@@ -194,7 +194,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
     cs_tcp *tcp = comm->own;
-    tcp->call   = (cs_call){ CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count };
+    tcp->call = (cs_call){ CS_BEAT_BROADCAST, (uint8_t)dtype, 0, root, count };
     if (tcp->inside)
         cs_hybrid_broadcast(tcp, data, count, dtype, root);
     else
@@ -204,7 +204,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 static void barrier(cs_comm *comm)
 {
     cs_tcp *tcp = comm->own;
-    tcp->call   = (cs_call){ .what = CS_BEAT_BARRIER };
+    tcp->call = (cs_call){ .what = CS_BEAT_BARRIER };
     if (tcp->inside)
         cs_hybrid_barrier(tcp);
     else
@@ -215,7 +215,7 @@ static void barrier(cs_comm *comm)
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
     cs_tcp *tcp = comm->own;
-    tcp->call   = (cs_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
+    tcp->call = (cs_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
     cs_flow_send(tcp, to, data, bytes);
     cs_flow_run(tcp);
 }
@@ -223,7 +223,7 @@ static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
     cs_tcp *tcp = comm->own;
-    tcp->call   = (cs_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
+    tcp->call = (cs_call){ .what = CS_BEAT_SEND, .dtype = CS_U8, .count = (int64_t)bytes };
     cs_flow_receive(tcp, from, data, bytes);
     cs_flow_run(tcp);
 }
@@ -250,18 +250,18 @@ static cs_status check_address(cs_world *world)
 
 static cs_status make_lists(cs_tcp *tcp)
 {
-    size_t size    = (size_t)tcp->size;
-    tcp->links     = calloc(size, sizeof *tcp->links);
-    tcp->polls     = calloc(size, sizeof *tcp->polls);
-    tcp->inputs    = calloc(size, sizeof *tcp->inputs);
+    size_t size = (size_t)tcp->size;
+    tcp->links = calloc(size, sizeof *tcp->links);
+    tcp->polls = calloc(size, sizeof *tcp->polls);
+    tcp->inputs = calloc(size, sizeof *tcp->inputs);
     tcp->all.ranks = calloc(size, sizeof *tcp->all.ranks);
-    tcp->staging   = malloc(CS_TCP_STAGING);
+    tcp->staging = malloc(CS_TCP_STAGING);
     for (int i = 0; tcp->links && i < tcp->size; i++)
         tcp->links[i].socket = -1;
     if (!tcp->links || !tcp->polls || !tcp->inputs || !tcp->all.ranks || !tcp->staging)
         return cs_fail(CS_NO_MEMORY, "no memory for the connections of %d ranks", tcp->size);
     tcp->all.count = tcp->size;
-    tcp->all.own   = tcp->rank;
+    tcp->all.own = tcp->rank;
     for (int i = 0; i < tcp->size; i++)
         tcp->all.ranks[i] = i;
     return CS_OK;
@@ -279,18 +279,18 @@ static cs_status connect_all(cs_tcp *tcp, cs_mesh_place *places, const cs_comm_s
 static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
 {
     cs_tcp *tcp = calloc(1, sizeof *tcp);
-    comm->own   = tcp;
+    comm->own = tcp;
     if (!tcp)
         return cs_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
-    tcp->comm   = comm;
-    tcp->rank   = comm->world.rank;
-    tcp->size   = comm->world.size;
-    bool roomy  = cs_processors_allowed() >= comm->world.local_size;
+    tcp->comm = comm;
+    tcp->rank = comm->world.rank;
+    tcp->size = comm->world.size;
+    bool roomy = cs_processors_allowed() >= comm->world.local_size;
     tcp->yields = roomy || comm->world.bound ? YIELDS_ROOMY : YIELDS_CROWDED;
     CS_TRY(check_address(&comm->world));
     CS_TRY(make_lists(tcp));
     cs_mesh_place *places = calloc((size_t)tcp->size, sizeof *places);
-    cs_status      status = connect_all(tcp, places, settings);
+    cs_status status = connect_all(tcp, places, settings);
     free(places);
     return status;
 }
@@ -320,16 +320,16 @@ static void close_tcp(cs_comm *comm)
 }
 
 const cs_transport cs_comm_tcp = {
-    .name           = "tcp",
-    .fits           = fits,
-    .open           = open_tcp,
-    .close          = close_tcp,
-    .all_reduce     = all_reduce,
+    .name = "tcp",
+    .fits = fits,
+    .open = open_tcp,
+    .close = close_tcp,
+    .all_reduce = all_reduce,
     .reduce_scatter = reduce_scatter,
-    .all_gather     = all_gather,
-    .broadcast      = broadcast,
-    .barrier        = barrier,
-    .send           = send_message,
-    .receive        = receive_message,
-    .missing        = cs_flow_missing,
+    .all_gather = all_gather,
+    .broadcast = broadcast,
+    .barrier = barrier,
+    .send = send_message,
+    .receive = receive_message,
+    .missing = cs_flow_missing,
 };

@@ -19,46 +19,46 @@
 enum { CS_TCP_FRAMES = 2, CS_TCP_BYE = 100, CS_TCP_LOST }; /* most frames of a lane; a call's `what` that is no call */
 
 typedef struct {
-    cs_call       call;
-    uint64_t      bytes; /* behind the head */
+    cs_call call;
+    uint64_t bytes; /* behind the head */
     unsigned char tag[CS_SEAL_TAG];
 } cs_tcp_head;
 
 typedef struct {
-    int         count, at; /* frames, and those that are through */
-    size_t      done;      /* bytes of frame `at`, its head included */
+    int count, at; /* frames, and those that are through */
+    size_t done;   /* bytes of frame `at`, its head included */
     cs_tcp_head heads[CS_TCP_FRAMES];
-    char       *data[CS_TCP_FRAMES];
-    size_t      bytes[CS_TCP_FRAMES];
+    char *data[CS_TCP_FRAMES];
+    size_t bytes[CS_TCP_FRAMES];
 } cs_tcp_lane;
 
 typedef struct {
-    int         socket; /* -1: this rank itself */
-    bool        deaf;   /* it takes nothing more; what it has said may still be read */
-    cs_seal     seal;
+    int socket; /* -1: this rank itself */
+    bool deaf;  /* it takes nothing more; what it has said may still be read */
+    cs_seal seal;
     cs_tcp_lane out, in;
 } cs_tcp_link;
 
 /* Ranks that exchange parts, in the order of the tree, this one among them. */
 typedef struct {
-    int  count, own;
+    int count, own;
     int *ranks;
 } cs_tcp_group;
 
 typedef struct {
-    cs_comm       *comm;
-    int            rank, size;
-    cs_tcp_link   *links;  /* [size] */
-    struct pollfd *polls;  /* [size] */
-    cs_call        call;   /* at hand */
-    int            yields; /* tries before this rank sleeps */
-    cs_tcp_group   all;
-    char          *staging; /* CS_TCP_STAGING bytes: what others send to be summed, a slot a rank */
-    const void   **inputs;  /* [size] of the sum at hand */
+    cs_comm *comm;
+    int rank, size;
+    cs_tcp_link *links;   /* [size] */
+    struct pollfd *polls; /* [size] */
+    cs_call call;         /* at hand */
+    int yields;           /* tries before this rank sleeps */
+    cs_tcp_group all;
+    char *staging;       /* CS_TCP_STAGING bytes: what others send to be summed, a slot a rank */
+    const void **inputs; /* [size] of the sum at hand */
     /* where a host's ranks are a whole subtree of the tree (hybrid.c); otherwise NULL */
-    cs_comm     *inside;
+    cs_comm *inside;
     cs_tcp_group across; /* the ranks with this one's place on their hosts */
-    char        *slots;  /* CS_TCP_STAGING bytes: what this host has summed */
+    char *slots;         /* CS_TCP_STAGING bytes: what this host has summed */
 } cs_tcp;
 
 enum { CS_TCP_STAGING = 4 << 20, CS_TCP_PIECE = 256 << 10, CS_TCP_SMALL = 16 << 10 };
@@ -76,7 +76,7 @@ void cs_flow_send(cs_tcp *tcp, int to, const void *data, size_t bytes);
 void cs_flow_receive(cs_tcp *tcp, int from, void *data, size_t bytes);
 void cs_flow_run(cs_tcp *tcp);
 void cs_flow_leave(cs_tcp *tcp); /* tells the others that this rank closes, and is not lost */
-int  cs_flow_missing(cs_comm *comm, bool *closed);
+int cs_flow_missing(cs_comm *comm, bool *closed);
 
 /* tcp.c: the collectives of a group; parts are numbered by place in the group and begin `apart` bytes from each other
  */
@@ -92,10 +92,10 @@ void cs_tcp_barrier(cs_tcp *tcp, const cs_tcp_group *group);
 void cs_tcp_broadcast(cs_tcp *tcp, const cs_tcp_group *group, void *data, size_t bytes, int root);
 
 /* hybrid.c */
-bool      cs_hybrid_fits(const cs_tcp *tcp, const cs_mesh_place *places);
+bool cs_hybrid_fits(const cs_tcp *tcp, const cs_mesh_place *places);
 cs_status cs_hybrid_open(cs_tcp *tcp, const cs_comm_settings *settings);
-void      cs_hybrid_close(cs_tcp *tcp);
-void      cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+void cs_hybrid_close(cs_tcp *tcp);
+void cs_hybrid_all_reduce(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
 void cs_hybrid_reduce_scatter(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
 void cs_hybrid_all_gather(cs_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype);
 void cs_hybrid_broadcast(cs_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root);

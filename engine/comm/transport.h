@@ -16,15 +16,15 @@
 
 /* What cs_comm_alloc handed out of a far device's memory. */
 typedef struct {
-    void  *memory;
+    void *memory;
     size_t bytes;
-    void  *ticket; /* the transport's */
+    void *ticket; /* the transport's */
 } cs_comm_block;
 
 enum { CS_TRANSPORT_SEAT = 96 };
 
 typedef struct cs_transport {
-    size_t      edition; /* of one that comes from a module: CS_TRANSPORT_EDITION */
+    size_t edition; /* of one that comes from a module: CS_TRANSPORT_EDITION */
     const char *name;
     bool (*fits)(const cs_world *world); /* "auto" takes the first that does */
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
@@ -47,21 +47,21 @@ typedef struct cs_transport {
 
 struct cs_comm {
     const cs_transport *transport;
-    cs_world            world;
-    void               *own;  /* the transport's */
-    char               *heap; /* what cs_comm_alloc hands out; the transport makes and frees it */
-    size_t              heap_bytes;
-    size_t              heap_used;
-    int                 doing; /* index into cs_beat_names: what a wait that fails says it waited in */
-    atomic_flag         busy;
-    cs_comm_traffic     traffic;
-    cs_tally           *tally; /* NULL: nothing is recorded call by call */
-    cs_comm            *far;   /* the side of a far device's memory; NULL: there is no such device */
+    cs_world world;
+    void *own;  /* the transport's */
+    char *heap; /* what cs_comm_alloc hands out; the transport makes and frees it */
+    size_t heap_bytes;
+    size_t heap_used;
+    int doing; /* index into cs_beat_names: what a wait that fails says it waited in */
+    atomic_flag busy;
+    cs_comm_traffic traffic;
+    cs_tally *tally; /* NULL: nothing is recorded call by call */
+    cs_comm *far;    /* the side of a far device's memory; NULL: there is no such device */
     /* of a far side */
-    cs_comm       *host; /* the comm it is in */
-    cs_device     *device;
+    cs_comm *host; /* the comm it is in */
+    cs_device *device;
     cs_comm_block *blocks;
-    size_t         block_count, block_room;
+    size_t block_count, block_room;
 };
 
 /* Sizes of what a module's transport shares with this program. */

@@ -13,13 +13,13 @@ enum { MAGIC = 0x43535031, BACKLOG = 128, DESCRIPTORS = 2 };
 
 typedef union {
     struct cmsghdr header;
-    char           room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+    char room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 } control;
 
 /* The abstract name begins with a zero byte and ends with its length. */
 static socklen_t name_of(struct sockaddr_un *name, const cs_world *world)
 {
-    *name      = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    *name = (struct sockaddr_un){ .sun_family = AF_UNIX };
     int length = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "cspeed-%u-%d-%s", (unsigned)getuid(),
                           world->port, world->job);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
@@ -36,8 +36,8 @@ static int give_up(int socket)
 int cs_wire_listen(const cs_world *world)
 {
     struct sockaddr_un name;
-    socklen_t          length = name_of(&name, world);
-    int                made   = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t length = name_of(&name, world);
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0)
         return -1;
     if (bind(made, (struct sockaddr *)&name, length) < 0 || listen(made, BACKLOG) < 0)
@@ -48,8 +48,8 @@ int cs_wire_listen(const cs_world *world)
 int cs_wire_connect(const cs_world *world)
 {
     struct sockaddr_un name;
-    socklen_t          length = name_of(&name, world);
-    int                made   = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t length = name_of(&name, world);
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0)
         return -1;
     if (connect(made, (struct sockaddr *)&name, length) < 0)
@@ -60,24 +60,24 @@ int cs_wire_connect(const cs_world *world)
 bool cs_wire_same_user(int socket)
 {
     struct ucred other;
-    socklen_t    length = sizeof other;
+    socklen_t length = sizeof other;
     return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == getuid();
 }
 
 bool cs_wire_send(int socket, const cs_wire_message *message, const cs_guest *guest)
 {
-    cs_wire_message sent   = *message;
-    control         extra  = { 0 };
-    struct iovec    text   = { &sent, offsetof(cs_wire_message, text) + strlen(message->text) + 1 };
-    struct msghdr   packet = { .msg_iov = &text, .msg_iovlen = 1 };
-    sent.magic             = MAGIC;
+    cs_wire_message sent = *message;
+    control extra = { 0 };
+    struct iovec text = { &sent, offsetof(cs_wire_message, text) + strlen(message->text) + 1 };
+    struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1 };
+    sent.magic = MAGIC;
     if (guest) {
-        int both[DESCRIPTORS]   = { guest->memory, guest->life };
-        packet.msg_control      = &extra;
-        packet.msg_controllen   = sizeof extra;
+        int both[DESCRIPTORS] = { guest->memory, guest->life };
+        packet.msg_control = &extra;
+        packet.msg_controllen = sizeof extra;
         extra.header.cmsg_level = SOL_SOCKET;
-        extra.header.cmsg_type  = SCM_RIGHTS;
-        extra.header.cmsg_len   = CMSG_LEN(sizeof both);
+        extra.header.cmsg_type = SCM_RIGHTS;
+        extra.header.cmsg_len = CMSG_LEN(sizeof both);
         memcpy(CMSG_DATA(&extra.header), both, sizeof both);
     }
     ssize_t done;
@@ -89,10 +89,10 @@ bool cs_wire_send(int socket, const cs_wire_message *message, const cs_guest *gu
 
 bool cs_wire_receive(int socket, cs_wire_message *message, cs_guest *guest)
 {
-    control       extra  = { 0 };
-    struct iovec  text   = { message, sizeof *message };
+    control extra = { 0 };
+    struct iovec text = { message, sizeof *message };
     struct msghdr packet = { .msg_iov = &text, .msg_iovlen = 1, .msg_control = &extra, .msg_controllen = sizeof extra };
-    ssize_t       done;
+    ssize_t done;
     *guest = (cs_guest){ -1, -1 };
     memset(message, 0, sizeof *message);
     do {

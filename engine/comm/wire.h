@@ -8,12 +8,11 @@ typedef enum { CS_WIRE_HELLO, CS_WIRE_GUEST, CS_WIRE_REFUSAL } cs_wire_sort;
 
 typedef struct {
     uint32_t magic;
-    int32_t  sort;
-    int32_t  rank, size;
+    int32_t sort;
+    int32_t rank, size;
     uint64_t bytes;
-    char     text[512]; /* of a refusal; empty otherwise */
+    char text[512]; /* of a refusal; empty otherwise */
 } cs_wire_message;
-
 
 /* A listening (or, if not, a connected) socket of this world's name; -1 and errno on failure. */
 int cs_wire_listen(const cs_world *world);

@@ -39,9 +39,9 @@ static const char *shown(const char *name)
 static cs_status read_number(int *value, const char *name, int min, int max)
 {
     const char *text = getenv(name);
-    char       *end  = NULL;
-    errno            = 0;
-    long number      = strtol(text, &end, 10);
+    char *end = NULL;
+    errno = 0;
+    long number = strtol(text, &end, 10);
     if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || number < min || number > max)
         return cs_fail(CS_BAD_CONFIG, "environment variable %s: a whole number from %d to %d, not \"%s\"", name, min,
                        max, text);
@@ -78,7 +78,7 @@ static int tasks_of_node(const char *list, int node)
 static cs_status read_local_by_srun(cs_world *world, const dialect *names)
 {
     const char *step = getenv("SLURM_STEP_TASKS_PER_NODE"), *list = step ? step : getenv(names->local_size);
-    int         node = 0;
+    int node = 0;
     if (!getenv(names->local_rank) || !getenv("SLURM_NODEID") || !list)
         return cs_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
                        names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,

@@ -5,12 +5,12 @@
 #include "base/status.h"
 
 typedef struct {
-    int  rank, size;
-    int  local_rank, local_size;
+    int rank, size;
+    int local_rank, local_size;
     char address[256]; /* MASTER_ADDR */
-    int  port;         /* MASTER_PORT */
+    int port;          /* MASTER_PORT */
     char job[64];      /* CSPEED_JOB_ID; "" when not launched by cspeed */
-    int  attempt;      /* CSPEED_ATTEMPT; 0 when not given */
+    int attempt;       /* CSPEED_ATTEMPT; 0 when not given */
     bool bound;        /* CSPEED_BOUND: this process's cores are its own, not shared with the host's other ranks */
 } cs_world;
 

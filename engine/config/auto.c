@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRAINER_RATE   5e-5
+#define TRAINER_RATE 5e-5
 #define TRAINER_ORIGIN "Hugging Face's default"
 
 static void put(cs_json *doc, json_t *object, const char *path, const char *name, json_t *value, const char *origin)
@@ -23,7 +23,7 @@ static void put(cs_json *doc, json_t *object, const char *path, const char *name
 
 static bool holds_auto(const json_t *value)
 {
-    const char   *name;
+    const char *name;
     const json_t *member;
     json_object_foreach((json_t *)(uintptr_t)value, name, member)
     {
@@ -38,8 +38,8 @@ static bool holds_auto(const json_t *value)
 static bool is_for_trainer(cs_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
-    const char              *name;
-    json_t                  *value;
+    const char *name;
+    json_t *value;
     json_object_foreach(cs_json_root(doc), name, value)
     {
         bool other = *name == '_';
@@ -82,8 +82,8 @@ static void supply(cs_json *doc, json_t *object, const char *path, const char *n
 
 static void note_optimizer(cs_json *doc, bool for_trainer, bool set)
 {
-    const char *why   = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
-                                    : "as where a program supplies one of its own";
+    const char *why = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
+                                  : "as where a program supplies one of its own";
     const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
     if (set) /* by --set, some of optimizer.params */
         cs_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
@@ -117,7 +117,7 @@ static void supply_schedule(cs_json *doc)
     if (json_object_get(root, "scheduler"))
         return;
     section = object_in(root, "scheduler");
-    params  = object_in(section, "params");
+    params = object_in(section, "params");
     supply(doc, section, "scheduler", "type", json_string("LinearLR"));
     supply(doc, params, "scheduler.params", "start_factor", json_integer(1));
     supply(doc, params, "scheduler.params", "end_factor", json_integer(0));
@@ -132,7 +132,7 @@ static void supply_schedule(cs_json *doc)
 
 static int64_t width_in(const json_t *model)
 {
-    static const char *const names[] = {"hidden_size", "n_embd", "d_model"};
+    static const char *const names[] = { "hidden_size", "n_embd", "d_model" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (json_is_integer(json_object_get(model, names[i])))
             return json_integer_value(json_object_get(model, names[i]));
@@ -143,8 +143,8 @@ static int64_t width_in(const json_t *model)
 static int64_t find_width(cs_json *doc)
 {
     const json_t *model = cs_json_find(doc, "cspeed.model");
-    char          path[4096];
-    cs_json      *file;
+    char path[4096];
+    cs_json *file;
     if (!json_is_string(model))
         return width_in(model);
     snprintf(path, sizeof path, "%s/config.json", json_string_value(model));
@@ -158,8 +158,8 @@ static int64_t find_width(cs_json *doc)
 static void resolve_rates(cs_config *config)
 {
     static const char optimizer[] = "optimizer.params", scheduler[] = "scheduler.params";
-    cs_json          *doc    = config->doc;
-    json_t           *object = cs_json_find(doc, optimizer);
+    cs_json *doc = config->doc;
+    json_t *object = cs_json_find(doc, optimizer);
     if (cs_keys_is_auto(object, "lr"))
         put(doc, object, optimizer, "lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
     object = cs_json_find(doc, scheduler);
@@ -169,10 +169,10 @@ static void resolve_rates(cs_config *config)
 
 void cs_resolve_auto(cs_config *config)
 {
-    static const char zero[]      = "zero_optimization";
-    cs_json          *doc         = config->doc;
-    double            width       = (double)find_width(doc);
-    bool              for_trainer = is_for_trainer(doc);
+    static const char zero[] = "zero_optimization";
+    cs_json *doc = config->doc;
+    double width = (double)find_width(doc);
+    bool for_trainer = is_for_trainer(doc);
     if (!config->reads) {
         supply_optimizer(doc, for_trainer);
         if (for_trainer)

@@ -24,7 +24,7 @@ static int64_t product(int64_t a, int64_t b, int64_t c)
 /* What Hugging Face's trainer fills in for "auto" when nobody says a number. */
 static bool take_usual(cs_config *config)
 {
-    json_t     *root = cs_json_root(config->doc);
+    json_t *root = cs_json_root(config->doc);
     const char *path = cs_keys_is_auto(root, MICRO) ? MICRO : BATCH;
     if (!cs_keys_is_auto(root, path)) {
         cs_json_fault(config->doc, "", MICRO " or " BATCH " is needed");
@@ -47,9 +47,9 @@ static void fault_indivisible(cs_config *config, const char *other, int64_t size
 
 static void fault_product(cs_config *config, int64_t all)
 {
-    const cs_settings *s    = &config->settings;
-    int64_t            each = all / config->world.size;
-    char               fits[48];
+    const cs_settings *s = &config->settings;
+    int64_t each = all / config->world.size;
+    char fits[48];
     snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
     cs_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
@@ -58,8 +58,8 @@ static void fault_product(cs_config *config, int64_t all)
 
 static void check_triangle(cs_config *config)
 {
-    cs_settings *s   = &config->settings;
-    int64_t      all = product(s->micro_batch, s->accumulation, config->world.size);
+    cs_settings *s = &config->settings;
+    int64_t all = product(s->micro_batch, s->accumulation, config->world.size);
     if (all < 0)
         cs_json_fault(config->doc, cs_resolve_is_given(config, MICRO) ? MICRO : STEPS,
                       MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
@@ -72,9 +72,9 @@ static void check_triangle(cs_config *config)
 
 static void resolve_triangle(cs_config *config)
 {
-    cs_settings *s     = &config->settings;
-    bool         whole = cs_resolve_is_given(config, BATCH), micro = cs_resolve_is_given(config, MICRO),
-         steps    = cs_resolve_is_given(config, STEPS);
+    cs_settings *s = &config->settings;
+    bool whole = cs_resolve_is_given(config, BATCH), micro = cs_resolve_is_given(config, MICRO),
+         steps = cs_resolve_is_given(config, STEPS);
     int64_t world = config->world.size;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
         return; /* reported with the value */
@@ -83,12 +83,12 @@ static void resolve_triangle(cs_config *config)
     if (!steps && !(whole && micro))
         s->accumulation = 1;
     if (whole && !micro) {
-        int64_t ranks  = product(s->accumulation, world, 1);
+        int64_t ranks = product(s->accumulation, world, 1);
         s->micro_batch = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
         if (s->micro_batch < 1)
             fault_indivisible(config, STEPS, s->accumulation, MICRO);
     } else if (whole && !steps) {
-        int64_t ranks   = product(s->micro_batch, world, 1);
+        int64_t ranks = product(s->micro_batch, world, 1);
         s->accumulation = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
         if (s->accumulation < 1)
             fault_indivisible(config, MICRO, s->micro_batch, STEPS);
@@ -120,14 +120,14 @@ static const cs_key keys[] = {
               "ranks that share one sample; above 1 it is arithmetic for `cspeed elastic`, and no training"),
 };
 
-const cs_section cs_batches_sections[]    = {{"elasticity", CS_KEYS(keys)}};
-const int        cs_batches_section_count = sizeof cs_batches_sections / sizeof *cs_batches_sections;
+const cs_section cs_batches_sections[] = { { "elasticity", CS_KEYS(keys) } };
+const int cs_batches_section_count = sizeof cs_batches_sections / sizeof *cs_batches_sections;
 
 static void read_micros(cs_json *doc, cs_elasticity *settings)
 {
     static const char path[] = "elasticity.micro_batch_sizes";
-    size_t            index, count = json_array_size(settings->written);
-    json_t           *value;
+    size_t index, count = json_array_size(settings->written);
+    json_t *value;
     settings->micro_count = 0;
     if (count == 0 || count > CS_ELASTICITY_MICROS) {
         cs_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CS_ELASTICITY_MICROS);
@@ -175,18 +175,18 @@ cs_status cs_resolve_elasticity(cs_config *config)
 /* A scheduler that chose the worlds says with what: the file must still say the same. */
 static void compare_with_scheduler(cs_config *config)
 {
-    static const char *const names[] = {"max_train_batch_size", "micro_batch_sizes", "version"};
-    const char              *text    = getenv("DEEPSPEED_ELASTICITY_CONFIG");
-    json_t                  *theirs  = text ? cs_json_strict(text, strlen(text)) : NULL;
-    char                     path[64], shown[2][48];
+    static const char *const names[] = { "max_train_batch_size", "micro_batch_sizes", "version" };
+    const char *text = getenv("DEEPSPEED_ELASTICITY_CONFIG");
+    json_t *theirs = text ? cs_json_strict(text, strlen(text)) : NULL;
+    char path[64], shown[2][48];
     if (text && !theirs)
         cs_json_fault(config->doc, "elasticity",
                       "DEEPSPEED_ELASTICITY_CONFIG is in the environment and is not JSON: %s", cs_error());
     for (size_t i = 0; theirs && i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "elasticity.%s", names[i]);
         const json_t *their = json_object_get(theirs, names[i]), *our = cs_json_find(config->doc, path);
-        bool          same = json_is_number(their) && our ? json_number_value(their) == json_number_value(our)
-                                                          : !their || json_equal(their, our);
+        bool same = json_is_number(their) && our ? json_number_value(their) == json_number_value(our)
+                                                 : !their || json_equal(their, our);
         if (!same)
             cs_json_fault(config->doc, "elasticity", "%s is %s here and %s in DEEPSPEED_ELASTICITY_CONFIG", names[i],
                           cs_json_show(our, shown[0], sizeof shown[0]), cs_json_show(their, shown[1], sizeof shown[1]));
@@ -196,8 +196,8 @@ static void compare_with_scheduler(cs_config *config)
 
 static bool may_override(cs_config *config)
 {
-    static const char *const names[] = {BATCH, MICRO, STEPS};
-    bool                     free_to = config->settings.elasticity.ignore_non_elastic_batch_info;
+    static const char *const names[] = { BATCH, MICRO, STEPS };
+    bool free_to = config->settings.elasticity.ignore_non_elastic_batch_info;
     for (int i = 0; i < 3; i++)
         if (cs_resolve_is_given(config, names[i]) && !free_to)
             cs_json_fault(config->doc, names[i],
@@ -209,8 +209,8 @@ static bool may_override(cs_config *config)
 
 static void fault_world(cs_config *config, const cs_elasticity_plan *plan)
 {
-    char   text[240] = "";
-    size_t used      = 0;
+    char text[240] = "";
+    size_t used = 0;
     for (int i = 0; i < plan->count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, " %lld", (long long)plan->worlds[i]);
     cs_json_fault(config->doc, "elasticity", "%d ranks cannot share a batch of %lld evenly; these can:%s",
@@ -219,10 +219,10 @@ static void fault_world(cs_config *config, const cs_elasticity_plan *plan)
 
 static void resolve_elasticity(cs_config *config)
 {
-    static const char *const names[] = {BATCH, MICRO, STEPS};
-    cs_settings             *s       = &config->settings;
-    cs_elasticity           *elastic = &s->elasticity;
-    cs_elasticity_plan       plan    = {0};
+    static const char *const names[] = { BATCH, MICRO, STEPS };
+    cs_settings *s = &config->settings;
+    cs_elasticity *elastic = &s->elasticity;
+    cs_elasticity_plan plan = { 0 };
     check_elasticity(config->doc, elastic);
     compare_with_scheduler(config);
     if (elastic->model_parallel_size > 1)
@@ -236,8 +236,8 @@ static void resolve_elasticity(cs_config *config)
         fault_world(config, &plan);
     else {
         s->train_batch_size = plan.batch;
-        s->micro_batch      = cs_elasticity_micro(elastic, plan.batch, config->world.size);
-        s->accumulation     = plan.batch / (s->micro_batch * config->world.size);
+        s->micro_batch = cs_elasticity_micro(elastic, plan.batch, config->world.size);
+        s->accumulation = plan.batch / (s->micro_batch * config->world.size);
         for (int i = 0; i < 3; i++)
             cs_json_mark(config->doc, names[i], "derived: elasticity");
     }

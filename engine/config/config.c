@@ -15,16 +15,16 @@
 static bool looks_encoded(const char *path)
 {
     size_t length;
-    char  *text  = cs_base64_decode(path, &length);
-    bool   whole = text && text[strspn(text, " \t\r\n")] == '{';
+    char *text = cs_base64_decode(path, &length);
+    bool whole = text && text[strspn(text, " \t\r\n")] == '{';
     free(text);
     return whole;
 }
 
 static cs_status open_encoded(cs_json **doc, const char *path)
 {
-    size_t    length;
-    char     *text   = cs_base64_decode(path, &length);
+    size_t length;
+    char *text = cs_base64_decode(path, &length);
     cs_status status = cs_json_parse(doc, text, length, "base64");
     free(text);
     return status;
@@ -58,14 +58,14 @@ static const char *split(const cs_config *config, const char *assignment, char p
 
 cs_status cs_config_set(cs_config *config, const char *assignment)
 {
-    char        path[256];
+    char path[256];
     const char *value = split(config, assignment, path);
     return value ? cs_json_set(config->doc, path, value) : CS_BAD_CONFIG;
 }
 
 cs_status cs_config_default(cs_config *config, const char *assignment)
 {
-    char        path[256];
+    char path[256];
     const char *value = split(config, assignment, path);
     if (!value || cs_json_is_set(config->doc, path))
         return value ? CS_OK : CS_BAD_CONFIG;
@@ -81,7 +81,7 @@ void cs_config_lenient(cs_config *config)
 
 void cs_config_for_world(cs_config *config, int size)
 {
-    config->world = (cs_world){.size = size, .local_size = size};
+    config->world = (cs_world){ .size = size, .local_size = size };
 }
 
 void cs_config_close(cs_config *config)
@@ -123,7 +123,7 @@ static void settle_sections(cs_config *config)
 /* With 15 digits, which is how people write numbers, if nothing is lost by it. */
 static char *print(const json_t *root)
 {
-    char   *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_t *back = text ? json_loads(text, 0, NULL) : NULL;
     if (!json_equal(root, back)) {
         free(text);
@@ -138,7 +138,7 @@ static char *print(const json_t *root)
 static void write_number(cs_config *config, const char *name, int64_t number)
 {
     const cs_elasticity *elastic = &config->settings.elasticity;
-    json_t              *root    = cs_json_root(config->doc);
+    json_t *root = cs_json_root(config->doc);
     if (!cs_json_is_set(config->doc, name) && !elastic->enabled)
         cs_json_mark(config->doc, name, "derived");
     if (elastic->enabled && !elastic->ignore_non_elastic_batch_info)
@@ -195,18 +195,18 @@ cs_status cs_config_finish(cs_config *config)
 /* The row of a dotted path, and its field. */
 static const cs_key *find(const cs_config *config, const char *path, const char **field)
 {
-    const char       *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
+    const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
     const cs_section *section = cs_sections_find(path, dot ? (size_t)(dot - path) : 0);
-    const cs_key     *keys    = section ? section->keys : NULL;
-    int               count   = section ? section->count : 0;
+    const cs_key *keys = section ? section->keys : NULL;
+    int count = section ? section->count : 0;
     CS_ASSERT(config->finished);
     if (strncmp(path, "optimizer.params.", 17) == 0) {
         keys = cs_optim_keys(&config->settings.optim, &count);
         base = (const char *)&config->settings.optim;
     } else if (strncmp(path, "scheduler.params.", 17) == 0 && config->settings.schedule.shape) {
-        keys  = config->settings.schedule.shape->keys;
+        keys = config->settings.schedule.shape->keys;
         count = config->settings.schedule.shape->key_count;
-        base  = (const char *)&config->settings.schedule;
+        base = (const char *)&config->settings.schedule;
     }
     const cs_key *key = cs_keys_find(keys, count, name);
     CS_ASSERT(key && "no key of this path has a value");
@@ -217,7 +217,7 @@ static const cs_key *find(const cs_config *config, const char *path, const char 
 
 int64_t cs_config_get_int(const cs_config *config, const char *path)
 {
-    const char   *field;
+    const char *field;
     const cs_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_INT || key->type == CS_KEY_CHOICE);
     return key->type == CS_KEY_CHOICE ? *(const int *)(const void *)field : *(const int64_t *)(const void *)field;
@@ -225,7 +225,7 @@ int64_t cs_config_get_int(const cs_config *config, const char *path)
 
 double cs_config_get_number(const cs_config *config, const char *path)
 {
-    const char   *field;
+    const char *field;
     const cs_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_NUMBER || key->type == CS_KEY_INT);
     return key->type == CS_KEY_INT ? (double)*(const int64_t *)(const void *)field
@@ -248,7 +248,7 @@ const char *cs_config_get_string(const cs_config *config, const char *path)
 
 bool cs_config_get_bool(const cs_config *config, const char *path)
 {
-    const char   *field;
+    const char *field;
     const cs_key *key = find(config, path, &field);
     CS_ASSERT(key->type == CS_KEY_BOOL);
     return *(const bool *)field;

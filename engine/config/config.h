@@ -22,116 +22,116 @@ enum { CS_CONFIG_FILES = 256 };
 
 /* A curriculum as the file says it. */
 typedef struct {
-    bool    enabled;
-    int     schedule; /* fixed_linear, fixed_root, fixed_discrete, custom */
+    bool enabled;
+    int schedule; /* fixed_linear, fixed_root, fixed_discrete, custom */
     int64_t min, max, total, stride;
-    double  degree;
+    double degree;
     json_t *stairs, *until;
 } cs_course;
 
 /* Resolved by cs_config_finish: no "auto" left, the batch triangle closed. */
 typedef struct {
     /* batch triangle: train_batch_size = micro_batch * accumulation * world size */
-    int64_t       train_batch_size, micro_batch, accumulation;
+    int64_t train_batch_size, micro_batch, accumulation;
     cs_elasticity elasticity; /* draws it, when enabled */
 
-    cs_dtype             dtype; /* fp16.enabled, bf16.enabled, else fp32 */
-    cs_scaler_settings   scaler;
-    cs_precision         precision; /* the whole row of types; dtype is its values                */
-    bool                 mixed;     /* by amp or torch_autocast                                   */
-    float                before;    /* what gradients are multiplied by before they travel        */
-    bool                 check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
-    cs_optim_settings    optim;
-    cs_groups            groups; /* of parameters; the last follows optim */
+    cs_dtype dtype; /* fp16.enabled, bf16.enabled, else fp32 */
+    cs_scaler_settings scaler;
+    cs_precision precision;   /* the whole row of types; dtype is its values                */
+    bool mixed;               /* by amp or torch_autocast                                   */
+    float before;             /* what gradients are multiplied by before they travel        */
+    bool check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
+    cs_optim_settings optim;
+    cs_groups groups; /* of parameters; the last follows optim */
     cs_schedule_settings schedule;
-    double               gradient_clipping; /* 0: off */
-    bool                 gradient_sum;      /* gradient_allreduce_op "sum" */
-    int                  stage;             /* zero_optimization.stage */
-    int64_t              steps_per_print;   /* 0: never */
-    bool                 wall_clock_breakdown, memory_breakdown, dump_state, throughput;
-    cs_monitor_settings  csv, tensorboard;
-    cs_tally_settings    tally;      /* comms_logger */
-    cs_difficulty        curriculum; /* of the sequence length */
+    double gradient_clipping; /* 0: off */
+    bool gradient_sum;        /* gradient_allreduce_op "sum" */
+    int stage;                /* zero_optimization.stage */
+    int64_t steps_per_print;  /* 0: never */
+    bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
+    cs_monitor_settings csv, tensorboard;
+    cs_tally_settings tally;  /* comms_logger */
+    cs_difficulty curriculum; /* of the sequence length */
     struct {
-        bool        enabled, detailed;
-        int64_t     profile_step, module_depth, top_modules;
+        bool enabled, detailed;
+        int64_t profile_step, module_depth, top_modules;
         const char *output_file;
-        double      recompute_factor;
+        double recompute_factor;
     } profiler;
 
     /* the "cspeed" section */
     const char *model_path; /* a folder with config.json; NULL when model is an object */
-    json_t     *model;      /* the keys of config.json; NULL: none named               */
+    json_t *model;          /* the keys of config.json; NULL: none named               */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
-    int         train_count, valid_count;
-    double      weights[CS_CONFIG_FILES]; /* of the names of train */
-    bool        weighted;                 /* they are given        */
-    int64_t     seq_len;
-    bool        shuffle;
-    int         packing; /* 0 windows, 1 documents */
+    int train_count, valid_count;
+    double weights[CS_CONFIG_FILES]; /* of the names of train */
+    bool weighted;                   /* they are given        */
+    int64_t seq_len;
+    bool shuffle;
+    int packing;                                      /* 0 windows, 1 documents */
     const char *tokenizer, *field, *template, *cache; /* of texts; tokenizer NULL: model_path's, or bytes */
-    int64_t     skip_bad; /* lines of JSON that may be left out */
-    int64_t     steps, epochs; /* one of the two is 0 */
-    double      fit_seconds;   /* take fewer steps than `steps` where they would last longer than this; 0: never */
-    int64_t     seed;
+    int64_t skip_bad;                                 /* lines of JSON that may be left out */
+    int64_t steps, epochs;                            /* one of the two is 0 */
+    double fit_seconds; /* take fewer steps than `steps` where they would last longer than this; 0: never */
+    int64_t seed;
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* NULL: none */
-    int         export_dtype;  /* 0 auto, 1 fp32, 2 bf16, 3 fp16 */
-    int64_t     save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
-    int         device;    /* 0 auto, 1 cpu, 2 cuda       */
-    int64_t     threads;   /* 0: auto                     */
-    int         bf16_products; /* 0 auto, 1 native, 2 fp32 */
-    bool        tf32;
-    bool        cuda_graphs;
-    const char *comm;      /* "auto", "self", "shm", "tcp", "nccl" */
-    int         recompute; /* 0 none, 1 unit              */
-    int64_t     prefetch;
+    int export_dtype;          /* 0 auto, 1 fp32, 2 bf16, 3 fp16 */
+    int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
+    int device;        /* 0 auto, 1 cpu, 2 cuda       */
+    int64_t threads;   /* 0: auto                     */
+    int bf16_products; /* 0 auto, 1 native, 2 fp32 */
+    bool tf32;
+    bool cuda_graphs;
+    const char *comm; /* "auto", "self", "shm", "tcp", "nccl" */
+    int recompute;    /* 0 none, 1 unit              */
+    int64_t prefetch;
 
     /* checkpoints */
-    bool    async_save, direct;
+    bool async_save, direct;
     int64_t writer_threads, io_buffer_size;
-    int     on_bad_latest;  /* 0 fallback, 1 fail        */
-    int     verify_on_load; /* 0 touched, 1 full, 2 off  */
+    int on_bad_latest;  /* 0 fallback, 1 fail        */
+    int verify_on_load; /* 0 touched, 1 full, 2 off  */
 
     int tag_validation; /* checkpoint.tag_validation: 0 ignore, 1 warn, 2 fail */
 
     /* As the file says it; the fields above are what became of it. */
     struct {
-        bool    fp16, bf16;
+        bool fp16, bf16;
         int64_t stage;
-        int     allreduce_op, comm;
-        bool    fp16_masters, bf16_masters, bf16_slots;
+        int allreduce_op, comm;
+        bool fp16_masters, bf16_masters, bf16_slots;
         const char *values, *sums, *wire;
-        bool        prescale;
-        double      predivide;
+        bool prescale;
+        double predivide;
         struct {
-            bool    enabled;
-            int     level; /* 0 to 3: O0 to O3 */
+            bool enabled;
+            int level; /* 0 to 3: O0 to O3 */
             json_t *loss_scale, *keep_norms, *masters;
-            double  min_scale, max_scale;
+            double min_scale, max_scale;
         } amp;
         struct {
-            bool        enabled;
+            bool enabled;
             const char *dtype;
-            json_t     *modules;
+            json_t *modules;
         } autocast;
-        int     offload_param, offload_optimizer; /* 0 none, 1 cpu, 2 nvme */
-        bool    node_storage;
+        int offload_param, offload_optimizer; /* 0 none, 1 cpu, 2 nvme */
+        bool node_storage;
         json_t *model, *train, *valid, *weights, *param_groups;
-        json_t   *prof_ops;
-        bool      prof_all, efficiency, sampling; /* the latter: data_efficiency.enabled, .data_sampling.enabled */
-        cs_course course, metric;                 /* curriculum_learning; the same in data_efficiency            */
+        json_t *prof_ops;
+        bool prof_all, efficiency, sampling; /* the latter: data_efficiency.enabled, .data_sampling.enabled */
+        cs_course course, metric;            /* curriculum_learning; the same in data_efficiency            */
     } written;
 } cs_settings;
 
 struct cs_config {
-    cs_json    *doc;
-    cs_world    world;
-    bool        filled; /* settings hold values, though some may have been refused */
-    bool        finished;
-    bool        reads; /* of cs_reopen: the model is used, not trained */
+    cs_json *doc;
+    cs_world world;
+    bool filled; /* settings hold values, though some may have been refused */
+    bool finished;
+    bool reads; /* of cs_reopen: the model is used, not trained */
     cs_settings settings;
-    char       *text; /* the resolved file as JSON, what a checkpoint's ds_config.json holds */
+    char *text; /* the resolved file as JSON, what a checkpoint's ds_config.json holds */
 };
 
 #endif

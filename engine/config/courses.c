@@ -9,8 +9,8 @@
 
 /* The rows that both spellings share. */
 #define COURSE(course)                                                                                                 \
-    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MOST, NULL, "tokens of a sample at first"),      \
-        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MOST, NULL,                                   \
+    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MOST, NULL, "tokens of a sample at first"),        \
+        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MOST, NULL,                                    \
                   "tokens of a sample in the end; at most cspeed.data.seq_len"),                                       \
         SUPPORTED("schedule_type", CHOICE, written.course.schedule, "\"fixed_linear\"", 0, 0,                          \
                   "fixed_linear|fixed_root|fixed_discrete|custom", "how it grows; custom is not supported"),           \
@@ -55,7 +55,7 @@ static const cs_key sampled[] = {
     INERT("data_cluster_path", "null", INDEXED),
     SECTION("curriculum_metrics", "by name; seqlen_truncate is the one known here"),
 };
-static const cs_key metrics[]         = { SECTION("seqlen_truncate", "the first tokens of each sample") };
+static const cs_key metrics[] = { SECTION("seqlen_truncate", "the first tokens of each sample") };
 static const cs_key seqlen_truncate[] = {
     INERT("index_to_sample_path", "null", INDEXED),
     INERT("index_to_metric_path", "null", INDEXED),
@@ -66,7 +66,7 @@ static const cs_key seqlen_truncate[] = {
 static const cs_key metric_schedule[] = { SCHEDULE(metric) };
 
 #define SAMPLED "data_efficiency.data_sampling.curriculum_learning"
-#define METRIC  SAMPLED ".curriculum_metrics.seqlen_truncate"
+#define METRIC SAMPLED ".curriculum_metrics.seqlen_truncate"
 
 const cs_section cs_courses_sections[] = {
     { "curriculum_learning", CS_KEYS(legacy) },
@@ -89,10 +89,10 @@ enum { LINEAR, ROOT, DISCRETE, CUSTOM };
 static int read_list(cs_config *config, const char *path, const json_t *list, int64_t *numbers, bool rising)
 {
     size_t count = json_array_size(list);
-    bool   good  = json_is_array(list) && count <= CS_DIFFICULTY_STAIRS;
+    bool good = json_is_array(list) && count <= CS_DIFFICULTY_STAIRS;
     for (size_t i = 0; i < count && good; i++) {
         const json_t *value = json_array_get(list, i);
-        good                = json_is_integer(value) && json_integer_value(value) >= 1;
+        good = json_is_integer(value) && json_integer_value(value) >= 1;
         if (good)
             numbers[i] = json_integer_value(value);
         good = good && (!rising || i == 0 || numbers[i] > numbers[i - 1]);
@@ -107,11 +107,11 @@ static int read_list(cs_config *config, const char *path, const json_t *list, in
 static void read_stairs(cs_config *config, const char *path, const cs_course *course)
 {
     cs_difficulty *d = &config->settings.curriculum;
-    char           lengths[160], steps[160];
+    char lengths[160], steps[160];
     snprintf(lengths, sizeof lengths, "%s.schedule_config.difficulty", path);
     snprintf(steps, sizeof steps, "%s.schedule_config.max_step", path);
     int limits = read_list(config, steps, course->until, d->until, true);
-    d->count   = read_list(config, lengths, course->stairs, d->stairs, false);
+    d->count = read_list(config, lengths, course->stairs, d->stairs, false);
     if (d->count >= 0 && limits >= 0 && d->count != limits + 1)
         cs_json_fault(config->doc, lengths, "one length more than max_step has steps is needed: %d and %d are given",
                       d->count, limits);
@@ -123,9 +123,9 @@ static void read_stairs(cs_config *config, const char *path, const cs_course *co
 
 static void read_root(cs_config *config, const char *path, const cs_course *course)
 {
-    bool   linear = course->schedule == LINEAR;
+    bool linear = course->schedule == LINEAR;
     double degree = linear ? 1 : course->degree;
-    char   place[160];
+    char place[160];
     snprintf(place, sizeof place, "%s.schedule_config", path);
     if (course->total < 1 || course->stride < 1 || degree <= 0)
         cs_json_fault(config->doc, place, "total_curriculum_step%s difficulty_step%s are needed, above 0",
@@ -139,20 +139,20 @@ static void read_root(cs_config *config, const char *path, const cs_course *cour
     else if (course->stride % 8)
         cs_json_note(config->doc, place, "difficulty_step %lld is not a multiple of 8, which vectors like best",
                      (long long)course->stride);
-    config->settings.curriculum = (cs_difficulty){ .kind   = CS_DIFFICULTY_ROOT,
-                                                   .min  = course->min,
-                                                   .max   = course->max,
-                                                   .total  = course->total,
+    config->settings.curriculum = (cs_difficulty){ .kind = CS_DIFFICULTY_ROOT,
+                                                   .min = course->min,
+                                                   .max = course->max,
+                                                   .total = course->total,
                                                    .stride = course->stride,
                                                    .degree = degree };
 }
 
 void cs_courses_resolve(cs_config *config)
 {
-    cs_settings     *s      = &config->settings;
-    bool             other  = s->written.efficiency && s->written.sampling && s->written.metric.enabled;
+    cs_settings *s = &config->settings;
+    bool other = s->written.efficiency && s->written.sampling && s->written.metric.enabled;
     const cs_course *course = s->written.course.enabled ? &s->written.course : &s->written.metric;
-    const char      *path   = s->written.course.enabled ? "curriculum_learning" : METRIC;
+    const char *path = s->written.course.enabled ? "curriculum_learning" : METRIC;
     if (!s->written.course.enabled && !other)
         return;
     if (s->written.course.enabled && other)

@@ -8,7 +8,7 @@ typedef struct {
     const char *why;
 } cs_difference;
 
-const cs_difference *cs_differences_at(int index);            /* from 0 to NULL */
-const cs_difference *cs_differences_find(const char *path);   /* NULL: none     */
+const cs_difference *cs_differences_at(int index);          /* from 0 to NULL */
+const cs_difference *cs_differences_find(const char *path); /* NULL: none     */
 
 #endif

@@ -14,8 +14,8 @@ static int64_t least_common_multiple(const cs_elasticity *settings)
         int64_t a = all, b = settings->micro_batch_sizes[i];
         while (b) {
             int64_t rest = a % b;
-            a            = b;
-            b            = rest;
+            a = b;
+            b = rest;
         }
         if (__builtin_mul_overflow(all / a, settings->micro_batch_sizes[i], &all))
             return INT64_MAX;
@@ -26,11 +26,11 @@ static int64_t least_common_multiple(const cs_elasticity *settings)
 /* The largest number up to `most` that has more divisors than every smaller one, of those DeepSpeed lists. */
 static int64_t highly_composite(int64_t max)
 {
-    static const int32_t list[] = {1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
-                                   180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
-                                   10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
-                                   166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720};
-    int                  i      = sizeof list / sizeof *list - 1;
+    static const int32_t list[] = { 1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
+                                    180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
+                                    10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
+                                    166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720 };
+    int i = sizeof list / sizeof *list - 1;
     while (list[i] > max)
         i--;
     return list[i];
@@ -54,8 +54,7 @@ static int mark_counts(bool *valid, const cs_elasticity *settings, int64_t batch
 }
 
 /* The batch up to `cap` with most counts in [least, most]; false: none. */
-static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t min,
-                         int64_t max)
+static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t cap, int64_t min, int64_t max)
 {
     bool *valid = calloc((size_t)max + 1, 1);
     CS_ASSERT(valid);
@@ -64,8 +63,8 @@ static bool solve_counts(cs_elasticity_plan *plan, const cs_elasticity *settings
         if (base > cap)
             continue;
         int64_t batch = base * highly_composite(cap / base);
-        int     count = mark_counts(valid, settings, batch, min, max);
-        bool    nicer = settings->prefer_larger_batch ? batch > plan->batch : batch < plan->batch;
+        int count = mark_counts(valid, settings, batch, min, max);
+        bool nicer = settings->prefer_larger_batch ? batch > plan->batch : batch < plan->batch;
         if (count > plan->count || (count == plan->count && count > 0 && nicer)) {
             plan->batch = batch;
             plan->count = count;
@@ -105,7 +104,7 @@ static cs_status solve_world(cs_elasticity_plan *plan, const cs_elasticity *sett
                        "micro_batch_sizes",
                        (long long)world, (long long)settings->max_train_batch_size);
     cs_elasticity_free(plan);
-    *plan = (cs_elasticity_plan){.batch = best, .count = 1, .worlds = calloc(1, sizeof *plan->worlds)};
+    *plan = (cs_elasticity_plan){ .batch = best, .count = 1, .worlds = calloc(1, sizeof *plan->worlds) };
     CS_ASSERT(plan->worlds);
     plan->worlds[0] = world;
     return CS_OK;
@@ -127,7 +126,7 @@ static cs_status solve_nodes(cs_elasticity_plan *plan, const cs_elasticity *sett
 
 cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world)
 {
-    *plan = (cs_elasticity_plan){0};
+    *plan = (cs_elasticity_plan){ 0 };
     if (settings->version == 0.2)
         return solve_nodes(plan, settings, world);
     if (!solve_counts(plan, settings, settings->max_train_batch_size, settings->min_gpus, settings->max_gpus))
@@ -140,7 +139,7 @@ cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *set
 void cs_elasticity_free(cs_elasticity_plan *plan)
 {
     free(plan->worlds);
-    *plan = (cs_elasticity_plan){0};
+    *plan = (cs_elasticity_plan){ 0 };
 }
 
 bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world)

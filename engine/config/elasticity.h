@@ -11,26 +11,26 @@
 enum { CS_ELASTICITY_MICROS = 32, CS_ELASTICITY_RANKS = 1 << 16 };
 
 typedef struct {
-    bool    enabled, prefer_larger_batch, ignore_non_elastic_batch_info;
+    bool enabled, prefer_larger_batch, ignore_non_elastic_batch_info;
     int64_t max_train_batch_size;
     int64_t micro_batch_sizes[CS_ELASTICITY_MICROS];
-    int     micro_count;
+    int micro_count;
     json_t *written; /* micro_batch_sizes, as the file has it */
     int64_t min_gpus, max_gpus, min_time, num_gpus_per_node, model_parallel_size;
-    double  version;
+    double version;
 } cs_elasticity;
 
 typedef struct {
-    int64_t  batch; /* train_batch_size of every world size below */
+    int64_t batch;   /* train_batch_size of every world size below */
     int64_t *worlds; /* ascending, malloc'ed                       */
-    int      count;
+    int count;
 } cs_elasticity_plan;
 
 /* The batch and the worlds it can train on. `world` is the number of ranks now, 0 when not known, which version 0.2
  * needs: where the general answer has no place for it, 0.2 makes one for it alone. CS_BAD_CONFIG when there is none. */
 cs_status cs_elasticity_solve(cs_elasticity_plan *plan, const cs_elasticity *settings, int64_t world);
-void      cs_elasticity_free(cs_elasticity_plan *plan);
-bool      cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world);
+void cs_elasticity_free(cs_elasticity_plan *plan);
+bool cs_elasticity_allows(const cs_elasticity_plan *plan, int64_t world);
 /* The largest micro batch that the share of a data-parallel rank is a multiple of; 0: none. */
 int64_t cs_elasticity_micro(const cs_elasticity *settings, int64_t batch, int64_t world);
 

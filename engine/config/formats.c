@@ -1,7 +1,7 @@
 /* formats.c - the key tables of number formats: fp16, bf16, data_types, amp, torch_autocast. */
 #include "config/rows.h"
 
-#define NO_SCALE  "bf16 has the range of fp32 and needs no loss scale"
+#define NO_SCALE "bf16 has the range of fp32 and needs no loss scale"
 
 static const cs_key fp16[] = {
     SUPPORTED("enabled", BOOL, written.fp16, "false", 0, 0, "auto", "\"auto\": false"),
@@ -79,10 +79,10 @@ static const cs_key autocast[] = {
 };
 
 const cs_section cs_formats_sections[] = {
-    {"fp16", CS_KEYS(fp16)},
-    {"bf16", CS_KEYS(bf16)},
-    {"data_types", CS_KEYS(data_types)},
-    {"amp", CS_KEYS(amp)},
-    {"torch_autocast", CS_KEYS(autocast)},
+    { "fp16", CS_KEYS(fp16) },
+    { "bf16", CS_KEYS(bf16) },
+    { "data_types", CS_KEYS(data_types) },
+    { "amp", CS_KEYS(amp) },
+    { "torch_autocast", CS_KEYS(autocast) },
 };
 const int cs_formats_section_count = sizeof cs_formats_sections / sizeof *cs_formats_sections;

@@ -26,7 +26,7 @@ static void turn_boolean(cs_json *doc)
 /* `old`: true stands for `today`: {"device": "cpu"}; both together are a contradiction, also in DeepSpeed. */
 static void turn_offload(cs_json *doc, const char *old, const char *today)
 {
-    char    path[64];
+    char path[64];
     json_t *zero = cs_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))

@@ -19,15 +19,15 @@ typedef struct {
 
 static void give(const lister *to, const char *path, const cs_key *key, json_t *value)
 {
-    char        origin[64];
-    bool        idle = key && key->type >= CS_KEY_INERT;
+    char origin[64];
+    bool idle = key && key->type >= CS_KEY_INERT;
     const char *from = cs_json_origin(to->config->doc, path, origin, sizeof origin);
     if (json_is_null(cs_json_find(to->config->doc, path)) && !json_is_null(value))
         from = "default"; /* which is what null asks for */
     if (idle && cs_json_is_set(to->config->doc, path))
         value = json_incref(cs_json_find(to->config->doc, path));
     if (value)
-        to->visit(to->to, &(cs_listing){path, idle ? key->sentence : NULL, value, from});
+        to->visit(to->to, &(cs_listing){ path, idle ? key->sentence : NULL, value, from });
     json_decref(value);
 }
 
@@ -44,9 +44,9 @@ static void list_table(const lister *to, const char *path, const cs_key *keys, i
 
 static void list_optimizer(const lister *to)
 {
-    int                      count;
+    int count;
     const cs_optim_settings *settings = &to->config->settings.optim;
-    const cs_key            *keys     = cs_optim_keys(settings, &count);
+    const cs_key *keys = cs_optim_keys(settings, &count);
     give(to, "optimizer.type", NULL, json_string(cs_optim_find(settings).name));
     list_table(to, "optimizer.params", keys, count, settings);
 }
@@ -54,7 +54,7 @@ static void list_optimizer(const lister *to)
 static void list_schedule(const lister *to)
 {
     const cs_schedule_settings *settings = &to->config->settings.schedule;
-    const cs_schedule          *shape    = settings->shape;
+    const cs_schedule *shape = settings->shape;
     give(to, "scheduler.type", NULL, shape ? json_string(shape->name) : json_null());
     if (shape)
         list_table(to, "scheduler.params", shape->keys, shape->key_count, settings);
@@ -62,7 +62,7 @@ static void list_schedule(const lister *to)
 
 void cs_listing_each(cs_config *config, void (*visit)(void *to, const cs_listing *item), void *to)
 {
-    const lister      lists = {config, visit, to};
+    const lister lists = { config, visit, to };
     const cs_section *section;
     if (!config->filled)
         return;
@@ -99,30 +99,30 @@ static const char *last_name(const char *path)
 
 /* One table: the section that its keys stand in, and whose they are ("AdamW" in "optimizer.params"). */
 typedef struct {
-    const char   *folder, *heading;
+    const char *folder, *heading;
     const cs_key *keys;
-    int           count;
+    int count;
 } table;
 
 typedef void look(void *to, const table *at);
 
 static void each_table(look *visit, void *to)
 {
-    const cs_section  *section;
+    const cs_section *section;
     const cs_schedule *shape;
-    table              at;
+    table at;
     for (int i = 0; (section = cs_sections_at(i)); i++)
         visit(to, &(table){ section->path, section->path, section->keys, section->count });
     for (int kind = 0; kind <= CS_OPTIM_MUON; kind++) {
-        const cs_optim_settings settings = {.kind = kind};
-        at      = (table){ .folder = "optimizer.params", .heading = cs_optim_find(&settings).name };
+        const cs_optim_settings settings = { .kind = kind };
+        at = (table){ .folder = "optimizer.params", .heading = cs_optim_find(&settings).name };
         at.keys = cs_optim_keys(&settings, &at.count);
         visit(to, &at);
     }
-    at      = (table){ .folder = "optimizer", .heading = "optimizer" };
+    at = (table){ .folder = "optimizer", .heading = "optimizer" };
     at.keys = cs_optim_section(&at.count);
     visit(to, &at);
-    at      = (table){ .folder = "scheduler", .heading = "scheduler" };
+    at = (table){ .folder = "scheduler", .heading = "scheduler" };
     at.keys = cs_schedule_keys(&at.count);
     visit(to, &at);
     for (int i = 0; (shape = cs_schedule_at(i)); i++)
@@ -133,14 +133,14 @@ typedef struct {
     const char *wanted;
     void (*visit)(void *to, const char *heading, const cs_key *key);
     void *to;
-    int   found;
+    int found;
 } explainer;
 
 static void explain_in(void *to, const table *at)
 {
-    explainer    *seek = to;
-    const char   *name = name_within(seek->wanted, at->folder);
-    const cs_key *key  = name ? cs_keys_find(at->keys, at->count, name) : NULL;
+    explainer *seek = to;
+    const char *name = name_within(seek->wanted, at->folder);
+    const cs_key *key = name ? cs_keys_find(at->keys, at->count, name) : NULL;
     if (!key)
         return;
     seek->found++;
@@ -156,7 +156,7 @@ int cs_listing_explain(const char *path, void (*visit)(void *to, const char *hea
 
 typedef struct {
     const char *wanted;
-    char       *nearest;
+    char *nearest;
 } approacher;
 
 static void approach_in(void *to, const table *at)
@@ -183,13 +183,13 @@ char *cs_listing_nearest(const char *path)
 enum { PLACES = 3 }; /* a name known in more of them, such as "enabled", tells nothing */
 
 typedef struct {
-    const char   *wanted;
-    const char   *folders[PLACES]; /* where it has an effect       */
-    const char   *owners[PLACES];  /* whose it is in its own place */
-    int           folder_count, owner_count;
-    const char   *idle;    /* where it is known without effect; NULL: nowhere */
-    const char   *refused; /* where it is refused                             */
-    const cs_key *key;     /* there                                           */
+    const char *wanted;
+    const char *folders[PLACES]; /* where it has an effect       */
+    const char *owners[PLACES];  /* whose it is in its own place */
+    int folder_count, owner_count;
+    const char *idle;    /* where it is known without effect; NULL: nowhere */
+    const char *refused; /* where it is refused                             */
+    const cs_key *key;   /* there                                           */
 } placer;
 
 static void add(const char **list, int *count, const char *text)
@@ -204,15 +204,15 @@ static void add(const char **list, int *count, const char *text)
 
 static void place_in(void *to, const table *at)
 {
-    placer       *seek = to;
-    const cs_key *key  = cs_keys_find(at->keys, at->count, last_name(seek->wanted));
+    placer *seek = to;
+    const cs_key *key = cs_keys_find(at->keys, at->count, last_name(seek->wanted));
     if (!key)
         return;
     if (name_within(seek->wanted, at->folder)) {
         add(seek->owners, &seek->owner_count, at->heading);
     } else if (key->type == CS_KEY_REFUSED && !seek->refused) {
         seek->refused = at->folder;
-        seek->key     = key;
+        seek->key = key;
     } else if (key->type == CS_KEY_INERT && !seek->idle) {
         seek->idle = at->folder;
     } else if (key->type < CS_KEY_INERT || key->type == CS_KEY_SECTION) {
@@ -223,7 +223,7 @@ static void place_in(void *to, const table *at)
 /* "before of a, of b or of c", malloc'ed; a place without a name is the top level. */
 static char *list_places(const char *before, const char *of, const char *const *places, int count)
 {
-    char   text[512];
+    char text[512];
     size_t used = (size_t)snprintf(text, sizeof text, "%s", before);
     for (int i = 0; i < count; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %s%s%s",
@@ -238,8 +238,8 @@ static char *list_places(const char *before, const char *of, const char *const *
 
 char *cs_listing_advise(const char *path)
 {
-    placer seek   = { .wanted = path };
-    char  *advice = NULL;
+    placer seek = { .wanted = path };
+    char *advice = NULL;
     each_table(place_in, &seek);
     if (seek.owner_count > 0 && seek.owner_count <= PLACES)
         return list_places("it is a key", "of", seek.owners, seek.owner_count);

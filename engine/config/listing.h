@@ -7,7 +7,7 @@
 typedef struct {
     const char *path;
     const char *idle;   /* why the value has no effect, or is refused unless harmless; NULL: it has */
-    json_t     *value;  /* borrowed for the call                                                    */
+    json_t *value;      /* borrowed for the call                                                    */
     const char *origin; /* "line 7", "command line", "auto", "derived", "default", ...              */
 } cs_listing;
 

@@ -7,9 +7,9 @@
 
 #define NO_CLIENT "its service has no client in C; csv_monitor and tensorboard write the same numbers"
 #define OF_CLIENT "of a writer that is refused when enabled"
-#define CALLER    "a record names the operation and its size; one engine calls them all"
+#define CALLER "a record names the operation and its size; one engine calls them all"
 
-static const cs_key timers[]     = { SECTION("throughput", "samples a second") };
+static const cs_key timers[] = { SECTION("throughput", "samples a second") };
 static const cs_key throughput[] = {
     SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, "auto",
               "the line with RunningAvgSamplesPerSec, every steps_per_print updates from the third on"),
@@ -83,13 +83,13 @@ const int cs_monitors_section_count = sizeof cs_monitors_sections / sizeof *cs_m
 
 static uint32_t named_operations(cs_config *config)
 {
-    uint32_t      operations = 0;
-    const json_t *list       = config->settings.written.prof_ops;
+    uint32_t operations = 0;
+    const json_t *list = config->settings.written.prof_ops;
     if (list && !json_is_array(list))
         cs_json_fault(config->doc, "comms_logger.prof_ops", "a list of names is needed, as [\"all_reduce\"]");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name      = json_string_value(json_array_get(list, i));
-        int         operation = name ? cs_tally_find(name) : 0;
+        const char *name = json_string_value(json_array_get(list, i));
+        int operation = name ? cs_tally_find(name) : 0;
         operations |= 1u << operation;
         if (!operation)
             cs_json_fault(config->doc, "comms_logger.prof_ops",

@@ -11,7 +11,7 @@ static int type_of(cs_config *config, const char *path, const char *name)
 {
     static const struct {
         const char *name;
-        cs_dtype    dtype;
+        cs_dtype dtype;
     } known[] = {
         { "fp32", CS_F32 },
         { "float32", CS_F32 },
@@ -38,21 +38,21 @@ static int type_of(cs_config *config, const char *path, const char *name)
 
 static cs_precision plain(const cs_settings *s)
 {
-    bool     half  = s->dtype == CS_F16 ? s->written.fp16_masters : s->dtype == CS_BF16 && s->written.bf16_masters;
+    bool half = s->dtype == CS_F16 ? s->written.fp16_masters : s->dtype == CS_BF16 && s->written.bf16_masters;
     cs_dtype state = half ? s->dtype : CS_F32;
-    bool     small = s->dtype == CS_BF16 && half && s->written.bf16_slots;
-    return (cs_precision){ .values   = s->dtype,
+    bool small = s->dtype == CS_BF16 && half && s->written.bf16_slots;
+    return (cs_precision){ .values = s->dtype,
                            .products = s->dtype,
-                           .masters  = state,
-                           .sums     = state,
-                           .slots    = small ? CS_BF16 : CS_F32,
-                           .scaled   = s->dtype == CS_F16 };
+                           .masters = state,
+                           .sums = state,
+                           .slots = small ? CS_BF16 : CS_F32,
+                           .scaled = s->dtype == CS_F16 };
 }
 
 static void check_plain(cs_config *config)
 {
-    const cs_settings *s    = &config->settings;
-    int                type = type_of(config, "data_types.param_dtype", s->written.values);
+    const cs_settings *s = &config->settings;
+    int type = type_of(config, "data_types.param_dtype", s->written.values);
     if (s->written.bf16 && s->written.bf16_slots && !s->written.bf16_masters)
         cs_json_fault(config->doc, "bf16.bf16_optimizer_states", "bf16_master_weights_and_grads is needed with it");
     if (type != NO_TYPE && type != (int)s->dtype)
@@ -78,7 +78,7 @@ static void mark_scaler(cs_config *config)
 {
     static const char *const names[] = { "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
                                          "min_loss_scale" };
-    char                     path[64];
+    char path[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "fp16.%s", names[i]);
         cs_json_mark(config->doc, path, "derived: amp");
@@ -88,43 +88,43 @@ static void mark_scaler(cs_config *config)
 /* Apex's scaler: no hysteresis, 2,000 clean steps, at most 2^24. */
 static void scale_amp(cs_config *config)
 {
-    cs_settings  *s       = &config->settings;
-    const json_t *given   = s->written.amp.loss_scale;
-    const char   *text    = json_string_value(given);
-    bool          mixed   = s->written.amp.level == 1 || s->written.amp.level == 2;
-    bool          dynamic = text ? strcasecmp(text, "dynamic") == 0 : !given && mixed;
-    double        scale   = json_is_number(given) ? json_number_value(given) : 1;
-    double        min   = s->written.amp.min_scale;
+    cs_settings *s = &config->settings;
+    const json_t *given = s->written.amp.loss_scale;
+    const char *text = json_string_value(given);
+    bool mixed = s->written.amp.level == 1 || s->written.amp.level == 2;
+    bool dynamic = text ? strcasecmp(text, "dynamic") == 0 : !given && mixed;
+    double scale = json_is_number(given) ? json_number_value(given) : 1;
+    double min = s->written.amp.min_scale;
     if (given && !dynamic && !(json_is_number(given) && scale > 0 && scale <= 0x1p126))
         cs_json_fault(config->doc, "amp.loss_scale", "\"dynamic\" is needed, or a number above 0");
     mark_scaler(config);
-    s->scaler           = (cs_scaler_settings){ .loss_scale          = dynamic ? 0 : scale,
-                                                .initial_scale_power = 16,
-                                                .loss_scale_window   = 2000,
-                                                .hysteresis          = 1,
-                                                .min_loss_scale      = min > 0 ? min : 0x1p-24,
-                                                .max_loss_scale      = s->written.amp.max_scale };
+    s->scaler = (cs_scaler_settings){ .loss_scale = dynamic ? 0 : scale,
+                                      .initial_scale_power = 16,
+                                      .loss_scale_window = 2000,
+                                      .hysteresis = 1,
+                                      .min_loss_scale = min > 0 ? min : 0x1p-24,
+                                      .max_loss_scale = s->written.amp.max_scale };
     s->precision.scaled = dynamic || scale != 1 || s->precision.products == CS_F16;
 }
 
 static void resolve_amp(cs_config *config)
 {
-    cs_settings *s     = &config->settings;
-    int          level = s->written.amp.level;
-    bool         half = level >= 2, whole = level == 3;
+    cs_settings *s = &config->settings;
+    int level = s->written.amp.level;
+    bool half = level >= 2, whole = level == 3;
     if (!half && s->written.amp.keep_norms)
         cs_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
     if (!half && s->written.amp.masters)
         cs_json_fault(config->doc, "amp.master_weights", "parameters are fp32 at O%d anyway: leave it out", level);
-    bool     norms   = flag_of(config, "amp.keep_batchnorm_fp32", s->written.amp.keep_norms, !whole);
-    bool     masters = flag_of(config, "amp.master_weights", s->written.amp.masters, !whole);
-    cs_dtype state   = half && !masters ? CS_F16 : CS_F32;
-    s->precision     = (cs_precision){ .values     = half ? CS_F16 : CS_F32,
-                                       .products   = level >= 1 ? CS_F16 : CS_F32,
-                                       .masters    = state,
-                                       .slots      = state,
-                                       .sums       = state,
-                                       .wide_norms = half && norms };
+    bool norms = flag_of(config, "amp.keep_batchnorm_fp32", s->written.amp.keep_norms, !whole);
+    bool masters = flag_of(config, "amp.master_weights", s->written.amp.masters, !whole);
+    cs_dtype state = half && !masters ? CS_F16 : CS_F32;
+    s->precision = (cs_precision){ .values = half ? CS_F16 : CS_F32,
+                                   .products = level >= 1 ? CS_F16 : CS_F32,
+                                   .masters = state,
+                                   .slots = state,
+                                   .sums = state,
+                                   .wide_norms = half && norms };
     scale_amp(config);
 }
 
@@ -132,7 +132,7 @@ static void resolve_amp(cs_config *config)
 
 static bool holds_linear(const json_t *names)
 {
-    size_t  index;
+    size_t index;
     json_t *name;
     json_array_foreach(names, index, name)
     {
@@ -145,8 +145,8 @@ static bool holds_linear(const json_t *names)
 
 static void resolve_autocast(cs_config *config)
 {
-    cs_settings *s    = &config->settings;
-    int          type = type_of(config, "torch_autocast.dtype", s->written.autocast.dtype);
+    cs_settings *s = &config->settings;
+    int type = type_of(config, "torch_autocast.dtype", s->written.autocast.dtype);
     if (!s->written.autocast.dtype || type == CS_F32)
         cs_json_fault(config->doc, "torch_autocast.dtype", "bfloat16 or float16 is needed");
     if (s->written.autocast.modules && !holds_linear(s->written.autocast.modules))
@@ -160,10 +160,10 @@ static void resolve_autocast(cs_config *config)
 
 static void resolve_types(cs_config *config)
 {
-    cs_settings  *s     = &config->settings;
+    cs_settings *s = &config->settings;
     cs_precision *types = &s->precision;
-    int           sums  = type_of(config, "data_types.grad_accum_dtype", s->written.sums);
-    int           wire  = type_of(config, "communication_data_type", s->written.wire);
+    int sums = type_of(config, "data_types.grad_accum_dtype", s->written.sums);
+    int wire = type_of(config, "communication_data_type", s->written.wire);
     if (sums != NO_TYPE)
         types->sums = (cs_dtype)sums;
     types->wire = wire == NO_TYPE ? types->sums : (cs_dtype)wire;
@@ -184,9 +184,9 @@ static void resolve_types(cs_config *config)
 /* Dividing first keeps a 16-bit sum in range; in fp32 one factor after the sum does it all. */
 static void resolve_division(cs_config *config)
 {
-    cs_settings *s       = &config->settings;
-    double       divisor = s->written.predivide;
-    bool         narrow  = s->precision.wire != CS_F32 && divisor == 1;
+    cs_settings *s = &config->settings;
+    double divisor = s->written.predivide;
+    bool narrow = s->precision.wire != CS_F32 && divisor == 1;
     if (divisor <= 0 || divisor > 0x1p126)
         cs_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
     s->before = (float)(1 / (s->written.prescale || narrow ? (double)config->world.size : divisor));
@@ -195,8 +195,8 @@ static void resolve_division(cs_config *config)
 static void check_optimizer(cs_config *config)
 {
     const cs_precision *types = &config->settings.precision;
-    bool                wide  = types->masters == CS_F32 && types->slots == CS_F32 && types->sums == CS_F32;
-    cs_optimizer        with  = cs_optim_find(&config->settings.optim);
+    bool wide = types->masters == CS_F32 && types->slots == CS_F32 && types->sums == CS_F32;
+    cs_optimizer with = cs_optim_find(&config->settings.optim);
     if (!wide && with.directs)
         cs_json_fault(config->doc, "optimizer.type",
                       "not supported: %s with masters, states or gradients in 16 bits, because its step needs whole "
@@ -206,8 +206,8 @@ static void check_optimizer(cs_config *config)
 
 void cs_numbers_resolve(cs_config *config)
 {
-    cs_settings *s    = &config->settings;
-    bool         half = s->written.fp16 || s->written.bf16, amp = s->written.amp.enabled;
+    cs_settings *s = &config->settings;
+    bool half = s->written.fp16 || s->written.bf16, amp = s->written.amp.enabled;
     if (amp && half)
         cs_json_fault(config->doc, "amp.enabled", "amp and %s are both enabled: choose one",
                       s->written.fp16 ? "fp16" : "bf16");
@@ -218,7 +218,7 @@ void cs_numbers_resolve(cs_config *config)
                                         : "bf16");
     check_plain(config);
     s->precision = plain(s);
-    s->mixed     = amp || s->written.autocast.enabled;
+    s->mixed = amp || s->written.autocast.enabled;
     if (amp)
         resolve_amp(config);
     else if (s->written.autocast.enabled)

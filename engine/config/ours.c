@@ -83,9 +83,10 @@ static const cs_key cspeed_data[] = {
               "lines of JSON are conversations, written as this template has them, and only answers are learnt: auto "
               "(the tokenizer's, where it is known to be one of these), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
               "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr or plain; null: documents"),
-    SUPPORTED("skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
-              "lines of JSON that may be left out of a name's texts because something is wrong with them, each named in "
-              "a warning; one more ends the run"),
+    SUPPORTED(
+        "skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
+        "lines of JSON that may be left out of a name's texts because something is wrong with them, each named in "
+        "a warning; one more ends the run"),
     SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
               "folder that keeps the tokens of texts for later runs; null: output's name and .tokens"),
 };

@@ -15,8 +15,8 @@ bool cs_resolve_is_given(cs_config *config, const char *path)
 
 static void check_scaler(cs_config *config)
 {
-    const cs_scaler_settings *scaler  = &config->settings.scaler;
-    bool                      dynamic = scaler->loss_scale == 0;
+    const cs_scaler_settings *scaler = &config->settings.scaler;
+    bool dynamic = scaler->loss_scale == 0;
     if (scaler->min_loss_scale != trunc(scaler->min_loss_scale))
         cs_json_note(config->doc, "fp16.min_loss_scale", "%g is accepted; DeepSpeed takes whole numbers only",
                      scaler->min_loss_scale);
@@ -81,7 +81,7 @@ static void add_file(cs_config *config, const char *path, const json_t *value, c
 
 static void read_files(cs_config *config, const char *path, const json_t *list, const char **files, int *count)
 {
-    size_t  index;
+    size_t index;
     json_t *value;
     *count = 0;
     if (!json_is_array(list) && list) {
@@ -99,9 +99,9 @@ static void read_files(cs_config *config, const char *path, const json_t *list, 
 static void read_weights(cs_config *config)
 {
     static const char path[] = "cspeed.data.weights";
-    cs_settings      *s      = &config->settings;
-    size_t            index, count = json_array_size(s->written.weights);
-    json_t           *value;
+    cs_settings *s = &config->settings;
+    size_t index, count = json_array_size(s->written.weights);
+    json_t *value;
     s->weighted = count > 1;
     if (!s->written.weights || count == 1)
         return;
@@ -121,7 +121,7 @@ static void read_weights(cs_config *config)
 
 static void resolve_model(cs_config *config)
 {
-    cs_settings  *s     = &config->settings;
+    cs_settings *s = &config->settings;
     const json_t *model = s->written.model;
     if (json_is_object(model))
         s->model = s->written.model;
@@ -135,11 +135,11 @@ static void resolve_model(cs_config *config)
 /* Writes what follows from other values into the resolved file, and into its field. */
 static void derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
 {
-    char    path[64];
+    char path[64];
     json_t *object = cs_json_root(config->doc), *made = json_string(value);
     snprintf(path, sizeof path, "%s.%s", section, name);
     for (const char *at = section; *at && json_is_object(object);) {
-        char   word[32];
+        char word[32];
         size_t length = strcspn(at, ".");
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         if (!json_is_object(json_object_get(object, word)))
@@ -158,11 +158,11 @@ static void derive(cs_config *config, const char *section, const char *name, con
 /* Each file has an output folder of its own, so that no run continues another's by accident. */
 static void resolve_output(cs_config *config)
 {
-    char         folder[320], cache[4096];
-    cs_settings *s    = &config->settings;
-    const char  *name = cs_json_name(config->doc), *slash = strrchr(name, '/');
-    const char  *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
-    size_t       count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
+    char folder[320], cache[4096];
+    cs_settings *s = &config->settings;
+    const char *name = cs_json_name(config->doc), *slash = strrchr(name, '/');
+    const char *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
+    size_t count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
     snprintf(folder, sizeof folder, "runs/%.*s", (int)(count < 255 ? count : 255), stem);
     if (!s->output)
         derive(config, "cspeed", "output", folder, &s->output);
@@ -187,14 +187,14 @@ static void resolve_storage(cs_config *config)
 void cs_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
-    cs_settings             *s            = &config->settings;
+    cs_settings *s = &config->settings;
     resolve_model(config);
     resolve_output(config);
     read_files(config, "cspeed.data.train", s->written.train, s->train, &s->train_count);
     read_files(config, "cspeed.data.valid", s->written.valid, s->valid, &s->valid_count);
     read_weights(config);
-    s->comm         = transports[s->written.comm];
-    s->stage        = (int)s->written.stage;
+    s->comm = transports[s->written.comm];
+    s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == 1;
     resolve_storage(config);
     if (strcmp(s->comm, "mpi") == 0)

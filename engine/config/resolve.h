@@ -23,11 +23,11 @@ cs_status cs_resolve_elasticity(cs_config *config);
 /* The tables have filled config->settings; faults go to config->doc. */
 void cs_resolve_batch(cs_config *config);
 void cs_resolve_precision(cs_config *config);
-void cs_numbers_resolve(cs_config *config); /* numbers.c; then the optimizer is known */
+void cs_numbers_resolve(cs_config *config);               /* numbers.c; then the optimizer is known */
 const char *cs_numbers_name(const cs_settings *settings); /* "fp32", "bf16", "amp O1", "autocast fp16" */
 void cs_resolve_offload(cs_config *config);
 void cs_monitors_resolve(cs_config *config);
 void cs_courses_resolve(cs_config *config); /* after cs_resolve_run */
-void cs_resolve_run(cs_config *config); /* the "cspeed" section: model, data, length, transport */
+void cs_resolve_run(cs_config *config);     /* the "cspeed" section: model, data, length, transport */
 
 #endif

@@ -8,12 +8,12 @@
 #include <math.h>
 
 #define AT(field) offsetof(cs_settings, field)
-#define MOST      9e15 /* what a double counts exactly */
-#define OFF       "{\"enabled\": false}"
+#define MOST 9e15 /* what a double counts exactly */
+#define OFF "{\"enabled\": false}"
 
-#define SUPPORTED(key, type, field, fallback, min, max, choices, sentence)                                          \
+#define SUPPORTED(key, type, field, fallback, min, max, choices, sentence)                                             \
     {                                                                                                                  \
-        key, CS_KEY_##type, AT(field), fallback, min, max, choices, sentence                                        \
+        key, CS_KEY_##type, AT(field), fallback, min, max, choices, sentence                                           \
     }
 #define SECTION(key, sentence)                                                                                         \
     {                                                                                                                  \
@@ -46,6 +46,6 @@
     }
 
 #define ALL_FP32 "gradients are summed and accumulated in fp32"
-#define NOT_YET  "it is not built yet"
+#define NOT_YET "it is not built yet"
 
 #endif

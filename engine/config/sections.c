@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define UNREAD   "DeepSpeed does not read it either"
+#define UNREAD "DeepSpeed does not read it either"
 #define PIPELINE "it is for DeepSpeed's PipelineModule, and every rank runs every layer here"
 
 static const cs_key top[] = {
@@ -163,7 +163,7 @@ static const int one = 1, here = sizeof sections / sizeof *sections;
 
 static const struct {
     const cs_section *sections;
-    const int        *count;
+    const int *count;
 } topics[] = {
     { root, &one },
     { cs_batches_sections, &cs_batches_section_count },

@@ -3,8 +3,8 @@
 
 #define BY_UNITS "parameters and gradients travel unit by unit here, not in buckets"
 #define NO_HOOKS "the engine walks a list of units: there are no hooks or traces to tune"
-#define ALWAYS   "this is how it is always done here"
-#define OFFLOAD  "on a CPU rank state is in host memory anyway, so that \"cpu\" is honoured; nvme is refused"
+#define ALWAYS "this is how it is always done here"
+#define OFFLOAD "on a CPU rank state is in host memory anyway, so that \"cpu\" is honoured; nvme is refused"
 
 static const cs_key zero[] = {
     SUPPORTED("stage", INT, written.stage, "0", 0, 3, "auto",
@@ -86,8 +86,8 @@ static const cs_key offload_optimizer[] = {
 };
 
 const cs_section cs_sharding_sections[] = {
-    {"zero_optimization", CS_KEYS(zero)},
-    {"zero_optimization.offload_param", CS_KEYS(offload_param)},
-    {"zero_optimization.offload_optimizer", CS_KEYS(offload_optimizer)},
+    { "zero_optimization", CS_KEYS(zero) },
+    { "zero_optimization.offload_param", CS_KEYS(offload_param) },
+    { "zero_optimization.offload_optimizer", CS_KEYS(offload_optimizer) },
 };
 const int cs_sharding_section_count = sizeof cs_sharding_sections / sizeof *cs_sharding_sections;

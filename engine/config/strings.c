@@ -39,43 +39,43 @@ static json_t *boolean_of(const char *text)
 /* Decimal digits alone, with a sign or a fraction of zeros. NULL: it is no such text, or too large. */
 static json_t *integer_of(const char *text)
 {
-    char     *end;
-    long long value  = strtoll(text, &end, 10);
-    size_t    digits = strspn(text + (*text == '-' || *text == '+'), "0123456789");
-    size_t    zeros  = *end == '.' ? strspn(end + 1, "0") : 0;
-    bool      whole  = zeros > 0 && end[1 + zeros] == 0;
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    size_t digits = strspn(text + (*text == '-' || *text == '+'), "0123456789");
+    size_t zeros = *end == '.' ? strspn(end + 1, "0") : 0;
+    bool whole = zeros > 0 && end[1 + zeros] == 0;
     return digits > 0 && digits < 19 && (*end == 0 || whole) ? json_integer(value) : NULL;
 }
 
 static json_t *number_of(const char *text)
 {
-    char  *end;
+    char *end;
     double value = strtod(text, &end);
-    bool   plain = *text && !*end && text[strspn(text, "+-.0123456789eE")] == 0;
+    bool plain = *text && !*end && text[strspn(text, "+-.0123456789eE")] == 0;
     return plain ? json_real(value) : NULL; /* NULL too where the value is infinite */
 }
 
 /* What a row's values are: of an inert or refused row, what its default or sample is. */
 static cs_key_type type_of(const cs_key *key)
 {
-    json_t     *sample = key->type >= CS_KEY_INERT ? cs_value_sample(key) : NULL;
-    bool        whole  = json_is_integer(sample) || key->max == INFINITY;
-    cs_key_type type   = json_is_boolean(sample)  ? CS_KEY_BOOL
-                         : json_is_number(sample) ? (whole ? CS_KEY_INT : CS_KEY_NUMBER)
-                                                  : key->type;
+    json_t *sample = key->type >= CS_KEY_INERT ? cs_value_sample(key) : NULL;
+    bool whole = json_is_integer(sample) || key->max == INFINITY;
+    cs_key_type type = json_is_boolean(sample)  ? CS_KEY_BOOL
+                       : json_is_number(sample) ? (whole ? CS_KEY_INT : CS_KEY_NUMBER)
+                                                : key->type;
     json_decref(sample);
     return type;
 }
 
 static void coerce(cs_json *doc, json_t *object, const char *path, const cs_key *key)
 {
-    char        full[160], shown[64];
-    const char *text  = json_string_value(json_object_get(object, key->name));
-    cs_key_type type  = text ? type_of(key) : CS_KEY_JSON;
-    json_t     *value = type == CS_KEY_BOOL     ? boolean_of(text)
-                        : type == CS_KEY_INT    ? integer_of(text)
-                        : type == CS_KEY_NUMBER ? number_of(text)
-                                                : NULL;
+    char full[160], shown[64];
+    const char *text = json_string_value(json_object_get(object, key->name));
+    cs_key_type type = text ? type_of(key) : CS_KEY_JSON;
+    json_t *value = type == CS_KEY_BOOL     ? boolean_of(text)
+                    : type == CS_KEY_INT    ? integer_of(text)
+                    : type == CS_KEY_NUMBER ? number_of(text)
+                                            : NULL;
     if (!value)
         return;
     snprintf(full, sizeof full, "%s.%s", path, key->name);
@@ -88,8 +88,8 @@ void cs_resolve_strings(cs_config *config)
 {
     for (size_t i = 0; i < sizeof coercing / sizeof *coercing; i++) {
         const cs_section *section = cs_sections_find(coercing[i], strlen(coercing[i]));
-        const char       *path    = cs_resolve_spelling(config->doc, coercing[i]);
-        json_t           *object  = cs_json_find(config->doc, path);
+        const char *path = cs_resolve_spelling(config->doc, coercing[i]);
+        json_t *object = cs_json_find(config->doc, path);
         for (int k = 0; section && k < section->count; k++)
             coerce(config->doc, object, path, &section->keys[k]);
     }

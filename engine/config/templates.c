@@ -23,10 +23,10 @@ static void check_string(cs_json *doc, const char *path, const char *text)
 
 static void check(cs_json *doc, const char *path, const json_t *value)
 {
-    char        full[PATH];
+    char full[PATH];
     const char *name;
-    json_t     *member;
-    size_t      index;
+    json_t *member;
+    size_t index;
     if (strcmp(path, "cspeed.model") == 0) /* whose tokens may look like it */
         return;
     if (json_is_string(value))

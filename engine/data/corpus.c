@@ -27,8 +27,8 @@ static cs_status map_text(cs_corpus *corpus, int file, const char *path)
     void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (mapping == MAP_FAILED)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot map it", path);
-    corpus->texts[corpus->text_count].path   = path;
-    corpus->texts[corpus->text_count].bytes  = mapping;
+    corpus->texts[corpus->text_count].path = path;
+    corpus->texts[corpus->text_count].bytes = mapping;
     corpus->texts[corpus->text_count++].size = (size_t)facts.st_size;
     return CS_OK;
 }
@@ -38,11 +38,11 @@ static cs_status add_document(cs_corpus *corpus, const char *bytes, int64_t leng
     if (length == 0)
         return CS_OK;
     if (corpus->document_count == corpus->document_room) {
-        int64_t      room = corpus->document_room ? 2 * corpus->document_room : 1024;
+        int64_t room = corpus->document_room ? 2 * corpus->document_room : 1024;
         cs_document *more = realloc(corpus->documents, (size_t)room * sizeof *more);
         if (!more)
             return cs_fail(CS_NO_MEMORY, "no memory to list %" PRId64 " documents", room);
-        corpus->documents     = more;
+        corpus->documents = more;
         corpus->document_room = room;
     }
     corpus->documents[corpus->document_count++] =
@@ -62,8 +62,8 @@ static bool is_blank(const char *line, const char *stop)
 static cs_status cut_documents(cs_corpus *corpus, const cs_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
-    const char *end   = start + corpus->texts[corpus->text_count - 1].size;
-    size_t      width = files->separator ? strlen(files->separator) : 0;
+    const char *end = start + corpus->texts[corpus->text_count - 1].size;
+    size_t width = files->separator ? strlen(files->separator) : 0;
     for (const char *line = start; (files->separator || is_json) && line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const char *next = newline ? newline + 1 : end;
@@ -80,8 +80,8 @@ static cs_status cut_documents(cs_corpus *corpus, const cs_corpus_files *files, 
 
 static cs_status read_text(cs_corpus *corpus, const cs_corpus_files *files, const char *path)
 {
-    const char *dot  = strrchr(path, '.');
-    int         file = open(path, O_RDONLY | O_CLOEXEC);
+    const char *dot = strrchr(path, '.');
+    int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return cs_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
                              "%s: cannot open this text", path);
@@ -103,7 +103,7 @@ static cs_status build(cs_corpus *corpus, const cs_corpus_files *files)
 
 cs_status cs_corpus_open(cs_corpus *corpus, const cs_corpus_files *files)
 {
-    *corpus          = (cs_corpus){ 0 };
+    *corpus = (cs_corpus){ 0 };
     cs_status status = build(corpus, files);
     if (status != CS_OK)
         cs_corpus_close(corpus);
@@ -134,8 +134,8 @@ static int64_t hold_documents(cs_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
     for (int64_t i = 0; i < count; i++) {
-        cs_document *next      = &corpus->documents[cs_windows_permute(0, 0, count, i)];
-        bool         last_hope = i == count - 1 && count > 1 && held == 0 && next->is_json;
+        cs_document *next = &corpus->documents[cs_windows_permute(0, 0, count, i)];
+        bool last_hope = i == count - 1 && count > 1 && held == 0 && next->is_json;
         if (held + next->length > wanted && !last_hope)
             continue;
         next->train_length = 0;
@@ -148,21 +148,21 @@ static int64_t hold_documents(cs_corpus *corpus, int64_t wanted)
 static void hold_ends(cs_corpus *corpus, int64_t wanted)
 {
     __extension__ typedef unsigned __int128 wide;
-    int64_t                                 past = 0, held = 0;
+    int64_t past = 0, held = 0;
     for (int64_t i = 0; i < corpus->document_count; i++) {
         cs_document *next = &corpus->documents[i];
         past += next->length;
-        int64_t due        = (int64_t)((wide)past * (wide)wanted / (wide)corpus->bytes);
+        int64_t due = (int64_t)((wide)past * (wide)wanted / (wide)corpus->bytes);
         next->train_length = next->length - (due - held);
-        held               = due;
+        held = due;
     }
 }
 
 cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min)
 {
-    const char *name  = corpus->text_count == 1 ? corpus->texts[0].path : "the texts together";
-    int64_t     total = corpus->bytes;
-    bool        lines = false;
+    const char *name = corpus->text_count == 1 ? corpus->texts[0].path : "the texts together";
+    int64_t total = corpus->bytes;
+    bool lines = false;
     for (int64_t i = 0; i < corpus->document_count; i++)
         lines |= corpus->documents[i].is_json;
     if (total < min)
@@ -177,8 +177,8 @@ cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min)
                        " (seq_len + 1) each, of lines of JSON one each; --valid 0 does without validation",
                        name, total, min);
     int64_t wanted = (int64_t)((double)total * fraction);
-    wanted         = wanted < min ? min : wanted > total - min ? total - min : wanted;
-    int64_t held   = hold_documents(corpus, wanted);
+    wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;
+    int64_t held = hold_documents(corpus, wanted);
     if (!lines && (held < min || held < wanted / 2)) /* documents too few or too long to draw from */
         hold_ends(corpus, wanted);
     return CS_OK;

@@ -10,31 +10,31 @@
 
 typedef struct {
     const char *bytes;
-    int64_t     length, train_length; /* what follows the first train_length bytes is held out */
-    int32_t     text;                 /* which */
-    bool        is_json;              /* a line of JSON, which is not cut */
+    int64_t length, train_length; /* what follows the first train_length bytes is held out */
+    int32_t text;                 /* which */
+    bool is_json;                 /* a line of JSON, which is not cut */
 } cs_document;
 
 typedef struct {
     struct {
         const char *path, *bytes;
-        size_t      size;
+        size_t size;
     } * texts;
-    int32_t      text_count;
+    int32_t text_count;
     cs_document *documents;
-    int64_t      document_count, document_room, bytes;
+    int64_t document_count, document_room, bytes;
 } cs_corpus;
 
 /* Maps the texts. `separator`: a line that is this and nothing else ends a document; NULL: none. Texts named .jsonl,
  * and all of them where `json`, are lines of JSON. */
 typedef struct {
     char *const *paths;
-    int          count;
-    const char  *separator;
-    bool         json;
+    int count;
+    const char *separator;
+    bool json;
 } cs_corpus_files;
 cs_status cs_corpus_open(cs_corpus *corpus, const cs_corpus_files *files);
-void      cs_corpus_close(cs_corpus *corpus);
+void cs_corpus_close(cs_corpus *corpus);
 
 /* Holds out this fraction of the bytes, and at least `least` bytes; as many have to be left. */
 cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min);

@@ -10,13 +10,13 @@
 
 typedef struct {
     const char *const *patterns; /* file names or globs, relative to the working directory */
-    int                pattern_count;
-    int64_t            seq_len;
-    bool               shuffle;
-    uint64_t           seed;
-    int64_t       vocab_size; /* of the model; a token at or above it is CS_BAD_FILE with its place. 0: unchecked */
-    const double *weights;    /* (pattern_count) of a mixture: mixture.h; NULL: all windows once an epoch */
-    bool          documents;  /* the documents of a window are kept apart, which the shards have to list */
+    int pattern_count;
+    int64_t seq_len;
+    bool shuffle;
+    uint64_t seed;
+    int64_t vocab_size;    /* of the model; a token at or above it is CS_BAD_FILE with its place. 0: unchecked */
+    const double *weights; /* (pattern_count) of a mixture: mixture.h; NULL: all windows once an epoch */
+    bool documents;        /* the documents of a window are kept apart, which the shards have to list */
 } cs_data_settings;
 
 /* One window's rows, (seq_len) each. Where documents are kept apart, starts[t] is the row at which row t's document
@@ -30,8 +30,8 @@ typedef struct cs_windows cs_windows;
 /* Opens and checks all shards. CS_NOT_FOUND: no file matches a pattern. CS_BAD_FILE: a malformed shard, or fewer than
  * seq_len + 1 tokens. */
 cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings);
-void      cs_windows_close(cs_windows *windows);
-int64_t   cs_windows_count(const cs_windows *windows); /* of one epoch */
+void cs_windows_close(cs_windows *windows);
+int64_t cs_windows_count(const cs_windows *windows); /* of one epoch */
 /* A number that other tokens, or the same in another order, hardly share: of each shard's length and 256 places. */
 uint64_t cs_windows_mark(const cs_windows *windows);
 /* Window at global position g. */

@@ -13,13 +13,13 @@ typedef enum { CS_DIFFICULTY_NONE, CS_DIFFICULTY_ROOT, CS_DIFFICULTY_STAIRCASE }
  * is degree 1. Staircase: stairs[i] for the first i with s <= until[i], the last stair after. s counts steps from 1. */
 typedef struct {
     cs_difficulty_kind kind;
-    int64_t            min, max, total, stride;
-    double             degree;
-    int                count;
-    int64_t            stairs[CS_DIFFICULTY_STAIRS], until[CS_DIFFICULTY_STAIRS];
+    int64_t min, max, total, stride;
+    double degree;
+    int count;
+    int64_t stairs[CS_DIFFICULTY_STAIRS], until[CS_DIFFICULTY_STAIRS];
 } cs_difficulty;
 
 int64_t cs_difficulty_at(const cs_difficulty *difficulty, int64_t step);
-bool    cs_difficulty_may_be(const cs_difficulty *difficulty, int64_t value); /* at some step */
+bool cs_difficulty_may_be(const cs_difficulty *difficulty, int64_t value); /* at some step */
 
 #endif

@@ -22,8 +22,8 @@ static void make_room(cs_job_work *work, int64_t more)
 {
     if (work->room - work->token_count >= more)
         return;
-    work->room   = 2 * work->room + more;
-    work->ids    = realloc(work->ids, (size_t)work->room * sizeof *work->ids);
+    work->room = 2 * work->room + more;
+    work->ids = realloc(work->ids, (size_t)work->room * sizeof *work->ids);
     work->learnt = realloc(work->learnt, (size_t)work->room * sizeof *work->learnt);
     CS_ASSERT(work->ids);
     CS_ASSERT(work->learnt);
@@ -33,7 +33,7 @@ static void begin(cs_job_work *work)
 {
     if (work->start_count == work->start_room) {
         work->start_room = 2 * work->start_room + 64;
-        work->starts     = realloc(work->starts, (size_t)work->start_room * sizeof *work->starts);
+        work->starts = realloc(work->starts, (size_t)work->start_room * sizeof *work->starts);
         CS_ASSERT(work->starts);
     }
     work->starts[work->start_count++] = work->token_count;
@@ -42,7 +42,7 @@ static void begin(cs_job_work *work)
 static void put(cs_job_work *work, int32_t id)
 {
     make_room(work, 1);
-    work->ids[work->token_count]      = id;
+    work->ids[work->token_count] = id;
     work->learnt[work->token_count++] = true;
 }
 
@@ -114,7 +114,7 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
 {
     bench->line.size = 0;
     bench->repaired += cs_unicode_repair(&bench->line, document->bytes, (size_t)document->length);
-    json_t   *root   = cs_json_words(bench->line.bytes, bench->line.size);
+    json_t *root = cs_json_words(bench->line.bytes, bench->line.size);
     cs_status status = root ? make_json(work, plan, bench, root)
                             : cs_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
     json_decref(root);
@@ -128,7 +128,7 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
 static void skip(cs_job_work *work)
 {
     char *sentence = strdup(cs_error());
-    work->skipped  = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
+    work->skipped = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
     CS_ASSERT(work->skipped);
     CS_ASSERT(sentence);
     work->skipped[work->skip_count++] = sentence;

@@ -28,7 +28,7 @@ static cs_status check(const double *weights, const int64_t *windows, int count,
 cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int64_t *windows, int count)
 {
     int64_t total = 0;
-    double  sum, past = 0;
+    double sum, past = 0;
     CS_ASSERT(count <= CS_MIXTURE_SETS);
     CS_TRY(check(weights, windows, count, &sum));
     for (int i = 0; i < count; i++)
@@ -36,7 +36,7 @@ cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int6
     mixture->count = count;
     for (int i = 0; i < count; i++) {
         mixture->windows[i] = windows[i];
-        mixture->first[i]   = llround((double)total * (past / sum));
+        mixture->first[i] = llround((double)total * (past / sum));
         past += weights[i];
     }
     mixture->first[count] = total;

@@ -11,7 +11,7 @@
 enum { CS_MIXTURE_SETS = 256 };
 
 typedef struct {
-    int     count;
+    int count;
     int64_t windows[CS_MIXTURE_SETS]; /* of the set */
     int64_t first[CS_MIXTURE_SETS +
                   1]; /* an epoch's windows first[i] to first[i + 1] - 1 are of set i, before the shuffle */
@@ -22,7 +22,7 @@ typedef struct {
 cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int64_t *windows, int count);
 
 typedef struct {
-    int     set;
+    int set;
     int64_t window; /* of that set */
 } cs_mixture_place;
 cs_mixture_place cs_mixture_at(const cs_mixture *mixture, uint64_t seed, int64_t position);

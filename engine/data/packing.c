@@ -20,15 +20,15 @@
 enum { JOB_BYTES = 1 << 20, MOST_THREADS = 256, JOBS_A_THREAD = 4 };
 
 typedef struct {
-    cs_job_plan   plan;
+    cs_job_plan plan;
     cs_job_bench *benches; /* (threads) */
-    int           threads;
-    cs_job_work  *jobs; /* (threads * JOBS_A_THREAD) */
-    int           job_count;
-    atomic_int    next_job, next_bench;
-    int64_t       document, place; /* where the next job begins: of which document, at which byte */
-    int64_t       done, bytes, learnt, skipped;
-    double        started, told;
+    int threads;
+    cs_job_work *jobs; /* (threads * JOBS_A_THREAD) */
+    int job_count;
+    atomic_int next_job, next_bench;
+    int64_t document, place; /* where the next job begins: of which document, at which byte */
+    int64_t done, bytes, learnt, skipped;
+    double started, told;
 } press;
 
 /* ---- jobs ---- */
@@ -49,7 +49,7 @@ static int64_t cut_at(const press *self, const cs_document *document)
 static void cut_job(press *self, cs_job_work *job)
 {
     cs_document document = cs_job_part(&self->plan, self->document);
-    *job                 = (cs_job_work){ .first = self->document, .count = 1, .from = self->place };
+    *job = (cs_job_work){ .first = self->document, .count = 1, .from = self->place };
     if (document.length > JOB_BYTES && !document.is_json) {
         job->to = self->place = cut_at(self, &document);
         if (job->to < document.length)
@@ -58,7 +58,7 @@ static void cut_job(press *self, cs_job_work *job)
         self->document++;
         return;
     }
-    job->to    = document.length;
+    job->to = document.length;
     job->count = 0;
     for (int64_t size = 0; self->document < self->plan.corpus->document_count && size < JOB_BYTES; self->document++) {
         int64_t length = cs_job_part(&self->plan, self->document).length;
@@ -71,7 +71,7 @@ static void cut_job(press *self, cs_job_work *job)
 
 static void *work(void *argument)
 {
-    press        *self  = argument;
+    press *self = argument;
     cs_job_bench *bench = &self->benches[atomic_fetch_add(&self->next_bench, 1)];
     for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
         cs_job_make(&self->jobs[i], &self->plan, bench);
@@ -82,9 +82,9 @@ static void *work(void *argument)
 static void run_jobs(press *self)
 {
     pthread_t threads[MOST_THREADS];
-    int       started = 0;
-    self->next_job    = 0;
-    self->next_bench  = 0;
+    int started = 0;
+    self->next_job = 0;
+    self->next_bench = 0;
     while (started < self->threads - 1 && pthread_create(&threads[started], NULL, work, self) == 0)
         started++;
     work(self);
@@ -193,10 +193,10 @@ static void keep_characters(cs_corpus *corpus)
 static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *settings, const cs_tokenizer *tokenizer)
 {
     plan->tokenizer = tokenizer;
-    plan->field     = settings->field ? settings->field : "text";
-    plan->skip_bad  = settings->skip_bad;
-    plan->newline   = settings->separator && !settings->tokenizer;
-    plan->end       = cs_tokenizer_end(tokenizer);
+    plan->field = settings->field ? settings->field : "text";
+    plan->skip_bad = settings->skip_bad;
+    plan->newline = settings->separator && !settings->tokenizer;
+    plan->end = cs_tokenizer_end(tokenizer);
     if (settings->end) {
         plan->end = cs_tokenizer_find(tokenizer, settings->end);
         if (plan->end < 0)
@@ -215,7 +215,7 @@ static void open_benches(press *self, int threads)
 {
     self->threads = count_threads(threads);
     self->benches = calloc((size_t)self->threads, sizeof *self->benches);
-    self->jobs    = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
+    self->jobs = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
     CS_ASSERT(self->benches);
     CS_ASSERT(self->jobs);
     for (int i = 0; i < self->threads; i++)
@@ -240,10 +240,10 @@ static int64_t close_benches(press *self)
 
 static cs_status write_sets(press *self, const cs_packing_settings *settings, cs_packing_counts *counts)
 {
-    int64_t   vocab_size = cs_tokenizer_size(self->plan.tokenizer);
-    cs_shards train      = { settings->output, "train", settings->shard_tokens, vocab_size, NULL, 0, 0, 0 };
-    cs_shards valid      = { settings->output, "valid", INT64_MAX, vocab_size, NULL, 0, 0, 0 };
-    cs_status status     = write_set(self, &train, false);
+    int64_t vocab_size = cs_tokenizer_size(self->plan.tokenizer);
+    cs_shards train = { settings->output, "train", settings->shard_tokens, vocab_size, NULL, 0, 0, 0 };
+    cs_shards valid = { settings->output, "valid", INT64_MAX, vocab_size, NULL, 0, 0, 0 };
+    cs_status status = write_set(self, &train, false);
     if (status == CS_OK)
         status = write_set(self, &valid, true);
     cs_shards_abandon(&train);
@@ -251,8 +251,8 @@ static cs_status write_sets(press *self, const cs_packing_settings *settings, cs
     counts->train_tokens = train.total;
     counts->train_shards = train.shards;
     counts->valid_tokens = valid.total;
-    counts->learnt       = self->learnt;
-    counts->skipped      = self->skipped;
+    counts->learnt = self->learnt;
+    counts->skipped = self->skipped;
     counts->documents -= self->skipped;
     if (status == CS_OK && self->skipped > 0 && train.total == 0)
         return cs_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
@@ -277,8 +277,8 @@ static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokeni
     if (settings->tokenizer)
         keep_characters(corpus);
     self->plan.corpus = corpus;
-    self->bytes       = corpus->bytes;
-    counts->bytes     = corpus->bytes;
+    self->bytes = corpus->bytes;
+    counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
     open_benches(self, settings->threads);
     cs_status status = write_sets(self, settings, counts);
@@ -288,8 +288,8 @@ static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokeni
 
 cs_status cs_packing_run(const cs_packing_settings *settings, cs_packing_counts *counts)
 {
-    press         self   = { .started = cs_clock_seconds(), .told = cs_clock_seconds() };
-    cs_corpus     corpus = { 0 };
+    press self = { .started = cs_clock_seconds(), .told = cs_clock_seconds() };
+    cs_corpus corpus = { 0 };
     cs_tokenizer *tokenizer;
     *counts = (cs_packing_counts){ 0 };
     CS_TRY(cs_tokenizer_open(&tokenizer, settings->tokenizer));

@@ -35,7 +35,7 @@ static void shard_path(char path[4096], const cs_shards *shards, int64_t number)
 static cs_status end_shard(cs_shards *shards)
 {
     cs_tokens_writer *writer = shards->writer;
-    shards->writer           = NULL;
+    shards->writer = NULL;
     return writer ? cs_tokens_finish(writer) : CS_OK;
 }
 

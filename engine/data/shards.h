@@ -5,11 +5,11 @@
 #include "data/tokens.h"
 
 typedef struct {
-    const char       *folder, *name;
-    int64_t           limit; /* tokens a shard; INT64_MAX: one shard, without a number */
-    int64_t           vocab_size;
+    const char *folder, *name;
+    int64_t limit; /* tokens a shard; INT64_MAX: one shard, without a number */
+    int64_t vocab_size;
     cs_tokens_writer *writer;
-    int64_t           shards, in_shard, total;
+    int64_t shards, in_shard, total;
 } cs_shards;
 
 /* Makes the folder and those above it. */
@@ -20,6 +20,6 @@ cs_status cs_shards_document(cs_shards *shards); /* the next token begins one */
 cs_status cs_shards_append(cs_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
 /* Completes the last one; shards of an earlier, longer text go. */
 cs_status cs_shards_finish(cs_shards *shards);
-void      cs_shards_abandon(cs_shards *shards);
+void cs_shards_abandon(cs_shards *shards);
 
 #endif

@@ -16,7 +16,7 @@
 static const char magic[8] = { 'C', 'S', 'T', 'O', 'K', 'E', 'N', 'S' };
 
 typedef struct {
-    char     magic[8];
+    char magic[8];
     uint32_t version, token_bytes;
     uint64_t vocab_size, count, documents, index_offset, mask_offset, zero;
 } own_header;
@@ -103,12 +103,12 @@ static cs_status read_own(cs_tokens *tokens, const char *path)
     CS_TRY(check_form(&header, path));
     CS_TRY(check_extent(&header, tokens->mapping_bytes, path));
     CS_TRY(check_index(tokens, &header, path));
-    tokens->tokens      = (const char *)tokens->mapping + sizeof header;
+    tokens->tokens = (const char *)tokens->mapping + sizeof header;
     tokens->token_bytes = (int)header.token_bytes;
-    tokens->count       = (int64_t)header.count;
-    tokens->vocab_size  = (int64_t)header.vocab_size;
-    tokens->documents   = (int64_t)header.documents;
-    tokens->starts      = (const uint64_t *)((const char *)tokens->mapping + header.index_offset);
+    tokens->count = (int64_t)header.count;
+    tokens->vocab_size = (int64_t)header.vocab_size;
+    tokens->documents = (int64_t)header.documents;
+    tokens->starts = (const uint64_t *)((const char *)tokens->mapping + header.index_offset);
     if (header.mask_offset)
         tokens->learnt = (const unsigned char *)tokens->mapping + header.mask_offset;
     return CS_OK;
@@ -124,7 +124,7 @@ static bool is_llmc(const cs_tokens *tokens)
 
 static cs_status read_llmc(cs_tokens *tokens, const char *path)
 {
-    int32_t  field[3]; /* magic, version, count */
+    int32_t field[3]; /* magic, version, count */
     uint64_t bytes = tokens->mapping_bytes;
     if (bytes < LLMC_HEADER_BYTES)
         return cs_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path,
@@ -133,14 +133,14 @@ static cs_status read_llmc(cs_tokens *tokens, const char *path)
     if (field[1] != 1 && field[1] != 7)
         return cs_fail(CS_BAD_FILE, "%s: version (llm.c's) is %" PRId32 ", not 1 or 7", path, field[1]);
     tokens->token_bytes = field[1] == 1 ? 2 : 4;
-    uint64_t held       = bytes - LLMC_HEADER_BYTES;
+    uint64_t held = bytes - LLMC_HEADER_BYTES;
     if (field[2] < 0 || (uint64_t)field[2] * (uint64_t)tokens->token_bytes != held)
         return cs_fail(CS_BAD_FILE,
                        "%s: token count (llm.c's) is %" PRId32 " of %d bytes, and the file has %" PRIu64
                        " bytes after the header",
                        path, field[2], tokens->token_bytes, held);
     tokens->tokens = (const char *)tokens->mapping + LLMC_HEADER_BYTES;
-    tokens->count  = field[2];
+    tokens->count = field[2];
     return CS_OK;
 }
 
@@ -158,9 +158,9 @@ static cs_status read_raw(cs_tokens *tokens, const char *path)
             "%s: not a token shard: it begins with no known magic, and its size, %zu bytes, is not a multiple "
             "of 2 as of raw 16-bit tokens",
             path, tokens->mapping_bytes);
-    tokens->tokens      = tokens->mapping;
+    tokens->tokens = tokens->mapping;
     tokens->token_bytes = 2;
-    tokens->count       = (int64_t)(tokens->mapping_bytes / 2);
+    tokens->count = (int64_t)(tokens->mapping_bytes / 2);
     return CS_OK;
 }
 
@@ -177,7 +177,7 @@ static cs_status map_file(cs_tokens *tokens, int file, const char *path)
     void *mapping = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_SHARED, file, 0);
     if (mapping == MAP_FAILED)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot map %jd bytes", path, (intmax_t)facts.st_size);
-    tokens->mapping       = mapping;
+    tokens->mapping = mapping;
     tokens->mapping_bytes = (size_t)facts.st_size;
     return CS_OK;
 }
@@ -198,7 +198,7 @@ static cs_status build(cs_tokens *tokens, const char *path)
 
 cs_status cs_tokens_open(cs_tokens *tokens, const char *path)
 {
-    *tokens          = (cs_tokens){ 0 };
+    *tokens = (cs_tokens){ 0 };
     cs_status status = build(tokens, path);
     if (status != CS_OK)
         cs_tokens_close(tokens);
@@ -228,11 +228,11 @@ int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };
     for (int64_t from = 0; from < tokens->count; from += BLOCK) {
-        int64_t  to      = from + BLOCK < tokens->count ? from + BLOCK : tokens->count;
+        int64_t to = from + BLOCK < tokens->count ? from + BLOCK : tokens->count;
         uint32_t largest = 0;
         if (tokens->token_bytes == 2) {
             const uint16_t *token = tokens->tokens;
-            uint16_t        max  = 0;
+            uint16_t max = 0;
             for (int64_t i = from; i < to; i++)
                 max = token[i] > max ? token[i] : max;
             largest = max;
@@ -253,14 +253,14 @@ int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
 /* ---- writing ---------------------------------------------------------------------------------- */
 
 struct cs_tokens_writer {
-    FILE          *file;
-    char          *path, *temporary;
-    own_header     header;
-    uint64_t      *starts;
-    size_t         start_room;
-    bool           masked;    /* some token is not learnt */
-    unsigned char *learnt;    /* a bit a token */
-    uint64_t       mask_room; /* tokens */
+    FILE *file;
+    char *path, *temporary;
+    own_header header;
+    uint64_t *starts;
+    size_t start_room;
+    bool masked;           /* some token is not learnt */
+    unsigned char *learnt; /* a bit a token */
+    uint64_t mask_room;    /* tokens */
 };
 
 static cs_status put(cs_tokens_writer *writer, const void *bytes, size_t size)
@@ -292,9 +292,9 @@ static cs_status build_writer(cs_tokens_writer *writer, const char *path, int64_
     if (!writer->file)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot create this file", writer->temporary);
     memcpy(writer->header.magic, magic, sizeof magic);
-    writer->header.version     = 1;
+    writer->header.version = 1;
     writer->header.token_bytes = vocab_size <= 65536 ? 2 : 4;
-    writer->header.vocab_size  = (uint64_t)vocab_size;
+    writer->header.vocab_size = (uint64_t)vocab_size;
     return put(writer, &writer->header, sizeof writer->header);
 }
 
@@ -333,12 +333,12 @@ static cs_status put_mask(cs_tokens_writer *writer, const bool *learnt, int64_t 
 {
     uint64_t first = writer->header.count, end = first + (uint64_t)count;
     if (end > writer->mask_room) {
-        uint64_t       room = 2 * end / 64 * 64 + 64;
+        uint64_t room = 2 * end / 64 * 64 + 64;
         unsigned char *more = realloc(writer->learnt, room / 8);
         if (!more)
             return cs_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, room);
         memset(more + writer->mask_room / 8, 0, (room - writer->mask_room) / 8);
-        writer->learnt    = more;
+        writer->learnt = more;
         writer->mask_room = room;
     }
     for (uint64_t i = first; i < end; i++) {
@@ -370,11 +370,11 @@ cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *token
 cs_status cs_tokens_document(cs_tokens_writer *writer)
 {
     if (writer->header.documents == writer->start_room) {
-        size_t    room   = writer->start_room ? 2 * writer->start_room : 1024;
+        size_t room = writer->start_room ? 2 * writer->start_room : 1024;
         uint64_t *starts = realloc(writer->starts, room * sizeof *starts);
         if (!starts)
             return cs_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, room);
-        writer->starts     = starts;
+        writer->starts = starts;
         writer->start_room = room;
     }
     writer->starts[writer->header.documents++] = writer->header.count;
@@ -384,9 +384,9 @@ cs_status cs_tokens_document(cs_tokens_writer *writer)
 /* A rename alone survives a crash of the process; the two syncs make it survive one of the machine. */
 static void sync_folder(const char *path)
 {
-    const char *slash  = strrchr(path, '/');
-    char       *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int         file   = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (file >= 0) {
         fsync(file);
         close(file);
@@ -397,9 +397,9 @@ static void sync_folder(const char *path)
 static cs_status complete(cs_tokens_writer *writer)
 {
     static const char zeros[8];
-    own_header       *header = &writer->header;
-    uint64_t          end    = sizeof *header + header->count * header->token_bytes;
-    header->index_offset     = (uint64_t)cs_round_up((int64_t)end, 8);
+    own_header *header = &writer->header;
+    uint64_t end = sizeof *header + header->count * header->token_bytes;
+    header->index_offset = (uint64_t)cs_round_up((int64_t)end, 8);
     CS_TRY(put(writer, zeros, header->index_offset - end));
     CS_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
     if (writer->masked) {

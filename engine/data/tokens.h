@@ -14,24 +14,24 @@
 #include "base/status.h"
 
 typedef struct {
-    const void          *tokens;      /* (count) of token_bytes each */
-    int                  token_bytes; /* 2 or 4 */
-    int64_t              count, vocab_size /* 0: not said */, documents /* 0: not said */;
-    const uint64_t      *starts; /* (documents) */
+    const void *tokens; /* (count) of token_bytes each */
+    int token_bytes;    /* 2 or 4 */
+    int64_t count, vocab_size /* 0: not said */, documents /* 0: not said */;
+    const uint64_t *starts;      /* (documents) */
     const unsigned char *learnt; /* a bit a token; NULL: all */
-    void                *mapping;
-    size_t               mapping_bytes;
+    void *mapping;
+    size_t mapping_bytes;
 } cs_tokens;
 
 /* Maps the file and checks its header against its size. CS_NOT_FOUND, CS_BAD_FILE or CS_IO_ERROR name the file and
  * the field. The tokens themselves are not looked at. */
 cs_status cs_tokens_open(cs_tokens *tokens, const char *path);
-void      cs_tokens_close(cs_tokens *tokens); /* accepts a closed and a zeroed one */
+void cs_tokens_close(cs_tokens *tokens); /* accepts a closed and a zeroed one */
 
 /* The position of the first token at or above `limit`; `count` when there is none. Reads the whole shard. */
 int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit);
 int64_t cs_tokens_at(const cs_tokens *tokens, int64_t position);
-bool    cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position);
+bool cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position);
 
 typedef struct cs_tokens_writer cs_tokens_writer;
 /* Writes to a temporary name beside `path`; cs_tokens_finish makes it appear whole. Vocabularies up to 65536 take two
@@ -42,6 +42,6 @@ cs_status cs_tokens_append(cs_tokens_writer *writer, const int32_t *tokens, int6
 cs_status cs_tokens_append_masked(cs_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count);
 cs_status cs_tokens_document(cs_tokens_writer *writer); /* the next token begins a document */
 cs_status cs_tokens_finish(cs_tokens_writer *writer);   /* frees the writer in any case */
-void      cs_tokens_abandon(cs_tokens_writer *writer);  /* removes the temporary file; accepts NULL */
+void cs_tokens_abandon(cs_tokens_writer *writer);       /* removes the temporary file; accepts NULL */
 
 #endif

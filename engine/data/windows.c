@@ -16,16 +16,16 @@
 
 typedef struct {
     cs_tokens tokens;
-    int64_t   first; /* number of its first window */
+    int64_t first; /* number of its first window */
 } shard;
 
 struct cs_windows {
-    shard     *shards;
-    int64_t    shard_count, count, seq_len;
-    bool       shuffle, documents;
-    uint64_t   seed;
-    cs_mixture mixture;                    /* of no sets: none */
-    int64_t    set_first[CS_MIXTURE_SETS]; /* number of each set's first window */
+    shard *shards;
+    int64_t shard_count, count, seq_len;
+    bool shuffle, documents;
+    uint64_t seed;
+    cs_mixture mixture;                 /* of no sets: none */
+    int64_t set_first[CS_MIXTURE_SETS]; /* number of each set's first window */
 };
 
 /* ---- the permutation -------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t 
 {
     uint64_t row = place / columns, column = place % columns;
     for (uint64_t round = 0; round < ROUNDS; round += 2) {
-        row    = (row + cs_rng_mix(cs_rng_mix(key, round), column) % rows) % rows;
+        row = (row + cs_rng_mix(cs_rng_mix(key, round), column) % rows) % rows;
         column = (column + cs_rng_mix(cs_rng_mix(key, round + 1), row) % columns) % columns;
     }
     return row * columns + column;
@@ -60,7 +60,7 @@ int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 {
     CS_ASSERT(index >= 0);
     CS_ASSERT(index < count);
-    uint64_t key   = cs_rng_mix(cs_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
+    uint64_t key = cs_rng_mix(cs_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
     uint64_t total = (uint64_t)count, rows = ceil_root(total), columns = (total + rows - 1) / rows;
     uint64_t place = (uint64_t)index;
     do
@@ -75,7 +75,7 @@ int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 static cs_status check_tokens(const cs_tokens *tokens, const cs_data_settings *settings, const char *path)
 {
     int64_t limit = settings->vocab_size > 0 ? settings->vocab_size : INT32_MAX;
-    bool    own   = tokens->vocab_size > 0 && tokens->vocab_size < limit;
+    bool own = tokens->vocab_size > 0 && tokens->vocab_size < limit;
     if (own)
         limit = tokens->vocab_size;
     if (tokens->token_bytes == 2 && limit > UINT16_MAX)
@@ -96,12 +96,14 @@ static cs_status add_shard(cs_windows *windows, const cs_data_settings *settings
     if (!more)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
     windows->shards = more;
-    shard *added    = &more[windows->shard_count];
+    shard *added = &more[windows->shard_count];
     CS_TRY(cs_tokens_open(&added->tokens, path));
     windows->shard_count++;
     if (settings->documents && added->tokens.documents == 0)
-        return cs_fail(CS_BAD_FILE, "%s: does not say where its documents begin, which cspeed.data.packing "
-                       "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"", path);
+        return cs_fail(CS_BAD_FILE,
+                       "%s: does not say where its documents begin, which cspeed.data.packing "
+                       "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
+                       path);
     added->first = windows->count;
     if (added->tokens.count > windows->seq_len)
         windows->count += (added->tokens.count - 1) / windows->seq_len;
@@ -111,7 +113,7 @@ static cs_status add_shard(cs_windows *windows, const cs_data_settings *settings
 static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settings, const char *pattern)
 {
     glob_t found;
-    int    outcome = glob(pattern, 0, NULL, &found);
+    int outcome = glob(pattern, 0, NULL, &found);
     if (outcome == GLOB_NOMATCH)
         return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it (make shards of a text with `pack`)",
                        pattern);
@@ -129,7 +131,7 @@ static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settin
 static cs_status mix(cs_windows *windows, const cs_data_settings *settings)
 {
     int64_t counts[CS_MIXTURE_SETS];
-    int     sets = settings->pattern_count;
+    int sets = settings->pattern_count;
     if (!settings->shuffle)
         return cs_fail(CS_BAD_CONFIG,
                        "cspeed.data.weights: a mixture has no order but a shuffled one; leave shuffle true");
@@ -164,15 +166,15 @@ static cs_status build(cs_windows *windows, const cs_data_settings *settings)
 
 cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings)
 {
-    *windows           = NULL;
+    *windows = NULL;
     cs_windows *opened = calloc(1, sizeof *opened);
     if (!opened)
         return cs_fail(CS_NO_MEMORY, "no memory for the list of token shards");
-    opened->seq_len  = settings->seq_len;
-    opened->shuffle   = settings->shuffle;
+    opened->seq_len = settings->seq_len;
+    opened->shuffle = settings->shuffle;
     opened->documents = settings->documents;
-    opened->seed      = settings->seed;
-    cs_status status  = build(opened, settings);
+    opened->seed = settings->seed;
+    cs_status status = build(opened, settings);
     if (status == CS_OK)
         *windows = opened;
     else
@@ -202,10 +204,10 @@ uint64_t cs_windows_mark(const cs_windows *windows)
     uint64_t mark = cs_rng_key((uint64_t)windows->seq_len, "data.mark");
     for (int64_t i = 0; i < windows->shard_count; i++) {
         const cs_tokens *tokens = &windows->shards[i].tokens;
-        mark                    = cs_rng_mix(mark, (uint64_t)tokens->count);
+        mark = cs_rng_mix(mark, (uint64_t)tokens->count);
         for (int64_t at = 0; at < MARKED && at < tokens->count; at++) {
             int64_t place = tokens->count / MARKED * at + tokens->count % MARKED * at / MARKED;
-            mark          = cs_rng_mix(mark, (uint64_t)cs_tokens_at(tokens, place));
+            mark = cs_rng_mix(mark, (uint64_t)cs_tokens_at(tokens, place));
         }
     }
     return mark;
@@ -230,7 +232,7 @@ static void copy_tokens(const cs_tokens *tokens, int64_t start, int64_t length, 
     if (tokens->token_bytes == 2) {
         const uint16_t *token = (const uint16_t *)tokens->tokens + start;
         for (int64_t t = 0; t < length; t++) {
-            window.inputs[t]  = token[t];
+            window.inputs[t] = token[t];
             window.targets[t] = token[t + 1];
         }
     } else {
@@ -262,7 +264,7 @@ static void part_documents(const cs_tokens *tokens, int64_t start, int64_t lengt
         window.starts[t] = from;
         if (next == tokens->documents || (int64_t)tokens->starts[next] > start + t + 1)
             continue;
-        from              = (int32_t)(t + 1);
+        from = (int32_t)(t + 1);
         window.targets[t] = -1;
         while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1) /* empty ones too */
             next++;
@@ -273,8 +275,8 @@ void cs_windows_read_plain(const cs_windows *windows, int64_t index, cs_window w
 {
     CS_ASSERT(index >= 0);
     CS_ASSERT(index < windows->count);
-    const shard *from  = holder(windows, index);
-    int64_t      start = (index - from->first) * windows->seq_len, length = windows->seq_len;
+    const shard *from = holder(windows, index);
+    int64_t start = (index - from->first) * windows->seq_len, length = windows->seq_len;
     copy_tokens(&from->tokens, start, length, window);
     for (int64_t t = 0; from->tokens.learnt && t < length; t++)
         if (!cs_tokens_is_learnt(&from->tokens, start + t + 1))
@@ -289,7 +291,7 @@ void cs_windows_read(const cs_windows *windows, int64_t position, cs_window wind
     int64_t epoch = position / windows->count, index = position % windows->count;
     if (windows->mixture.count > 0) {
         cs_mixture_place place = cs_mixture_at(&windows->mixture, windows->seed, position);
-        index                  = windows->set_first[place.set] + place.window;
+        index = windows->set_first[place.set] + place.window;
     } else if (windows->shuffle)
         index = cs_windows_permute(windows->seed, epoch, windows->count, index);
     cs_windows_read_plain(windows, index, window);

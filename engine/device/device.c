@@ -10,7 +10,7 @@
 static cs_status find(const cs_device_table **table, const char *kind)
 {
     static const cs_device_table *const known[] = { &cs_device_cpu, &cs_device_dry };
-    const cs_module                    *module  = NULL;
+    const cs_module *module = NULL;
     if (strcmp(kind, "cuda") == 0) {
         CS_TRY(cs_module_open(&module));
         *table = module->device;
@@ -32,7 +32,7 @@ static cs_status open_kind(cs_device **device, const cs_device_settings *setting
     cs_device *new = calloc(1, sizeof *new);
     if (!new)
         return cs_fail(CS_NO_MEMORY, "no memory for a device");
-    new->table   = table;
+    new->table = table;
     new->threads = 1;
     pthread_mutex_init(&new->lock, NULL);
     for (int role = 0; role < 2; role++)
@@ -109,7 +109,7 @@ static void note_block(cs_device *device, cs_device_block block)
 {
     if (device->block_count == device->block_room) {
         device->block_room = device->block_room ? 2 * device->block_room : 64;
-        device->blocks     = realloc(device->blocks, device->block_room * sizeof *device->blocks);
+        device->blocks = realloc(device->blocks, device->block_room * sizeof *device->blocks);
         if (!device->blocks)
             cs_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", device->block_room);
     }
@@ -153,7 +153,7 @@ void cs_device_free(cs_device *device, void *memory)
         at++;
     CS_ASSERT(at < device->block_count);
     cs_device_block block = device->blocks[at];
-    device->blocks[at]    = device->blocks[--device->block_count];
+    device->blocks[at] = device->blocks[--device->block_count];
     *(block.pinned ? &device->pinned : &device->allocated) -= block.bytes;
     release(device, block);
     pthread_mutex_unlock(&device->lock);
@@ -165,7 +165,7 @@ bool cs_device_holds(cs_device *device, const void *memory)
     pthread_mutex_lock(&device->lock);
     for (size_t i = 0; i < device->block_count && !holds; i++) {
         const cs_device_block *block = &device->blocks[i];
-        uintptr_t              from  = (uintptr_t)block->memory;
+        uintptr_t from = (uintptr_t)block->memory;
         holds = !block->pinned && (uintptr_t)memory >= from && (uintptr_t)memory < from + block->bytes;
     }
     pthread_mutex_unlock(&device->lock);

@@ -22,19 +22,23 @@ bool cs_module_has_driver(void)
 /* The n-th place to look at; false: there are no more. */
 static bool place(int n, char *path, size_t room)
 {
-    char        program[3072] = "";
-    const char *given         = getenv("CSPEED_CUDA_MODULE");
+    char program[3072] = "";
+    const char *given = getenv("CSPEED_CUDA_MODULE");
     if (given)
         return snprintf(path, room, "%s", given) > 0 && n == 0;
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    char   *slash  = length > 0 ? strrchr(program, '/') : NULL;
+    char *slash = length > 0 ? strrchr(program, '/') : NULL;
     if (slash)
         *slash = 0;
     switch (n) {
-    case 0:  return snprintf(path, room, "%s/" NAME, program) > 0;
-    case 1:  return snprintf(path, room, "%s/../lib/" NAME, program) > 0;
-    case 2:  return snprintf(path, room, NAME) > 0;
-    default: return false;
+    case 0:
+        return snprintf(path, room, "%s/" NAME, program) > 0;
+    case 1:
+        return snprintf(path, room, "%s/../lib/" NAME, program) > 0;
+    case 2:
+        return snprintf(path, room, NAME) > 0;
+    default:
+        return false;
     }
 }
 
@@ -53,9 +57,9 @@ static cs_status check(void *library, const char *path, const cs_module **module
 cs_status cs_module_open(const cs_module **module)
 {
     const cs_module *opened = NULL;
-    char             path[4096], why[4096] = "";
+    char path[4096], why[4096] = "";
     for (int n = 0; !opened && place(n, path, sizeof path); n++) {
-        bool  exists  = !strchr(path, '/') || access(path, F_OK) == 0;
+        bool exists = !strchr(path, '/') || access(path, F_OK) == 0;
         void *library = exists ? dlopen(path, RTLD_LAZY | RTLD_LOCAL) : NULL; /* not all programs have all it calls */
         if (library)
             CS_TRY(check(library, path, &opened));
@@ -65,6 +69,8 @@ cs_status cs_module_open(const cs_module **module)
     *module = opened;
     if (opened)
         return CS_OK;
-    return cs_fail(CS_NO_DEVICE, "device \"cuda\": " NAME " cannot be opened: %s. Build with the CUDA toolkit (nvcc) "
-                                 "found by cmake, or use \"cpu\"", why[0] ? why : "it is not there");
+    return cs_fail(CS_NO_DEVICE,
+                   "device \"cuda\": " NAME " cannot be opened: %s. Build with the CUDA toolkit (nvcc) "
+                   "found by cmake, or use \"cpu\"",
+                   why[0] ? why : "it is not there");
 }

@@ -11,10 +11,10 @@ struct cs_transport; /* comm/transport.h */
 
 /* What the module's one symbol, `cs_module_cuda`, is. */
 typedef struct {
-    int                        edition; /* CS_MODULE_EDITION of the headers it was built with */
-    const char                *built;   /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
-    const cs_device_table     *device;
-    const struct cs_transport *nccl;    /* NULL: built without NCCL                            */
+    int edition;       /* CS_MODULE_EDITION of the headers it was built with */
+    const char *built; /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
+    const cs_device_table *device;
+    const struct cs_transport *nccl; /* NULL: built without NCCL                            */
     /* What `cspeed report` prints of this machine's GPUs, drivers and libraries, a fact a line: "name\tvalue\n".
      * malloc'ed; never fails: what cannot be had is a line that says why. */
     char *(*report)(void);

@@ -2,12 +2,12 @@
 #include "device/table.h"
 #include "base/must.h"
 
-#define RUN_ON(stream, given, operation, ...)                                                                         \
+#define RUN_ON(stream, given, operation, ...)                                                                          \
     do {                                                                                                               \
         if ((stream)->device->table->operation)                                                                        \
             (stream)->device->table->operation(given, __VA_ARGS__);                                                    \
     } while (0)
-#define RUN(stream, operation, ...)    RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
+#define RUN(stream, operation, ...) RUN_ON(stream, (stream)->device, operation, __VA_ARGS__)
 #define RUN_IN(stream, operation, ...) RUN_ON(stream, stream, operation, __VA_ARGS__)
 
 static bool is_compute(cs_tensor x)
@@ -124,8 +124,8 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
     CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
     bool in_out = layout == CS_IN_OUT;
-    run_product(stream, &(cs_product){ .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true,
-                                       .add = true });
+    run_product(stream,
+                &(cs_product){ .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = true });
     if (dbias.data)
         RUN(stream, column_sums, dbias, dy);
 }
@@ -320,7 +320,7 @@ static bool is_starts(cs_tensor starts, cs_tensor like)
 static void check_attention(cs_stream *stream, const cs_attention_args *attention, int products)
 {
     cs_heads heads = attention->heads;
-    int64_t  rows = cs_rows(attention->y), columns = cs_columns(attention->y);
+    int64_t rows = cs_rows(attention->y), columns = cs_columns(attention->y);
     CS_ASSERT(is_compute(attention->y) && attention->qkv.data && attention->qkv.dtype == attention->y.dtype);
     CS_ASSERT(heads.queries > 0 && heads.keys > 0);
     CS_ASSERT(heads.queries % heads.keys == 0 && columns % heads.queries == 0);
@@ -332,7 +332,7 @@ static void check_attention(cs_stream *stream, const cs_attention_args *attentio
     check_dropout(attention->dropout, samples, rows * columns);
     /* each product multiplies, for each pair j <= i of a head, the D numbers of a row */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
-    double pairs  = (window * (double)length - 0.5 * window * (window - 1)) * (double)samples;
+    double pairs = (window * (double)length - 0.5 * window * (window - 1)) * (double)samples;
     stream->device->flops += 2.0 * products * pairs * (double)columns;
 }
 
@@ -346,8 +346,9 @@ void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qk
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout)
 {
-    cs_attention_args attention = { .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads,
-                               .dropout = dropout };
+    cs_attention_args attention = {
+        .y = y, .lse = lse, .qkv = qkv, .dy = dy, .dqkv = dqkv, .heads = heads, .dropout = dropout
+    };
     check_attention(stream, &attention, 5);
     CS_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
     RUN(stream, attention_grad, &attention);
@@ -405,8 +406,8 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions,
     int64_t width = cs_columns(dy);
     CS_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
     CS_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
-    CS_ASSERT(!dpositions.data || (is_f32(dpositions) && cs_columns(dpositions) == width &&
-                                   cs_rows(dpositions) >= cs_columns(tokens)));
+    CS_ASSERT(!dpositions.data ||
+              (is_f32(dpositions) && cs_columns(dpositions) == width && cs_rows(dpositions) >= cs_columns(tokens)));
     CS_ASSERT(is_starts(starts, dy));
     RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts);
 }

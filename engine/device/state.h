@@ -35,12 +35,12 @@ void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float fac
  * gate's factor), slots (fp32), and where `publish` is not NULL the new value in `dtype`. A rule that returns a
  * direction puts it in the gradient's place, and leaves the master. Where the gate is shut nothing is written. */
 typedef struct {
-    float         *master;
-    float         *gradient;
-    float         *slots[CS_OPTIM_SLOTS];
-    void          *publish;
-    cs_dtype       dtype;
-    int64_t        count;
+    float *master;
+    float *gradient;
+    float *slots[CS_OPTIM_SLOTS];
+    void *publish;
+    cs_dtype dtype;
+    int64_t count;
     const cs_gate *gate; /* NULL: open, times 1 */
 } cs_state_span;
 void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span);
@@ -48,9 +48,9 @@ void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper 
 /* The same walk over state kept in other types: a run of elements at a time is widened, updated by cs_state_update in
  * fp32, and rounded to nearest even. For rules that see one element. */
 typedef struct {
-    cs_tensor      master, gradient, slots[CS_OPTIM_SLOTS];
-    cs_tensor      publish; /* or absent */
-    const cs_gate *gate;    /* as above  */
+    cs_tensor master, gradient, slots[CS_OPTIM_SLOTS];
+    cs_tensor publish;   /* or absent */
+    const cs_gate *gate; /* as above  */
 } cs_state_narrow;
 void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                             const cs_state_narrow *state);

@@ -15,30 +15,30 @@
 /* c (+)= op(a) op(b) + bias, where op transposes or not. c is 16-bit like a and b, or fp32. */
 typedef struct {
     cs_tensor c, a, b, bias;
-    bool      transpose_a, transpose_b;
-    bool      add; /* to what c holds; c is fp32 then */
+    bool transpose_a, transpose_b;
+    bool add; /* to what c holds; c is fp32 then */
 } cs_product;
 
 /* Heads of an attention; the tensors are ops.h's. */
 typedef struct {
-    cs_tensor  y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
-    cs_heads   heads;
+    cs_tensor y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
+    cs_heads heads;
     cs_dropout dropout;
 } cs_attention_args;
 
 /* Rotary positions: x is turned, or turned back. */
 typedef struct {
-    cs_tensor      x;
+    cs_tensor x;
     const cs_rope *rope;
-    cs_rope_rows   rows;
-    float          sign; /* 1, or -1: back */
+    cs_rope_rows rows;
+    float sign; /* 1, or -1: back */
 } cs_turn;
 
 /* New positions of one sequence against a cache; the tensors are ops.h's. */
 typedef struct {
     cs_tensor y, qkv, keys, values;
-    cs_heads  heads;
-    int64_t   start;
+    cs_heads heads;
+    int64_t start;
 } cs_extension;
 
 typedef struct {
@@ -88,8 +88,8 @@ typedef struct {
                     float epsilon);
     void (*norm_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
                           cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
-    void (*rms_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x,
-                         cs_tensor stats, cs_tensor weight, cs_tensor beside);
+    void (*rms_grad_add)(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
+                         cs_tensor weight, cs_tensor beside);
     void (*rope)(cs_device *device, const cs_turn *turn);
     void (*gelu)(cs_device *device, cs_tensor y, cs_tensor x);
     void (*gelu_grad)(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
@@ -127,30 +127,30 @@ typedef struct {
 extern const cs_device_table cs_device_cpu, cs_device_dry;
 
 struct cs_stream {
-    cs_device     *device;
+    cs_device *device;
     cs_stream_role role;
-    void          *own; /* the device's */
+    void *own; /* the device's */
 };
 
 typedef struct {
-    void  *memory;
+    void *memory;
     size_t bytes;
-    bool   pinned;
+    bool pinned;
 } cs_device_block;
 
 struct cs_device {
     const cs_device_table *table;
-    cs_stream              streams[2]; /* by role */
-    void                  *own;        /* the device's */
-    int                    threads;
-    char                   description[160];
-    double                 flops;
-    double                 roofs[CS_F16 + 1];
+    cs_stream streams[2]; /* by role */
+    void *own;            /* the device's */
+    int threads;
+    char description[160];
+    double flops;
+    double roofs[CS_F16 + 1];
 
-    pthread_mutex_t  lock; /* over what follows: ranks' comm threads allocate too */
+    pthread_mutex_t lock; /* over what follows: ranks' comm threads allocate too */
     cs_device_block *blocks;
-    size_t           block_count, block_room;
-    size_t           allocated, workspace, pinned;
+    size_t block_count, block_room;
+    size_t allocated, workspace, pinned;
 };
 
 #endif

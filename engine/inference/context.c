@@ -5,8 +5,8 @@
 
 struct cs_context {
     cs_engine *engine;
-    cs_cache  *cache;
-    int64_t    length, count; /* positions there is room for; tokens read */
+    cs_cache *cache;
+    int64_t length, count; /* positions there is room for; tokens read */
 };
 
 static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
@@ -50,8 +50,8 @@ static cs_status check(const cs_context *context, const int32_t *tokens, int64_t
 {
     int64_t vocabulary = context->engine->facts.vocabulary;
     if (count < 1 || count > context->length - context->count)
-        return cs_fail(CS_BAD_CONFIG, "cs_context_read: %lld tokens, and there is room for 1 to %lld",
-                       (long long)count, (long long)(context->length - context->count));
+        return cs_fail(CS_BAD_CONFIG, "cs_context_read: %lld tokens, and there is room for 1 to %lld", (long long)count,
+                       (long long)(context->length - context->count));
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || (vocabulary && tokens[i] >= vocabulary))
             return cs_fail(CS_BAD_CONFIG, "cs_context_read: token %lld is %d, and the model has 0 to %lld",
@@ -64,13 +64,13 @@ cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t co
     CS_TRY(check(context, tokens, count));
     for (int64_t from = 0, rows; from < count; from += rows) {
         int64_t max = context->engine->length;
-        rows         = count - from < max ? count - from : max;
+        rows = count - from < max ? count - from : max;
         cs_descent descent = {
-            .mode    = CS_PASS_EVALUATION,
-            .inputs  = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows),
+            .mode = CS_PASS_EVALUATION,
+            .inputs = cs_matrix((void *)(uintptr_t)(tokens + from), CS_I32, 1, rows),
             .predict = true,
-            .start   = context->count,
-            .cache   = context->cache,
+            .start = context->count,
+            .cache = context->cache,
         };
         CS_TRY(cs_evaluate_output(context->engine, "cs_context_read", &descent, logits));
         context->count += rows;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    double  weight; /* not yet divided by the sum */
+    double weight; /* not yet divided by the sum */
     int32_t token;
 } candidate;
 
@@ -35,7 +35,7 @@ static int by_weight(const void *one, const void *other)
 static int64_t cut(const candidate *all, int64_t count, const cs_sampling *how)
 {
     double total = 0, sum = 0;
-    count        = how->top_k > 0 && how->top_k < count ? how->top_k : count;
+    count = how->top_k > 0 && how->top_k < count ? how->top_k : count;
     for (int64_t i = 0; i < count; i++)
         total += all[i].weight;
     for (int64_t i = 0; i < count; i++) {
@@ -64,7 +64,7 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
 {
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
     int32_t best = likeliest(logits, from, count);
-    double  max = (double)cs_element(logits, from + best);
+    double max = (double)cs_element(logits, from + best);
     if (how->temperature <= 0)
         return best;
     candidate *all = malloc((size_t)count * sizeof *all);
@@ -75,8 +75,8 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
     bool cuts = how->top_k > 0 || how->top_p < 1;
     if (cuts)
         qsort(all, (size_t)count, sizeof *all, by_weight);
-    uint64_t key   = cs_rng_mix(cs_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
-    int32_t  token = draw(all, cuts ? cut(all, count, how) : count, cs_rng_uniform(key, (uint64_t)place));
+    uint64_t key = cs_rng_mix(cs_rng_key((uint64_t)how->seed, "sample"), (uint64_t)text);
+    int32_t token = draw(all, cuts ? cut(all, count, how) : count, cs_rng_uniform(key, (uint64_t)place));
     free(all);
     return token;
 }

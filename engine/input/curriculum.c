@@ -17,13 +17,13 @@ cs_status cs_curriculum_open(cs_engine *engine)
         return CS_OK;
     if (engine->model->inputs)
         return cs_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
-    size_t count       = (size_t)(engine->settings->micro_batch * engine->length);
+    size_t count = (size_t)(engine->settings->micro_batch * engine->length);
     engine->curriculum = calloc(1, sizeof *engine->curriculum);
     if (!engine->curriculum)
         return cs_fail(CS_NO_MEMORY, "out of memory for a curriculum");
-    engine->curriculum->inputs  = calloc(count, sizeof(int32_t));
+    engine->curriculum->inputs = calloc(count, sizeof(int32_t));
     engine->curriculum->targets = calloc(count, sizeof(int32_t));
-    engine->curriculum->starts  = calloc(count, sizeof(int32_t));
+    engine->curriculum->starts = calloc(count, sizeof(int32_t));
     if (!engine->curriculum->inputs || !engine->curriculum->targets || !engine->curriculum->starts)
         return cs_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
     return CS_OK;
@@ -60,8 +60,8 @@ cs_batch cs_curriculum_shorten(cs_engine *engine, const cs_batch *batch)
     if (!engine->curriculum)
         return *batch;
     int64_t length = cs_difficulty_at(&engine->settings->curriculum, engine->metrics.step + 1);
-    return (cs_batch){ .inputs  = prefix(batch->inputs, engine->curriculum->inputs, length),
+    return (cs_batch){ .inputs = prefix(batch->inputs, engine->curriculum->inputs, length),
                        .targets = prefix(batch->targets, engine->curriculum->targets, length),
                        .samples = batch->samples,
-                       .starts  = prefix(batch->starts, engine->curriculum->starts, length) };
+                       .starts = prefix(batch->starts, engine->curriculum->starts, length) };
 }

@@ -16,9 +16,9 @@ int64_t cs_loader_sample(const cs_engine *engine, int64_t b)
 static void count_steps(cs_engine *engine, const cs_windows *data)
 {
     cs_settings *settings = &engine->config->settings;
-    int64_t      windows  = cs_windows_count(data);
-    engine->windows       = windows;
-    engine->mark          = cs_windows_mark(data);
+    int64_t windows = cs_windows_count(data);
+    engine->windows = windows;
+    engine->mark = cs_windows_mark(data);
     if (settings->epochs == 0)
         return;
     settings->steps = (settings->epochs * windows + settings->train_batch_size - 1) / settings->train_batch_size;
@@ -41,19 +41,19 @@ static cs_status check(const cs_engine *engine, const char *split)
 static cs_status build(cs_data *data, bool train)
 {
     const cs_settings *settings = data->engine->settings;
-    cs_data_settings   wanted   = {
-        .patterns      = data->texts.names,
+    cs_data_settings wanted = {
+        .patterns = data->texts.names,
         .pattern_count = data->texts.count,
-        .seq_len       = data->engine->length,
-        .shuffle       = train && settings->shuffle,
-        .seed          = (uint64_t)settings->seed,
-        .vocab_size    = data->engine->facts.vocabulary,
-        .weights       = train && settings->weighted ? settings->weights : NULL,
-        .documents     = settings->packing == 1,
+        .seq_len = data->engine->length,
+        .shuffle = train && settings->shuffle,
+        .seed = (uint64_t)settings->seed,
+        .vocab_size = data->engine->facts.vocabulary,
+        .weights = train && settings->weighted ? settings->weights : NULL,
+        .documents = settings->packing == 1,
     };
     CS_TRY(cs_windows_open(&data->windows, &wanted));
-    size_t rows   = (size_t)(settings->micro_batch * data->engine->length);
-    data->inputs  = calloc(rows, sizeof *data->inputs);
+    size_t rows = (size_t)(settings->micro_batch * data->engine->length);
+    data->inputs = calloc(rows, sizeof *data->inputs);
     data->targets = calloc(rows, sizeof *data->targets);
     data->samples = calloc((size_t)settings->micro_batch, sizeof *data->samples);
     if (wanted.documents)
@@ -68,9 +68,9 @@ static cs_status build(cs_data *data, bool train)
 /* Hosts that made tokens of texts of their own, or hold shards of their own, may have others. */
 static cs_status compare_ranks(const cs_data *data, const char *split)
 {
-    cs_comm *comm  = data->engine->comm;
-    int      count = cs_comm_size(comm), other = 1;
-    int64_t  mine  = (int64_t)cs_windows_mark(data->windows);
+    cs_comm *comm = data->engine->comm;
+    int count = cs_comm_size(comm), other = 1;
+    int64_t mine = (int64_t)cs_windows_mark(data->windows);
     int64_t *marks = cs_agree_memory((size_t)count * sizeof *marks);
     cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
     while (other < count && marks[other] == marks[0])
@@ -78,24 +78,26 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
     free(marks);
     if (other >= count)
         return CS_OK;
-    return cs_fail(CS_DISAGREE, "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d are not "
+    return cs_fail(CS_DISAGREE,
+                   "cspeed.data.%s: the tokens are not the same on all ranks: those of rank %d are not "
                    "rank 0's; bring the same texts, tokenizer and shards to every host, or name files that all of them "
-                   "see", split, other);
+                   "see",
+                   split, other);
 }
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 {
     const cs_settings *settings = engine->settings;
-    cs_texts           texts    = { 0 };
-    *data                       = NULL;
+    cs_texts texts = { 0 };
+    *data = NULL;
     CS_TRY(check(engine, split));
     bool train = strcmp(split, "train") == 0;
     cs_walk_settle(engine);
     CS_TRY(cs_texts_open(&texts, engine, train ? settings->train : settings->valid,
                          train ? settings->train_count : settings->valid_count));
-    *data            = cs_agree_memory(sizeof **data);
-    (*data)->engine  = engine;
-    (*data)->texts   = texts;
+    *data = cs_agree_memory(sizeof **data);
+    (*data)->engine = engine;
+    (*data)->texts = texts;
     cs_status status = cs_agree_status(engine->comm, build(*data, train)); /* one rank may lack a file */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
@@ -127,10 +129,10 @@ int64_t cs_data_windows(const cs_data *data)
 static cs_batch batch_of(cs_data *data)
 {
     int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
-    return (cs_batch){ .inputs  = cs_matrix(data->inputs, CS_I32, batch, length),
+    return (cs_batch){ .inputs = cs_matrix(data->inputs, CS_I32, batch, length),
                        .targets = cs_matrix(data->targets, CS_I32, batch, length),
                        .samples = data->samples,
-                       .starts  = cs_matrix(data->starts, CS_I32, batch, length) };
+                       .starts = cs_matrix(data->starts, CS_I32, batch, length) };
 }
 
 /* Row b of the batch. */
@@ -153,8 +155,8 @@ cs_batch cs_loader_lane(cs_data *data, int64_t lane)
 {
     int64_t batch = data->engine->settings->micro_batch, length = data->engine->length;
     for (int64_t b = 0; b < batch; b++) {
-        int64_t   index  = lane * batch + b;
-        bool      real   = lane >= 0 && index < cs_windows_count(data->windows);
+        int64_t index = lane * batch + b;
+        bool real = lane >= 0 && index < cs_windows_count(data->windows);
         cs_window window = window_of(data, b);
         cs_windows_read_plain(data->windows, real ? index : 0, window);
         for (int64_t t = 0; t < length && !real; t++)

@@ -6,11 +6,11 @@
 #include "data/data.h"
 
 struct cs_data {
-    cs_engine  *engine;
+    cs_engine *engine;
     cs_windows *windows;
-    int32_t    *inputs, *targets, *starts; /* (B, T); starts NULL: documents are not kept apart */
-    int64_t    *samples;
-    cs_texts    texts; /* whose shards the windows map */
+    int32_t *inputs, *targets, *starts; /* (B, T); starts NULL: documents are not kept apart */
+    int64_t *samples;
+    cs_texts texts; /* whose shards the windows map */
 };
 
 /* Micro-batch `lane` of the windows in file order; lanes and rows past the end are masked out. */

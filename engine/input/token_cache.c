@@ -53,7 +53,7 @@ static int hold(const char *folder, int lock)
 static void drop(const cs_recipe *self, const char *folder)
 {
     char lock[4096];
-    int  held = hold(folder, LOCK_EX);
+    int held = hold(folder, LOCK_EX);
     if (held < 0) /* some run reads it; the next one to make tokens comes by here again */
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
@@ -68,7 +68,7 @@ static void drop_older(const cs_recipe *self)
     DIR *listing = opendir(self->settings->cache);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
         char *folder = cs_files_join(self->settings->cache, entry->d_name);
-        bool  digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
+        bool digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
         if (digits && cs_recipe_is_older(self, folder))
             drop(self, folder);
         free(folder);
@@ -79,16 +79,16 @@ static void drop_older(const cs_recipe *self)
 
 static cs_status fill(const cs_recipe *self, const char *part)
 {
-    const cs_settings  *settings = self->settings;
-    cs_packing_counts   counts;
-    cs_packing_settings how = { .paths        = self->paths.gl_pathv,
-                                .path_count   = (int)self->paths.gl_pathc,
-                                .output       = part,
-                                .tokenizer    = self->tokenizer,
-                                .field        = settings->field,
-                                .chat         = settings->template,
-                                .skip_bad     = settings->skip_bad,
-                                .by_name      = true,
+    const cs_settings *settings = self->settings;
+    cs_packing_counts counts;
+    cs_packing_settings how = { .paths = self->paths.gl_pathv,
+                                .path_count = (int)self->paths.gl_pathc,
+                                .output = part,
+                                .tokenizer = self->tokenizer,
+                                .field = settings->field,
+                                .chat = settings->template,
+                                .skip_bad = settings->skip_bad,
+                                .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
     cs_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "a token a byte");
@@ -147,7 +147,7 @@ static cs_status make(const cs_recipe *self)
                        cs_error(), self->name);
     if (asprintf(&path, "%s.lock", self->folder) < 0)
         return cs_fail(CS_NO_MEMORY, "out of memory for a name");
-    int       lock   = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     cs_status status = CS_OK;
     if (lock < 0)
         status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
@@ -181,8 +181,10 @@ static cs_status find_one(const char **found, int *held, const cs_engine *engine
     if (status == CS_OK)
         *held = hold(self.folder, LOCK_SH);
     if (status == CS_OK && !cs_recipe_is_done(&self))
-        status = cs_fail(CS_NOT_FOUND, "%s: the tokens that another rank of this host made are not there; "
-                         "cspeed.data.cache is to name a folder that both see", self.folder);
+        status = cs_fail(CS_NOT_FOUND,
+                         "%s: the tokens that another rank of this host made are not there; "
+                         "cspeed.data.cache is to name a folder that both see",
+                         self.folder);
     if (status == CS_OK) {
         char quoted[8192];
         cs_recipe_quote(quoted, sizeof quoted, self.folder);
@@ -197,11 +199,11 @@ static cs_status find_one(const char **found, int *held, const cs_engine *engine
 static cs_status find_all(cs_texts *texts, const cs_engine *engine, const char *const *given, int count)
 {
     texts->names = calloc((size_t)count, sizeof *texts->names);
-    texts->held  = calloc((size_t)count, sizeof *texts->held);
+    texts->held = calloc((size_t)count, sizeof *texts->held);
     if (!texts->names || !texts->held)
         return cs_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
     for (; texts->count < count; texts->count++) {
-        const char *name           = given[texts->count];
+        const char *name = given[texts->count];
         texts->held[texts->count] = -1;
         if (cs_recipe_is_text(name))
             CS_TRY(find_one(&texts->names[texts->count], &texts->held[texts->count], engine, name));
@@ -214,7 +216,7 @@ static cs_status find_all(cs_texts *texts, const cs_engine *engine, const char *
 cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *given, int count)
 {
     cs_status status = CS_OK;
-    *texts           = (cs_texts){ 0 };
+    *texts = (cs_texts){ 0 };
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
         if (cs_recipe_is_text(given[i]))
             status = make_one(engine, given[i]);

@@ -11,12 +11,12 @@
 
 typedef struct {
     const char **names; /* (count) of token shards: of what is no text as it was given */
-    int         *held;  /* (count) descriptors that keep a text's shards from being removed; -1: of no text */
-    int          count;
+    int *held;          /* (count) descriptors that keep a text's shards from being removed; -1: of no text */
+    int count;
 } cs_texts;
 
 /* The first rank of each host makes what is not there yet, and the others wait. Collective. Open while it is read. */
 cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *given, int count);
-void      cs_texts_close(cs_texts *texts);
+void cs_texts_close(cs_texts *texts);
 
 #endif

@@ -69,8 +69,10 @@ static cs_status list_paths(cs_recipe *self)
         return CS_OK;
     if (!folder)
         return cs_fail(CS_NOT_FOUND, "%s: no such file; cspeed.data names it", self->name);
-    return cs_fail(CS_NOT_FOUND, "%s: no text, .jsonl or .txt, in this folder; of token shards name the files, "
-                   "%s/train-*.bin", self->name, self->name);
+    return cs_fail(CS_NOT_FOUND,
+                   "%s: no text, .jsonl or .txt, in this folder; of token shards name the files, "
+                   "%s/train-*.bin",
+                   self->name, self->name);
 }
 
 /* ---- the record ---- */
@@ -90,14 +92,14 @@ static cs_status record_tokenizer(FILE *out, const char *path)
 {
     static const char *const names[] = { "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json",
                                          "chat_template.jinja" };
-    cs_status                status  = CS_OK;
+    cs_status status = CS_OK;
     if (!path)
         return fputs("tokenizer: bytes\n", out) < 0 ? CS_IO_ERROR : CS_OK;
     if (!is_folder(path))
         status = record_file(out, "tokenizer", path);
     for (size_t i = 0; is_folder(path) && i < sizeof names / sizeof *names && status != CS_IO_ERROR; i++) {
         char *file = cs_files_join(path, names[i]);
-        status     = record_file(out, "tokenizer", file);
+        status = record_file(out, "tokenizer", file);
         free(file);
     }
     return status == CS_NOT_FOUND ? CS_OK : status;
@@ -115,7 +117,7 @@ static cs_status write_record(FILE *out, const cs_recipe *self)
 static void write_head(FILE *out, const cs_recipe *self)
 {
     const cs_settings *settings = self->settings;
-    char              *above    = *self->name == '/' ? NULL : getcwd(NULL, 0);
+    char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
     fprintf(out, "cspeed tokens, version 3\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
@@ -127,12 +129,12 @@ static void write_head(FILE *out, const cs_recipe *self)
 static cs_status make_record(cs_recipe *self)
 {
     size_t length;
-    FILE  *out = open_memstream(&self->record, &length);
+    FILE *out = open_memstream(&self->record, &length);
     if (!out)
         return cs_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
     write_head(out, self);
     fflush(out); /* sets length */
-    self->head       = length;
+    self->head = length;
     cs_status status = write_record(out, self);
     fclose(out);
     return status == CS_NOT_FOUND ? cs_fail(status, "%s: went away while it was read", self->name) : status;
@@ -141,8 +143,8 @@ static cs_status make_record(cs_recipe *self)
 static void name_folder(cs_recipe *self)
 {
     static const unsigned char key[CS_MAC_BYTES];
-    unsigned char              tag[CS_MAC_BYTES];
-    char                       digits[17];
+    unsigned char tag[CS_MAC_BYTES];
+    char digits[17];
     cs_mac_once(tag, key, &(struct iovec){ self->record, strlen(self->record) }, 1);
     for (int i = 0; i < 8; i++)
         snprintf(digits + 2 * i, 3, "%02x", tag[i]);
@@ -162,10 +164,9 @@ static const char *find_tokenizer(const cs_engine *engine)
 
 cs_status cs_recipe_open(cs_recipe *self, const cs_engine *engine, const char *name)
 {
-    *self = (cs_recipe){ .engine    = engine,
-                        .settings  = engine->settings,
-                        .name      = name,
-                        .tokenizer = find_tokenizer(engine) };
+    *self = (cs_recipe){
+        .engine = engine, .settings = engine->settings, .name = name, .tokenizer = find_tokenizer(engine)
+    };
     CS_TRY(list_paths(self));
     CS_TRY(make_record(self));
     name_folder(self);
@@ -182,7 +183,7 @@ void cs_recipe_close(cs_recipe *self)
 /* What made the shards in the folder, malloc'ed; NULL: there are none, or not whole. */
 static char *record_in(const char *folder)
 {
-    char  *path = cs_files_join(folder, RECORD), *found;
+    char *path = cs_files_join(folder, RECORD), *found;
     size_t length;
     cs_files_read(&found, &length, path, RECORD_LIMIT);
     free(path);
@@ -193,7 +194,7 @@ static char *record_in(const char *folder)
 bool cs_recipe_is_done(const cs_recipe *self)
 {
     char *found = record_in(self->folder);
-    bool  there = found && strcmp(found, self->record) == 0;
+    bool there = found && strcmp(found, self->record) == 0;
     free(found);
     return there;
 }
@@ -201,7 +202,7 @@ bool cs_recipe_is_done(const cs_recipe *self)
 bool cs_recipe_is_older(const cs_recipe *self, const char *folder)
 {
     char *found = record_in(folder);
-    bool  older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
+    bool older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
     free(found);
     return older;
 }
@@ -212,8 +213,8 @@ cs_status cs_recipe_sign(const cs_recipe *self, const char *folder)
     cs_recipe now;
     cs_status status = cs_recipe_open(&now, self->engine, self->name);
     if (status == CS_OK && strcmp(now.record, self->record) != 0)
-        status = cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete",
-                         self->name);
+        status =
+            cs_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete", self->name);
     char *path = cs_files_join(folder, RECORD);
     if (status == CS_OK)
         status = cs_files_write(path, self->record, strlen(self->record));

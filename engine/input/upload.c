@@ -14,12 +14,12 @@ enum { SLOTS = 2, ALIGNMENT = 64, TENSORS = 4 };
 
 struct cs_feed {
     cs_device *device;
-    char      *host[SLOTS], *far;
-    cs_event   free_after[SLOTS];
-    size_t     bytes;
-    int        turn;
-    void      *output; /* the last prediction, on the host */
-    size_t     output_bytes;
+    char *host[SLOTS], *far;
+    cs_event free_after[SLOTS];
+    size_t bytes;
+    int turn;
+    void *output; /* the last prediction, on the host */
+    size_t output_bytes;
 };
 
 static size_t room_of(cs_tensor tensor)
@@ -29,18 +29,18 @@ static size_t room_of(cs_tensor tensor)
 
 cs_status cs_feed_open(cs_engine *engine)
 {
-    const cs_model *model  = engine->model;
-    int64_t         inputs = model->inputs ? model->inputs : engine->length;
-    int64_t         widest = model->targets > inputs ? model->targets : inputs;
-    size_t          each   = (size_t)cs_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
+    const cs_model *model = engine->model;
+    int64_t inputs = model->inputs ? model->inputs : engine->length;
+    int64_t widest = model->targets > inputs ? model->targets : inputs;
+    size_t each = (size_t)cs_round_up(engine->settings->micro_batch * widest * 8, ALIGNMENT);
     if (!cs_device_has_own_memory(engine->device))
         return CS_OK;
     cs_feed *feed = engine->feed = calloc(1, sizeof *feed);
     if (!feed)
         return cs_fail(CS_NO_MEMORY, "out of memory for the way of batches to the device");
     feed->device = engine->device;
-    feed->bytes  = TENSORS * each;
-    feed->far    = cs_device_alloc(engine->device, feed->bytes);
+    feed->bytes = TENSORS * each;
+    feed->far = cs_device_alloc(engine->device, feed->bytes);
     for (int i = 0; i < SLOTS; i++)
         feed->host[i] = cs_device_alloc_pinned(engine->device, feed->bytes);
     return CS_OK;
@@ -70,12 +70,12 @@ static void put(cs_feed *feed, cs_tensor *tensor, size_t *at)
 
 cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent)
 {
-    cs_feed   *feed   = engine->feed;
-    cs_descent near   = *descent;
+    cs_feed *feed = engine->feed;
+    cs_descent near = *descent;
     cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
-    cs_tensor  keys   = cs_vector(engine->keys, CS_I64, descent->inputs.shape[0]);
-    size_t     at     = 0;
-    near.keys         = engine->keys;
+    cs_tensor keys = cs_vector(engine->keys, CS_I64, descent->inputs.shape[0]);
+    size_t at = 0;
+    near.keys = engine->keys;
     if (!feed)
         return near;
     feed->turn = (feed->turn + 1) % SLOTS;
@@ -92,12 +92,12 @@ cs_descent cs_feed_take(cs_engine *engine, const cs_descent *descent)
 
 cs_status cs_feed_return(cs_engine *engine, cs_tensor *output)
 {
-    cs_feed   *feed   = engine->feed;
+    cs_feed *feed = engine->feed;
     cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
     if (feed && room_of(*output) > feed->output_bytes) {
         free(feed->output);
         feed->output_bytes = room_of(*output);
-        feed->output       = malloc(feed->output_bytes);
+        feed->output = malloc(feed->output_bytes);
         if (!feed->output)
             return cs_fail(CS_NO_MEMORY, "out of memory for an output of %zu bytes", room_of(*output));
     }

@@ -11,25 +11,25 @@
 #include <unistd.h>
 
 #define SINGLE "model.safetensors"
-#define INDEX  "model.safetensors.index.json"
+#define INDEX "model.safetensors.index.json"
 
 enum { INDEX_LIMIT = 1 << 28 };
 
 typedef struct {
     char *path;
-    int   descriptor;
+    int descriptor;
 } weight_file;
 
 typedef struct {
-    char   *name;
+    char *name;
     int64_t file, offset; /* of its first byte */
 } weight_place;
 
 typedef struct {
-    weight_file  *files;
-    int64_t       file_count;
+    weight_file *files;
+    int64_t file_count;
     weight_place *places; /* one a tensor */
-    char         *buffer; /* what is converted passes through it */
+    char *buffer;         /* what is converted passes through it */
 } folder_source;
 
 /* ---- what is there ---- */
@@ -69,8 +69,8 @@ static void *grown(void *list, int64_t count, size_t item)
 static cs_status add_tensor(cs_source *source, int64_t file, const cs_safetensors_entry *entry, int64_t data)
 {
     folder_source *own = source->own;
-    int64_t        at  = source->count;
-    cs_dtype       dtype;
+    int64_t at = source->count;
+    cs_dtype dtype;
     if (is_buffer(entry->key))
         return CS_OK;
     if (!cs_safetensors_dtype(&dtype, entry->dtype) || dtype > CS_F16)
@@ -79,9 +79,9 @@ static cs_status add_tensor(cs_source *source, int64_t file, const cs_safetensor
     if (entry->dims > CS_MAX_DIMS)
         return cs_fail(CS_UNSUPPORTED, "not supported: %s: tensor %s has %d dimensions; %d are the most",
                        own->files[file].path, entry->key, entry->dims, CS_MAX_DIMS);
-    source->tensors     = grown(source->tensors, at + 1, sizeof *source->tensors);
-    own->places         = grown(own->places, at + 1, sizeof *own->places);
-    own->places[at]     = (weight_place){ strdup(entry->key), file, data + entry->begin };
+    source->tensors = grown(source->tensors, at + 1, sizeof *source->tensors);
+    own->places = grown(own->places, at + 1, sizeof *own->places);
+    own->places[at] = (weight_place){ strdup(entry->key), file, data + entry->begin };
     source->tensors[at] = (cs_source_tensor){ own->places[at].name, dtype, entry->dims, { 0 } };
     for (int i = 0; i < entry->dims; i++)
         source->tensors[at].shape[i] = entry->shape[i];
@@ -91,10 +91,10 @@ static cs_status add_tensor(cs_source *source, int64_t file, const cs_safetensor
 
 static cs_status add_header(cs_source *source, int64_t file, const char *block, size_t block_bytes, int64_t file_bytes)
 {
-    folder_source *own    = source->own;
+    folder_source *own = source->own;
     cs_safetensors header = { 0 };
-    cs_status      status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes,
-                                                 own->files[file].path);
+    cs_status status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes,
+                                            own->files[file].path);
     if (status == CS_OK && json_object_get(header.metadata, "DCP_SHARDING_INFO"))
         status = cs_fail(CS_UNSUPPORTED,
                          "not supported: %s, because it holds pieces of tensors (PyTorch's sharded checkpoint), not "
@@ -108,11 +108,11 @@ static cs_status add_header(cs_source *source, int64_t file, const char *block, 
 
 static cs_status add_file(cs_source *source, const char *folder, const char *name)
 {
-    folder_source *own   = source->own;
-    int64_t        at    = own->file_count, bytes;
-    char          *block = NULL;
-    size_t         block_bytes;
-    own->files     = grown(own->files, at + 1, sizeof *own->files);
+    folder_source *own = source->own;
+    int64_t at = own->file_count, bytes;
+    char *block = NULL;
+    size_t block_bytes;
+    own->files = grown(own->files, at + 1, sizeof *own->files);
     own->files[at] = (weight_file){ cs_files_join(folder, name), -1 };
     own->file_count++;
     CS_TRY(cs_files_open(&own->files[at].descriptor, own->files[at].path));
@@ -125,8 +125,8 @@ static cs_status add_file(cs_source *source, const char *folder, const char *nam
 
 static bool is_listed(const folder_source *own, const char *folder, const char *name)
 {
-    char *path  = cs_files_join(folder, name);
-    bool  found = false;
+    char *path = cs_files_join(folder, name);
+    bool found = false;
     for (int64_t i = 0; i < own->file_count && !found; i++)
         found = strcmp(own->files[i].path, path) == 0;
     free(path);
@@ -137,7 +137,7 @@ static bool is_listed(const folder_source *own, const char *folder, const char *
 static cs_status add_indexed(cs_source *source, const char *folder, json_t *map, const char *path)
 {
     const char *key;
-    json_t     *value;
+    json_t *value;
     if (!json_is_object(map))
         return cs_fail(CS_BAD_FILE, "%s: \"weight_map\" is missing or no object", path);
     json_object_foreach(map, key, value)
@@ -159,10 +159,10 @@ static cs_status add_indexed(cs_source *source, const char *folder, json_t *map,
 
 static cs_status add_index(cs_source *source, const char *folder)
 {
-    char     *path = cs_files_join(folder, INDEX), *text = NULL;
-    size_t    length;
+    char *path = cs_files_join(folder, INDEX), *text = NULL;
+    size_t length;
     cs_status status = cs_files_read(&text, &length, path, INDEX_LIMIT);
-    json_t   *root   = status == CS_OK ? cs_json_strict(text, length) : NULL;
+    json_t *root = status == CS_OK ? cs_json_strict(text, length) : NULL;
     if (status == CS_OK && !root)
         status = cs_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
     if (status == CS_OK)
@@ -176,10 +176,10 @@ static cs_status add_index(cs_source *source, const char *folder)
 /* Names of a model saved without its head get the prefix they would have with it. */
 static cs_status complete_names(cs_source *source)
 {
-    folder_source *own    = source->own;
-    const char    *prefix = cs_source_find(source, "wte.weight") >= 0            ? "transformer."
-                            : cs_source_find(source, "embed_tokens.weight") >= 0 ? "model."
-                                                                                 : NULL;
+    folder_source *own = source->own;
+    const char *prefix = cs_source_find(source, "wte.weight") >= 0            ? "transformer."
+                         : cs_source_find(source, "embed_tokens.weight") >= 0 ? "model."
+                                                                              : NULL;
     for (int64_t i = 0; prefix && i < source->count; i++) {
         char *full = NULL;
         if (strncmp(own->places[i].name, "lm_head.", 8) == 0)
@@ -194,9 +194,9 @@ static cs_status complete_names(cs_source *source)
 
 void cs_huggingface_tie(cs_source *source, const char *tied)
 {
-    folder_source *own   = source->own;
-    int64_t        head  = tied ? cs_source_find(source, "lm_head.weight") : -1;
-    char          *table = head >= 0 && cs_source_find(source, tied) < 0 ? strdup(tied) : NULL;
+    folder_source *own = source->own;
+    int64_t head = tied ? cs_source_find(source, "lm_head.weight") : -1;
+    char *table = head >= 0 && cs_source_find(source, tied) < 0 ? strdup(tied) : NULL;
     if (head < 0)
         return;
     free(own->places[head].name);
@@ -212,16 +212,16 @@ void cs_huggingface_tie(cs_source *source, const char *tied)
 
 static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
 {
-    folder_source            *own   = source->own;
-    const cs_source_tensor *from  = &source->tensors[tensor];
-    const weight_file        *file  = &own->files[own->places[tensor].file];
-    size_t                    size  = cs_dtype_bytes(from->dtype);
-    int64_t                   start = own->places[tensor].offset + range.from * (int64_t)size, count;
+    folder_source *own = source->own;
+    const cs_source_tensor *from = &source->tensors[tensor];
+    const weight_file *file = &own->files[own->places[tensor].file];
+    size_t size = cs_dtype_bytes(from->dtype);
+    int64_t start = own->places[tensor].offset + range.from * (int64_t)size, count;
     for (int64_t done = 0; done < cs_range_length(range); done += count) {
         int64_t rest = cs_range_length(range) - done, max = CS_SOURCE_BUFFER / (int64_t)size;
-        char   *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
-        count        = rest < max ? rest : max;
-        bool same    = from->dtype == dtype;
+        char *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
+        count = rest < max ? rest : max;
+        bool same = from->dtype == dtype;
         CS_TRY(cs_files_read_at(file->descriptor, same ? goal : own->buffer, (size_t)count * size,
                                 start + done * (int64_t)size, file->path));
         if (!same)
@@ -249,15 +249,17 @@ static void close_folder(cs_source *source)
 static cs_status refuse_folder(const char *folder)
 {
     if (cs_files_holds(folder, "latest") || cs_files_holds(folder, "manifest.json"))
-        return cs_fail(CS_NOT_FOUND, "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
-                       "one of them", folder, folder);
+        return cs_fail(CS_NOT_FOUND,
+                       "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
+                       "one of them",
+                       folder, folder);
     return cs_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
 }
 
 static cs_status build(cs_source *source, const char *folder)
 {
     folder_source *own = source->own;
-    bool           found;
+    bool found;
     own->buffer = malloc(CS_SOURCE_BUFFER);
     if (!own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading weights");
@@ -273,7 +275,7 @@ cs_status cs_huggingface_open(cs_source *source, const char *folder)
     *source = (cs_source){ .read = read_range, .own = calloc(1, sizeof(folder_source)) };
     if (!source->own)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", folder);
-    source->close    = close_folder;
+    source->close = close_folder;
     cs_status status = build(source, folder);
     if (status != CS_OK)
         cs_source_close(source);

@@ -16,7 +16,7 @@ cs_status cs_huggingface_look(bool *found, const char *folder);
  * name of the table of tokens that a tied head is (NULL: it is not tied). CS_UNSUPPORTED for a family that is not known;
  * CS_BAD_FILE where a size is missing. */
 cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **tied, const json_t *config);
-void      cs_huggingface_free(cs_source_tensor *wanted, int64_t count); /* accepts NULL */
+void cs_huggingface_free(cs_source_tensor *wanted, int64_t count); /* accepts NULL */
 
 /* A head that is tied to the table `tied` (NULL: nothing to do) leaves the source of a folder, which may hold the table
  * under both names, or under the head's alone, as safetensors' save_model writes it. */
@@ -28,11 +28,11 @@ cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *
                                const char *folder);
 
 typedef struct {
-    const char *folder;    /* must not be there yet                                              */
-    cs_dtype    dtype;     /* of every tensor                                                    */
-    int64_t     max_shard; /* bytes of a file                                                    */
-    json_t     *config;    /* config.json; its dtype is set here                                 */
-    const char *beside;    /* a folder whose tokenizer files are copied, or NULL                 */
+    const char *folder; /* must not be there yet                                              */
+    cs_dtype dtype;     /* of every tensor                                                    */
+    int64_t max_shard;  /* bytes of a file                                                    */
+    json_t *config;     /* config.json; its dtype is set here                                 */
+    const char *beside; /* a folder whose tokenizer files are copied, or NULL                 */
 } cs_huggingface_output;
 
 /* Writes beside the folder's place, and renames at the end. */

@@ -9,7 +9,7 @@ enum { NAMED = 8, TEXT = 4096 };
 
 /* Names of one sort of fault, the first few of them. */
 typedef struct {
-    char    text[TEXT];
+    char text[TEXT];
     int64_t count;
 } fault_list;
 
@@ -17,7 +17,7 @@ static void add_fault(fault_list *list, const char *format, ...) __attribute__((
 
 static void add_fault(fault_list *list, const char *format, ...)
 {
-    size_t  used = strlen(list->text);
+    size_t used = strlen(list->text);
     va_list arguments;
     if (list->count++ >= NAMED)
         return;
@@ -40,7 +40,7 @@ static void show_shape(char *text, size_t room, const cs_source_tensor *tensor)
 static void check_one(const cs_source *source, const cs_source_tensor *wanted, fault_list *missing, fault_list *shapes)
 {
     int64_t at = cs_source_find(source, wanted->name);
-    char    has[128], wants[128];
+    char has[128], wants[128];
     if (at < 0) {
         add_fault(missing, "%s", wanted->name);
         return;
@@ -61,8 +61,8 @@ cs_status cs_huggingface_check(const cs_source *source, const cs_source_tensor *
     for (int64_t i = 0; i < count; i++)
         check_one(source, &wanted[i], &missing, &shapes);
     for (int64_t i = 0; i < source->count; i++) {
-        const char *name  = source->tensors[i].name;
-        bool        known = false;
+        const char *name = source->tensors[i].name;
+        bool known = false;
         for (int64_t at = 0; at < count && !known; at++)
             known = strcmp(name, wanted[at].name) == 0;
         if (!known)

@@ -6,8 +6,8 @@
 /* The type the training computed in. */
 static cs_dtype trained_dtype(const json_t *provenance)
 {
-    const char *name  = json_string_value(json_object_get(provenance, "train_dtype"));
-    cs_dtype    dtype = CS_F32;
+    const char *name = json_string_value(json_object_get(provenance, "train_dtype"));
+    cs_dtype dtype = CS_F32;
     if (name && strcmp(name, "BF16") == 0)
         dtype = CS_BF16;
     if (name && strcmp(name, "F16") == 0)
@@ -18,7 +18,7 @@ static cs_dtype trained_dtype(const json_t *provenance)
 cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *output, bool typed, const char *dir,
                                 const char *tag)
 {
-    json_t               *provenance;
+    json_t *provenance;
     cs_huggingface_output all = *output;
     CS_TRY(cs_stored_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
@@ -27,7 +27,8 @@ cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *
     if (!all.beside)
         all.beside = json_string_value(json_object_get(provenance, "model_folder"));
     cs_status status = all.config ? cs_huggingface_write(&all, source)
-                                  : cs_fail(CS_UNSUPPORTED, "not supported: exporting %s, because its model is a "
+                                  : cs_fail(CS_UNSUPPORTED,
+                                            "not supported: exporting %s, because its model is a "
                                             "program's own: only models that cspeed.model names have a config.json",
                                             dir);
     if (status != CS_OK)

@@ -16,8 +16,8 @@ typedef enum { ALWAYS, UNTIED, INPUT_BIAS, OUTPUT_BIAS, MLP_BIAS, NORMED, CONDIT
 
 typedef struct {
     const char *name; /* '#': the layer's number, one tensor a layer */
-    size        rows, columns;
-    condition   only;
+    size rows, columns;
+    condition only;
 } tensor_row;
 
 static const tensor_row gpt2_rows[] = {
@@ -66,9 +66,9 @@ static const tensor_row llama_rows[] = {
 
 typedef struct {
     const char *type;
-    bool        is_gpt2, asks_bias, asks_mlp_bias; /* attention_bias, mlp_bias are keys of it */
-    bool        input_bias, normed;                /* always                                  */
-    int64_t     keys, head;                        /* where config.json says nothing; 0: by the other sizes */
+    bool is_gpt2, asks_bias, asks_mlp_bias; /* attention_bias, mlp_bias are keys of it */
+    bool input_bias, normed;                /* always                                  */
+    int64_t keys, head;                     /* where config.json says nothing; 0: by the other sizes */
 } family_row;
 
 static const family_row families[] = {
@@ -79,15 +79,15 @@ static const family_row families[] = {
 
 typedef struct {
     const family_row *family;
-    int64_t           layers, heads, sizes[SIZES];
-    bool              holds[CONDITIONS];
+    int64_t layers, heads, sizes[SIZES];
+    bool holds[CONDITIONS];
 } described;
 
 /* null and a missing key are 0 where that is allowed. */
 static cs_status read_size(int64_t *value, const json_t *config, const char *key, bool needed)
 {
     const json_t *entry = json_object_get(config, key);
-    *value              = json_integer_value(entry);
+    *value = json_integer_value(entry);
     if (!needed && (!entry || json_is_null(entry)))
         return CS_OK;
     if (!json_is_integer(entry) || *value < (needed ? 1 : 0) || *value > MOST_SIZE)
@@ -119,7 +119,7 @@ static cs_status describe_gpt2(described *d, const json_t *config)
 static cs_status describe_llama(described *d, const json_t *config)
 {
     const family_row *f = d->family;
-    int64_t           keys, head;
+    int64_t keys, head;
     CS_TRY(read_size(&d->sizes[VOCABULARY], config, "vocab_size", true));
     CS_TRY(read_size(&d->sizes[WIDTH], config, "hidden_size", true));
     CS_TRY(read_size(&d->sizes[INNER], config, "intermediate_size", true));
@@ -131,15 +131,15 @@ static cs_status describe_llama(described *d, const json_t *config)
         keys = f->keys > 0 && !json_object_get(config, "num_key_value_heads") ? f->keys : d->heads;
     if (head == 0)
         head = f->head > 0 ? f->head : d->sizes[WIDTH] / d->heads;
-    d->sizes[HEAD]        = head;
-    d->sizes[QUERIES]     = d->heads * head;
-    d->sizes[KEYS]        = keys * head;
-    bool bias             = f->asks_bias && read_flag(config, "attention_bias", false);
-    d->holds[INPUT_BIAS]  = f->input_bias || bias;
+    d->sizes[HEAD] = head;
+    d->sizes[QUERIES] = d->heads * head;
+    d->sizes[KEYS] = keys * head;
+    bool bias = f->asks_bias && read_flag(config, "attention_bias", false);
+    d->holds[INPUT_BIAS] = f->input_bias || bias;
     d->holds[OUTPUT_BIAS] = bias;
-    d->holds[MLP_BIAS]    = f->asks_mlp_bias && read_flag(config, "mlp_bias", false);
-    d->holds[NORMED]      = f->normed;
-    d->holds[UNTIED]      = !read_flag(config, "tie_word_embeddings", false);
+    d->holds[MLP_BIAS] = f->asks_mlp_bias && read_flag(config, "mlp_bias", false);
+    d->holds[NORMED] = f->normed;
+    d->holds[UNTIED] = !read_flag(config, "tie_word_embeddings", false);
     return CS_OK;
 }
 
@@ -162,9 +162,9 @@ static cs_status describe(described *d, const json_t *config)
 static char *name_of(const char *pattern, int64_t layer)
 {
     const char *hole = strchr(pattern, '#');
-    char       *name = NULL;
-    int written      = hole ? asprintf(&name, "%.*s%lld%s", (int)(hole - pattern), pattern, (long long)layer, hole + 1)
-                            : asprintf(&name, "%s", pattern);
+    char *name = NULL;
+    int written = hole ? asprintf(&name, "%.*s%lld%s", (int)(hole - pattern), pattern, (long long)layer, hole + 1)
+                       : asprintf(&name, "%s", pattern);
     if (written < 0)
         cs_fatal(CS_NO_MEMORY, "out of memory for a tensor's name");
     return name;
@@ -187,16 +187,16 @@ static int64_t list_rows(cs_source_tensor *list, const described *d, const tenso
 cs_status cs_huggingface_names(cs_source_tensor **wanted, int64_t *count, const char **tied, const json_t *config)
 {
     described d = { 0 };
-    *wanted     = NULL;
-    *count      = 0;
+    *wanted = NULL;
+    *count = 0;
     CS_TRY(describe(&d, config));
     const tensor_row *rows = d.family->is_gpt2 ? gpt2_rows : llama_rows;
-    size_t row_count       = d.family->is_gpt2 ? sizeof gpt2_rows / sizeof *rows : sizeof llama_rows / sizeof *rows;
-    *wanted                = calloc(row_count * (size_t)d.layers, sizeof **wanted);
+    size_t row_count = d.family->is_gpt2 ? sizeof gpt2_rows / sizeof *rows : sizeof llama_rows / sizeof *rows;
+    *wanted = calloc(row_count * (size_t)d.layers, sizeof **wanted);
     if (!*wanted)
         return cs_fail(CS_NO_MEMORY, "out of memory for the list of a model's tensors");
     *count = list_rows(*wanted, &d, rows, row_count);
-    *tied  = d.holds[UNTIED] ? NULL : d.family->is_gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
+    *tied = d.holds[UNTIED] ? NULL : d.family->is_gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight";
     return CS_OK;
 }
 

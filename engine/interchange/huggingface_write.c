@@ -19,17 +19,17 @@ typedef struct {
 
 typedef struct {
     const cs_huggingface_output *given;
-    cs_source                   *source;
-    char                        *folder; /* where the files are written, before the rename */
-    shard                       *shards;
-    int64_t                      count, total;
-    char                        *buffer;
+    cs_source *source;
+    char *folder; /* where the files are written, before the rename */
+    shard *shards;
+    int64_t count, total;
+    char *buffer;
 } writing;
 
 static int64_t bytes_of(const writing *w, int64_t tensor)
 {
-    const cs_source_tensor *t     = &w->source->tensors[tensor];
-    int64_t                   count = 1;
+    const cs_source_tensor *t = &w->source->tensors[tensor];
+    int64_t count = 1;
     for (int i = 0; i < t->dims; i++)
         count *= t->shape[i];
     return count * (int64_t)cs_dtype_bytes(w->given->dtype);
@@ -41,10 +41,10 @@ static cs_status deal(writing *w)
     if (!w->shards)
         return cs_fail(CS_NO_MEMORY, "out of memory for the list of files to write");
     for (int64_t i = 0; i < w->source->count; i++) {
-        shard  *last  = &w->shards[w->count - (w->count > 0)];
+        shard *last = &w->shards[w->count - (w->count > 0)];
         int64_t bytes = bytes_of(w, i);
         if (w->count == 0 || last->bytes + bytes > w->given->max_shard) {
-            last  = &w->shards[w->count++];
+            last = &w->shards[w->count++];
             *last = (shard){ i, i, 0 };
         }
         last->to = i + 1;
@@ -65,11 +65,11 @@ static void name_of(char *name, size_t room, const writing *w, int64_t file)
 /* 8 bytes of length and the JSON, padded so that data is aligned; malloc'ed. */
 static char *header_of(const writing *w, const shard *s, size_t *bytes)
 {
-    json_t *root  = json_pack("{s{ss}}", "__metadata__", "format", "pt");
+    json_t *root = json_pack("{s{ss}}", "__metadata__", "format", "pt");
     int64_t begin = 0;
     for (int64_t i = s->from; i < s->to; i++) {
-        const cs_source_tensor *t     = &w->source->tensors[i];
-        json_t                   *shape = json_array();
+        const cs_source_tensor *t = &w->source->tensors[i];
+        json_t *shape = json_array();
         for (int d = 0; d < t->dims; d++)
             json_array_append_new(shape, json_integer(t->shape[d]));
         json_object_set_new(root, t->name,
@@ -77,9 +77,9 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
                                       "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes_of(w, i))));
         begin += bytes_of(w, i);
     }
-    char   *text   = json_dumps(root, JSON_COMPACT);
-    size_t  length = (strlen(text) + 7) / 8 * 8;
-    char   *block  = malloc(8 + length);
+    char *text = json_dumps(root, JSON_COMPACT);
+    size_t length = (strlen(text) + 7) / 8 * 8;
+    char *block = malloc(8 + length);
     json_decref(root);
     if (block) {
         memset(block + 8, ' ', length);
@@ -94,7 +94,7 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
 
 static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_t offset, const char *path)
 {
-    size_t  size  = cs_dtype_bytes(w->given->dtype);
+    size_t size = cs_dtype_bytes(w->given->dtype);
     int64_t whole = bytes_of(w, tensor) / (int64_t)size, max = CS_SOURCE_BUFFER / (int64_t)size;
     for (int64_t at = 0, next; at < whole; at = next) {
         next = at + max < whole ? at + max : whole;
@@ -107,11 +107,11 @@ static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_
 static cs_status write_data(writing *w, const shard *s, int descriptor, const char *path)
 {
     size_t bytes;
-    char  *header = header_of(w, s, &bytes);
+    char *header = header_of(w, s, &bytes);
     if (!header)
         return cs_fail(CS_NO_MEMORY, "out of memory for the header of %s", path);
     cs_status status = cs_files_write_at(descriptor, header, bytes, 0, path);
-    int64_t   offset = (int64_t)bytes;
+    int64_t offset = (int64_t)bytes;
     free(header);
     for (int64_t i = s->from; i < s->to && status == CS_OK; i++) {
         status = write_tensor(w, i, descriptor, offset, path);
@@ -126,8 +126,8 @@ static cs_status write_shard(writing *w, int64_t file)
 {
     char name[64];
     name_of(name, sizeof name, w, file);
-    char *path       = cs_files_join(w->folder, name);
-    int   descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    char *path = cs_files_join(w->folder, name);
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor < 0) {
         cs_status status = cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot be made", path);
         free(path);
@@ -141,8 +141,8 @@ static cs_status write_shard(writing *w, int64_t file)
 
 static cs_status write_json(const writing *w, const char *name, json_t *value)
 {
-    char     *path   = cs_files_join(w->folder, name);
-    char     *text   = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *path = cs_files_join(w->folder, name);
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     cs_status status = text ? cs_files_write(path, text, strlen(text))
                             : cs_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
     free(text);
@@ -153,7 +153,7 @@ static cs_status write_json(const writing *w, const char *name, json_t *value)
 static cs_status write_index(const writing *w)
 {
     json_t *map = json_object();
-    char    name[64];
+    char name[64];
     if (w->count < 2) {
         json_decref(map);
         return CS_OK;
@@ -163,7 +163,7 @@ static cs_status write_index(const writing *w)
         for (int64_t i = w->shards[file].from; i < w->shards[file].to; i++)
             json_object_set_new(map, w->source->tensors[i].name, json_string(name));
     }
-    json_t   *root   = json_pack("{s{sI}so}", "metadata", "total_size", (json_int_t)w->total, "weight_map", map);
+    json_t *root = json_pack("{s{sI}so}", "metadata", "total_size", (json_int_t)w->total, "weight_map", map);
     cs_status status = write_json(w, "model.safetensors.index.json", root);
     json_decref(root);
     return status;
@@ -173,7 +173,7 @@ static cs_status write_index(const writing *w)
 static cs_status write_config(const writing *w)
 {
     static const char *const names[] = { [CS_F32] = "float32", [CS_BF16] = "bfloat16", [CS_F16] = "float16" };
-    json_t                  *config  = json_deep_copy(w->given->config);
+    json_t *config = json_deep_copy(w->given->config);
     json_object_set_new(config, "torch_dtype", json_string(names[w->given->dtype]));
     json_object_set_new(config, "dtype", json_string(names[w->given->dtype]));
     cs_status status = write_json(w, "config.json", config);
@@ -183,14 +183,20 @@ static cs_status write_config(const writing *w)
 
 static cs_status copy_beside(const writing *w)
 {
-    static const char *const names[] = { "tokenizer.json",          "tokenizer_config.json", "special_tokens_map.json",
-                                         "added_tokens.json",       "vocab.json",            "merges.txt",
-                                         "tokenizer.model",         "chat_template.jinja",   "chat_template.json",
+    static const char *const names[] = { "tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "tokenizer.model",
+                                         "chat_template.jinja",
+                                         "chat_template.json",
                                          "generation_config.json" };
     for (size_t i = 0; w->given->beside && i < sizeof names / sizeof *names; i++) {
-        char     *from = cs_files_join(w->given->beside, names[i]), *to = cs_files_join(w->folder, names[i]);
-        char     *text = NULL;
-        size_t    length;
+        char *from = cs_files_join(w->given->beside, names[i]), *to = cs_files_join(w->folder, names[i]);
+        char *text = NULL;
+        size_t length;
         cs_status status = cs_files_exists(from) ? cs_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
         if (status == CS_OK)
             status = cs_files_write(to, text, length);

@@ -17,9 +17,9 @@ enum { WORDS = 256, MAGIC = 20240326, SORTS = 16, NAME = 64 };
 
 /* A sort of parameter: per layer or once, as many numbers as width * rows * columns says. */
 typedef struct {
-    const char *name;          /* with %lld for the layer, where there is one of each */
-    int64_t     rows, columns; /* as ours, in widths; columns 0: a vector of `rows` */
-    bool        layered, turned;
+    const char *name;      /* with %lld for the layer, where there is one of each */
+    int64_t rows, columns; /* as ours, in widths; columns 0: a vector of `rows` */
+    bool layered, turned;
 } sort;
 
 static const sort sorts[SORTS] = {
@@ -42,11 +42,11 @@ static const sort sorts[SORTS] = {
 };
 
 typedef struct {
-    char    *path;
-    int      descriptor;
-    int64_t  positions, vocabulary, layers, heads, width, padded;
+    char *path;
+    int descriptor;
+    int64_t positions, vocabulary, layers, heads, width, padded;
     int64_t *offsets; /* bytes, one a tensor */
-    bool    *turned;
+    bool *turned;
     char (*names)[NAME];
     char *buffer;
 } llmc_file;
@@ -61,8 +61,8 @@ static cs_status check_magic(cs_status reading, int32_t first, const char *path)
         return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     CS_TRY(reading);
     return cs_fail(CS_BAD_FILE,
-                   "%s is no checkpoint of llm.c: it begins with %d, not with %d; of safetensors name the folder",
-                   path, first, MAGIC);
+                   "%s is no checkpoint of llm.c: it begins with %d, not with %d; of safetensors name the folder", path,
+                   first, MAGIC);
 }
 
 static cs_status read_head(llmc_file *own, cs_dtype *dtype)
@@ -76,13 +76,13 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
                        "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
                        "(bf16) are known",
                        own->path, head[1]);
-    *dtype          = head[1] == 3 ? CS_F32 : CS_BF16;
-    own->positions  = head[2];
+    *dtype = head[1] == 3 ? CS_F32 : CS_BF16;
+    own->positions = head[2];
     own->vocabulary = head[3];
-    own->layers     = head[4];
-    own->heads      = head[5];
-    own->width      = head[6];
-    own->padded     = head[7];
+    own->layers = head[4];
+    own->heads = head[5];
+    own->width = head[6];
+    own->padded = head[7];
     for (int i = 2; i < 8; i++)
         if (head[i] < 1 || head[i] > 1 << 24)
             return cs_fail(CS_BAD_FILE, "%s: number %d of its head is %d", own->path, i, head[i]);
@@ -94,21 +94,21 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
 /* The tensors of one sort, from `offset` on; returns where the next begins. */
 static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64_t offset)
 {
-    llmc_file *own  = source->own;
-    int64_t    rows = s->rows * own->width, columns = s->columns * own->width, stored;
-    bool       tokens = s == &sorts[0], positions = s == &sorts[1];
+    llmc_file *own = source->own;
+    int64_t rows = s->rows * own->width, columns = s->columns * own->width, stored;
+    bool tokens = s == &sorts[0], positions = s == &sorts[1];
     if (tokens || positions)
         rows = tokens ? own->vocabulary : own->positions;
     stored = (tokens ? own->padded : rows) * (columns ? columns : 1) * (int64_t)cs_dtype_bytes(dtype);
     for (int64_t layer = 0; layer < (s->layered ? own->layers : 1); layer++) {
         int64_t at = source->count++;
-        char    number[24];
+        char number[24];
         snprintf(number, sizeof number, "%lld", (long long)layer);
         const char *hole = strstr(s->name, "%lld");
         snprintf(own->names[at], NAME, "%.*s%s%s", hole ? (int)(hole - s->name) : NAME, s->name, hole ? number : "",
                  hole ? hole + 4 : "");
-        own->offsets[at]    = offset;
-        own->turned[at]     = s->turned;
+        own->offsets[at] = offset;
+        own->turned[at] = s->turned;
         source->tensors[at] = (cs_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
         offset += stored;
     }
@@ -117,14 +117,14 @@ static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64
 
 static cs_status list_all(cs_source *source, cs_dtype dtype)
 {
-    llmc_file *own    = source->own;
-    size_t     max   = (size_t)(SORTS * own->layers);
-    int64_t    offset = WORDS * 4, bytes;
-    source->tensors   = calloc(max, sizeof *source->tensors);
-    own->offsets      = calloc(max, sizeof *own->offsets);
-    own->turned       = calloc(max, sizeof *own->turned);
-    own->names        = calloc(max, sizeof *own->names);
-    own->buffer       = malloc(CS_SOURCE_BUFFER);
+    llmc_file *own = source->own;
+    size_t max = (size_t)(SORTS * own->layers);
+    int64_t offset = WORDS * 4, bytes;
+    source->tensors = calloc(max, sizeof *source->tensors);
+    own->offsets = calloc(max, sizeof *own->offsets);
+    own->turned = calloc(max, sizeof *own->turned);
+    own->names = calloc(max, sizeof *own->names);
+    own->buffer = malloc(CS_SOURCE_BUFFER);
     if (!source->tensors || !own->offsets || !own->turned || !own->names || !own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
     for (int i = 0; i < SORTS; i++)
@@ -141,11 +141,11 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
 /* Our row r is their column r: their rows are read a band at a time, and what lies in `range` is picked. */
 static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
 {
-    llmc_file              *own  = source->own;
-    const cs_source_tensor *t    = &source->tensors[tensor];
-    int64_t                 rows = t->shape[0], columns = t->shape[1]; /* theirs: (columns, rows) */
-    size_t                  size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
-    int64_t                 max = CS_SOURCE_BUFFER / (int64_t)size / rows;
+    llmc_file *own = source->own;
+    const cs_source_tensor *t = &source->tensors[tensor];
+    int64_t rows = t->shape[0], columns = t->shape[1]; /* theirs: (columns, rows) */
+    size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
+    int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {
         int64_t last = first + max < columns ? first + max : columns;
         CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((last - first) * rows) * size,
@@ -163,9 +163,9 @@ static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, 
 
 static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
 {
-    llmc_file              *own  = source->own;
-    const cs_source_tensor *t    = &source->tensors[tensor];
-    int64_t                 size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
+    llmc_file *own = source->own;
+    const cs_source_tensor *t = &source->tensors[tensor];
+    int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
     if (own->turned[tensor])
         return read_turned(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
@@ -194,7 +194,7 @@ static void close_file(cs_source *source)
 static cs_status build(cs_source *source, json_t **config)
 {
     llmc_file *own = source->own;
-    cs_dtype   dtype;
+    cs_dtype dtype;
     CS_TRY(read_head(own, &dtype));
     CS_TRY(list_all(source, dtype));
     *config = json_pack("{ss s[s] sI sI sI sI sI sb}", "model_type", "gpt2", "architectures", "GPT2LMHeadModel",
@@ -207,12 +207,12 @@ static cs_status build(cs_source *source, json_t **config)
 cs_status cs_llmc_open(cs_source *source, json_t **config, const char *path)
 {
     llmc_file *own = calloc(1, sizeof *own);
-    *config        = NULL;
+    *config = NULL;
     if (!own)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", path);
-    own->descriptor  = -1;
-    own->path        = strdup(path);
-    *source          = (cs_source){ .read = read_range, .close = close_file, .own = own };
+    own->descriptor = -1;
+    own->path = strdup(path);
+    *source = (cs_source){ .read = read_range, .close = close_file, .own = own };
     cs_status status = build(source, config);
     if (status != CS_OK)
         cs_source_close(source);

@@ -15,15 +15,15 @@ enum { CS_SOURCE_BUFFER = 16 << 20 };
 
 typedef struct {
     const char *name; /* belongs to the source */
-    cs_dtype    dtype;
-    int32_t     dims;
-    int64_t     shape[CS_MAX_DIMS];
+    cs_dtype dtype;
+    int32_t dims;
+    int64_t shape[CS_MAX_DIMS];
 } cs_source_tensor;
 
 typedef struct cs_source cs_source;
 struct cs_source {
     cs_source_tensor *tensors;
-    int64_t           count;
+    int64_t count;
     /* Elements `range` of a tensor, converted to `dtype`. */
     cs_status (*read)(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype);
     void (*close)(cs_source *source); /* frees `own` */
@@ -31,7 +31,7 @@ struct cs_source {
 };
 
 int64_t cs_source_find(const cs_source *source, const char *name); /* -1: not there */
-void    cs_source_close(cs_source *source);                        /* accepts a zeroed one */
+void cs_source_close(cs_source *source);                           /* accepts a zeroed one */
 
 /* The weights of a checkpoint: dir is one, or holds it under `tag`, NULL being what latest names or, with a warning,
  * the newest whole one. `provenance`, of who saved it, is borrowed. */

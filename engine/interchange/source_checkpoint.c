@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 typedef struct {
-    char       *path; /* of the checkpoint's own folder */
+    char *path; /* of the checkpoint's own folder */
     cs_manifest manifest;
-    cs_chunks   chunks;
-    int64_t    *tensors; /* the source's in the manifest's list */
-    char       *buffer;  /* one block, verified */
-    int64_t     held_chunk, held_block;
-    int64_t     file; /* that is open; -1: none */
-    int         descriptor;
+    cs_chunks chunks;
+    int64_t *tensors; /* the source's in the manifest's list */
+    char *buffer;     /* one block, verified */
+    int64_t held_chunk, held_block;
+    int64_t file; /* that is open; -1: none */
+    int descriptor;
 } stored;
 
 /* ---- opening ---- */
@@ -35,9 +35,9 @@ static cs_status read_headers(stored *own)
     CS_TRY(found == CS_NOT_FOUND ? cs_absent_manifest(own->path) : found);
     CS_TRY(cs_manifest_check_files(&own->manifest, own->path));
     for (int64_t i = 0; i < own->manifest.file_count; i++) {
-        char     *path  = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
-        size_t    block_bytes;
-        int64_t   bytes;
+        char *path = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
+        size_t block_bytes;
+        int64_t bytes;
         cs_status status = cs_safetensors_load(&block, &block_bytes, &bytes, path);
         if (status == CS_OK)
             status = cs_chunks_add(&own->chunks, &own->manifest, i, block, block_bytes, own->path);
@@ -51,7 +51,7 @@ static cs_status read_headers(stored *own)
 /* dir/name, or dir itself, if its manifest and headers are whole; nothing is kept of one that is not. */
 static cs_status try_folder(stored *own, const char *dir, const char *name)
 {
-    own->path        = name ? cs_files_join(dir, name) : strdup(dir);
+    own->path = name ? cs_files_join(dir, name) : strdup(dir);
     cs_status status = read_headers(own);
     if (status == CS_OK)
         return CS_OK;
@@ -65,7 +65,7 @@ static cs_status try_folder(stored *own, const char *dir, const char *name)
 /* What latest names, or, aloud, the newest whole one. */
 static cs_status open_newest(stored *own, const char *dir)
 {
-    char       latest[CS_TAG_BYTES] = "", why[CS_FOREIGN_BYTES];
+    char latest[CS_TAG_BYTES] = "", why[CS_FOREIGN_BYTES];
     cs_catalog catalog;
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_catalog_latest(latest, dir);
@@ -102,20 +102,20 @@ static cs_status open_one(stored *own, const char *dir, const char *tag)
 static cs_status list_weights(cs_source *source, stored *own)
 {
     source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
-    own->tensors    = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
-    own->buffer     = malloc(CS_SHARDFILE_BLOCK);
+    own->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
+    own->buffer = malloc(CS_SHARDFILE_BLOCK);
     if (!source->tensors || !own->tensors || !own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
     json_t *all = json_object_get(own->manifest.root, "tensors");
     for (int64_t i = 0; i < own->manifest.tensor_count; i++) {
-        const cs_manifest_tensor *from   = &own->manifest.tensors[i];
-        json_t                   *entry  = json_object_get(all, from->name);
-        const char               *folder = json_string_value(json_object_get(entry, "folder"));
+        const cs_manifest_tensor *from = &own->manifest.tensors[i];
+        json_t *entry = json_object_get(all, from->name);
+        const char *folder = json_string_value(json_object_get(entry, "folder"));
         if (!folder || strcmp(folder, "weights") != 0)
             continue;
-        cs_source_tensor *to           = &source->tensors[source->count];
+        cs_source_tensor *to = &source->tensors[source->count];
         own->tensors[source->count++] = i;
-        *to                            = (cs_source_tensor){ from->name, from->dtype, from->dims, { 0 } };
+        *to = (cs_source_tensor){ from->name, from->dtype, from->dims, { 0 } };
         memcpy(to->shape, from->shape, sizeof to->shape);
     }
     return CS_OK;
@@ -125,26 +125,28 @@ static cs_status list_weights(cs_source *source, stored *own)
 
 static cs_status hold(stored *own, int64_t chunk, int64_t block)
 {
-    const cs_chunk *from  = &own->chunks.chunks[chunk];
-    int64_t         bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
-    int64_t         start = block * CS_SHARDFILE_BLOCK;
-    size_t          now   = (size_t)(bytes - start < CS_SHARDFILE_BLOCK ? bytes - start : CS_SHARDFILE_BLOCK);
+    const cs_chunk *from = &own->chunks.chunks[chunk];
+    int64_t bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
+    int64_t start = block * CS_SHARDFILE_BLOCK;
+    size_t now = (size_t)(bytes - start < CS_SHARDFILE_BLOCK ? bytes - start : CS_SHARDFILE_BLOCK);
     if (own->held_chunk == chunk && own->held_block == block)
         return CS_OK;
-    char     *path   = cs_files_join(own->path, own->manifest.files[from->file].name);
+    char *path = cs_files_join(own->path, own->manifest.files[from->file].name);
     cs_status status = CS_OK;
-    own->held_chunk  = -1;
+    own->held_chunk = -1;
     if (own->file != from->file) {
         if (own->file >= 0)
             close(own->descriptor);
-        status    = cs_files_open(&own->descriptor, path);
+        status = cs_files_open(&own->descriptor, path);
         own->file = status == CS_OK ? from->file : -1;
     }
     if (status == CS_OK)
         status = cs_files_read_at(own->descriptor, own->buffer, now, from->offset + start, path);
     if (status == CS_OK && cs_crc32c(0, own->buffer, now) != own->chunks.crcs[from->crc + block])
-        status = cs_fail(CS_BAD_FILE, "%s: block %lld of tensor %s has another checksum than its header says: the file "
-                         "is damaged", path, (long long)block, own->manifest.tensors[from->tensor].name);
+        status = cs_fail(CS_BAD_FILE,
+                         "%s: block %lld of tensor %s has another checksum than its header says: the file "
+                         "is damaged",
+                         path, (long long)block, own->manifest.tensors[from->tensor].name);
     free(path);
     CS_TRY(status);
     own->held_chunk = chunk;
@@ -155,11 +157,11 @@ static cs_status hold(stored *own, int64_t chunk, int64_t block)
 /* What of `range` lies in the chunk, run by run. */
 static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
 {
-    const cs_chunk           *from   = &own->chunks.chunks[chunk];
+    const cs_chunk *from = &own->chunks.chunks[chunk];
     const cs_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
-    cs_range                  cut    = cs_boxes_cut(&from->box, tensor->shape, range);
-    int64_t                   run    = cs_boxes_run(&from->box, tensor->shape);
-    int64_t                   block  = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
+    cs_range cut = cs_boxes_cut(&from->box, tensor->shape, range);
+    int64_t run = cs_boxes_run(&from->box, tensor->shape);
+    int64_t block = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
     for (int64_t at = cut.from, next; at < cut.to; at = next) {
         next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
         next = next < cut.to ? next : cut.to;
@@ -174,7 +176,7 @@ static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_d
 
 static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
 {
-    stored  *own    = source->own;
+    stored *own = source->own;
     cs_range chunks = cs_chunks_of(&own->chunks, own->tensors[tensor]);
     for (int64_t i = chunks.from; i < chunks.to; i++)
         CS_TRY(take(own, i, range, to, dtype));
@@ -207,8 +209,8 @@ cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir
     if (!own)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
     own->file = own->held_chunk = -1;
-    *source                     = (cs_source){ .read = read_range, .close = close_stored, .own = own };
-    cs_status status            = build(source, dir, tag);
+    *source = (cs_source){ .read = read_range, .close = close_stored, .own = own };
+    cs_status status = build(source, dir, tag);
     if (status != CS_OK)
         cs_source_close(source);
     else

@@ -12,7 +12,7 @@ void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *na
     cs_linear_declare(&attention->out, unit, full, sizes->width, sizes->width, sizes->out_init, CS_IN_OUT, CS_BIAS);
     attention->heads = (cs_heads){ .queries = sizes->heads, .keys = sizes->heads };
     attention->width = sizes->width / sizes->heads;
-    attention->rate  = sizes->dropout;
+    attention->rate = sizes->dropout;
     attention->place = cs_residual_place(unit, name);
 }
 
@@ -21,16 +21,16 @@ static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part,
     char full[128];
     snprintf(full, sizeof full, "%s.%s.weight", name, part);
     cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
-    weight->norm     = true;
+    weight->norm = true;
     return weight;
 }
 
 void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
                                 const cs_attention_parts *parts)
 {
-    int64_t        queries = parts->heads.queries * parts->head, keys = parts->heads.keys * parts->head;
+    int64_t queries = parts->heads.queries * parts->head, keys = parts->heads.keys * parts->head;
     cs_linear_part qkv[] = { { "q_proj", queries }, { "k_proj", keys }, { "v_proj", keys } };
-    char           full[128];
+    char full[128];
     cs_linear_declare_parts(&attention->qkv, unit, name, parts->width, qkv, 3, parts->init, parts->bias);
     snprintf(full, sizeof full, "%s.o_proj", name);
     cs_linear_declare(&attention->out, unit, full, queries, parts->width, parts->init, CS_OUT_IN, parts->out_bias);
@@ -39,21 +39,21 @@ void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const ch
         attention->k_norm = declare_norm(unit, name, "k_norm", parts->head);
     }
     cs_rope_open(&attention->rope, parts->rope);
-    attention->heads   = parts->heads;
-    attention->width   = parts->head;
+    attention->heads = parts->heads;
+    attention->width = parts->head;
     attention->epsilon = parts->epsilon;
-    attention->rate    = parts->dropout;
-    attention->place   = cs_residual_place(unit, name);
+    attention->rate = parts->dropout;
+    attention->place = cs_residual_place(unit, name);
 }
 
 /* Norms of the heads of q and k; v as it is. */
 static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
 {
-    cs_stream *stream  = cs_pass_stream(pass);
-    cs_tensor  y       = cs_pass_like(pass, qkv);
-    cs_tensor  q_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.queries);
-    cs_tensor  k_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.keys);
-    int64_t    keys    = attention->heads.queries * attention->width;
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor y = cs_pass_like(pass, qkv);
+    cs_tensor q_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.queries);
+    cs_tensor k_stats = cs_pass_make(pass, CS_F32, cs_rows(qkv), attention->heads.keys);
+    int64_t keys = attention->heads.queries * attention->width;
     cs_op_cast(stream, y, qkv);
     cs_op_rms(stream, y, q_stats, qkv, attention->q_norm->value, 0, attention->epsilon);
     cs_op_rms(stream, y, k_stats, qkv, attention->k_norm->value, keys, attention->epsilon);
@@ -65,11 +65,11 @@ static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_ten
 
 static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dqkv)
 {
-    cs_stream *stream  = cs_pass_stream(pass);
-    cs_tensor  k_stats = cs_pass_take(pass);
-    cs_tensor  q_stats = cs_pass_take(pass);
-    cs_tensor  qkv     = cs_pass_take(pass);
-    int64_t    keys    = attention->heads.queries * attention->width;
+    cs_stream *stream = cs_pass_stream(pass);
+    cs_tensor k_stats = cs_pass_take(pass);
+    cs_tensor q_stats = cs_pass_take(pass);
+    cs_tensor qkv = cs_pass_take(pass);
+    int64_t keys = attention->heads.queries * attention->width;
     cs_op_rms_grad(stream, dqkv, attention->k_norm->grad, dqkv, qkv, k_stats, attention->k_norm->value, keys);
     cs_op_rms_grad(stream, dqkv, attention->q_norm->grad, dqkv, qkv, q_stats, attention->q_norm->value, 0);
 }
@@ -78,7 +78,7 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
 static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
 {
     cs_heads heads = attention->heads;
-    heads.starts   = cs_pass_starts(pass);
+    heads.starts = cs_pass_starts(pass);
     return heads;
 }
 
@@ -91,8 +91,8 @@ static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass)
 /* Where a context goes on: against the keys and values of all its positions. */
 static bool extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
-    int64_t   shared = attention->heads.keys * attention->width;
-    cs_tensor keys   = cs_pass_cache(pass, qkv.dtype, shared), values = cs_pass_cache(pass, qkv.dtype, shared);
+    int64_t shared = attention->heads.keys * attention->width;
+    cs_tensor keys = cs_pass_cache(pass, qkv.dtype, shared), values = cs_pass_cache(pass, qkv.dtype, shared);
     if (keys.data)
         cs_op_attention_extend(cs_pass_stream(pass), y, qkv, keys, values, attention->heads, cs_pass_start(pass));
     return keys.data;
@@ -101,7 +101,7 @@ static bool extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs
 cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_tensor x)
 {
     cs_tensor qkv = cs_linear_forward(&attention->qkv, pass, x);
-    cs_tensor y   = cs_pass_make(pass, qkv.dtype, cs_rows(x), attention->heads.queries * attention->width);
+    cs_tensor y = cs_pass_make(pass, qkv.dtype, cs_rows(x), attention->heads.queries * attention->width);
     cs_tensor lse = cs_pass_make(pass, CS_F32, cs_pass_batch(pass) * attention->heads.queries, cs_pass_length(pass));
     if (attention->q_norm)
         qkv = norm_heads(attention, pass, qkv);
@@ -120,9 +120,9 @@ cs_tensor cs_attention_forward(const cs_attention *attention, cs_pass *pass, cs_
 cs_tensor cs_attention_backward(const cs_attention *attention, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor dout = cs_linear_backward(&attention->out, pass, dy);
-    cs_tensor lse  = cs_pass_take(pass);
-    cs_tensor y    = cs_pass_take(pass);
-    cs_tensor qkv  = cs_pass_take(pass);
+    cs_tensor lse = cs_pass_take(pass);
+    cs_tensor y = cs_pass_take(pass);
+    cs_tensor qkv = cs_pass_take(pass);
     cs_tensor dqkv = cs_pass_like(pass, qkv);
     cs_op_attention_grad(cs_pass_stream(pass), dqkv, dout, y, lse, qkv, heads_of(attention, pass),
                          cs_residual_dropout(pass, attention->rate, attention->place));

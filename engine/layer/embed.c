@@ -13,8 +13,8 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
         snprintf(full, sizeof full, "%s.weight", positions);
         embed->positions = cs_unit_param(unit, full, sizes->positions, sizes->width, sizes->init);
     }
-    embed->rate      = sizes->dropout;
-    embed->place     = cs_residual_place(unit, tokens);
+    embed->rate = sizes->dropout;
+    embed->place = cs_residual_place(unit, tokens);
 }
 
 /* The rows of the table of positions, if there is one, from the pass's first position on. */
@@ -23,8 +23,8 @@ static cs_tensor positions_of(const cs_embed *embed, cs_pass *pass)
     if (!embed->positions)
         return (cs_tensor){ 0 };
     cs_tensor table = embed->positions->value;
-    int64_t   first = cs_pass_start(pass) * cs_columns(table);
-    table.data      = (char *)table.data + (size_t)first * cs_dtype_bytes(table.dtype);
+    int64_t first = cs_pass_start(pass) * cs_columns(table);
+    table.data = (char *)table.data + (size_t)first * cs_dtype_bytes(table.dtype);
     table.shape[0] -= cs_pass_start(pass);
     return table;
 }
@@ -32,8 +32,7 @@ static cs_tensor positions_of(const cs_embed *embed, cs_pass *pass)
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
     cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
-    cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, positions_of(embed, pass),
-                cs_pass_starts(pass));
+    cs_op_embed(cs_pass_stream(pass), y, tokens, embed->tokens->value, positions_of(embed, pass), cs_pass_starts(pass));
     if (dropout.rate > 0)
         cs_op_dropout(cs_pass_stream(pass), y, y, dropout);
     cs_pass_keep(pass, tokens);
@@ -42,7 +41,7 @@ void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
 {
     cs_dropout dropout = cs_residual_dropout(pass, embed->rate, embed->place);
-    cs_tensor  tokens  = cs_pass_take(pass);
+    cs_tensor tokens = cs_pass_take(pass);
     if (dropout.rate > 0) {
         cs_tensor dropped = cs_pass_like(pass, dy);
         cs_op_dropout(cs_pass_stream(pass), dropped, dy, dropout);

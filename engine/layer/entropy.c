@@ -13,7 +13,7 @@ void cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss)
 
 cs_tensor cs_entropy_backward(cs_pass *pass, cs_tensor dloss)
 {
-    cs_tensor lse    = cs_pass_take(pass);
+    cs_tensor lse = cs_pass_take(pass);
     cs_tensor logits = cs_pass_take(pass);
     cs_op_cross_entropy_grad(cs_pass_stream(pass), logits, dloss, logits, lse, cs_pass_targets(pass));
     return logits;

@@ -6,7 +6,7 @@
 void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs_gated_sizes *sizes)
 {
     cs_linear_part parts[] = { { "gate_proj", sizes->hidden }, { "up_proj", sizes->hidden } };
-    char           full[128];
+    char full[128];
     cs_linear_declare_parts(&gated->gate_up, unit, name, sizes->width, parts, 2, sizes->init, sizes->bias);
     snprintf(full, sizeof full, "%s.down_proj", name);
     cs_linear_declare(&gated->down, unit, full, sizes->hidden, sizes->width, sizes->init, CS_OUT_IN, sizes->bias);
@@ -24,7 +24,7 @@ cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x)
 cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor dg = cs_linear_backward(&gated->down, pass, dy);
-    cs_tensor h  = cs_pass_take(pass);
+    cs_tensor h = cs_pass_take(pass);
     cs_tensor dh = cs_pass_like(pass, h);
     cs_op_swiglu_grad(cs_pass_stream(pass), dh, dg, h);
     return cs_linear_backward(&gated->gate_up, pass, dh);

@@ -8,10 +8,10 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
 {
     char full[128];
     snprintf(full, sizeof full, "%s.weight", name);
-    linear->layout  = layout;
+    linear->layout = layout;
     linear->outputs = outputs;
-    linear->weight  = layout == CS_IN_OUT ? cs_unit_param(unit, full, inputs, outputs, init)
-                                          : cs_unit_param(unit, full, outputs, inputs, init);
+    linear->weight = layout == CS_IN_OUT ? cs_unit_param(unit, full, inputs, outputs, init)
+                                         : cs_unit_param(unit, full, outputs, inputs, init);
     if (with_bias == CS_NO_BIAS)
         return;
     snprintf(full, sizeof full, "%s.bias", name);
@@ -28,21 +28,20 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
     for (int i = 0; i < count; i++) {
         snprintf(full, sizeof full, "%s.%s.weight", name, parts[i].name);
         cs_param *weight = cs_unit_param(unit, full, parts[i].outputs, inputs, init);
-        linear->weight   = i == 0 ? weight : linear->weight;
+        linear->weight = i == 0 ? weight : linear->weight;
         linear->outputs += parts[i].outputs;
     }
     for (int i = 0; i < count && with_bias == CS_BIAS; i++) {
         snprintf(full, sizeof full, "%s.%s.bias", name, parts[i].name);
         cs_param *bias = cs_unit_param(unit, full, parts[i].outputs, 0, (cs_init){ CS_ZEROS, 0 });
-        linear->bias   = i == 0 ? bias : linear->bias;
+        linear->bias = i == 0 ? bias : linear->bias;
     }
 }
 
 /* From the first part's tensor all of them. */
 static cs_tensor whole_weight(const cs_linear *linear, cs_tensor first)
 {
-    return linear->layout == CS_IN_OUT ? first
-                                       : cs_matrix(first.data, first.dtype, linear->outputs, cs_columns(first));
+    return linear->layout == CS_IN_OUT ? first : cs_matrix(first.data, first.dtype, linear->outputs, cs_columns(first));
 }
 
 static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
@@ -54,7 +53,7 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
 static cs_tensor as_factor(cs_pass *pass, cs_tensor x)
 {
     cs_tensor copy = x;
-    copy.dtype     = cs_pass_products(pass);
+    copy.dtype = cs_pass_products(pass);
     if (!x.data || x.dtype == copy.dtype)
         return x;
     copy = cs_pass_like(pass, copy);
@@ -74,7 +73,7 @@ static cs_tensor bias_factor(const cs_linear *linear, cs_pass *pass)
 
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x           = as_factor(pass, x);
+    x = as_factor(pass, x);
     cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
     cs_op_matmul(cs_pass_stream(pass), y, x, weight_factor(linear, pass), bias_factor(linear, pass), linear->layout);
     cs_pass_keep(pass, x);
@@ -83,7 +82,7 @@ cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    x             = as_factor(pass, x);
+    x = as_factor(pass, x);
     cs_tensor pre = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), linear->outputs);
     cs_tensor weight = weight_factor(linear, pass), bias = bias_factor(linear, pass), y = cs_pass_like(pass, pre);
     cs_op_matmul_gelu(cs_pass_stream(pass), y, pre, x, weight, bias, linear->layout);
@@ -101,9 +100,9 @@ static void grow_weights(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs
 
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor x  = cs_pass_take(pass);
+    cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    dy           = as_factor(pass, dy);
+    dy = as_factor(pass, dy);
     grow_weights(linear, pass, x, dy);
     cs_op_matmul_grad_input(cs_pass_stream(pass), dx, dy, weight_factor(linear, pass), linear->layout);
     return dx;
@@ -111,10 +110,10 @@ cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor d
 
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
-    cs_tensor x    = cs_pass_take(pass);
-    cs_tensor pre  = cs_pass_take(pass);
+    cs_tensor x = cs_pass_take(pass);
+    cs_tensor pre = cs_pass_take(pass);
     cs_tensor dpre = cs_pass_like(pass, x);
-    dy             = as_factor(pass, dy);
+    dy = as_factor(pass, dy);
     grow_weights(linear, pass, x, dy);
     cs_op_matmul_grad_input_gelu(cs_pass_stream(pass), dpre, dy, weight_factor(linear, pass), pre, linear->layout);
     return dpre;

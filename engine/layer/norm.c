@@ -9,14 +9,14 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
     snprintf(full, sizeof full, "%s.weight", name);
     norm->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
     snprintf(full, sizeof full, "%s.bias", name);
-    norm->bias         = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
+    norm->bias = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
     norm->weight->norm = norm->bias->norm = true;
-    norm->epsilon                         = epsilon;
+    norm->epsilon = epsilon;
 }
 
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), cs_columns(x));
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), cs_columns(x));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x), 2);
     cs_op_norm(cs_pass_stream(pass), y, stats, x, norm->weight->value, norm->bias->value, norm->epsilon);
     cs_pass_keep(pass, x);
@@ -27,15 +27,15 @@ cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x)
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor stats = cs_pass_take(pass);
-    cs_tensor x     = cs_pass_take(pass);
-    cs_tensor dx    = cs_pass_like(pass, x);
+    cs_tensor x = cs_pass_take(pass);
+    cs_tensor dx = cs_pass_like(pass, x);
     cs_op_norm_grad(cs_pass_stream(pass), dx, norm->weight->grad, norm->bias->grad, dy, x, stats, norm->weight->value);
     return dx;
 }
 
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x)
 {
-    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x->sum), 2);
     cs_op_add_norm(cs_pass_stream(pass), y, stats, x, norm->weight->value, norm->bias->value, norm->epsilon);
     cs_pass_keep(pass, x->sum);
@@ -46,7 +46,7 @@ cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addit
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside)
 {
     cs_tensor stats = cs_pass_take(pass);
-    cs_tensor x     = cs_pass_take(pass);
+    cs_tensor x = cs_pass_take(pass);
     cs_op_norm_grad_add(cs_pass_stream(pass), dx, norm->weight->grad, norm->bias->grad, dy, x, stats,
                         norm->weight->value, beside);
 }

@@ -15,7 +15,7 @@ uint64_t cs_residual_place(cs_unit *unit, const char *name)
 
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate)
 {
-    residual->rate  = rate;
+    residual->rate = rate;
     residual->place = cs_residual_place(unit, name);
 }
 

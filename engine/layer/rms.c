@@ -7,14 +7,14 @@ void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width,
 {
     char full[128];
     snprintf(full, sizeof full, "%s.weight", name);
-    rms->weight       = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
+    rms->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
     rms->weight->norm = true;
-    rms->epsilon      = epsilon;
+    rms->epsilon = epsilon;
 }
 
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x)
 {
-    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), cs_columns(x));
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x), cs_columns(x));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x), 1);
     cs_op_rms(cs_pass_stream(pass), y, stats, x, rms->weight->value, 0, rms->epsilon);
     cs_pass_keep(pass, x);
@@ -25,15 +25,15 @@ cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x)
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor stats = cs_pass_take(pass);
-    cs_tensor x     = cs_pass_take(pass);
-    cs_tensor dx    = cs_pass_like(pass, x);
+    cs_tensor x = cs_pass_take(pass);
+    cs_tensor dx = cs_pass_like(pass, x);
     cs_op_rms_grad(cs_pass_stream(pass), dx, rms->weight->grad, dy, x, stats, rms->weight->value, 0);
     return dx;
 }
 
 cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition *x)
 {
-    cs_tensor y     = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
+    cs_tensor y = cs_pass_make(pass, cs_pass_products(pass), cs_rows(x->sum), cs_columns(x->sum));
     cs_tensor stats = cs_pass_make(pass, CS_F32, cs_rows(x->sum), 1);
     cs_op_add_rms(cs_pass_stream(pass), y, stats, x, rms->weight->value, rms->epsilon);
     cs_pass_keep(pass, x->sum);
@@ -44,6 +44,6 @@ cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition
 void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside)
 {
     cs_tensor stats = cs_pass_take(pass);
-    cs_tensor x     = cs_pass_take(pass);
+    cs_tensor x = cs_pass_take(pass);
     cs_op_rms_grad_add(cs_pass_stream(pass), dx, rms->weight->grad, dy, x, stats, rms->weight->value, beside);
 }

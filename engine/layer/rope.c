@@ -30,11 +30,11 @@ static double scale_yarn(double frequency, int64_t pair, const cs_rope_sizes *s)
     double from = pair_of(s->high, s), to = pair_of(s->low, s);
     if (s->truncate) {
         from = floor(from);
-        to   = ceil(to);
+        to = ceil(to);
     }
-    from        = fmax(from, 0);
-    to          = fmin(to, (double)(s->width - 1));
-    to          = from == to ? to + 0.001 : to;
+    from = fmax(from, 0);
+    to = fmin(to, (double)(s->width - 1));
+    to = from == to ? to + 0.001 : to;
     double ramp = fmin(fmax(((double)pair - from) / (to - from), 0), 1);
     return frequency / s->factor * ramp + frequency * (1 - ramp);
 }
@@ -55,7 +55,7 @@ static double scale(double frequency, int64_t pair, const cs_rope_sizes *s)
 
 void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
 {
-    rope->width  = sizes->width;
+    rope->width = sizes->width;
     rope->factor = 1;
     if (sizes->kind == CS_ROPE_YARN)
         rope->factor = (float)(sizes->attention > 0 ? sizes->attention
@@ -63,7 +63,7 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
                                                     : 1);
     for (int64_t i = 0; i < sizes->width / 2; i++) {
         /* as Python's: the power in fp32, from an exponent in fp32 */
-        float plain        = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
+        float plain = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
         rope->frequency[i] = (float)scale((double)plain, i, sizes);
     }
 }

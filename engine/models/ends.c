@@ -23,15 +23,15 @@ static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor
 /* ---- the last ---- */
 
 typedef struct {
-    cs_norm   norm; /* one of the two norms */
-    cs_rms    rms;
+    cs_norm norm; /* one of the two norms */
+    cs_rms rms;
     cs_linear head;
 } head;
 
 static void head_declare(cs_unit *unit, const void *sizes)
 {
     const cs_ends_last *s = sizes;
-    head               *h = cs_unit_self(unit, sizeof *h);
+    head *h = cs_unit_self(unit, sizeof *h);
     if (s->kind == CS_ENDS_RMS_NORM)
         cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
     else
@@ -45,7 +45,7 @@ static void head_declare(cs_unit *unit, const void *sizes)
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor   t = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
+    cs_tensor t = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
     return cs_linear_forward(&h->head, pass, t);
 }
 
@@ -57,10 +57,10 @@ static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor   t = cs_linear_backward(&h->head, pass, cs_entropy_backward(pass, dy));
-    t             = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
+    cs_tensor t = cs_linear_backward(&h->head, pass, cs_entropy_backward(pass, dy));
+    t = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }
 
 const cs_kind cs_ends_embedding = { "embedding", embed_declare, embed_forward, embed_backward, NULL };
-const cs_kind cs_ends_head      = { "head", head_declare, head_forward, head_backward, head_predict };
+const cs_kind cs_ends_head = { "head", head_declare, head_forward, head_backward, head_predict };

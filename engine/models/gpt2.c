@@ -9,9 +9,9 @@
 
 typedef struct {
     int64_t vocabulary, positions, width, layers, heads, inner;
-    double  resid_dropout, embed_dropout, attention_dropout, epsilon, init_std;
-    int     activation;
-    bool    tied;
+    double resid_dropout, embed_dropout, attention_dropout, epsilon, init_std;
+    int activation;
+    bool tied;
 } gpt2_sizes;
 
 #define AT(field) offsetof(gpt2_sizes, field)
@@ -45,20 +45,20 @@ static const cs_key keys[] = {
 /* ---- the block ---- */
 
 typedef struct {
-    cs_norm      norm1, norm2;
+    cs_norm norm1, norm2;
     cs_attention attention;
-    cs_mlp       mlp;
-    cs_residual  residual1, residual2;
+    cs_mlp mlp;
+    cs_residual residual1, residual2;
 } block;
 
 static void block_declare(cs_unit *unit, const void *sizes)
 {
-    const gpt2_sizes  *s         = sizes;
-    block             *b         = cs_unit_self(unit, sizeof *b);
-    cs_init            init      = { CS_NORMAL, (float)s->init_std };
-    cs_init            out       = { CS_NORMAL, (float)(s->init_std / sqrt(2.0 * (double)s->layers)) };
+    const gpt2_sizes *s = sizes;
+    block *b = cs_unit_self(unit, sizeof *b);
+    cs_init init = { CS_NORMAL, (float)s->init_std };
+    cs_init out = { CS_NORMAL, (float)(s->init_std / sqrt(2.0 * (double)s->layers)) };
     cs_attention_sizes attention = { s->width, s->heads, (float)s->attention_dropout, init, out };
-    cs_mlp_sizes       mlp       = { s->width, s->inner ? s->inner : 4 * s->width, init, out };
+    cs_mlp_sizes mlp = { s->width, s->inner ? s->inner : 4 * s->width, init, out };
     cs_norm_declare(&b->norm1, unit, "ln_1", s->width, (float)s->epsilon);
     cs_attention_declare(&b->attention, unit, "attn", &attention);
     cs_residual_declare(&b->residual1, unit, "attn.resid", (float)s->resid_dropout);
@@ -70,21 +70,21 @@ static void block_declare(cs_unit *unit, const void *sizes)
 static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
     const block *b = cs_unit_self(unit, sizeof *b);
-    cs_tensor    h = cs_pass_like(pass, x), t;
-    t              = cs_norm_forward(&b->norm1, pass, x);
-    t              = cs_attention_forward(&b->attention, pass, t);
+    cs_tensor h = cs_pass_like(pass, x), t;
+    t = cs_norm_forward(&b->norm1, pass, x);
+    t = cs_attention_forward(&b->attention, pass, t);
     cs_addition sum = cs_residual_addition(&b->residual1, pass, h, x, t);
-    t               = cs_norm_forward_add(&b->norm2, pass, &sum);
-    t               = cs_mlp_forward(&b->mlp, pass, t);
+    t = cs_norm_forward_add(&b->norm2, pass, &sum);
+    t = cs_mlp_forward(&b->mlp, pass, t);
     cs_residual_forward(&b->residual2, pass, y, h, t);
 }
 
 static void block_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    const block *b  = cs_unit_self(unit, sizeof *b);
-    cs_tensor    dh = cs_pass_like(pass, dy), t;
-    t               = cs_residual_backward(&b->residual2, pass, dy);
-    t               = cs_mlp_backward(&b->mlp, pass, t);
+    const block *b = cs_unit_self(unit, sizeof *b);
+    cs_tensor dh = cs_pass_like(pass, dy), t;
+    t = cs_residual_backward(&b->residual2, pass, dy);
+    t = cs_mlp_backward(&b->mlp, pass, t);
     cs_norm_backward_add(&b->norm2, pass, dh, t, dy);
     t = cs_residual_backward(&b->residual1, pass, dh);
     t = cs_attention_backward(&b->attention, pass, t);
@@ -104,20 +104,20 @@ static cs_status build(cs_model **model, cs_model_facts *facts, const cs_family_
     cs_status status = cs_model_new(model, s->width);
     if (status != CS_OK)
         return status;
-    cs_init       init  = { CS_NORMAL, (float)s->init_std };
+    cs_init init = { CS_NORMAL, (float)s->init_std };
     cs_ends_first first = { "wte", "wpe", { s->vocabulary, s->positions, s->width, (float)s->embed_dropout, init } };
-    cs_unit      *embed = cs_model_add(*model, &cs_ends_embedding, "transformer", &first);
+    cs_unit *embed = cs_model_add(*model, &cs_ends_embedding, "transformer", &first);
     for (int64_t i = 0; i < s->layers; i++) {
         char name[64];
         snprintf(name, sizeof name, "transformer.h.%lld", (long long)i);
         cs_model_add(*model, &block_kind, name, s);
     }
-    cs_ends_last last = { "transformer.ln_f", CS_ENDS_LAYER_NORM, s->width, s->vocabulary, (float)s->epsilon, init,
+    cs_ends_last last = { "transformer.ln_f",     CS_ENDS_LAYER_NORM, s->width, s->vocabulary, (float)s->epsilon, init,
                           s->tied ? embed : NULL, "wte.weight" };
     cs_model_add(*model, &cs_ends_head, "", &last);
     *facts = (cs_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
     if (s->tied) {
-        facts->alias    = "lm_head.weight";
+        facts->alias = "lm_head.weight";
         facts->alias_of = "transformer.wte.weight";
     }
     return CS_OK;

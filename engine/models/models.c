@@ -41,8 +41,8 @@ static const cs_family *find(const char *type)
 
 cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, json_t *config, const char *path)
 {
-    *model                = NULL;
-    const char      *type = json_string_value(json_object_get(config, "model_type"));
+    *model = NULL;
+    const char *type = json_string_value(json_object_get(config, "model_type"));
     const cs_family *family = type ? find(type) : NULL;
     if (!family) {
         if (type)
@@ -52,9 +52,9 @@ cs_status cs_models_open(cs_model **model, cs_model_facts *facts, cs_json *doc, 
             cs_json_fault(doc, path, "needs \"model_type\", a Hugging Face name such as \"gpt2\"");
         return cs_json_verdict(doc);
     }
-    int     key_count;
-    cs_key *keys     = all_keys(family, &key_count);
-    void   *settings = calloc(1, family->settings_bytes);
+    int key_count;
+    cs_key *keys = all_keys(family, &key_count);
+    void *settings = calloc(1, family->settings_bytes);
     CS_ASSERT(settings);
     cs_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = cs_json_verdict(doc);
@@ -109,7 +109,7 @@ static bool is_compared(const cs_key *key)
 static void add_difference(char text[CS_MODELS_DIFFERENCES], const char *name, const json_t *there, const json_t *here)
 {
     size_t used = strlen(text);
-    char  *one  = json_dumps(there, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)),
+    char *one = json_dumps(there, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)),
          *other = json_dumps(here, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
     snprintf(text + used, CS_MODELS_DIFFERENCES - used, "%s%s (%s there, %s here)", used ? ", " : "", name,
              one ? one : "nothing", other ? other : "nothing");
@@ -119,17 +119,17 @@ static void add_difference(char text[CS_MODELS_DIFFERENCES], const char *name, c
 
 void cs_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
 {
-    json_t          *types[2] = { json_object_get(there, "model_type"), json_object_get(here, "model_type") };
-    const char      *type     = json_string_value(types[1]);
-    const cs_family *family   = type ? find(type) : NULL;
-    text[0]                   = 0;
+    json_t *types[2] = { json_object_get(there, "model_type"), json_object_get(here, "model_type") };
+    const char *type = json_string_value(types[1]);
+    const cs_family *family = type ? find(type) : NULL;
+    text[0] = 0;
     if (!json_equal(types[0], types[1])) {
         add_difference(text, "model_type", types[0], types[1]);
         return;
     }
     for (int i = 0; family && i < family->key_count; i++) {
         const cs_key *key = &family->keys[i];
-        json_t       *one = is_compared(key) ? value_of(there, key) : NULL, *other = one ? value_of(here, key) : NULL;
+        json_t *one = is_compared(key) ? value_of(there, key) : NULL, *other = one ? value_of(here, key) : NULL;
         if (one && differ(key, one, other))
             add_difference(text, key->name, one, other);
         json_decref(one);

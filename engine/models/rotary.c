@@ -7,8 +7,8 @@
 
 typedef struct {
     double theta, factor, low, high, original, attention, fast, slow;
-    int    type, old_type;
-    bool   truncate;
+    int type, old_type;
+    bool truncate;
 } rope_keys;
 
 enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, UNSAID };
@@ -38,19 +38,18 @@ static void need(cs_json *doc, const char *path, const char *type, const char *k
         cs_json_fault(doc, path, "rope_type \"%s\" needs \"%s\"", type, key);
 }
 
-static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input *input, cs_json *doc,
-                 const char *path)
+static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input *input, cs_json *doc, const char *path)
 {
-    int type        = k->type != UNSAID ? k->type : k->old_type;
-    sizes->theta    = k->theta > 0 ? k->theta : sizes->theta;
-    sizes->factor   = k->factor;
+    int type = k->type != UNSAID ? k->type : k->old_type;
+    sizes->theta = k->theta > 0 ? k->theta : sizes->theta;
+    sizes->factor = k->factor;
     sizes->original = k->original > 0 ? k->original : (double)input->positions;
     if (type == LINEAR) {
         sizes->kind = CS_ROPE_LINEAR;
         need(doc, path, "linear", "factor", k->factor);
     } else if (type == LLAMA3) {
         sizes->kind = CS_ROPE_LLAMA3;
-        sizes->low  = k->low;
+        sizes->low = k->low;
         sizes->high = k->high;
         need(doc, path, "llama3", "factor", k->factor);
         need(doc, path, "llama3", "low_freq_factor", k->low);
@@ -58,20 +57,20 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const cs_rotary_input
         if (k->low > 0 && k->high > 0 && k->high <= k->low)
             cs_json_fault(doc, path, "high_freq_factor must be greater than low_freq_factor");
     } else if (type == YARN) {
-        sizes->kind      = CS_ROPE_YARN;
-        sizes->low       = k->slow;
-        sizes->high      = k->fast;
+        sizes->kind = CS_ROPE_YARN;
+        sizes->low = k->slow;
+        sizes->high = k->fast;
         sizes->attention = k->attention;
-        sizes->truncate  = k->truncate;
+        sizes->truncate = k->truncate;
         need(doc, path, "yarn", "factor", k->factor);
     } /* "dynamic" scales beyond max_position_embeddings alone, where no sequence of ours goes */
 }
 
 void cs_rotary_read(cs_rope_sizes *sizes, const cs_rotary_input *input, cs_json *doc, const char *path)
 {
-    json_t    *object = input->parameters ? input->parameters : input->scaling;
-    char       full[256];
-    rope_keys  k = { 0 };
+    json_t *object = input->parameters ? input->parameters : input->scaling;
+    char full[256];
+    rope_keys k = { 0 };
     *sizes = (cs_rope_sizes){ .width = input->width, .theta = input->theta, .kind = CS_ROPE_PLAIN };
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "",
              input->parameters ? "rope_parameters" : "rope_scaling");

@@ -6,11 +6,11 @@
 #include "cspeed/layer.h"
 
 typedef struct {
-    int64_t width;     /* of a head                                          */
-    int64_t positions; /* max_position_embeddings                            */
-    double  theta;     /* rope_theta of the old spelling                     */
-    json_t *scaling;   /* rope_scaling, or NULL                              */
-    json_t *parameters;/* rope_parameters, or NULL: it wins, as it does there */
+    int64_t width;      /* of a head                                          */
+    int64_t positions;  /* max_position_embeddings                            */
+    double theta;       /* rope_theta of the old spelling                     */
+    json_t *scaling;    /* rope_scaling, or NULL                              */
+    json_t *parameters; /* rope_parameters, or NULL: it wins, as it does there */
 } cs_rotary_input;
 
 /* Faults go to doc, below `path`. */

@@ -15,9 +15,9 @@ typedef struct {
 } column;
 
 typedef struct {
-    char   *folder;
+    char *folder;
     column *columns;
-    int     count;
+    int count;
 } csv;
 
 static void *open_csv(const char *folder, int64_t at)
@@ -45,10 +45,10 @@ static char *path_of(const csv *own, const char *tag)
 /* Copies the header and the rows before `at`; returns how many rows that were, or -1. */
 static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 {
-    char   *line = NULL;
-    size_t  room = 0;
+    char *line = NULL;
+    size_t room = 0;
     int64_t kept = 0, step;
-    bool    good = true;
+    bool good = true;
     while (good && getline(&line, &room, from) > 0) {
         bool row = sscanf(line, "%" SCNd64 ",", &step) == 1;
         if ((row && step >= at) || !strchr(line, '\n'))
@@ -63,8 +63,8 @@ static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 /* An earlier run's rows stay up to where this one begins; a run that begins anew finds its name free. */
 static bool trim(const char *path, int64_t at)
 {
-    char       *part = NULL, *old = NULL;
-    int64_t     kept = -1;
+    char *part = NULL, *old = NULL;
+    int64_t kept = -1;
     struct stat info;
     if (stat(path, &info) != 0)
         return errno == ENOENT;
@@ -82,7 +82,7 @@ static bool trim(const char *path, int64_t at)
     }
     fclose(from);
     bool good = kept > 0 ? rename(part, path) == 0 : kept == 0 && rename(path, old) == 0;
-    int  why  = errno;
+    int why = errno;
     if (to && kept <= 0)
         remove(part);
     free(part);
@@ -94,8 +94,8 @@ static bool trim(const char *path, int64_t at)
 static FILE *open_column(const csv *own, const char *tag, int64_t at)
 {
     const char *slash = strrchr(tag, '/');
-    char       *path  = path_of(own, tag);
-    FILE       *file  = path && trim(path, at) ? fopen(path, "a") : NULL;
+    char *path = path_of(own, tag);
+    FILE *file = path && trim(path, at) ? fopen(path, "a") : NULL;
     free(path);
     if (file && fseeko(file, 0, SEEK_END) == 0 && ftello(file) > 0)
         return file;
@@ -132,7 +132,7 @@ static bool write_csv(void *writer, const char *tag, double value, int64_t at)
 
 static bool flush_csv(void *writer)
 {
-    csv *own  = writer;
+    csv *own = writer;
     bool good = true;
     for (int i = 0; i < own->count && good; i++)
         good = fflush(own->columns[i].file) == 0;

@@ -21,7 +21,7 @@ static bool put(FILE *file, cs_record record)
 
 static void *open_events(const char *folder, int64_t at)
 {
-    char   host[64] = "host", *path = NULL;
+    char host[64] = "host", *path = NULL;
     double time = wall_clock();
     gethostname(host, sizeof host - 1);
     if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%d.0", folder, (long long)time, host, (int)getpid()) < 0)

@@ -13,7 +13,7 @@
 #include "base/status.h"
 
 typedef struct {
-    bool        enabled;
+    bool enabled;
     const char *output_path, *job_name; /* "" or NULL: the working directory, "DeepSpeedJobName" */
 } cs_monitor_settings;
 
@@ -21,8 +21,8 @@ typedef struct cs_monitor cs_monitor;
 
 /* *monitor is NULL when neither is enabled; the other functions accept that. */
 cs_status cs_monitor_open(cs_monitor **monitor, const cs_monitor_settings *csv, const cs_monitor_settings *tensorboard);
-void      cs_monitor_write(cs_monitor *monitor, const char *tag, double value, int64_t at);
-void      cs_monitor_flush(cs_monitor *monitor);
-void      cs_monitor_close(cs_monitor *monitor);
+void cs_monitor_write(cs_monitor *monitor, const char *tag, double value, int64_t at);
+void cs_monitor_flush(cs_monitor *monitor);
+void cs_monitor_close(cs_monitor *monitor);
 
 #endif

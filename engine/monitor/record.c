@@ -52,7 +52,7 @@ static uint32_t masked(const void *bytes, size_t count)
 static cs_record begin(double time, int64_t step)
 {
     cs_record record = { .count = HEAD };
-    uint64_t  bits;
+    uint64_t bits;
     memcpy(&bits, &time, sizeof bits);
     put_key(&record, EVENT_TIME, FIXED64);
     put_little(&record, bits, 8);
@@ -103,8 +103,8 @@ static size_t varint_bytes(uint64_t value)
 cs_record cs_record_scalar(double time, int64_t step, const char *tag, float value)
 {
     cs_record record = begin(time, step);
-    uint32_t  bits;
-    size_t    length = strlen(tag), inner = 1 + varint_bytes(length) + length + 1 + sizeof value;
+    uint32_t bits;
+    size_t length = strlen(tag), inner = 1 + varint_bytes(length) + length + 1 + sizeof value;
     memcpy(&bits, &value, sizeof bits);
     put_key(&record, EVENT_SUMMARY, BYTES);
     put_varint(&record, 1 + varint_bytes(inner) + inner);

@@ -10,11 +10,11 @@ enum { CS_RECORD_BYTES = 512 };
 /* A framed event: length, masked CRC32C of the length, the message, masked CRC32C of the message. */
 typedef struct {
     unsigned char bytes[CS_RECORD_BYTES];
-    size_t        count;
+    size_t count;
 } cs_record;
 
 cs_record cs_record_version(double time); /* "brain.Event:2", the first of a file                      */
-cs_record cs_record_start(double  time,
+cs_record cs_record_start(double time,
                           int64_t step); /* this run begins here: what earlier files hold from `step` on is void */
 cs_record cs_record_scalar(double time, int64_t step, const char *tag, float value); /* a tag of up to 256 bytes     */
 

@@ -6,8 +6,8 @@
 
 CS_RULE float adamw(float p, float g, float *m, float *v, cs_hyper h)
 {
-    *m              = h.beta1 * *m + h.rest1 * g;
-    *v              = h.beta2 * *v + h.rest2 * g * g;
+    *m = h.beta1 * *m + h.rest1 * g;
+    *v = h.beta2 * *v + h.rest2 * g * g;
     float direction = (*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon);
     return p - h.rate * (direction + h.decay * p);
 }

@@ -16,7 +16,7 @@ static bool is_glob(const json_t *value)
 
 static bool are_globs(const json_t *value)
 {
-    size_t  index;
+    size_t index;
     json_t *glob;
     if (!json_is_array(value))
         return is_glob(value);
@@ -30,34 +30,34 @@ static bool are_globs(const json_t *value)
 
 static void add(cs_groups *groups, cs_group group, double base)
 {
-    group.optimizer                = cs_optim_find(&group.settings);
-    group.ratio                    = base > 0 ? group.settings.rate / base : 1;
+    group.optimizer = cs_optim_find(&group.settings);
+    group.ratio = base > 0 ? group.settings.rate / base : 1;
     groups->group[groups->count++] = group;
 }
 
 /* Muon's two sides; every other optimizer has one. */
 static void add_sides(cs_groups *groups, cs_group group, double base)
 {
-    bool muon      = group.settings.kind == CS_OPTIM_MUON;
+    bool muon = group.settings.kind == CS_OPTIM_MUON;
     group.matrices = true;
-    group.others   = !muon;
+    group.others = !muon;
     add(groups, group, base);
     if (!muon)
         return;
     group.settings = cs_optim_beside_muon(&group.settings);
     group.matrices = false;
-    group.others   = true;
+    group.others = true;
     add(groups, group, base);
 }
 
 static void read_group(cs_json *doc, json_t *object, int number, const cs_optim_settings *settings, cs_groups *groups)
 {
-    char          path[64];
+    char path[64];
     const json_t *decay = json_object_get(object, "weight_decay");
-    cs_group      group = {.params   = json_object_get(object, "params"),
-                           .settings = *settings,
-                           .decays   = decay && !json_is_null(decay),
-                           .written  = number};
+    cs_group group = { .params = json_object_get(object, "params"),
+                       .settings = *settings,
+                       .decays = decay && !json_is_null(decay),
+                       .written = number };
     snprintf(path, sizeof path, LIST "[%d]", number);
     if (!json_is_object(object) || !are_globs(group.params)) {
         cs_json_fault(doc, LIST,
@@ -74,7 +74,7 @@ static void read_group(cs_json *doc, json_t *object, int number, const cs_optim_
 
 void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *settings, cs_groups *groups)
 {
-    size_t  index;
+    size_t index;
     json_t *object;
     groups->count = 0;
     if (list && (!json_is_array(list) || json_array_size(list) > CS_GROUPS / 2 - 1)) {
@@ -85,7 +85,7 @@ void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *s
     {
         read_group(doc, object, (int)index, settings, groups);
     }
-    add_sides(groups, (cs_group){.settings = *settings, .written = -1}, settings->rate);
+    add_sides(groups, (cs_group){ .settings = *settings, .written = -1 }, settings->rate);
 }
 
 /* ---- whose is it ---- */
@@ -93,7 +93,7 @@ void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *s
 /* DeepSpeed's rule, by name; and GPT-2's embeddings, whose names it misses. */
 static bool is_matrix(const char *name, bool vector)
 {
-    static const char *const not_these[] = {"embed", "lm_head", "wte", "wpe"};
+    static const char *const not_these[] = { "embed", "lm_head", "wte", "wpe" };
     for (int i = 0; i < 4; i++)
         if (strcasestr(name, not_these[i]))
             return false;
@@ -103,7 +103,7 @@ static bool is_matrix(const char *name, bool vector)
 bool cs_groups_match(const cs_group *group, size_t index, const char *name, const char **pattern)
 {
     bool list = json_is_array(group->params);
-    *pattern  = json_string_value(list ? json_array_get(group->params, index) : index == 0 ? group->params : NULL);
+    *pattern = json_string_value(list ? json_array_get(group->params, index) : index == 0 ? group->params : NULL);
     return *pattern && fnmatch(*pattern, name, 0) == 0;
 }
 
@@ -119,9 +119,9 @@ static bool names(const cs_group *group, const char *name)
 int cs_groups_find(const cs_groups *groups, const char *name, bool vector)
 {
     bool matrix = is_matrix(name, vector);
-    int  index  = 0;
-    while (!((matrix ? groups->group[index].matrices : groups->group[index].others) &&
-             names(&groups->group[index], name)))
+    int index = 0;
+    while (
+        !((matrix ? groups->group[index].matrices : groups->group[index].others) && names(&groups->group[index], name)))
         index++; /* the last, default ones take all */
     return index;
 }

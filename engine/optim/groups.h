@@ -11,18 +11,18 @@
 enum { CS_GROUPS = 64 };
 
 typedef struct {
-    const json_t     *params; /* a glob or a list of them; NULL: all that is left            */
+    const json_t *params; /* a glob or a list of them; NULL: all that is left            */
     cs_optim_settings settings;
-    cs_optimizer      optimizer;
-    double            ratio;   /* of its rate to optimizer.params.lr, under every schedule   */
-    bool              decays;  /* gives its own weight_decay, which falls on vectors too     */
-    bool              matrices, others; /* which of the parameters it names are its own      */
-    int               written; /* its number in cspeed.param_groups, from 0; -1: the default */
+    cs_optimizer optimizer;
+    double ratio;          /* of its rate to optimizer.params.lr, under every schedule   */
+    bool decays;           /* gives its own weight_decay, which falls on vectors too     */
+    bool matrices, others; /* which of the parameters it names are its own      */
+    int written;           /* its number in cspeed.param_groups, from 0; -1: the default */
 } cs_group;
 
 typedef struct {
     cs_group group[CS_GROUPS];
-    int      count;
+    int count;
 } cs_groups;
 
 /* `list` is cspeed.param_groups, NULL: none. `settings` are optimizer.params'. */

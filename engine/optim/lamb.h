@@ -8,8 +8,8 @@
 
 CS_RULE float lamb(float p, float g, float *m, float *v, cs_hyper h)
 {
-    *m         = h.beta1 * *m + h.rest1 * g;
-    *v         = h.beta2 * *v + h.rest2 * g * g;
+    *m = h.beta1 * *m + h.rest1 * g;
+    *v = h.beta2 * *v + h.rest2 * g * g;
     float root = h.inside_root ? sqrtf(*v + h.epsilon) : sqrtf(*v) + h.epsilon;
     return *m / root + h.decay * p;
 }

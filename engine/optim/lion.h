@@ -7,10 +7,10 @@
 CS_RULE float lion(float p, float g, float *m, float *unused, cs_hyper h)
 {
     (void)unused;
-    float mix  = h.beta1 * *m + h.rest1 * g;
+    float mix = h.beta1 * *m + h.rest1 * g;
     float sign = (mix > 0 ? 1.0f : 0.0f) - (mix < 0 ? 1.0f : 0.0f);
-    *m         = h.beta2 * *m + h.rest2 * g;
-    sign       = mix == mix ? sign : mix; /* a gradient that is no number must not pass for 0 */
+    *m = h.beta2 * *m + h.rest2 * g;
+    sign = mix == mix ? sign : mix; /* a gradient that is no number must not pass for 0 */
     return p - h.rate * (sign + h.decay * p);
 }
 

@@ -10,16 +10,16 @@
 cs_optimizer cs_optim_find(const cs_optim_settings *settings)
 {
     static const cs_optimizer list[] = {
-#define RULE(function, name, slots, first, second)      { 0, name, slots, { first, second }, 0, false },
+#define RULE(function, name, slots, first, second) { 0, name, slots, { first, second }, 0, false },
 #define DIRECTION(function, name, slots, first, second) { 0, name, slots, { first, second }, 0, true },
 #include "optim/rules.h"
     };
     cs_optimizer found = list[settings->kind];
-    found.kind         = (cs_optim_kind)settings->kind;
+    found.kind = (cs_optim_kind)settings->kind;
     if (found.kind == CS_OPTIM_ADAGRAD)
         found.first_value = (float)settings->first_sum;
     if (found.kind == CS_OPTIM_SGD && settings->momentum == 0) {
-        found.slots         = 0;
+        found.slots = 0;
         found.slot_names[0] = NULL;
     }
     return found;
@@ -33,36 +33,36 @@ bool cs_optim_has_betas(const cs_optim_settings *settings)
 cs_optim_settings cs_optim_beside_muon(const cs_optim_settings *settings)
 {
     cs_optim_settings other = *settings;
-    other.kind              = CS_OPTIM_ADAMW;
-    other.rate              = settings->other_rate;
-    other.bias_correction   = true;
+    other.kind = CS_OPTIM_ADAMW;
+    other.rate = settings->other_rate;
+    other.bias_correction = true;
     return other;
 }
 
 /* LAMB's two corrections are one factor on its step; Adagrad's decay of the rate goes into the rate. */
 cs_hyper cs_optim_hyper(const cs_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
-    int    kind    = settings->kind;
-    bool   betas   = cs_optim_has_betas(settings);
-    bool   fix     = betas && kind != CS_OPTIM_LION && settings->bias_correction;
-    double one     = betas ? settings->betas[0] : settings->momentum;
-    double two     = betas ? settings->betas[1] : settings->dampening;
+    int kind = settings->kind;
+    bool betas = cs_optim_has_betas(settings);
+    bool fix = betas && kind != CS_OPTIM_LION && settings->bias_correction;
+    double one = betas ? settings->betas[0] : settings->momentum;
+    double two = betas ? settings->betas[1] : settings->dampening;
     double fix_one = fix ? 1 / (1 - pow(one, (double)t)) : 1, fix_two = fix ? 1 / (1 - pow(two, (double)t)) : 1;
     if (kind == CS_OPTIM_ADAGRAD)
         rate /= 1 + (double)(t - 1) * settings->lr_decay;
     return (cs_hyper){
-        .rate        = (float)rate,
-        .beta1       = (float)one,
-        .beta2       = (float)two,
-        .rest1       = (float)(1 - one),
-        .rest2       = (float)(1 - two),
-        .epsilon     = (float)settings->epsilon,
-        .decay       = (float)settings->weight_decay,
-        .fix1        = (float)(kind == CS_OPTIM_LAMB ? fix_one / sqrt(fix_two) : fix_one),
-        .fix2        = (float)fix_two,
-        .grad_scale  = (float)grad_scale,
-        .nesterov    = settings->nesterov,
-        .first       = t == 1,
+        .rate = (float)rate,
+        .beta1 = (float)one,
+        .beta2 = (float)two,
+        .rest1 = (float)(1 - one),
+        .rest2 = (float)(1 - two),
+        .epsilon = (float)settings->epsilon,
+        .decay = (float)settings->weight_decay,
+        .fix1 = (float)(kind == CS_OPTIM_LAMB ? fix_one / sqrt(fix_two) : fix_one),
+        .fix2 = (float)fix_two,
+        .grad_scale = (float)grad_scale,
+        .nesterov = settings->nesterov,
+        .first = t == 1,
         .inside_root = settings->inside_root,
     };
 }
@@ -72,7 +72,7 @@ cs_hyper cs_optim_hyper(const cs_optim_settings *settings, double rate, int64_t 
 static void check(cs_json *doc, const char *path, const cs_optim_settings *settings)
 {
     char at[128];
-    int  kind = settings->kind;
+    int kind = settings->kind;
     snprintf(at, sizeof at, "%s.betas", path);
     if ((kind == CS_OPTIM_MUON || cs_optim_has_betas(settings)) && (settings->betas[0] >= 1 || settings->betas[1] >= 1))
         cs_json_fault(doc, at, "both must be below 1, not [%g, %g]", settings->betas[0], settings->betas[1]);
@@ -111,17 +111,17 @@ typedef struct {
 } section_text;
 
 static const cs_key section_keys[] = {
-    {"type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
-     "Adam, AdamW, SGD, Adagrad, Lion, Lamb or Muon, caseless"},
-    {"params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below"},
-    {"legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is one way of updating"},
+    { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
+      "Adam, AdamW, SGD, Adagrad, Lion, Lamb or Muon, caseless" },
+    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below" },
+    { "legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is one way of updating" },
 };
 
 void cs_optim_read(cs_json *doc, json_t *section, cs_optim_settings *settings)
 {
-    section_text   text;
-    const cs_type *type   = cs_types_of(CS_OPTIM_ADAMW);
-    json_t        *params = json_object_get(section, "params");
+    section_text text;
+    const cs_type *type = cs_types_of(CS_OPTIM_ADAMW);
+    json_t *params = json_object_get(section, "params");
     memset(settings, 0, sizeof *settings);
     cs_types_default(settings);
     cs_keys_fill(doc, section, "optimizer", &text, CS_KEYS(section_keys));
@@ -140,10 +140,10 @@ void cs_optim_read(cs_json *doc, json_t *section, cs_optim_settings *settings)
 
 static void override(cs_json *doc, const char *path, const char *name, const json_t *value, cs_optim_settings *settings)
 {
-    char          full[160];
-    int           count;
+    char full[160];
+    int count;
     const cs_key *keys = cs_optim_keys(settings, &count), *key = cs_keys_find(keys, count, name);
-    const char   *near = cs_keys_nearest(keys, count, name);
+    const char *near = cs_keys_nearest(keys, count, name);
     snprintf(full, sizeof full, "%s.%.64s", path, name);
     if (!key)
         cs_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", near ? near : "params");
@@ -152,13 +152,13 @@ static void override(cs_json *doc, const char *path, const char *name, const jso
     else if (cs_value_is_auto(value))
         cs_json_fault(doc, full, "\"auto\" cannot be resolved here: give the value, or leave the key out");
     else if (!json_is_null(value))
-        cs_value_read(&(cs_value){doc, key, full, value, (char *)settings + key->offset});
+        cs_value_read(&(cs_value){ doc, key, full, value, (char *)settings + key->offset });
 }
 
 void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_settings *settings)
 {
     const char *name;
-    json_t     *value;
+    json_t *value;
     json_object_foreach(object, name, value)
     {
         if (*name != '_' && strcmp(name, "params") != 0)
@@ -171,7 +171,7 @@ void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_
 const cs_key *cs_optim_keys(const cs_optim_settings *settings, int *count)
 {
     const cs_type *type = cs_types_of(settings->kind);
-    *count              = type->count;
+    *count = type->count;
     return type->keys;
 }
 

@@ -24,24 +24,24 @@ typedef enum {
 
 typedef struct {
     cs_optim_kind kind;
-    const char   *name;                       /* "AdamW"                                                      */
-    int           slots;                      /* floats of state an element: 2, 1 or 0                        */
-    const char   *slot_names[CS_OPTIM_SLOTS]; /* "exp_avg", "exp_avg_sq"; "momentum_buffer"; "sum": PyTorch's */
-    float         first_value;                /* of every slot, before the first step                         */
-    bool          directs;                    /* its rule returns a direction                                 */
+    const char *name;                       /* "AdamW"                                                      */
+    int slots;                              /* floats of state an element: 2, 1 or 0                        */
+    const char *slot_names[CS_OPTIM_SLOTS]; /* "exp_avg", "exp_avg_sq"; "momentum_buffer"; "sum": PyTorch's */
+    float first_value;                      /* of every slot, before the first step                         */
+    bool directs;                           /* its rule returns a direction                                 */
 } cs_optimizer;
 
 typedef struct {
-    int    kind; /* cs_optim_kind */
+    int kind; /* cs_optim_kind */
     double rate, betas[2], epsilon, weight_decay;
     double momentum, dampening;
-    bool   nesterov, bias_correction;
-    double lr_decay, first_sum;              /* Adagrad                                                    */
-    bool   inside_root;                      /* LAMB                                                       */
-    double min_ratio, max_ratio;          /* LAMB                                                       */
-    double matrix_rate, other_rate;          /* Muon's muon_lr and adam_lr; rate is the first of these two */
-    int    ns_method;                        /* Muon                                                       */
-    bool   adam_w_mode; /* as the file says it: "Adam" with it is AdamW */
+    bool nesterov, bias_correction;
+    double lr_decay, first_sum;     /* Adagrad                                                    */
+    bool inside_root;               /* LAMB                                                       */
+    double min_ratio, max_ratio;    /* LAMB                                                       */
+    double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; rate is the first of these two */
+    int ns_method;                  /* Muon                                                       */
+    bool adam_w_mode;               /* as the file says it: "Adam" with it is AdamW */
 } cs_optim_settings;
 
 /* The optimizer for these settings: SGD without momentum has no slot. Of Muon: what moves its matrices. */
@@ -61,6 +61,6 @@ void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_
 /* The key table of these settings' kind, for "optimizer.params". */
 const cs_key *cs_optim_keys(const cs_optim_settings *settings, int *count);
 const cs_key *cs_optim_section(int *count); /* the key table of "optimizer" itself */
-void          cs_optim_help(void);          /* the tables, printed                 */
+void cs_optim_help(void);                   /* the tables, printed                 */
 
 #endif

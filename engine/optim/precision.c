@@ -9,8 +9,8 @@ const char *cs_precision_name(cs_dtype dtype)
 
 bool cs_precision_list(const cs_precision *precision, int index, cs_precision_row *row)
 {
-    const cs_dtype         values = precision->values, products = precision->products;
-    const cs_dtype         norms  = precision->wide_norms ? CS_F32 : values;
+    const cs_dtype values = precision->values, products = precision->products;
+    const cs_dtype norms = precision->wide_norms ? CS_F32 : values;
     const cs_precision_row rows[] = {
         { "embedding", values, values },
         { "norm", values, products },

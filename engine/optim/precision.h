@@ -14,8 +14,8 @@ typedef struct {
     cs_dtype slots;    /* the optimizer's memory                                                       */
     cs_dtype sums;     /* reduced and accumulated gradients                                            */
     cs_dtype wire;     /* gradients between ranks                                                      */
-    bool     wide_norms; /* norms of a 16-bit model have fp32 parameters                               */
-    bool     scaled;     /* the loss is scaled, and a step whose gradients are not finite is skipped   */
+    bool wide_norms;   /* norms of a 16-bit model have fp32 parameters                               */
+    bool scaled;       /* the loss is scaled, and a step whose gradients are not finite is skipped   */
 } cs_precision;
 
 const char *cs_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
@@ -23,7 +23,7 @@ const char *cs_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
 /* Row `index` of the table that says which kind of operation runs in what; false after the last. */
 typedef struct {
     const char *operation;
-    cs_dtype    takes, gives; /* in between it computes in fp32 */
+    cs_dtype takes, gives; /* in between it computes in fp32 */
 } cs_precision_row;
 bool cs_precision_list(const cs_precision *precision, int index, cs_precision_row *row);
 

@@ -18,9 +18,9 @@ typedef struct {
     float epsilon, decay;
     float fix1, fix2; /* bias corrections 1 / (1 - beta^t), made once a step; LAMB's one factor is fix1 */
     float grad_scale; /* unscale, average and clip in one factor on the gradient                        */
-    int   nesterov;
-    int   first;       /* the optimizer's first step          */
-    int   inside_root; /* epsilon stands under LAMB's root    */
+    int nesterov;
+    int first;       /* the optimizer's first step          */
+    int inside_root; /* epsilon stands under LAMB's root    */
 } cs_hyper;
 
 #endif

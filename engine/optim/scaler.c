@@ -8,11 +8,11 @@
 
 void cs_scaler_open(cs_scaler *scaler, const cs_scaler_settings *settings, bool enabled)
 {
-    *scaler = (cs_scaler){.dynamic = enabled && settings->loss_scale == 0, .scale = 1, .last_overflow = -1};
+    *scaler = (cs_scaler){ .dynamic = enabled && settings->loss_scale == 0, .scale = 1, .last_overflow = -1 };
     if (!enabled)
         return;
     scaler->hysteresis = settings->hysteresis;
-    scaler->scale      = scaler->dynamic ? ldexp(1, (int)settings->initial_scale_power) : settings->loss_scale;
+    scaler->scale = scaler->dynamic ? ldexp(1, (int)settings->initial_scale_power) : settings->loss_scale;
 }
 
 /* What cs_scaler_next makes of a dynamic scale that overflowed. */
@@ -37,9 +37,9 @@ static cs_status describe(const cs_scaler *before, const cs_scaler_settings *set
 cs_status cs_scaler_judge(cs_scaler *scaler, const cs_scaler_settings *settings, bool overflow, const char **said)
 {
     static _Thread_local char text[192];
-    cs_scaler                 before = *scaler;
-    *text                            = 0;
-    *scaler                          = cs_scaler_next(before, settings, overflow);
+    cs_scaler before = *scaler;
+    *text = 0;
+    *scaler = cs_scaler_next(before, settings, overflow);
     if (said)
         *said = text;
     if (overflow && before.dynamic)

@@ -8,16 +8,16 @@
 #include "optim/rule.h"
 
 typedef struct {
-    double  loss_scale; /* 0: dynamic, else the static scale */
+    double loss_scale; /* 0: dynamic, else the static scale */
     int64_t initial_scale_power, loss_scale_window, hysteresis;
-    bool    consecutive_hysteresis;
-    double  min_loss_scale;
-    double  max_loss_scale; /* 0: as far as a float goes */
+    bool consecutive_hysteresis;
+    double min_loss_scale;
+    double max_loss_scale; /* 0: as far as a float goes */
 } cs_scaler_settings;
 
 typedef struct {
-    bool    dynamic;
-    double  scale;
+    bool dynamic;
+    double scale;
     int64_t hysteresis;    /* overflows still tolerated before lowering */
     int64_t iteration;     /* steps judged so far                        */
     int64_t last_overflow; /* iteration of the last overflow; -1: none   */
@@ -37,7 +37,7 @@ CS_RULE cs_scaler cs_scaler_next(cs_scaler scaler, const cs_scaler_settings *set
         scaler.last_overflow = scaler.iteration;
     } else if (scaler.dynamic && !overflow) {
         int64_t stable = scaler.iteration - scaler.last_overflow - 1;
-        bool    whole  = stable > 0 && stable % settings->loss_scale_window == 0;
+        bool whole = stable > 0 && stable % settings->loss_scale_window == 0;
         if (settings->consecutive_hysteresis || whole)
             scaler.hysteresis = settings->hysteresis;
         if (whole)

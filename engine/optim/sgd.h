@@ -12,7 +12,7 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, cs_hyper h)
     g += h.decay * p;
     if (h.beta1 != 0) {
         *buffer = h.first ? g : h.beta1 * *buffer + h.rest2 * g;
-        g       = h.nesterov ? g + h.beta1 * *buffer : *buffer;
+        g = h.nesterov ? g + h.beta1 * *buffer : *buffer;
     }
     return p - h.rate * g;
 }

@@ -5,11 +5,11 @@
 #include <strings.h>
 
 #define AT(field) offsetof(cs_optim_settings, field)
-#define MOST      1e30
+#define MOST 1e30
 
-#define NUMBER(key, field, fallback, min, sentence)                                                                  \
+#define NUMBER(key, field, fallback, min, sentence)                                                                    \
     {                                                                                                                  \
-        key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                         \
+        key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                           \
     }
 #define FLAG(key, field, fallback, sentence)                                                                           \
     {                                                                                                                  \
@@ -28,18 +28,18 @@
         "betas", CS_KEY_PAIR, AT(betas), fallback, 0, 1, "auto", sentence                                              \
     }
 
-#define RATE(fallback)  NUMBER("lr", rate, fallback, 0, "learning rate; \"auto\": the default")
+#define RATE(fallback) NUMBER("lr", rate, fallback, 0, "learning rate; \"auto\": the default")
 #define DECAY(sentence) NUMBER("weight_decay", weight_decay, "0", 0, sentence)
-#define MOMENTS         "decay of the two moments; \"auto\": the default"
-#define ASKED           "on parameters that ask for it; \"auto\": the default"
+#define MOMENTS "decay of the two moments; \"auto\": the default"
+#define ASKED "on parameters that ask for it; \"auto\": the default"
 #define NO_CLIPPING                                                                                                    \
     REFUSED("max_grad_norm", "null", NULL, "it is the engine that clips: use \"gradient_clipping\" at the top level")
-#define NO_AMSGRAD  REFUSED("amsgrad", "false", "0", "AMSGrad's maximum of the second moment is not kept")
-#define NO_MAXIMUM  REFUSED("maximize", "false", "0", "a loss is minimized")
-#define NO_FUSED    REFUSED("fused", "null", "false|0", "an update is one fused pass anyway: leave the key out")
-#define NO_FOREACH  INERT("foreach", "null", "a flat row is updated at a time")
-#define NO_ONE_BIT  "it belongs to 1-bit optimizers, and gradients are exchanged uncompressed here"
-#define GRAD_NONE   INERT("set_grad_none", "true", "the engine owns the gradients")
+#define NO_AMSGRAD REFUSED("amsgrad", "false", "0", "AMSGrad's maximum of the second moment is not kept")
+#define NO_MAXIMUM REFUSED("maximize", "false", "0", "a loss is minimized")
+#define NO_FUSED REFUSED("fused", "null", "false|0", "an update is one fused pass anyway: leave the key out")
+#define NO_FOREACH INERT("foreach", "null", "a flat row is updated at a time")
+#define NO_ONE_BIT "it belongs to 1-bit optimizers, and gradients are exchanged uncompressed here"
+#define GRAD_NONE INERT("set_grad_none", "true", "the engine owns the gradients")
 #define FP32_STATES REFUSED("fp32_optimizer_states", "true", "1", "the moments are always kept in fp32")
 
 static const cs_key adam_keys[] = {
@@ -48,8 +48,7 @@ static const cs_key adam_keys[] = {
     NUMBER("eps", epsilon, "1e-8", 0, "added outside the root; \"auto\": the default"),
     DECAY(ASKED),
     FLAG("bias_correction", bias_correction, "true", "divide the moments by 1 - beta^t"),
-    FLAG("adam_w_mode", adam_w_mode, "true",
-         "\"Adam\" with it is AdamW, as in DeepSpeed; \"AdamW\" is always AdamW"),
+    FLAG("adam_w_mode", adam_w_mode, "true", "\"Adam\" with it is AdamW, as in DeepSpeed; \"AdamW\" is always AdamW"),
     INERT("torch_adam", "false", "one implementation here, with PyTorch's arithmetic"),
     GRAD_NONE,
     NO_FOREACH,
@@ -114,35 +113,48 @@ static const cs_key muon_keys[] = {
     NUMBER("lr", rate, "0.02", 0, "learning rate of both sides where the next two are not given"),
     NUMBER("muon_lr", matrix_rate, "null", 0, "of matrices; null: lr, else 0.02"),
     NUMBER("adam_lr", other_rate, "null", 0, "of what is no matrix, of embeddings and the head; null: lr, else 3e-4"),
-    {"momentum", CS_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "of the matrices' gradients"},
+    { "momentum", CS_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "of the matrices' gradients" },
     DECAY(ASKED),
-    {"ns_method", CS_KEY_CHOICE, AT(ns_method), "\"gram\"", 0, 0, "gram|standard",
-     "one loop for both here, five iterations in fp32: they are the same polynomial"},
+    { "ns_method", CS_KEY_CHOICE, AT(ns_method), "\"gram\"", 0, 0, "gram|standard",
+      "one loop for both here, five iterations in fp32: they are the same polynomial" },
     BETAS("[0.9, 0.95]", "AdamW's, for the other side"),
     NUMBER("eps", epsilon, "1e-10", 0, "AdamW's, for the other side"),
     NO_CLIPPING,
 };
 
-static const cs_type types[] = { /* the first of a kind names its table */
-    {"AdamW", CS_OPTIM_ADAMW, CS_KEYS(adam_keys)},       {"Adam", CS_OPTIM_ADAM, CS_KEYS(adam_keys)},
-    {"SGD", CS_OPTIM_SGD, CS_KEYS(sgd_keys)},            {"Adagrad", CS_OPTIM_ADAGRAD, CS_KEYS(adagrad_keys)},
-    {"Lion", CS_OPTIM_LION, CS_KEYS(lion_keys)},         {"Lamb", CS_OPTIM_LAMB, CS_KEYS(lamb_keys)},
-    {"Muon", CS_OPTIM_MUON, CS_KEYS(muon_keys)},
+static const cs_type types[] = {
+    /* the first of a kind names its table */
+    { "AdamW", CS_OPTIM_ADAMW, CS_KEYS(adam_keys) }, { "Adam", CS_OPTIM_ADAM, CS_KEYS(adam_keys) },
+    { "SGD", CS_OPTIM_SGD, CS_KEYS(sgd_keys) },      { "Adagrad", CS_OPTIM_ADAGRAD, CS_KEYS(adagrad_keys) },
+    { "Lion", CS_OPTIM_LION, CS_KEYS(lion_keys) },   { "Lamb", CS_OPTIM_LAMB, CS_KEYS(lamb_keys) },
+    { "Muon", CS_OPTIM_MUON, CS_KEYS(muon_keys) },
 };
 enum { TYPES = sizeof types / sizeof *types };
 
 #define COMPRESSED "gradients are exchanged uncompressed here; Adam and Lamb are the optimizers it approximates"
-#define MUP        "muP's scaling of rates by width is not built"
-#define OF_TORCH   "of torch.optim only Adam, AdamW, SGD, Adagrad and Muon have a rule here"
+#define MUP "muP's scaling of rates by width is not built"
+#define OF_TORCH "of torch.optim only Adam, AdamW, SGD, Adagrad and Muon have a rule here"
 
 /* Known to DeepSpeed, by itself or in torch.optim, and not there. */
 static const struct {
     const char *name, *reason;
 } refused[] = {
-    {"OneBitAdam", COMPRESSED}, {"OneBitLamb", COMPRESSED}, {"ZeroOneAdam", COMPRESSED}, {"MuAdam", MUP},
-    {"MuAdamW", MUP},           {"MuSGD", MUP},             {"Adadelta", OF_TORCH},      {"Adafactor", OF_TORCH},
-    {"Adamax", OF_TORCH},       {"ASGD", OF_TORCH},         {"LBFGS", OF_TORCH},         {"NAdam", OF_TORCH},
-    {"RAdam", OF_TORCH},        {"RMSprop", OF_TORCH},      {"Rprop", OF_TORCH},         {"SparseAdam", OF_TORCH},
+    { "OneBitAdam", COMPRESSED },
+    { "OneBitLamb", COMPRESSED },
+    { "ZeroOneAdam", COMPRESSED },
+    { "MuAdam", MUP },
+    { "MuAdamW", MUP },
+    { "MuSGD", MUP },
+    { "Adadelta", OF_TORCH },
+    { "Adafactor", OF_TORCH },
+    { "Adamax", OF_TORCH },
+    { "ASGD", OF_TORCH },
+    { "LBFGS", OF_TORCH },
+    { "NAdam", OF_TORCH },
+    { "RAdam", OF_TORCH },
+    { "RMSprop", OF_TORCH },
+    { "Rprop", OF_TORCH },
+    { "SparseAdam", OF_TORCH },
 };
 enum { REFUSED_TYPES = sizeof refused / sizeof *refused };
 
@@ -167,8 +179,8 @@ const cs_type *cs_types_find(cs_json *doc, const char *name)
             return &types[i];
     for (int i = 0; i < REFUSED_TYPES; i++)
         if (strcasecmp(refused[i].name, name) == 0) {
-            cs_json_fault(doc, "optimizer.type", "not supported: the optimizer %s, because %s; " THERE,
-                          refused[i].name, refused[i].reason);
+            cs_json_fault(doc, "optimizer.type", "not supported: the optimizer %s, because %s; " THERE, refused[i].name,
+                          refused[i].reason);
             return NULL;
         }
     cs_json_fault(doc, "optimizer.type", "no optimizer is named \"%.48s\"; " THERE, name);

@@ -11,33 +11,33 @@
 typedef struct {
     cs_exact squares; /* of gradients, unscaled by the scale of this step            */
     cs_exact loss;    /* of rows that have a target                                  */
-    int64_t  rows;    /* how many                                                    */
-    int64_t  saved;   /* ranks whose part of a checkpoint in flight is done          */
+    int64_t rows;     /* how many                                                    */
+    int64_t saved;    /* ranks whose part of a checkpoint in flight is done          */
 } cs_step_sums;
 
 /* Of the step, as the host knows it. The seed of backward gave each row scale / step_rows, the way between ranks
  * `before`. */
 typedef struct {
-    double             step_rows;  /* rows of all micro-batches of one rank                    */
-    double             before;     /* gradients were multiplied by it before they travelled    */
-    double             times;      /* 1: a mean over rows; the world's size: a sum over ranks  */
-    double             clipping;   /* the most their norm may be; 0: anything                  */
-    bool               checked;    /* gradients that are not finite move nothing               */
+    double step_rows; /* rows of all micro-batches of one rank                    */
+    double before;    /* gradients were multiplied by it before they travelled    */
+    double times;     /* 1: a mean over rows; the world's size: a sum over ranks  */
+    double clipping;  /* the most their norm may be; 0: anything                  */
+    bool checked;     /* gradients that are not finite move nothing               */
     cs_scaler_settings scaler;
 } cs_step_terms;
 
 /* What an update asks. */
 typedef struct {
     float factor; /* gradients are multiplied with it: unscaled, averaged over the rows that counted, and clipped */
-    int   open;   /* 0: nothing moves */
+    int open;     /* 0: nothing moves */
 } cs_gate;
 
 typedef struct {
-    cs_gate   gate;
+    cs_gate gate;
     cs_scaler scaler; /* of the next step; one without a target tells nothing of it */
-    double    norm;   /* of gradients, unscaled, before clipping                    */
-    double    loss;   /* mean over rows; NaN where there are none                   */
-    int64_t   rows, saved;
+    double norm;      /* of gradients, unscaled, before clipping                    */
+    double loss;      /* mean over rows; NaN where there are none                   */
+    int64_t rows, saved;
 } cs_verdict;
 
 /* DeepSpeed's and PyTorch's: the small constant keeps a zero norm harmless. */
@@ -52,18 +52,18 @@ CS_RULE double cs_verdict_clip(double norm, double max)
 CS_RULE cs_verdict cs_verdict_judge(const cs_step_sums *sum, const cs_step_terms *terms, cs_scaler scaler)
 {
     cs_verdict verdict;
-    bool       overflow = terms->checked && sum->squares.nonfinite > 0;
-    double     given    = scaler.scale * terms->before;
-    double     factor   = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->times;
-    verdict.norm        = (double)INFINITY;
+    bool overflow = terms->checked && sum->squares.nonfinite > 0;
+    double given = scaler.scale * terms->before;
+    double factor = (sum->rows ? terms->step_rows / ((double)sum->rows * given) : 0) * terms->times;
+    verdict.norm = (double)INFINITY;
     if (!sum->squares.nonfinite)
         verdict.norm = sqrt(cs_exact_value(&sum->squares)) * factor * scaler.scale;
     verdict.gate.factor = (float)(factor * cs_verdict_clip(verdict.norm, terms->clipping));
-    verdict.gate.open   = sum->rows != 0 && !overflow;
-    verdict.scaler      = sum->rows ? cs_scaler_next(scaler, &terms->scaler, overflow) : scaler;
-    verdict.loss        = sum->rows ? cs_exact_value(&sum->loss) / (double)sum->rows : (double)NAN;
-    verdict.rows        = sum->rows;
-    verdict.saved       = sum->saved;
+    verdict.gate.open = sum->rows != 0 && !overflow;
+    verdict.scaler = sum->rows ? cs_scaler_next(scaler, &terms->scaler, overflow) : scaler;
+    verdict.loss = sum->rows ? cs_exact_value(&sum->loss) / (double)sum->rows : (double)NAN;
+    verdict.rows = sum->rows;
+    verdict.saved = sum->saved;
     return verdict;
 }
 

@@ -48,7 +48,7 @@ static void take_parent(cs_ancestry *ancestry, json_t *line)
 void cs_ancestry_loaded(cs_engine *engine, const char *dir, cs_checkpoint_reader *reader, bool module_only)
 {
     cs_ancestry *ancestry = &engine->ancestry;
-    char         key[PLACE_BYTES];
+    char key[PLACE_BYTES];
     place_of(key, dir);
     if (!ancestry->damaged)
         ancestry->damaged = json_object();
@@ -66,7 +66,7 @@ void cs_ancestry_offer(cs_engine *engine, const char *dir, cs_checkpoint_content
 {
     cs_ancestry *ancestry = &engine->ancestry;
     place_of(ancestry->saving, dir);
-    content->line    = line_at(ancestry, ancestry->saving);
+    content->line = line_at(ancestry, ancestry->saving);
     content->damaged = json_object_get(ancestry->damaged, ancestry->saving);
 }
 
@@ -91,14 +91,14 @@ void cs_ancestry_close(cs_engine *engine)
 static cs_status list_left_behind(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
 {
     cs_catalog catalog;
-    size_t     used = 0;
-    int64_t    more = 0;
-    list[0]         = 0;
+    size_t used = 0;
+    int64_t more = 0;
+    list[0] = 0;
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_line_follow(&catalog, dir, name);
     for (int64_t i = 0; i < catalog.count; i++) {
-        const cs_catalog_item *item  = &catalog.items[i];
-        bool                   later = item->generation == CS_NO_ANCESTOR && item->step > step;
+        const cs_catalog_item *item = &catalog.items[i];
+        bool later = item->generation == CS_NO_ANCESTOR && item->step > step;
         if (!later && !cs_line_leaves(item))
             continue;
         if (used + TAG_MOST < LIST_BYTES)
@@ -134,6 +134,6 @@ static cs_status go_back(const char *dir, const char *folder, int64_t step)
 cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkpoint_reader *reader)
 {
     const char *folder = strrchr(reader->path, '/') + 1;
-    cs_status   status = engine->world.rank == 0 ? go_back(dir, folder, reader->manifest.step) : CS_OK;
+    cs_status status = engine->world.rank == 0 ? go_back(dir, folder, reader->manifest.step) : CS_OK;
     return cs_agree_status(engine->comm, status);
 }

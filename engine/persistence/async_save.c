@@ -62,7 +62,7 @@ static void end(cs_engine *engine, cs_status status)
     if (status == CS_OK) {
         if (saving->going)
             name_good(saving, saving->going);
-        saving->going              = NULL;
+        saving->going = NULL;
         engine->metrics.saved_step = saving->step;
         engine->metrics.save_stall = saving->stall;
         cs_ancestry_saved(engine);
@@ -71,7 +71,7 @@ static void end(cs_engine *engine, cs_status status)
         return;
     }
     saving->status = status;
-    saving->why    = strdup(cs_error());
+    saving->why = strdup(cs_error());
     cs_log(CS_LOG_WARNING, "the checkpoint of step %lld was not saved, earlier ones are as they were: %s",
            (long long)saving->step, cs_error());
 }
@@ -79,16 +79,15 @@ static void end(cs_engine *engine, cs_status status)
 cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint_content *content, double begun)
 {
     cs_saving *saving = &engine->saving;
-    saving->step      = content->step;
+    saving->step = content->step;
     free(saving->going);
-    saving->going     = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
-    saving->resumes   = saving->sought && strcmp(saving->sought, dir) == 0;
+    saving->going = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
+    saving->resumes = saving->sought && strcmp(saving->sought, dir) == 0;
     if (content->await && !engine->settings->async_save)
         content->await(content->await_argument);
-    cs_status status  = engine->settings->async_save
-                            ? cs_background_save(&saving->work, engine->comm, dir, content)
-                            : cs_checkpoint_save(engine->comm, dir, content);
-    saving->stall     = cs_clock_seconds() - begun;
+    cs_status status = engine->settings->async_save ? cs_background_save(&saving->work, engine->comm, dir, content)
+                                                    : cs_checkpoint_save(engine->comm, dir, content);
+    saving->stall = cs_clock_seconds() - begun;
     if (status == CS_OK && !engine->settings->async_save)
         end(engine, CS_OK);
     return status == CS_NOT_FINITE ? refuse(saving, status, cs_error()) : status;
@@ -132,7 +131,7 @@ void cs_saving_turn(cs_engine *engine, int64_t ready)
     cs_saving *saving = &engine->saving;
     if (ready < engine->world.size)
         return;
-    double    begun  = cs_clock_seconds();
+    double begun = cs_clock_seconds();
     cs_status status = cs_background_turn(saving->work);
     saving->stall += cs_clock_seconds() - begun;
     if (!cs_background_busy(saving->work))
@@ -148,7 +147,7 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
 static size_t rooms_of(const cs_zero *zero, const cs_unit_entry *entry, cs_range part)
 {
     cs_range range = cs_range_overlap(part, (cs_range){ entry->offset, entry->offset + entry->count });
-    size_t   count = (size_t)cs_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
+    size_t count = (size_t)cs_range_length(range), slots = (size_t)zero->groups->group[entry->group].optimizer.slots;
     return cs_background_room(count * cs_dtype_bytes(zero->precision.masters)) +
            slots * cs_background_room(count * cs_dtype_bytes(zero->precision.slots));
 }
@@ -158,7 +157,7 @@ size_t cs_saving_copy(const cs_engine *engine)
     size_t rooms = 0;
     for (int i = 0; engine->settings->async_save && i < engine->model->count; i++) {
         const cs_unit *unit = engine->model->units[i];
-        cs_range       part = cs_stage_part(&engine->zero, cs_stage_padded(&engine->zero, unit->length));
+        cs_range part = cs_stage_part(&engine->zero, cs_stage_padded(&engine->zero, unit->length));
         for (int at = 0; at < unit->entry_count; at++)
             rooms += rooms_of(&engine->zero, unit->entries[at], part);
     }

@@ -8,13 +8,13 @@
 /* Of one checkpoint's tensors, whoever writes them; its texts and headers are small. */
 static int64_t bytes_of(const cs_engine *engine)
 {
-    const cs_zero *zero  = &engine->zero;
-    int64_t        bytes = 0;
+    const cs_zero *zero = &engine->zero;
+    int64_t bytes = 0;
     for (int i = 0; i < engine->model->count; i++) {
         const cs_unit *unit = engine->model->units[i];
         for (int at = 0; at < unit->entry_count; at++) {
             const cs_unit_entry *entry = unit->entries[at];
-            int64_t              slots = zero->groups->group[entry->group].optimizer.slots;
+            int64_t slots = zero->groups->group[entry->group].optimizer.slots;
             bytes += entry->count * ((int64_t)cs_dtype_bytes(zero->precision.masters) +
                                      slots * (int64_t)cs_dtype_bytes(zero->precision.slots));
         }
@@ -25,9 +25,9 @@ static int64_t bytes_of(const cs_engine *engine)
 /* The checkpoints in dir that later saves will prune. */
 static int64_t count_prunable(const char *dir)
 {
-    char       latest[CS_TAG_BYTES];
+    char latest[CS_TAG_BYTES];
     cs_catalog catalog;
-    int64_t    count = 0;
+    int64_t count = 0;
     if (cs_catalog_latest(latest, dir) != CS_OK || cs_catalog_open(&catalog, dir) != CS_OK)
         return 0;
     cs_line_follow(&catalog, dir, latest);
@@ -43,15 +43,15 @@ static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
     if (keep_last == 0)
         return saves;
     int64_t there = count_prunable(dir);
-    there         = there < keep_last ? there : keep_last;
+    there = there < keep_last ? there : keep_last;
     return there + saves < keep_last + 1 ? saves : keep_last + 1 - there;
 }
 
 cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves)
 {
     struct statvfs about;
-    int64_t        keep_last = engine->settings->keep_last, more = count_more(dir, saves, keep_last);
-    double         each = 1.05 * (double)bytes_of(engine);
+    int64_t keep_last = engine->settings->keep_last, more = count_more(dir, saves, keep_last);
+    double each = 1.05 * (double)bytes_of(engine);
     if (statvfs(dir, &about) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
     double room = (double)about.f_bavail * (double)about.f_frsize;

@@ -8,9 +8,9 @@ enum { LARGEST_SHARD = 5 }; /* GB of a file of weights, as transformers has it *
 static cs_status write_folder(const cs_settings *settings, const char *dir, const char *tag, const char *folder)
 {
     static const cs_dtype types[] = { [1] = CS_F32, [2] = CS_BF16, [3] = CS_F16 }; /* 0: the training's */
-    cs_source             source;
-    cs_huggingface_output output = { .folder    = folder,
-                                     .dtype     = types[settings->export_dtype],
+    cs_source source;
+    cs_huggingface_output output = { .folder = folder,
+                                     .dtype = types[settings->export_dtype],
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
                                      .beside = settings->model_path ? settings->model_path : settings->tokenizer };
     CS_TRY(cs_huggingface_export(&source, &output, settings->export_dtype != 0, dir, tag));

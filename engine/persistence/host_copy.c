@@ -11,10 +11,10 @@ enum { ALIGNMENT = 64 };
 
 struct cs_mirror {
     cs_device *device;
-    char      *memory;
-    size_t     bytes;
-    void     **far; /* where each piece lies on the device */
-    cs_event   copied;
+    char *memory;
+    size_t bytes;
+    void **far; /* where each piece lies on the device */
+    cs_event copied;
 };
 
 static size_t room_of(const cs_piece *piece)
@@ -35,14 +35,14 @@ static cs_status take_memory(cs_mirror *mirror, const cs_piece *pieces, int64_t 
         return CS_OK;
     cs_device_free(mirror->device, mirror->memory);
     mirror->memory = cs_device_alloc_pinned(mirror->device, bytes);
-    mirror->bytes  = bytes;
+    mirror->bytes = bytes;
     return CS_OK;
 }
 
 cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count)
 {
     cs_stream *stream = cs_device_stream(engine->device, CS_COMM);
-    size_t     at     = 0;
+    size_t at = 0;
     if (!cs_device_has_own_memory(engine->device))
         return CS_OK;
     if (!engine->mirror)

@@ -19,16 +19,16 @@ static int64_t entry_count(const cs_model *model)
 /* Strict: every parameter is there in its shape, and there is nothing else but a tied head, which is left out. */
 static cs_status check_names(const cs_engine *engine, cs_source *source, const char *folder)
 {
-    const cs_model   *model  = engine->model;
+    const cs_model *model = engine->model;
     cs_source_tensor *wanted = calloc((size_t)entry_count(model) + 1, sizeof *wanted);
-    int64_t           count  = 0;
+    int64_t count = 0;
     if (!wanted)
         return cs_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const cs_unit_entry *entry = model->units[i]->entries[at];
-            cs_tensor            value = entry->param.value;
-            wanted[count]              = (cs_source_tensor){ entry->full_name, value.dtype, value.dims, { 0 } };
+            cs_tensor value = entry->param.value;
+            wanted[count] = (cs_source_tensor){ entry->full_name, value.dtype, value.dims, { 0 } };
             memcpy(wanted[count++].shape, value.shape, sizeof value.shape);
         }
     cs_huggingface_tie(source, engine->facts.alias ? engine->facts.alias_of : NULL);
@@ -41,13 +41,12 @@ static cs_status check_names(const cs_engine *engine, cs_source *source, const c
 static cs_status read_piece(cs_engine *engine, cs_source *source, const cs_shard_piece *piece)
 {
     cs_dtype dtype = engine->zero.precision.masters;
-    size_t   bytes = (size_t)cs_range_length(piece->range) * cs_dtype_bytes(dtype);
-    bool     far   = cs_device_has_own_memory(engine->device);
-    void    *into  = far ? malloc(bytes) : piece->master;
+    size_t bytes = (size_t)cs_range_length(piece->range) * cs_dtype_bytes(dtype);
+    bool far = cs_device_has_own_memory(engine->device);
+    void *into = far ? malloc(bytes) : piece->master;
     if (!into)
         return cs_fail(CS_NO_MEMORY, "out of memory for %zu bytes of %s", bytes, piece->entry->full_name);
-    cs_status status =
-        source->read(source, cs_source_find(source, piece->entry->full_name), piece->range, into, dtype);
+    cs_status status = source->read(source, cs_source_find(source, piece->entry->full_name), piece->range, into, dtype);
     if (far) {
         cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
         cs_stream_copy(stream, piece->master, into, bytes);
@@ -59,10 +58,10 @@ static cs_status read_piece(cs_engine *engine, cs_source *source, const cs_shard
 
 static cs_status read_shard(cs_engine *engine, cs_source *source, int i)
 {
-    int             count  = engine->model->units[i]->entry_count;
+    int count = engine->model->units[i]->entry_count;
     cs_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
-    cs_status       status = pieces ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
-    count                  = pieces ? cs_shard_pieces(engine->shards[i], pieces) : 0;
+    cs_status status = pieces ? CS_OK : cs_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
+    count = pieces ? cs_shard_pieces(engine->shards[i], pieces) : 0;
     for (int at = 0; at < count && status == CS_OK; at++)
         status = read_piece(engine, source, &pieces[at]);
     free(pieces);
@@ -85,15 +84,17 @@ static cs_status read_all(cs_engine *engine, const char *folder)
 cs_status cs_pretrained_load(cs_engine *engine)
 {
     const char *folder = engine->settings->model_path;
-    bool        found  = false;
+    bool found = false;
     if (!folder || !engine->model_json)
         return CS_OK;
     cs_status status = cs_huggingface_look(&found, folder);
     if (status == CS_OK && found)
         status = read_all(engine, folder);
     else if (status == CS_OK && engine->config->reads && !engine->settings->load)
-        status = cs_fail(CS_NOT_FOUND, "%s has a config.json and no weights (no *.safetensors), so there is no trained "
-                         "model to use: only training starts from random values", folder);
+        status = cs_fail(CS_NOT_FOUND,
+                         "%s has a config.json and no weights (no *.safetensors), so there is no trained "
+                         "model to use: only training starts from random values",
+                         folder);
     CS_TRY(cs_agree_status(engine->comm, status));
     for (int i = 0; i < engine->model->count && found; i++)
         cs_shard_spread(engine->shards[i]);
@@ -103,16 +104,20 @@ cs_status cs_pretrained_load(cs_engine *engine)
 /* Without config.json it may be another program's checkpoint, or one of ours. */
 cs_status cs_pretrained_refuse(const char *folder)
 {
-    cs_source source     = { 0 };
-    json_t   *provenance = NULL;
-    bool      found;
+    cs_source source = { 0 };
+    json_t *provenance = NULL;
+    bool found;
     if (!cs_files_exists(folder))
-        return cs_fail(CS_NOT_FOUND, "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
-                       "model in place of its name", folder);
+        return cs_fail(CS_NOT_FOUND,
+                       "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
+                       "model in place of its name",
+                       folder);
     CS_TRY(cs_huggingface_look(&found, folder));
     if (cs_stored_open(&source, &provenance, folder, NULL) != CS_OK)
         return cs_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
     cs_source_close(&source);
-    return cs_fail(CS_NOT_FOUND, "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load goes on from it, "
-                   "and `cspeed export %s OUT` makes it a folder for cspeed.model", folder, folder);
+    return cs_fail(CS_NOT_FOUND,
+                   "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load goes on from it, "
+                   "and `cspeed export %s OUT` makes it a folder for cspeed.model",
+                   folder, folder);
 }

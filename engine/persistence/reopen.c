@@ -27,9 +27,9 @@ static void drop(choice *chosen)
 static cs_status choose_itself(choice *chosen, const char *source)
 {
     cs_manifest manifest;
-    char       *path   = realpath(source, NULL);
-    char       *slash  = path ? strrchr(path, '/') : NULL;
-    cs_status   status = slash ? cs_manifest_load(&manifest, path) : cs_fail(CS_NOT_FOUND, "there is no %s", source);
+    char *path = realpath(source, NULL);
+    char *slash = path ? strrchr(path, '/') : NULL;
+    cs_status status = slash ? cs_manifest_load(&manifest, path) : cs_fail(CS_NOT_FOUND, "there is no %s", source);
     if (status == CS_OK) {
         *chosen = (choice){ strndup(path, slash == path ? 1 : (size_t)(slash - path)), strdup(slash + 1),
                             strdup(manifest.tag) };
@@ -43,8 +43,8 @@ static cs_status choose_itself(choice *chosen, const char *source)
 static cs_status check_whole(const char *dir, const char *name)
 {
     cs_manifest manifest;
-    char       *folder = cs_files_join(dir, name);
-    cs_status   status = cs_manifest_load(&manifest, folder);
+    char *folder = cs_files_join(dir, name);
+    cs_status status = cs_manifest_load(&manifest, folder);
     if (status == CS_OK)
         status = cs_manifest_check_files(&manifest, folder);
     cs_manifest_close(&manifest);
@@ -55,13 +55,15 @@ static cs_status check_whole(const char *dir, const char *name)
 /* The one of this tag, else the latest, else, as loading does, the newest that is whole. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
-    char       name[CS_TAG_BYTES];
+    char name[CS_TAG_BYTES];
     cs_catalog catalog;
     if (!cs_files_exists(dir))
-        return cs_fail(CS_NOT_FOUND, "%s: no such folder; name the output folder of a training, one checkpoint in it, "
-                       "or a Hugging Face folder", dir);
+        return cs_fail(CS_NOT_FOUND,
+                       "%s: no such folder; name the output folder of a training, one checkpoint in it, "
+                       "or a Hugging Face folder",
+                       dir);
     cs_status status = tag ? cs_catalog_find(name, dir, tag) : cs_catalog_latest(name, dir);
-    bool      named  = status == CS_OK;
+    bool named = status == CS_OK;
     if (named && !tag)
         status = check_whole(dir, name);
     if (tag || status == CS_OK) {
@@ -78,8 +80,10 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
     if (named && !chosen->dir)
         return check_whole(dir, name); /* with its sentence */
     return chosen->dir ? CS_OK
-                       : cs_fail(CS_NOT_FOUND, "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
-                                 "Face folder: there is no latest, manifest.json or config.json in it", dir);
+                       : cs_fail(CS_NOT_FOUND,
+                                 "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
+                                 "Face folder: there is no latest, manifest.json or config.json in it",
+                                 dir);
 }
 
 /* ---- its configuration, less what is about training ---- */
@@ -100,8 +104,8 @@ static void copy_enabled(json_t *to, json_t *from, const char *key)
 static json_t *reduced(json_t *full)
 {
     static const char *const names[] = { "model", "seed", "device", "threads" };
-    static const char *const texts[] = { "seq_len", "train", "valid", "packing", "tokenizer", "field", "template",
-                                         "cache" };
+    static const char *const texts[] = { "seq_len",   "train", "valid",    "packing",
+                                         "tokenizer", "field", "template", "cache" };
     json_t *ours = json_object(), *theirs = json_object_get(full, "cspeed"), *root = json_object();
     json_t *data = json_object(), *from = json_object_get(theirs, "data");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -122,9 +126,9 @@ static json_t *reduced(json_t *full)
 static cs_status read_config(json_t **full, const char *folder)
 {
     cs_manifest manifest;
-    char       *text   = NULL;
-    size_t      length = 0;
-    cs_status   status = cs_manifest_load(&manifest, folder);
+    char *text = NULL;
+    size_t length = 0;
+    cs_status status = cs_manifest_load(&manifest, folder);
     if (status == CS_OK)
         status = cs_manifest_read_text(&text, &length, &manifest, folder, CS_CONFIG_FILE);
     if (status == CS_OK && !text)
@@ -139,8 +143,8 @@ static cs_status read_config(json_t **full, const char *folder)
 
 static cs_status read_checkpoint(json_t **root, const choice *chosen)
 {
-    json_t   *full;
-    char     *folder = cs_files_join(chosen->dir, chosen->name);
+    json_t *full;
+    char *folder = cs_files_join(chosen->dir, chosen->name);
     cs_status status = read_config(&full, folder);
     free(folder);
     CS_TRY(status);
@@ -157,14 +161,14 @@ static cs_status read_checkpoint(json_t **root, const choice *chosen)
 static json_t *of_folder(const char *folder)
 {
     static const char *const names[] = { "n_positions", "n_ctx", "max_position_embeddings" };
-    char      *path   = cs_files_join(folder, "config.json"), *text;
-    size_t     length;
+    char *path = cs_files_join(folder, "config.json"), *text;
+    size_t length;
     json_int_t seq_len = USUAL_LENGTH, positions;
-    bool       there   = cs_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK;
-    json_t    *config  = there ? cs_json_strict(text, length) : NULL;
+    bool there = cs_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK;
+    json_t *config = there ? cs_json_strict(text, length) : NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         positions = json_integer_value(json_object_get(config, names[i]));
-        seq_len   = positions > 0 && positions < seq_len ? positions : seq_len;
+        seq_len = positions > 0 && positions < seq_len ? positions : seq_len;
     }
     json_decref(config);
     free(text);
@@ -180,8 +184,8 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
     if (!json_object_get(root, "train_micro_batch_size_per_gpu"))
         json_object_set_new(root, "train_micro_batch_size_per_gpu", json_integer(1));
     json_object_set_new(root, "optimizer", json_pack("{s:s}", "type", "SGD"));
-    char     *text = json_dumps(root, JSON_INDENT(2));
-    cs_json  *doc  = NULL;
+    char *text = json_dumps(root, JSON_INDENT(2));
+    cs_json *doc = NULL;
     cs_status status = cs_json_parse(&doc, text, strlen(text), name);
     free(text);
     CS_TRY(status);
@@ -190,18 +194,18 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
         cs_json_close(doc);
         return cs_fail(CS_NO_MEMORY, "out of memory for a configuration");
     }
-    (*config)->doc   = doc;
+    (*config)->doc = doc;
     (*config)->reads = true;
     return CS_OK;
 }
 
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
 {
-    choice  chosen = { 0 };
-    json_t *root   = NULL;
-    *config        = NULL;
-    bool      folder = !cs_files_holds(source, "latest") && !cs_files_holds(source, CS_MANIFEST_FILE) &&
-                       cs_files_holds(source, "config.json");
+    choice chosen = { 0 };
+    json_t *root = NULL;
+    *config = NULL;
+    bool folder = !cs_files_holds(source, "latest") && !cs_files_holds(source, CS_MANIFEST_FILE) &&
+                  cs_files_holds(source, "config.json");
     cs_status status = CS_OK;
     if (folder && tag)
         return cs_fail(CS_BAD_CONFIG, "%s is a Hugging Face folder, which has no tag \"%s\"", source, tag);
@@ -209,7 +213,7 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
         root = of_folder(source);
     } else {
         status = !tag && cs_files_holds(source, CS_MANIFEST_FILE) ? choose_itself(&chosen, source)
-                                                         : choose_inside(&chosen, source, tag);
+                                                                  : choose_inside(&chosen, source, tag);
         if (status == CS_OK)
             status = read_checkpoint(&root, &chosen);
         drop(&chosen);

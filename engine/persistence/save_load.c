@@ -13,13 +13,13 @@
 
 typedef struct {
     cs_piece *piece;
-    int64_t   count, room;
+    int64_t count, room;
 } piece_list;
 
 static cs_status append(piece_list *list, cs_piece piece)
 {
     if (list->count == list->room) {
-        list->room       = list->room ? 2 * list->room : 256;
+        list->room = list->room ? 2 * list->room : 256;
         cs_piece *longer = realloc(list->piece, (size_t)list->room * sizeof *longer);
         if (!longer)
             return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
@@ -41,23 +41,23 @@ static void drop(piece_list *list)
 static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_shard_piece *from, bool states)
 {
     const cs_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
-    const cs_param     *param     = &from->entry->param;
-    cs_piece            piece     = { .name   = from->entry->full_name,
-                                      .folder = "weights",
-                                      .dtype  = zero->precision.masters,
-                                      .dims   = param->value.dims,
-                                      .range  = from->range,
-                                      .data   = from->master };
+    const cs_param *param = &from->entry->param;
+    cs_piece piece = { .name = from->entry->full_name,
+                       .folder = "weights",
+                       .dtype = zero->precision.masters,
+                       .dims = param->value.dims,
+                       .range = from->range,
+                       .data = from->master };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
     CS_TRY(append(list, piece));
     for (int slot = 0; states && slot < optimizer->slots; slot++) {
         char *name = NULL;
         if (asprintf(&name, "state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]) < 0)
             return cs_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
-        piece.name   = name;
+        piece.name = name;
         piece.folder = "optim";
-        piece.dtype  = zero->precision.slots;
-        piece.data   = from->slots[slot];
+        piece.dtype = zero->precision.slots;
+        piece.data = from->slots[slot];
         CS_TRY(append(list, piece));
     }
     return CS_OK;
@@ -67,11 +67,11 @@ static cs_status list_parameter(piece_list *list, const cs_zero *zero, const cs_
 static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
     for (int i = 0; i < engine->model->count; i++) {
-        int             count  = engine->model->units[i]->entry_count;
+        int count = engine->model->units[i]->entry_count;
         cs_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
         if (!pieces)
             return cs_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
-        count            = cs_shard_pieces(engine->shards[i], pieces);
+        count = cs_shard_pieces(engine->shards[i], pieces);
         cs_status status = CS_OK;
         for (int at = 0; at < count && status == CS_OK; at++)
             status = list_parameter(list, &engine->zero, &pieces[at], states);
@@ -93,9 +93,9 @@ static void show_mark(char digits[MARK_DIGITS], uint64_t mark)
 
 static json_t *engine_state(const cs_engine *engine)
 {
-    char              mark[MARK_DIGITS];
+    char mark[MARK_DIGITS];
     const cs_metrics *metrics = &engine->metrics;
-    const cs_scaler  *scaler  = &engine->scaler;
+    const cs_scaler *scaler = &engine->scaler;
     show_mark(mark, engine->mark);
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:s, s:I}}",
@@ -110,9 +110,9 @@ static json_t *engine_state(const cs_engine *engine)
 
 static json_t *provenance(const cs_engine *engine)
 {
-    static const char *const dtypes[]  = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
-    char                     host[256] = "";
-    FILE                    *file      = fopen("/proc/sys/kernel/hostname", "r");
+    static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
+    char host[256] = "";
+    FILE *file = fopen("/proc/sys/kernel/hostname", "r");
     if (file) {
         if (!fgets(host, sizeof host, file))
             host[0] = 0;
@@ -161,30 +161,30 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     double started = cs_clock_seconds();
     CS_TRY(cs_saving_finish(engine));
     CS_TRY(validate_tag(engine, tag ? tag : automatic));
-    piece_list            list    = { 0 };
+    piece_list list = { 0 };
     cs_checkpoint_content content = {
-        .tag          = tag ? tag : automatic,
+        .tag = tag ? tag : automatic,
         .client_state = client_state,
-        .config_text  = engine->config->text,
-        .engine       = engine_state(engine),
+        .config_text = engine->config->text,
+        .engine = engine_state(engine),
         .aliases =
             engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
         .provenance = provenance(engine),
         /* While steps are not finite no older checkpoint is removed, even if the parameters are still finite. */
-        .keep_last  = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
+        .keep_last = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
-        .step       = engine->metrics.step,
-        .writing    = { .threads      = (int)engine->settings->writer_threads,
-                        .buffer_bytes = (size_t)engine->settings->io_buffer_size,
-                        .buffered     = !engine->settings->direct },
-        .finite     = true,
+        .step = engine->metrics.step,
+        .writing = { .threads = (int)engine->settings->writer_threads,
+                     .buffer_bytes = (size_t)engine->settings->io_buffer_size,
+                     .buffered = !engine->settings->direct },
+        .finite = true,
     };
-    cs_status status    = list_pieces(engine, &list, true);
+    cs_status status = list_pieces(engine, &list, true);
     if (status == CS_OK)
         status = cs_mirror_take(engine, list.piece, list.count);
-    content.await          = engine->mirror ? cs_mirror_await : NULL;
+    content.await = engine->mirror ? cs_mirror_await : NULL;
     content.await_argument = engine->mirror;
-    content.pieces         = list.piece;
+    content.pieces = list.piece;
     content.piece_count = list.count;
     cs_ancestry_offer(engine, dir, &content);
     if (status == CS_OK)
@@ -202,24 +202,24 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
 static void take_numbers(cs_engine *engine, json_t *state, const cs_load_options *options)
 {
     cs_metrics *metrics = &engine->metrics;
-    json_int_t  step = 0, samples = 0, tokens = 0, skipped = 0, updates = 0, scheduled = 0;
-    json_int_t  hysteresis = 0, iteration = 0, last_overflow = -1;
-    double      scale = 1;
-    const char *kind  = "";
+    json_int_t step = 0, samples = 0, tokens = 0, skipped = 0, updates = 0, scheduled = 0;
+    json_int_t hysteresis = 0, iteration = 0, last_overflow = -1;
+    double scale = 1;
+    const char *kind = "";
     json_unpack(state, "{s?I, s?I, s?I, s?I, s?{s?s, s?F, s?I, s?I, s?I}, s?{s?I}, s?{s?I}}", "global_step", &step,
                 "samples", &samples, "tokens", &tokens, "skipped_steps", &skipped, "loss_scale", "kind", &kind, "scale",
                 &scale, "hysteresis", &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow,
                 "optimizer", "step", &updates, "lr_scheduler", "last_step", &scheduled);
-    metrics->step     = step;
-    metrics->samples  = samples;
-    metrics->tokens   = tokens;
-    metrics->skipped  = skipped;
-    engine->updates   = options->skip_optimizer_states ? 0 : updates;
+    metrics->step = step;
+    metrics->samples = samples;
+    metrics->tokens = tokens;
+    metrics->skipped = skipped;
+    engine->updates = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
     if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* else a fresh scale: the checkpoint knows none */
-        engine->scaler.scale         = scale;
-        engine->scaler.hysteresis    = hysteresis;
-        engine->scaler.iteration     = iteration;
+        engine->scaler.scale = scale;
+        engine->scaler.hysteresis = hysteresis;
+        engine->scaler.iteration = iteration;
         engine->scaler.last_overflow = last_overflow;
         cs_boundary_place(engine);
     }
@@ -240,8 +240,8 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
 /* The same position means other windows under another seed, or in other data. */
 static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
-    json_int_t  seed = engine->settings->seed, windows = 0;
-    char        here[MARK_DIGITS];
+    json_int_t seed = engine->settings->seed, windows = 0;
+    char here[MARK_DIGITS];
     const char *mark = here; /* what has none is not compared */
     show_mark(here, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
@@ -252,19 +252,20 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
     if (windows == 0 || engine->windows == 0)
         return;
     if (windows != engine->windows)
-        cs_log(CS_LOG_WARNING, "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
+        cs_log(CS_LOG_WARNING,
+               "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
                "epoch is another, and what was learnt from may come again before the rest has come",
                (long long)windows, (long long)engine->windows);
     else if (strcmp(mark, here) != 0)
         cs_log(CS_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
-               "cspeed.data.train names now");
+                               "cspeed.data.train names now");
 }
 
 /* What changes a shape is refused when the tensors are read; these numbers only make the same tensors mean another
  * function. */
 static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 {
-    char          text[CS_MODELS_DIFFERENCES];
+    char text[CS_MODELS_DIFFERENCES];
     const json_t *saved = json_object_get(provenance, "model");
     if (!engine->model_json || !json_is_object(saved))
         return;
@@ -291,9 +292,9 @@ static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bo
  * changed pieces alone, and reading an earlier checkpoint replaces each of them. */
 static cs_status load(cs_engine *engine, cs_checkpoint_reader *reader, const cs_load_options *options)
 {
-    bool       states = !options->module_only && !options->skip_optimizer_states;
-    json_t    *state  = cs_checkpoint_engine(reader);
-    piece_list list   = { 0 };
+    bool states = !options->module_only && !options->skip_optimizer_states;
+    json_t *state = cs_checkpoint_engine(reader);
+    piece_list list = { 0 };
     if (states)
         CS_TRY(check_optimizer(engine, state));
     cs_status status = read_pieces(engine, reader, states, &list);
@@ -326,7 +327,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                              char **client_state)
 {
     static const cs_load_options everything = { 0 };
-    cs_checkpoint_reader        *reader     = NULL;
+    cs_checkpoint_reader *reader = NULL;
     cs_forward_expect(engine, CS_EXPECT_FORWARD, "cs_load_checkpoint");
     if (engine->micro != 0)
         return cs_fail(CS_UNSUPPORTED,
@@ -334,13 +335,13 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                        (long long)engine->micro);
     cs_walk_settle(engine);
     CS_TRY(cs_saving_finish(engine));
-    options                       = options ? options : &everything;
-    bool begins                   = engine->metrics.step == 0 && !options->module_only; /* else no beginning asks so */
+    options = options ? options : &everything;
+    bool begins = engine->metrics.step == 0 && !options->module_only; /* else no beginning asks so */
     if (begins && !tag && !engine->saving.sought)
         engine->saving.sought = strdup(dir);
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
-                                      .verify      = (unsigned)engine->settings->verify_on_load,
-                                      .names       = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
+                                      .verify = (unsigned)engine->settings->verify_on_load,
+                                      .names = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
     CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load_whole(engine, reader, options);
     if (status == CS_OK)
@@ -349,7 +350,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         status = cs_ancestry_rewind(engine, dir, reader);
     if (status == CS_OK && client_state) {
         const char *text = cs_checkpoint_client_state(reader);
-        *client_state    = text ? strdup(text) : NULL;
+        *client_state = text ? strdup(text) : NULL;
     }
     if (status == CS_OK && begins)
         cs_beat_keep(engine->metrics.step);

@@ -11,9 +11,9 @@ static const char dots[] = ".............................";
 static void line(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void line(const char *name, const char *format, ...)
 {
-    char    value[256];
+    char value[256];
     va_list arguments;
-    size_t  length = strlen(name) < sizeof dots - 1 ? strlen(name) : sizeof dots - 1;
+    size_t length = strlen(name) < sizeof dots - 1 ? strlen(name) : sizeof dots - 1;
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
@@ -25,7 +25,7 @@ static void memory_lines(const cs_engine *engine)
     cs_memory memory = cs_memory_of(engine);
     const struct {
         const char *name;
-        size_t      bytes;
+        size_t bytes;
     } parts[] = {
         { "bytes_values", memory.values },           { "bytes_gradients", memory.gradients },
         { "bytes_masters", memory.masters },         { "bytes_slots", memory.slots },

@@ -13,9 +13,9 @@
 /* Kilobytes after "NAME:" in a file of /proc, in bytes; 0 when it is not there. */
 static double kilobytes_of(const char *path, const char *name)
 {
-    char   line[256];
-    long   found  = 0;
-    FILE  *file   = fopen(path, "r");
+    char line[256];
+    long found = 0;
+    FILE *file = fopen(path, "r");
     size_t length = strlen(name);
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, name, length) == 0 && line[length] == ':' && sscanf(line + length + 1, "%ld", &found) == 1)

@@ -16,9 +16,9 @@ typedef struct {
 } cost;
 
 struct cs_profile {
-    bool   active;
+    bool active;
     double entered, entered_flops;
-    cost  *units;
+    cost *units;
 };
 
 cs_status cs_profile_open(cs_engine *engine)
@@ -60,7 +60,7 @@ void cs_profile_enter(cs_engine *engine)
         return;
     cs_stream_sync(cs_device_stream(engine->device, CS_COMPUTE));
     profile->entered_flops = cs_device_flops(engine->device);
-    profile->entered       = cs_clock_seconds();
+    profile->entered = cs_clock_seconds();
 }
 
 void cs_profile_leave(cs_engine *engine, int i)
@@ -89,8 +89,8 @@ typedef struct {
 static quantity count_of(double value, const char *unit)
 {
     static const char *const prefixes[] = { "", "K", "M", "G", "T" };
-    quantity                 shown;
-    int                      prefix = 0;
+    quantity shown;
+    int prefix = 0;
     for (; value >= 1000 && prefix < 4; prefix++)
         value /= 1000;
     snprintf(shown.text, sizeof shown.text, "%.10g %s%s", round(value * 100) / 100, prefixes[prefix], unit);
@@ -130,11 +130,11 @@ static quantity plain(double value)
 
 static void print_head(const cs_engine *engine, FILE *out, cost all)
 {
-    const cs_settings      *settings = engine->settings;
-    const cs_phase_seconds *t        = &engine->last_seconds;
+    const cs_settings *settings = engine->settings;
+    const cs_phase_seconds *t = &engine->last_seconds;
     double share = 1.0 / (double)settings->accumulation, forward = t->forward * share, backward = t->backward * share;
     double iteration = forward + backward + t->step, factor = 2 + settings->profiler.recompute_factor;
-    char   label[96];
+    char label[96];
     fprintf(out,
             "\n-------------------------- DeepSpeed Flops Profiler --------------------------\n"
             "Profile Summary at step %lld:\n"
@@ -172,7 +172,7 @@ static void print_head(const cs_engine *engine, FILE *out, cost all)
 
 typedef struct {
     const char *name;
-    cost        cost;
+    cost cost;
 } kind_cost;
 
 typedef enum { PARAMETERS, FLOPS, SECONDS } measure;
@@ -199,8 +199,8 @@ static void print_top(FILE *out, const char *label, kind_cost *kinds, int count,
             if (measured(&kinds[k], what) > measured(&kinds[best], what))
                 best = k;
         kind_cost first = kinds[best];
-        kinds[best]     = kinds[i];
-        kinds[i]        = first;
+        kinds[best] = kinds[i];
+        kinds[i] = first;
         fprintf(out, "%s'%s': '%s'", i ? ", " : "", first.name, show(&first, what).text);
     }
     fprintf(out, "}\n");
@@ -218,7 +218,7 @@ static int collect_kinds(const cs_engine *engine, kind_cost *kinds)
     int count = 0;
     for (int i = 0; i < engine->model->count; i++) {
         const char *name = engine->model->units[i]->kind->name;
-        int         at   = 0;
+        int at = 0;
         while (at < count && strcmp(kinds[at].name, name) != 0)
             at++;
         if (at == count)
@@ -238,8 +238,8 @@ static void print_level(FILE *out, int depth, kind_cost *kinds, int count, int64
 
 static void print_summary(const cs_engine *engine, FILE *out, cost all)
 {
-    int64_t    depth = engine->settings->profiler.module_depth, top = engine->settings->profiler.top_modules;
-    kind_cost  model = { "model", all };
+    int64_t depth = engine->settings->profiler.module_depth, top = engine->settings->profiler.top_modules;
+    kind_cost model = { "model", all };
     kind_cost *kinds = calloc((size_t)engine->model->count, sizeof *kinds);
     fprintf(out,
             "\n----------------------------- Aggregated Profile per GPU -----------------------------\n"
@@ -273,9 +273,9 @@ static void print_layers(FILE *out, const cs_unit *unit, double parameters)
 {
     size_t above = strlen(unit->name);
     for (int i = 0; i < unit->entry_count;) {
-        const char *name   = unit->entries[i]->param.name;
-        size_t      length = layer_length(name);
-        double      held   = 0;
+        const char *name = unit->entries[i]->param.name;
+        size_t length = layer_length(name);
+        double held = 0;
         for (; i < unit->entry_count && layer_length(unit->entries[i]->param.name) == length &&
                strncmp(unit->entries[i]->param.name, name, length) == 0;
              i++)
@@ -307,7 +307,7 @@ static void print_details(const cs_engine *engine, FILE *out, cost all)
 void cs_profile_print(cs_engine *engine)
 {
     const char *path = engine->settings->profiler.output_file;
-    cost        all  = { 0 };
+    cost all = { 0 };
     if (!engine->profile || engine->metrics.step != engine->settings->profiler.profile_step + 1)
         return;
     FILE *out = path ? fopen(path, "w") : stdout;

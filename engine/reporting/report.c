@@ -30,8 +30,8 @@ void cs_log_summary(cs_engine *engine)
 /* Of one group of parameters: DeepSpeed prints 0.0 where it has neither betas nor SGD's momentum. */
 static int put_momentum(char *text, size_t room, const cs_engine *engine, const cs_optim_settings *group)
 {
-    double  betas[2] = { group->betas[0], group->betas[1] };
-    int64_t update   = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the one that is over */
+    double betas[2] = { group->betas[0], group->betas[1] };
+    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the one that is over */
     if (!cs_optim_has_betas(group))
         return snprintf(text, room, "%s", cs_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
@@ -41,9 +41,9 @@ static int put_momentum(char *text, size_t room, const cs_engine *engine, const 
 
 static void print_progress(const cs_engine *engine, double rate)
 {
-    const cs_groups *groups      = &engine->settings->groups;
-    char             rates[LINE] = "", momenta[LINE] = "";
-    int              rates_used = 0, momenta_used = 0;
+    const cs_groups *groups = &engine->settings->groups;
+    char rates[LINE] = "", momenta[LINE] = "";
+    int rates_used = 0, momenta_used = 0;
     for (int i = 0; i < groups->count; i++) {
         const char *comma = i ? ", " : "";
         rates_used += snprintf(rates + rates_used, sizeof rates - (size_t)rates_used, "%s%s", comma,
@@ -58,7 +58,7 @@ static void print_progress(const cs_engine *engine, double rate)
 
 static void print_throughput(const cs_engine *engine, double seconds)
 {
-    double    batch = (double)engine->settings->train_batch_size, gb = cs_occupancy_held(engine) / (1 << 30);
+    double batch = (double)engine->settings->train_batch_size, gb = cs_occupancy_held(engine) / (1 << 30);
     cs_number held = cs_say_number(round(100 * gb) / 100);
     CS_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
                   "MemAllocated=%sGB, MaxMemAllocated=%sGB",
@@ -69,10 +69,10 @@ static void print_throughput(const cs_engine *engine, double seconds)
 
 static cs_phase_seconds less(const cs_phase_seconds *a, const cs_phase_seconds *b)
 {
-    return (cs_phase_seconds){ .forward  = a->forward - b->forward,
+    return (cs_phase_seconds){ .forward = a->forward - b->forward,
                                .backward = a->backward - b->backward,
-                               .step     = a->step - b->step,
-                               .reduce   = a->reduce - b->reduce };
+                               .step = a->step - b->step,
+                               .reduce = a->reduce - b->reduce };
 }
 
 /* suffix: "" for a whole step, "_microstep". */
@@ -97,12 +97,12 @@ static void print_optimizer_times(const cs_engine *engine)
 
 static void write_events(cs_engine *engine)
 {
-    const cs_metrics       *metrics = &engine->metrics;
-    const cs_phase_seconds *t       = &engine->seconds;
+    const cs_metrics *metrics = &engine->metrics;
+    const cs_phase_seconds *t = &engine->seconds;
     const struct {
         const char *tag;
-        double      value;
-        bool        wanted;
+        double value;
+        bool wanted;
     } events[] = {
         { "Train/Samples/train_loss", metrics->loss, true },
         { "Train/Samples/lr", metrics->learning_rate, true },
@@ -147,7 +147,7 @@ void cs_report_close(cs_engine *engine)
 void cs_report_micro(cs_engine *engine)
 {
     cs_phase_seconds since = less(&engine->seconds, &engine->micro_before);
-    engine->micro_before   = engine->seconds;
+    engine->micro_before = engine->seconds;
     engine->timed_micros++;
     if (engine->settings->wall_clock_breakdown)
         print_times(&since, "_microstep");
@@ -164,8 +164,8 @@ static bool print_is_due(const cs_engine *engine)
 static void print_lines(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
-    double             seconds  = engine->seconds.forward + engine->seconds.backward + engine->seconds.step;
-    bool               due      = print_is_due(engine);
+    double seconds = engine->seconds.forward + engine->seconds.backward + engine->seconds.step;
+    bool due = print_is_due(engine);
     engine->timed_steps++;
     if (engine->timed_steps >= FIRST_TIMED)
         engine->timed_seconds += seconds;
@@ -187,18 +187,18 @@ static void print_lines(cs_engine *engine)
 void cs_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
-    double      now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
-    double      rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
-    cs_dtype    products = engine->zero.precision.products;
+    double now = cs_clock_seconds(), flops = cs_device_flops(engine->device);
+    double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->world.size);
+    cs_dtype products = engine->zero.precision.products;
     cs_device_roof(engine->device, products); /* measured the first time */
-    metrics->step_seconds      = now - engine->started;
-    double reached             = (flops - engine->flops_before) / metrics->step_seconds;
-    double roof                = cs_device_raise_roof(engine->device, products, reached);
+    metrics->step_seconds = now - engine->started;
+    double reached = (flops - engine->flops_before) / metrics->step_seconds;
+    double roof = cs_device_raise_roof(engine->device, products, reached);
     metrics->tokens_per_second = rows / metrics->step_seconds;
-    metrics->peak_share        = roof > 0 ? reached / roof : 0;
-    metrics->epoch             = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
-    engine->started            = cs_clock_seconds();
-    engine->flops_before       = flops;
+    metrics->peak_share = roof > 0 ? reached / roof : 0;
+    metrics->epoch = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
+    engine->started = cs_clock_seconds();
+    engine->flops_before = flops;
     if (engine->monitor || print_is_due(engine) || engine->settings->wall_clock_breakdown)
         cs_step_settle(engine);
     write_events(engine);

@@ -16,7 +16,7 @@ static const cs_key keys[] = {
 static double rate(const cs_schedule_settings *settings, int64_t iteration)
 {
     int64_t update = iteration + 1, total = settings->total_num_steps;
-    double  share = total > 0 ? (double)(update < total ? update : total) / (double)total : 0;
+    double share = total > 0 ? (double)(update < total ? update : total) / (double)total : 0;
     return settings->base_rate * (settings->start_factor + (settings->end_factor - settings->start_factor) * share);
 }
 

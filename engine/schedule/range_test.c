@@ -4,13 +4,14 @@
 #include <math.h>
 
 static const cs_key keys[] = {
-    {"lr_range_test_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL, "where the test begins"},
-    {"lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MOST, NULL,
-     "updates in which the rate grows by lr_range_test_step_rate times where it began"},
-    {"lr_range_test_step_rate", CS_KEY_NUMBER, CS_WARMUP_AT(range_step_rate), "1.0", 0, 1e30, NULL,
-     "growth in one step size"},
-    {"lr_range_test_staircase", CS_KEY_BOOL, CS_WARMUP_AT(range_staircase), "false", 0, 0, NULL,
-     "grow once a step size instead of with each update"},
+    { "lr_range_test_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL,
+      "where the test begins" },
+    { "lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MOST, NULL,
+      "updates in which the rate grows by lr_range_test_step_rate times where it began" },
+    { "lr_range_test_step_rate", CS_KEY_NUMBER, CS_WARMUP_AT(range_step_rate), "1.0", 0, 1e30, NULL,
+      "growth in one step size" },
+    { "lr_range_test_staircase", CS_KEY_BOOL, CS_WARMUP_AT(range_staircase), "false", 0, 0, NULL,
+      "grow once a step size instead of with each update" },
     CS_WARMUP_START,
 };
 
@@ -21,4 +22,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
            (1 + settings->range_step_rate * (settings->range_staircase ? floor(sizes) : sizes));
 }
 
-const cs_schedule cs_schedule_range_test = {"LRRangeTest", CS_KEYS(keys), rate, NULL};
+const cs_schedule cs_schedule_range_test = { "LRRangeTest", CS_KEYS(keys), rate, NULL };

@@ -21,8 +21,8 @@ typedef struct {
 } section_text;
 
 static const cs_key section_keys[] = {
-    {"type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL, "one of " NAMES},
-    {"params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below"},
+    { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL, "one of " NAMES },
+    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "the tables below" },
 };
 
 /* PyTorch's others, which DeepSpeed would construct: known, and not there. */
@@ -111,7 +111,7 @@ static void resolve_total(cs_json *doc, json_t *params, int64_t total_steps, cs_
     if (!total)
         return;
     if (cs_keys_is_auto(params, total->name)) {
-        settings->total_is_auto   = true;
+        settings->total_is_auto = true;
         settings->total_num_steps = total_steps;
     } else if (!is_there(params, total->name) && strcmp(total->fallback, "null") == 0) {
         cs_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
@@ -150,8 +150,8 @@ static json_t *hide_total(json_t *params, const cs_schedule *shape)
 
 static void read_params(cs_json *doc, json_t *params, int64_t total_steps, cs_schedule_settings *settings)
 {
-    static const char *const needed[] = {"cycle_min_lr", "cycle_max_lr", "T_0"};
-    const cs_schedule       *shape    = settings->shape;
+    static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0" };
+    const cs_schedule *shape = settings->shape;
     unwrap_lists(params, shape);
     cs_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
     if (cs_keys_is_auto(params, "warmup_max_lr"))
@@ -179,11 +179,11 @@ void cs_schedule_read(cs_json *doc, json_t *section, double base_rate, int64_t t
                       cs_schedule_settings *settings)
 {
     section_text text;
-    *settings = (cs_schedule_settings){.base_rate                = base_rate,
-                                       .warmup_max_lr            = base_rate,
-                                       .last_batch_iteration     = -1,
-                                       .cycle_second_step_size   = -1,
-                                       .cycle_second_stair_count = -1};
+    *settings = (cs_schedule_settings){ .base_rate = base_rate,
+                                        .warmup_max_lr = base_rate,
+                                        .last_batch_iteration = -1,
+                                        .cycle_second_step_size = -1,
+                                        .cycle_second_stair_count = -1 };
     if (!section)
         return;
     cs_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));

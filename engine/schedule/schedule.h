@@ -9,31 +9,31 @@ typedef struct cs_schedule cs_schedule;
 
 /* The settings of every shape in one struct; each shape's key table names those it uses. */
 typedef struct {
-    const cs_schedule *shape;     /* NULL: constant at base_rate                       */
-    double             base_rate; /* the optimizer's lr                                */
+    const cs_schedule *shape; /* NULL: constant at base_rate                       */
+    double base_rate;         /* the optimizer's lr                                */
 
     /* WarmupLR, WarmupDecayLR, WarmupCosineLR */
-    double  warmup_min_lr, warmup_max_lr;
+    double warmup_min_lr, warmup_max_lr;
     int64_t warmup_num_steps, total_num_steps; /* LinearLR: total_iters */
-    bool    total_is_auto;                     /* it was "auto": cs_set_total_steps moves it */
-    int     warmup_type;   /* 0 log, 1 linear                                   */
-    double  warmup_min_ratio, cos_min_ratio;
+    bool total_is_auto;                        /* it was "auto": cs_set_total_steps moves it */
+    int warmup_type;                           /* 0 log, 1 linear                                   */
+    double warmup_min_ratio, cos_min_ratio;
 
     /* LRRangeTest */
-    double  range_min_lr, range_step_rate;
+    double range_min_lr, range_step_rate;
     int64_t range_step_size;
-    bool    range_staircase;
+    bool range_staircase;
 
     /* OneCycle */
-    double  cycle_min_lr, cycle_max_lr, decay_lr_rate;
-    double  cycle_min_mom, cycle_max_mom, decay_mom_rate;
+    double cycle_min_lr, cycle_max_lr, decay_lr_rate;
+    double cycle_min_mom, cycle_max_mom, decay_mom_rate;
     int64_t cycle_first_step_size, cycle_second_step_size, decay_step_size;
     int64_t cycle_first_stair_count, cycle_second_stair_count;
-    bool    cycle_momentum;
+    bool cycle_momentum;
 
     /* CosineAnnealingWarmRestarts */
     int64_t restart_first, restart_factor; /* T_0, T_mult */
-    double  restart_min_lr;                /* eta_min     */
+    double restart_min_lr;                 /* eta_min     */
 
     /* LinearLR */
     double start_factor, end_factor;
@@ -42,9 +42,9 @@ typedef struct {
 } cs_schedule_settings;
 
 struct cs_schedule {
-    const char   *name; /* "WarmupLR" */
+    const char *name; /* "WarmupLR" */
     const cs_key *keys;
-    int           key_count;
+    int key_count;
     double (*rate)(const cs_schedule_settings *settings, int64_t iteration);
     double (*momentum)(const cs_schedule_settings *settings, int64_t iteration); /* NULL: it leaves momentum alone */
 };

@@ -5,12 +5,12 @@
 #include <math.h>
 
 static const cs_key keys[] = {
-    {"T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MOST, NULL,
-     "needed: updates until the first restart"},
-    {"T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL, "how many times as long the next run is"},
-    {"eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL, "the lowest rate"},
-    {"last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,
-     "where the schedule starts; -1: at its beginning"},
+    { "T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MOST, NULL,
+      "needed: updates until the first restart" },
+    { "T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL, "how many times as long the next run is" },
+    { "eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL, "the lowest rate" },
+    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,
+      "where the schedule starts; -1: at its beginning" },
 };
 
 static double rate(const cs_schedule_settings *settings, int64_t iteration)
@@ -27,4 +27,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * (1 + cos(M_PI * (double)since / (double)length)) / 2;
 }
 
-const cs_schedule cs_schedule_warm_restarts = {"CosineAnnealingWarmRestarts", CS_KEYS(keys), rate, NULL};
+const cs_schedule cs_schedule_warm_restarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate, NULL };

@@ -4,10 +4,10 @@
 #include <math.h>
 
 static const cs_key keys[] = {
-    {"warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
-     "where the warm-up begins; \"auto\": 0"},
-    {"warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "null", 0, 1e30, "auto",
-     "where it ends; null and \"auto\": the optimizer's lr"},
+    { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
+      "where the warm-up begins; \"auto\": 0" },
+    { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "null", 0, 1e30, "auto",
+      "where it ends; null and \"auto\": the optimizer's lr" },
     CS_WARMUP_COMMON,
 };
 
@@ -30,4 +30,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return iteration < cs_warmup_steps(settings) ? low + (high - low) * cs_warmup_share(settings, iteration) : high;
 }
 
-const cs_schedule cs_schedule_warmup = {"WarmupLR", CS_KEYS(keys), rate, NULL};
+const cs_schedule cs_schedule_warmup = { "WarmupLR", CS_KEYS(keys), rate, NULL };

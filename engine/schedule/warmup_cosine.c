@@ -9,16 +9,16 @@
 
 static const cs_key keys[] = {
     CS_WARMUP_TOTAL,
-    {"warmup_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
-     "of lr, where the warm-up begins"},
-    {"cos_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(cos_min_ratio), "0.0001", 0, 1e30, "auto",
-     "of lr, where the cosine ends"},
+    { "warmup_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
+      "of lr, where the warm-up begins" },
+    { "cos_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(cos_min_ratio), "0.0001", 0, 1e30, "auto",
+      "of lr, where the cosine ends" },
     CS_WARMUP_COMMON,
 };
 
 static double rate(const cs_schedule_settings *settings, int64_t iteration)
 {
-    double  low = settings->warmup_min_ratio, end = settings->cos_min_ratio, ratio;
+    double low = settings->warmup_min_ratio, end = settings->cos_min_ratio, ratio;
     int64_t steps = cs_warmup_steps(settings), total = settings->total_num_steps;
     if (iteration < 0)
         return 0;
@@ -26,9 +26,9 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
         ratio = low + (1 - low) * cs_warmup_share(settings, iteration);
     } else {
         double progress = fmin(1, (double)(iteration - steps + 1) / fmax(1, (double)(total - steps)));
-        ratio           = fmax(0, end + (1 - end) * (1 + cos(M_PI * progress)) / 2);
+        ratio = fmax(0, end + (1 - end) * (1 + cos(M_PI * progress)) / 2);
     }
     return settings->base_rate * ratio;
 }
 
-const cs_schedule cs_schedule_warmup_cosine = {"WarmupCosineLR", CS_KEYS(keys), rate, NULL};
+const cs_schedule cs_schedule_warmup_cosine = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };

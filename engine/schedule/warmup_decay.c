@@ -4,17 +4,17 @@
 #include <math.h>
 
 static const cs_key keys[] = {
-    {"warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
-     "where the warm-up begins; \"auto\": 0"},
-    {"warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "1e-3", 0, 1e30, "auto",
-     "where it ends; \"auto\": the optimizer's lr"},
+    { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
+      "where the warm-up begins; \"auto\": 0" },
+    { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "1e-3", 0, 1e30, "auto",
+      "where it ends; \"auto\": the optimizer's lr" },
     CS_WARMUP_TOTAL,
     CS_WARMUP_COMMON,
 };
 
 static double rate(const cs_schedule_settings *settings, int64_t iteration)
 {
-    double  low = settings->warmup_min_lr, high = settings->warmup_max_lr, share;
+    double low = settings->warmup_min_lr, high = settings->warmup_max_lr, share;
     int64_t steps = cs_warmup_steps(settings), total = settings->total_num_steps;
     if (iteration < 0)
         return low;
@@ -25,4 +25,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * share;
 }
 
-const cs_schedule cs_schedule_warmup_decay = {"WarmupDecayLR", CS_KEYS(keys), rate, NULL};
+const cs_schedule cs_schedule_warmup_decay = { "WarmupDecayLR", CS_KEYS(keys), rate, NULL };

@@ -19,20 +19,20 @@ typedef struct {
 typedef struct {
     uint64_t hash;
     uint32_t word, tokens; /* where in `words` and in `tokens` */
-    int32_t  size, count;  /* size 0: free */
+    int32_t size, count;   /* size 0: free */
 } slot;
 
 struct cs_bpe {
     const cs_lexicon *lexicon;
-    symbol           *symbols;
-    uint64_t         *heap; /* rank << 32 | place */
-    cs_bpe_token     *found;
-    size_t            room;
-    int64_t           heap_count;
-    slot             *slots;
-    char             *words;
-    cs_bpe_token     *tokens;
-    uint32_t          word_count, token_count;
+    symbol *symbols;
+    uint64_t *heap; /* rank << 32 | place */
+    cs_bpe_token *found;
+    size_t room;
+    int64_t heap_count;
+    slot *slots;
+    char *words;
+    cs_bpe_token *tokens;
+    uint32_t word_count, token_count;
 };
 
 cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
@@ -40,9 +40,9 @@ cs_bpe *cs_bpe_open(const cs_lexicon *lexicon)
     cs_bpe *bpe = calloc(1, sizeof *bpe);
     CS_ASSERT(bpe);
     bpe->lexicon = lexicon;
-    bpe->slots   = calloc(SLOTS, sizeof *bpe->slots);
-    bpe->words   = malloc(MOST_REMEMBERED);
-    bpe->tokens  = malloc(MOST_REMEMBERED * sizeof *bpe->tokens);
+    bpe->slots = calloc(SLOTS, sizeof *bpe->slots);
+    bpe->words = malloc(MOST_REMEMBERED);
+    bpe->tokens = malloc(MOST_REMEMBERED * sizeof *bpe->tokens);
     CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
     return bpe;
 }
@@ -64,10 +64,10 @@ static void make_room(cs_bpe *bpe, size_t size)
 {
     if (size <= bpe->room)
         return;
-    bpe->room    = 2 * size;
+    bpe->room = 2 * size;
     bpe->symbols = realloc(bpe->symbols, bpe->room * sizeof *bpe->symbols);
-    bpe->heap    = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap); /* a pair each, and two more a merge */
-    bpe->found   = realloc(bpe->found, bpe->room * sizeof *bpe->found);
+    bpe->heap = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap); /* a pair each, and two more a merge */
+    bpe->found = realloc(bpe->found, bpe->room * sizeof *bpe->found);
     CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);
 }
 
@@ -84,7 +84,7 @@ static void push(cs_bpe *bpe, uint64_t value)
 static uint64_t pop(cs_bpe *bpe)
 {
     uint64_t *heap = bpe->heap, min = heap[0], last = heap[--bpe->heap_count];
-    int64_t   place = 0;
+    int64_t place = 0;
     for (int64_t below; (below = 2 * place + 1) < bpe->heap_count; place = below) {
         below += below + 1 < bpe->heap_count && heap[below + 1] < heap[below];
         if (heap[below] >= last)
@@ -100,10 +100,10 @@ static uint64_t pop(cs_bpe *bpe)
 static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
 {
     const cs_lexicon *lexicon = bpe->lexicon;
-    int32_t           count   = 0;
+    int32_t count = 0;
     for (size_t i = 0; i < size; i++) {
-        int32_t id      = lexicon->bytes[(unsigned char)word[i]];
-        bool    unknown = id < 0;
+        int32_t id = lexicon->bytes[(unsigned char)word[i]];
+        bool unknown = id < 0;
         if (unknown)
             id = lexicon->unknown;
         if (count > 0 && unknown && (id < 0 || (lexicon->fuse_unknown && bpe->symbols[count - 1].id == id)))
@@ -113,14 +113,14 @@ static int32_t spell(cs_bpe *bpe, const char *word, size_t size)
     }
     for (int32_t i = 0; i < count; i++) {
         bpe->symbols[i].previous = i - 1;
-        bpe->symbols[i].next     = i + 1 < count ? i + 1 : -1;
+        bpe->symbols[i].next = i + 1 < count ? i + 1 : -1;
     }
     return count;
 }
 
 static void look(cs_bpe *bpe, int32_t place)
 {
-    symbol         *left = &bpe->symbols[place];
+    symbol *left = &bpe->symbols[place];
     const cs_merge *merge =
         left->next < 0 ? NULL : cs_lexicon_merge(bpe->lexicon, left->id, bpe->symbols[left->next].id);
     left->rank = merge ? merge->rank : NOTHING;
@@ -135,7 +135,7 @@ static void merge_next(cs_bpe *bpe, int32_t place)
     symbol *left = &bpe->symbols[place], *right = &bpe->symbols[left->next];
     left->id = left->merged;
     left->size += right->size;
-    left->next  = right->next;
+    left->next = right->next;
     right->size = 0;
     if (left->next >= 0)
         bpe->symbols[left->next].previous = place;
@@ -153,7 +153,7 @@ static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
         look(bpe, i);
     while (bpe->heap_count > 0) {
         uint64_t min = pop(bpe);
-        int32_t  place = (int32_t)(uint32_t)min;
+        int32_t place = (int32_t)(uint32_t)min;
         if (bpe->symbols[place].size > 0 && bpe->symbols[place].rank == (int32_t)(min >> 32))
             merge_next(bpe, place);
     }
@@ -199,7 +199,7 @@ const cs_bpe_token *cs_bpe_word(cs_bpe *bpe, const char *word, size_t size, int3
     if (whole >= 0) {
         make_room(bpe, 1);
         bpe->found[0] = (cs_bpe_token){ whole, (int32_t)size };
-        *count        = 1;
+        *count = 1;
         return bpe->found;
     }
     if (size > LONGEST_REMEMBERED) {
@@ -207,7 +207,7 @@ const cs_bpe_token *cs_bpe_word(cs_bpe *bpe, const char *word, size_t size, int3
         return bpe->found;
     }
     uint64_t hash = cs_lexicon_hash(word, size);
-    slot    *held = find_slot(bpe, hash, word, size);
+    slot *held = find_slot(bpe, hash, word, size);
     if (held->size == 0)
         remember(bpe, held, hash, word, size, merge_all(bpe, word, size));
     *count = held->count;

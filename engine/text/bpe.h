@@ -11,7 +11,7 @@ typedef struct {
 } cs_bpe_token;
 
 cs_bpe *cs_bpe_open(const cs_lexicon *lexicon);
-void    cs_bpe_close(cs_bpe *bpe); /* accepts NULL */
+void cs_bpe_close(cs_bpe *bpe); /* accepts NULL */
 
 /* The tokens of a word; how many in *count. Borrowed until the next call. */
 const cs_bpe_token *cs_bpe_word(cs_bpe *bpe, const char *word, size_t size, int32_t *count);

@@ -18,11 +18,11 @@ typedef struct {
 struct cs_chat_shape {
     const char *name;
     const char *begin; /* of a conversation */
-    frame       frames[ROLES];
-    const char *system;         /* the message of the system where a conversation begins with none; NULL: none */
-    const char *lead;           /* stands before the content of a message of the system that is the first of all */
-    bool        system_in_user; /* the system's message stands within the user's first, framed by its own frame */
-    bool        trims;          /* white space around a message goes */
+    frame frames[ROLES];
+    const char *system;  /* the message of the system where a conversation begins with none; NULL: none */
+    const char *lead;    /* stands before the content of a message of the system that is the first of all */
+    bool system_in_user; /* the system's message stands within the user's first, framed by its own frame */
+    bool trims;          /* white space around a message goes */
 };
 
 #define CHATML(shape_name, start, default_system)                                                                      \
@@ -51,27 +51,27 @@ static const cs_chat_shape shapes[] = {
     CHATML("smollm2", "", "You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
     LLAMA3("llama3", NULL, NULL),
     LLAMA3("llama3.1", "", "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
-    { .name   = "llama2",
-      .begin  = "",
+    { .name = "llama2",
+      .begin = "",
       .frames = { { "<<SYS>>\n", "\n<</SYS>>\n\n", "" }, { "{bos}[INST] ", " [/INST]", "" }, { " ", " {eos}", "" } },
       .system_in_user = true,
-      .trims          = true },
-    { .name           = "mistral",
-      .begin          = "{bos}",
-      .frames         = { { "", "\n\n", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } },
+      .trims = true },
+    { .name = "mistral",
+      .begin = "{bos}",
+      .frames = { { "", "\n\n", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } },
       .system_in_user = true },
-    { .name   = "mistral-v7",
-      .begin  = "{bos}",
+    { .name = "mistral-v7",
+      .begin = "{bos}",
       .frames = { { "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "" }, { "[INST]", "[/INST]", "" }, { "", "{eos}", "" } } },
-    { .name   = "zephyr",
-      .begin  = "",
+    { .name = "zephyr",
+      .begin = "",
       .frames = { { "<|system|>\n", "{eos}", "\n" },
                   { "<|user|>\n", "{eos}", "\n" },
                   { "<|assistant|>\n", "{eos}", "\n" } } },
-    { .name   = "plain",
-      .begin  = "",
+    { .name = "plain",
+      .begin = "",
       .frames = { { "System: ", "\n\n", "" }, { "User: ", "\n\n", "" }, { "Assistant: ", "\n\n", "{eos}" } },
-      .trims  = true },
+      .trims = true },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -103,7 +103,7 @@ static bool writes(const cs_chat_shape *shape, const char *word)
     bool found = strstr(shape->begin, word) != NULL;
     for (int who = 0; who < ROLES && !found; who++) {
         const frame *f = &shape->frames[who];
-        found          = strstr(f->open, word) || strstr(f->close, word) || strstr(f->after, word);
+        found = strstr(f->open, word) || strstr(f->close, word) || strstr(f->after, word);
     }
     return found;
 }
@@ -131,7 +131,7 @@ static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *toke
                        "cspeed.data.template \"auto\": the tokenizer has no chat_template to follow, in "
                        "tokenizer_config.json or chat_template.jinja; name one of %s",
                        list_names(names, sizeof names));
-    name   = cs_templates_shape(template, digest);
+    name = cs_templates_shape(template, digest);
     *shape = name ? shape_named(name) : NULL;
     if (*shape)
         return check_tokens(*shape, tokenizer);
@@ -203,7 +203,7 @@ static role find_role(const char *name)
 {
     static const struct {
         const char *name;
-        role        role;
+        role role;
     } names[] = {
         { "system", SYSTEM }, { "user", USER }, { "human", USER }, { "assistant", ASSISTANT }, { "gpt", ASSISTANT }
     };
@@ -222,7 +222,7 @@ static const json_t *role_of(const json_t *message)
 static void add_answer(cs_chat_lines *lines, int64_t from)
 {
     if (lines->count == lines->room) {
-        lines->room    = 2 * lines->room + 8;
+        lines->room = 2 * lines->room + 8;
         lines->answers = realloc(lines->answers, (size_t)lines->room * sizeof *lines->answers);
         CS_ASSERT(lines->answers);
     }
@@ -240,17 +240,17 @@ static size_t before_space(const cs_text *text, size_t began)
 
 typedef struct {
     const cs_chat_shape *shape;
-    const cs_tokenizer  *tokenizer;
-    cs_chat_lines       *lines;
-    const char          *system; /* what waits for the user's message, within which it stands; NULL: nothing does */
+    const cs_tokenizer *tokenizer;
+    cs_chat_lines *lines;
+    const char *system; /* what waits for the user's message, within which it stands; NULL: nothing does */
 } writing;
 
 /* `lead` stands before the content; "" if nothing does. */
 static void put_message(writing *w, role who, const char *lead, const char *content)
 {
     const frame *f = &w->shape->frames[who], *outer = &w->shape->frames[SYSTEM];
-    cs_text     *text  = &w->lines->text;
-    size_t       began = text->size, from;
+    cs_text *text = &w->lines->text;
+    size_t began = text->size, from;
     put_frame(text, f->open, w->tokenizer);
     if (who == USER && w->system) {
         put_frame(text, outer->open, w->tokenizer);
@@ -283,7 +283,7 @@ static cs_status check_extras(const json_t *object)
 static cs_status add_message(writing *w, const json_t *message, bool first)
 {
     const json_t *name = role_of(message), *content = json_object_get(message, "content");
-    const char   *lead = first && w->shape->lead ? w->shape->lead : "";
+    const char *lead = first && w->shape->lead ? w->shape->lead : "";
     if (!content)
         content = json_object_get(message, "value");
     role who = find_role(json_string_value(name));
@@ -317,14 +317,14 @@ static const json_t *messages_of(const json_t *document)
 static cs_status write_all(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
                            cs_chat_lines *lines)
 {
-    size_t        index;
-    json_t       *message;
-    writing       w        = { shape, tokenizer, lines, NULL };
+    size_t index;
+    json_t *message;
+    writing w = { shape, tokenizer, lines, NULL };
     const json_t *messages = messages_of(document);
     if (json_array_size(messages) == 0)
         return cs_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
     lines->text.size = 0;
-    lines->count     = 0;
+    lines->count = 0;
     put_frame(&lines->text, shape->begin, tokenizer);
     CS_TRY(check_extras(document));
     json_array_foreach(messages, index, message) CS_TRY(add_message(&w, message, index == 0));
@@ -347,8 +347,8 @@ cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokeniz
 {
     CS_TRY(write_all(shape, tokenizer, document, lines));
     const json_t *messages = messages_of(document), *last = json_array_get(messages, json_array_size(messages) - 1);
-    cs_text      *text = &lines->text;
-    size_t        size = text->size;
+    cs_text *text = &lines->text;
+    size_t size = text->size;
     if (find_role(json_string_value(role_of(last))) == ASSISTANT)
         return cs_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
     put_frame(text, shape->frames[ASSISTANT].open, tokenizer);

@@ -20,9 +20,9 @@ typedef struct {
 } cs_chat_span;
 
 typedef struct {
-    cs_text       text;
+    cs_text text;
     cs_chat_span *answers; /* (count) bytes of the text to learn */
-    int64_t       count, room;
+    int64_t count, room;
 } cs_chat_lines;
 
 /* {"messages": [{"role": "user", "content": "..."}, ...]}, or "conversations" of {"from": "human", "value": "..."}.
@@ -33,7 +33,7 @@ cs_status cs_chat_write(const cs_chat_shape *shape, const cs_tokenizer *tokenize
 cs_status cs_chat_prompt(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, const json_t *document,
                          cs_chat_lines *lines);
 /* What stands behind an answer, with a NUL: the text of one token, or of several. */
-void      cs_chat_stop(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, cs_text *text);
-void      cs_chat_free(cs_chat_lines *lines);
+void cs_chat_stop(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, cs_text *text);
+void cs_chat_free(cs_chat_lines *lines);
 
 #endif

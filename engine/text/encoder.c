@@ -9,11 +9,11 @@
 
 struct cs_encoder {
     const cs_tokenizer *tokenizer;
-    cs_cutters         *cutters;
-    cs_bpe             *bpe;
-    cs_text             repaired, composed;
-    cs_encoded          encoded;
-    int64_t             place; /* bytes of text that tokens stand for so far */
+    cs_cutters *cutters;
+    cs_bpe *bpe;
+    cs_text repaired, composed;
+    cs_encoded encoded;
+    int64_t place; /* bytes of text that tokens stand for so far */
 };
 
 cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer)
@@ -23,7 +23,7 @@ cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer)
     encoder->tokenizer = tokenizer;
     if (!tokenizer->is_bytes) {
         encoder->cutters = cs_words_cutters(tokenizer->words);
-        encoder->bpe     = cs_bpe_open(&tokenizer->lexicon);
+        encoder->bpe = cs_bpe_open(&tokenizer->lexicon);
     }
     return encoder;
 }
@@ -45,8 +45,8 @@ static void make_room(cs_encoded *encoded, int64_t more)
 {
     if (encoded->room - encoded->count >= more)
         return;
-    encoded->room   = 2 * encoded->room + more + 256;
-    encoded->ids    = realloc(encoded->ids, (size_t)encoded->room * sizeof *encoded->ids);
+    encoded->room = 2 * encoded->room + more + 256;
+    encoded->ids = realloc(encoded->ids, (size_t)encoded->room * sizeof *encoded->ids);
     encoded->starts = realloc(encoded->starts, (size_t)encoded->room * sizeof *encoded->starts);
     CS_ASSERT(encoded->ids && encoded->starts);
 }
@@ -55,7 +55,7 @@ static void put(cs_encoder *encoder, int32_t id, int64_t size)
 {
     cs_encoded *encoded = &encoder->encoded;
     make_room(encoded, 1);
-    encoded->ids[encoded->count]      = id;
+    encoded->ids[encoded->count] = id;
     encoded->starts[encoded->count++] = encoder->place;
     encoder->place += size;
 }
@@ -69,8 +69,8 @@ static void put_bytes(cs_encoder *encoder, const char *text, size_t size)
 
 static void put_word(void *context, const char *word, size_t size)
 {
-    cs_encoder         *encoder = context;
-    int32_t             count;
+    cs_encoder *encoder = context;
+    int32_t count;
     const cs_bpe_token *tokens = cs_bpe_word(encoder->bpe, word, size, &count);
     make_room(&encoder->encoded, count);
     for (int32_t i = 0; i < count; i++)
@@ -87,8 +87,8 @@ static void put_specials(cs_encoder *encoder, const cs_specials *specials, const
                          void (*between)(cs_encoder *encoder, const char *text, size_t size))
 {
     const cs_special *token;
-    cs_special_match  match = { 0 };
-    size_t            done  = 0;
+    cs_special_match match = { 0 };
+    size_t done = 0;
     while ((token = cs_special_next(specials, text, size, &match))) {
         if (match.from > done)
             between(encoder, text + done, match.from - done);
@@ -134,8 +134,8 @@ static void put_around(cs_encoder *encoder, const int32_t *ids, int count)
 const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t length, int where)
 {
     const cs_tokenizer *tokenizer = encoder->tokenizer;
-    encoder->encoded.count        = 0;
-    encoder->place                = 0;
+    encoder->encoded.count = 0;
+    encoder->place = 0;
     if (where & CS_ENCODER_BEGINS)
         put_around(encoder, tokenizer->before, tokenizer->before_count);
     put_text(encoder, text, length);

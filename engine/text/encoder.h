@@ -11,14 +11,14 @@
 typedef struct {
     int32_t *ids;    /* (count) */
     int64_t *starts; /* (count) where each begins, in bytes of the text after repair and normalization */
-    int64_t  count, room;
-    int64_t  repaired; /* broken characters replaced so far, over all calls */
+    int64_t count, room;
+    int64_t repaired; /* broken characters replaced so far, over all calls */
 } cs_encoded;
 
 typedef struct cs_encoder cs_encoder;
 
 cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer);
-void        cs_encoder_close(cs_encoder *encoder); /* accepts NULL */
+void cs_encoder_close(cs_encoder *encoder); /* accepts NULL */
 
 /* The tokens of a text, and nothing else; special tokens spelled out in it become those. Borrowed until the next call.
  */

@@ -11,8 +11,8 @@ enum { LARGEST_ID = 1 << 24, LONGEST_TOKEN = 1 << 16 };
 /* Eight bytes a multiplication; the high bits come down at the end, as tables take the low ones. */
 uint64_t cs_lexicon_hash(const char *bytes, size_t size)
 {
-    const uint64_t odd  = 0x9e3779b97f4a7c15u;
-    uint64_t       hash = size * odd, part;
+    const uint64_t odd = 0x9e3779b97f4a7c15u;
+    uint64_t hash = size * odd, part;
     for (; size >= sizeof part; bytes += sizeof part, size -= sizeof part) {
         memcpy(&part, bytes, sizeof part);
         hash = (hash ^ part) * odd;
@@ -77,11 +77,11 @@ int32_t cs_lexicon_find(const cs_lexicon *lexicon, const char *bytes, size_t siz
 /* A token in the alphabet of bytes can come of merges; another is only decoded, as the text it is. */
 static cs_status add_token(cs_lexicon *lexicon, const char *token, const json_t *value)
 {
-    size_t  size = strlen(token);
-    int64_t id   = json_is_integer(value) ? json_integer_value(value) : -1;
+    size_t size = strlen(token);
+    int64_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     if (size > LONGEST_TOKEN)
         return cs_fail(CS_BAD_FILE, "a token of %zu bytes is too long", size);
-    char    bytes[LONGEST_TOKEN];
+    char bytes[LONGEST_TOKEN];
     int64_t count = cs_alphabet_read(token, size, bytes);
     if (count <= 0)
         return cs_lexicon_set(lexicon, id, token, size);
@@ -96,9 +96,9 @@ static cs_status add_token(cs_lexicon *lexicon, const char *token, const json_t 
 static cs_status add_tokens(cs_lexicon *lexicon, const json_t *ids)
 {
     const char *token;
-    json_t     *id;
+    json_t *id;
     lexicon->index_room = room_for(json_object_size(ids));
-    lexicon->index      = malloc(lexicon->index_room * sizeof *lexicon->index);
+    lexicon->index = malloc(lexicon->index_room * sizeof *lexicon->index);
     CS_ASSERT(lexicon->index);
     memset(lexicon->index, -1, lexicon->index_room * sizeof *lexicon->index);
     json_object_foreach((json_t *)(uintptr_t)ids, token, id) /* it reads alone */
@@ -112,8 +112,8 @@ static cs_status add_tokens(cs_lexicon *lexicon, const json_t *ids)
 
 static size_t merge_place(const cs_lexicon *lexicon, uint64_t pair)
 {
-    uint64_t hash  = pair * 0x9e3779b97f4a7c15u;
-    size_t   place = (hash ^ hash >> 32) & (lexicon->merge_room - 1);
+    uint64_t hash = pair * 0x9e3779b97f4a7c15u;
+    size_t place = (hash ^ hash >> 32) & (lexicon->merge_room - 1);
     while (lexicon->merges[place].pair && lexicon->merges[place].pair != pair)
         place = (place + 1) & (lexicon->merge_room - 1);
     return place;
@@ -138,7 +138,7 @@ static bool read_halves(const json_t *merge, const char *half[2], size_t size[2]
     const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
     for (size_t i = 0; i < 2; i++) {
         const json_t *member = json_array_get(merge, i);
-        half[i]              = text ? i && space ? space + 1 : text : json_string_value(member);
+        half[i] = text ? i && space ? space + 1 : text : json_string_value(member);
         if (!half[i])
             return false;
         size[i] = text && space && i == 0 ? (size_t)(space - text) : strlen(half[i]);
@@ -149,9 +149,9 @@ static bool read_halves(const json_t *merge, const char *half[2], size_t size[2]
 static cs_status add_merge(cs_lexicon *lexicon, const json_t *merge, size_t rank)
 {
     const char *half[2];
-    size_t      size[2], total = 0;
-    int32_t     id[2] = { -1, -1 };
-    char        bytes[2 * LONGEST_TOKEN];
+    size_t size[2], total = 0;
+    int32_t id[2] = { -1, -1 };
+    char bytes[2 * LONGEST_TOKEN];
     if (!read_halves(merge, half, size))
         return cs_fail(CS_BAD_FILE, "merge %zu is not two tokens", rank);
     for (int i = 0; i < 2; i++) {
@@ -166,15 +166,15 @@ static cs_status add_merge(cs_lexicon *lexicon, const json_t *merge, size_t rank
         return cs_fail(CS_BAD_FILE,
                        "merge %zu, of '%.*s' and '%.*s', is of or into a token that is not in the vocabulary", rank,
                        (int)(size[0] < 60 ? size[0] : 60), half[0], (int)(size[1] < 60 ? size[1] : 60), half[1]);
-    uint64_t pair          = pair_of(id[0], id[1]);
-    size_t   place         = merge_place(lexicon, pair);
+    uint64_t pair = pair_of(id[0], id[1]);
+    size_t place = merge_place(lexicon, pair);
     lexicon->merges[place] = (cs_merge){ pair, (int32_t)rank, whole };
     return CS_OK;
 }
 
 cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *merges)
 {
-    size_t  rank;
+    size_t rank;
     json_t *merge;
     if (!json_is_object(ids) || json_object_size(ids) == 0)
         return cs_fail(CS_BAD_FILE, "vocab is not an object of tokens and their ids");
@@ -182,7 +182,7 @@ cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *
         return cs_fail(CS_BAD_FILE, "merges is not a list");
     CS_TRY(add_tokens(lexicon, ids));
     lexicon->merge_room = room_for(json_array_size(merges));
-    lexicon->merges     = calloc(lexicon->merge_room, sizeof *lexicon->merges);
+    lexicon->merges = calloc(lexicon->merge_room, sizeof *lexicon->merges);
     CS_ASSERT(lexicon->merges);
     json_array_foreach(merges, rank, merge) CS_TRY(add_merge(lexicon, merge, rank));
     return CS_OK;

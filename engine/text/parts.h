@@ -10,15 +10,15 @@
 enum { CS_PARTS_AROUND = 8 };
 
 struct cs_tokenizer {
-    bool        is_bytes; /* 256 bytes, and nothing of the below */
-    cs_lexicon  lexicon;
-    cs_words   *words;
-    cs_specials raw, normal;                                     /* found before and after normalization */
-    bool        compose;                                         /* normalization form C */
-    int32_t     before[CS_PARTS_AROUND], after[CS_PARTS_AROUND]; /* what the post_processor puts around a text */
-    int         before_count, after_count;
-    char       *chat_template, *begin_text, *end_text;
-    int32_t     end;
+    bool is_bytes; /* 256 bytes, and nothing of the below */
+    cs_lexicon lexicon;
+    cs_words *words;
+    cs_specials raw, normal;                                 /* found before and after normalization */
+    bool compose;                                            /* normalization form C */
+    int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND]; /* what the post_processor puts around a text */
+    int before_count, after_count;
+    char *chat_template, *begin_text, *end_text;
+    int32_t end;
 };
 
 /* Fills in what a tokenizer.json says. */

@@ -10,14 +10,14 @@ void cs_special_add(cs_specials *specials, cs_special token)
 {
     specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
     CS_ASSERT(specials->tokens);
-    specials->tokens[specials->count++]            = token;
+    specials->tokens[specials->count++] = token;
     specials->begins[(unsigned char)token.text[0]] = true;
 }
 
 static int compare(const void *one, const void *other)
 {
     const cs_special *a = one, *b = other;
-    int               order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
+    int order = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
     return order ? order : (a->size > b->size) - (a->size < b->size);
 }
 
@@ -39,8 +39,8 @@ void cs_special_free(cs_specials *specials)
 static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
 {
     while (low < high) {
-        int64_t           middle = (low + high) / 2;
-        const cs_special *token  = &specials->tokens[middle];
+        int64_t middle = (low + high) / 2;
+        const cs_special *token = &specials->tokens[middle];
         if (token->size > depth && (unsigned char)token->text[depth] >= byte)
             high = middle;
         else
@@ -53,11 +53,11 @@ static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high
 static const cs_special *longest(const cs_specials *specials, const char *text, size_t size)
 {
     const cs_special *best = NULL;
-    int64_t           low = 0, high = specials->count;
+    int64_t low = 0, high = specials->count;
     for (size_t depth = 0; depth < size && low < high; depth++) {
         int byte = (unsigned char)text[depth];
-        low      = first_from(specials, low, high, depth, byte);
-        high     = first_from(specials, low, high, depth, byte + 1);
+        low = first_from(specials, low, high, depth, byte);
+        high = first_from(specials, low, high, depth, byte + 1);
         if (low < high && specials->tokens[low].size == depth + 1)
             best = &specials->tokens[low];
     }
@@ -67,8 +67,8 @@ static const cs_special *longest(const cs_specials *specials, const char *text, 
 const cs_special *cs_special_next(const cs_specials *specials, const char *text, size_t size, cs_special_match *match)
 {
     for (size_t place = match->search; specials->count > 0 && place < size; place++) {
-        bool              begins = specials->begins[(unsigned char)text[place]];
-        const cs_special *token  = begins ? longest(specials, text + place, size - place) : NULL;
+        bool begins = specials->begins[(unsigned char)text[place]];
+        const cs_special *token = begins ? longest(specials, text + place, size - place) : NULL;
         if (!token)
             continue;
         size_t end = place + token->size;
@@ -76,10 +76,10 @@ const cs_special *cs_special_next(const cs_specials *specials, const char *text,
             place = end - 1; /* what it covers is not searched again */
             continue;
         }
-        size_t first  = token->strip_left ? cs_unicode_space_before(text, place) : place;
+        size_t first = token->strip_left ? cs_unicode_space_before(text, place) : place;
         match->search = end;
-        match->from   = token->strip_left && first < match->to ? match->to : first;
-        match->to     = token->strip_right ? cs_unicode_space_after(text, size, end) : end;
+        match->from = token->strip_left && first < match->to ? match->to : first;
+        match->to = token->strip_right ? cs_unicode_space_after(text, size, end) : end;
         return token;
     }
     return NULL;

@@ -5,20 +5,20 @@
 #include "base/status.h"
 
 typedef struct {
-    char   *text;
-    size_t  size;
+    char *text;
+    size_t size;
     int32_t id;
-    bool    special;                 /* not text: left out where a reader wants text alone            */
-    bool    normalized;              /* found in the normalized text, not in the text as it is        */
-    bool    single_word;             /* not beside a letter or digit                                  */
-    bool    strip_left, strip_right; /* takes the white space beside it                             */
+    bool special;                 /* not text: left out where a reader wants text alone            */
+    bool normalized;              /* found in the normalized text, not in the text as it is        */
+    bool single_word;             /* not beside a letter or digit                                  */
+    bool strip_left, strip_right; /* takes the white space beside it                             */
 } cs_special;
 
 /* Sorted by text. */
 typedef struct {
     cs_special *tokens;
-    int64_t     count;
-    bool        begins[256]; /* some token does with this byte */
+    int64_t count;
+    bool begins[256]; /* some token does with this byte */
 } cs_specials;
 
 /* Takes `token` over, its text included. */

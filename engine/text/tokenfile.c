@@ -25,7 +25,7 @@ static cs_status refuse(const char *what, const char *type, const char *known)
 
 static cs_status read_normalizer(cs_tokenizer *tokenizer, const json_t *part)
 {
-    size_t  index;
+    size_t index;
     json_t *member;
     if (!part || json_is_null(part))
         return CS_OK;
@@ -44,11 +44,11 @@ static cs_status read_normalizer(cs_tokenizer *tokenizer, const json_t *part)
 
 static cs_status read_split(cs_tokenizer *tokenizer, const json_t *part)
 {
-    const json_t *pattern  = json_object_get(part, "pattern");
-    const char   *behavior = json_string_value(json_object_get(part, "behavior"));
-    const char   *regex    = json_string_value(json_object_get(pattern, "Regex"));
-    const char   *literal  = json_string_value(json_object_get(pattern, "String"));
-    bool          inverted = is_true(part, "invert");
+    const json_t *pattern = json_object_get(part, "pattern");
+    const char *behavior = json_string_value(json_object_get(part, "behavior"));
+    const char *regex = json_string_value(json_object_get(pattern, "Regex"));
+    const char *literal = json_string_value(json_object_get(pattern, "String"));
+    bool inverted = is_true(part, "invert");
     if (!regex && !literal)
         return cs_fail(CS_BAD_FILE, "a Split of the pre_tokenizer has no pattern");
     if (behavior && strcmp(behavior, "Isolated") == 0 && !(literal && !*literal))
@@ -86,7 +86,7 @@ static cs_status read_step(cs_tokenizer *tokenizer, const json_t *part, bool las
 
 static cs_status read_pre_tokenizer(cs_tokenizer *tokenizer, const json_t *part)
 {
-    size_t  index;
+    size_t index;
     json_t *member, *list = json_object_get(part, "pretokenizers");
     tokenizer->words = cs_words_open();
     if (strcmp(type_of(part), "Sequence") != 0)
@@ -101,10 +101,10 @@ static cs_status read_pre_tokenizer(cs_tokenizer *tokenizer, const json_t *part)
 
 static cs_status add_around(cs_tokenizer *tokenizer, const json_t *ids, bool behind)
 {
-    size_t   index;
-    json_t  *id;
-    int32_t *list  = behind ? tokenizer->after : tokenizer->before;
-    int     *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
+    size_t index;
+    json_t *id;
+    int32_t *list = behind ? tokenizer->after : tokenizer->before;
+    int *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
     if (json_array_size(ids) == 0)
         return cs_fail(CS_BAD_FILE, "a special token of the post_processor has no ids");
     json_array_foreach(ids, index, id)
@@ -120,10 +120,10 @@ static cs_status add_around(cs_tokenizer *tokenizer, const json_t *ids, bool beh
 
 static cs_status read_template(cs_tokenizer *tokenizer, const json_t *part)
 {
-    size_t        index;
-    json_t       *member;
+    size_t index;
+    json_t *member;
     const json_t *specials = json_object_get(part, "special_tokens");
-    bool          behind   = false;
+    bool behind = false;
     json_array_foreach(json_object_get(part, "single"), index, member)
     {
         const char *name = json_string_value(json_object_get(json_object_get(member, "SpecialToken"), "id"));
@@ -136,8 +136,8 @@ static cs_status read_template(cs_tokenizer *tokenizer, const json_t *part)
 
 static cs_status read_post_processor(cs_tokenizer *tokenizer, const json_t *part)
 {
-    size_t      index;
-    json_t     *member;
+    size_t index;
+    json_t *member;
     const char *type = type_of(part);
     if (!part || json_is_null(part) || strcmp(type, "ByteLevel") == 0)
         return CS_OK; /* ByteLevel's trims offsets alone */
@@ -155,9 +155,9 @@ static cs_status read_post_processor(cs_tokenizer *tokenizer, const json_t *part
 static cs_status read_model(cs_tokenizer *tokenizer, const json_t *model)
 {
     static const char *const absent[] = { "continuing_subword_prefix", "end_of_word_suffix" };
-    cs_lexicon              *lexicon  = &tokenizer->lexicon;
-    const char              *type     = json_string_value(json_object_get(model, "type"));
-    const char              *unknown  = json_string_value(json_object_get(model, "unk_token"));
+    cs_lexicon *lexicon = &tokenizer->lexicon;
+    const char *type = json_string_value(json_object_get(model, "type"));
+    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
     if (type && strcmp(type, "BPE") != 0)
         return refuse("model", type, "SentencePiece, Unigram and WordPiece models are not");
     if (is_true(model, "byte_fallback"))
@@ -170,9 +170,9 @@ static cs_status read_model(cs_tokenizer *tokenizer, const json_t *model)
             return refuse("model with", absent[i], "bytes need none");
     }
     CS_TRY(cs_lexicon_fill(lexicon, json_object_get(model, "vocab"), json_object_get(model, "merges")));
-    lexicon->unknown      = unknown ? cs_lexicon_find(lexicon, unknown, strlen(unknown)) : -1;
+    lexicon->unknown = unknown ? cs_lexicon_find(lexicon, unknown, strlen(unknown)) : -1;
     lexicon->fuse_unknown = is_true(model, "fuse_unk");
-    lexicon->whole_words  = is_true(model, "ignore_merges");
+    lexicon->whole_words = is_true(model, "ignore_merges");
     return CS_OK;
 }
 
@@ -183,12 +183,12 @@ cs_status cs_tokenfile_added(cs_tokenizer *tokenizer, const json_t *token, int64
         return cs_fail(CS_BAD_FILE, "added token %lld has no content", (long long)id);
     CS_TRY(cs_lexicon_set(&tokenizer->lexicon, id, text, strlen(text)));
     cs_special added = {
-        .size        = strlen(text),
-        .id          = (int32_t)id,
-        .special     = is_true(token, "special"),
-        .normalized  = is_true(token, "normalized"),
+        .size = strlen(text),
+        .id = (int32_t)id,
+        .special = is_true(token, "special"),
+        .normalized = is_true(token, "normalized"),
         .single_word = is_true(token, "single_word"),
-        .strip_left  = is_true(token, "lstrip"),
+        .strip_left = is_true(token, "lstrip"),
         .strip_right = is_true(token, "rstrip"),
     };
     cs_text composed = { 0 };
@@ -218,7 +218,7 @@ static void warn_of_batches(const json_t *root)
 
 cs_status cs_tokenfile_read(cs_tokenizer *tokenizer, const json_t *root)
 {
-    size_t  index;
+    size_t index;
     json_t *token;
     warn_of_batches(root);
     CS_TRY(read_normalizer(tokenizer, json_object_get(root, "normalizer")));

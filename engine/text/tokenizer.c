@@ -23,7 +23,7 @@ static cs_status slurp(cs_text *content, const char *folder, const char *name)
     if (!file)
         return errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND
                                                    : cs_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
-    char   part[1 << 16];
+    char part[1 << 16];
     size_t got;
     while ((got = fread(part, 1, sizeof part, file)) > 0 && content->size < MOST_BYTES)
         cs_unicode_append(content, part, got);
@@ -41,9 +41,9 @@ typedef json_t *parser(const char *text, size_t length);
 
 static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
 {
-    cs_text   content = { 0 };
-    cs_status status  = slurp(&content, folder, name);
-    *root             = NULL;
+    cs_text content = { 0 };
+    cs_status status = slurp(&content, folder, name);
+    *root = NULL;
     if (status == CS_OK) {
         *root = parse(content.bytes ? content.bytes : "", content.size);
         if (!*root)
@@ -65,7 +65,7 @@ static char *copy_text(const json_t *value)
 /* The template itself, or the one named "default" of several. */
 static char *copy_template(const json_t *value)
 {
-    size_t  index;
+    size_t index;
     json_t *member;
     json_array_foreach(value, index, member)
     {
@@ -80,10 +80,10 @@ static cs_status read_config(cs_tokenizer *tokenizer, const char *folder, json_t
 {
     cs_text content = { 0 };
     CS_TRY(read_json(config, folder, "tokenizer_config.json", cs_json_words)); /* model_max_length may be 1e30 */
-    tokenizer->begin_text    = copy_text(json_object_get(*config, "bos_token"));
-    tokenizer->end_text      = copy_text(json_object_get(*config, "eos_token"));
+    tokenizer->begin_text = copy_text(json_object_get(*config, "bos_token"));
+    tokenizer->end_text = copy_text(json_object_get(*config, "eos_token"));
     tokenizer->chat_template = copy_template(json_object_get(*config, "chat_template"));
-    cs_status status         = slurp(&content, folder, "chat_template.jinja");
+    cs_status status = slurp(&content, folder, "chat_template.jinja");
     if (status == CS_OK) {
         free(tokenizer->chat_template);
         cs_unicode_append(&content, "", 1);
@@ -114,9 +114,9 @@ static cs_status choose_words(cs_tokenizer *tokenizer, const json_t *config)
     static const struct {
         const char *class, *pattern;
         bool compose;
-    } known[]         = { { "GPT2Tokenizer", cs_words_gpt2, false }, { "Qwen2Tokenizer", cs_words_qwen2, true } };
+    } known[] = { { "GPT2Tokenizer", cs_words_gpt2, false }, { "Qwen2Tokenizer", cs_words_qwen2, true } };
     const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
-    tokenizer->words  = cs_words_open();
+    tokenizer->words = cs_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(class ? class : known[0].class, known[i].class, strlen(known[i].class)) == 0) {
             tokenizer->compose = known[i].compose;
@@ -131,9 +131,9 @@ static cs_status choose_words(cs_tokenizer *tokenizer, const json_t *config)
 static cs_status read_pair(cs_tokenizer *tokenizer, const char *folder, const json_t *vocabulary, const json_t *config)
 {
     const char *key;
-    json_t     *token;
-    cs_text     content = { 0 };
-    cs_status   status  = slurp(&content, folder, "merges.txt");
+    json_t *token;
+    cs_text content = { 0 };
+    cs_status status = slurp(&content, folder, "merges.txt");
     if (status == CS_NOT_FOUND)
         cs_fail(status, "%s: holds vocab.json, and no merges.txt beside it", folder);
     json_t *merges = status == CS_OK ? read_merges(&content) : NULL;
@@ -146,7 +146,7 @@ static cs_status read_pair(cs_tokenizer *tokenizer, const char *folder, const js
     int32_t end = cs_tokenizer_find(tokenizer, "<|endoftext|>");
     if (end >= 0 && !json_object_get(config, "added_tokens_decoder")) {
         json_t *added = json_pack("{s:s, s:b}", "content", "<|endoftext|>", "special", 1);
-        status        = cs_tokenfile_added(tokenizer, added, end);
+        status = cs_tokenfile_added(tokenizer, added, end);
         json_decref(added);
         CS_TRY(status);
     }
@@ -160,7 +160,7 @@ static cs_status read_pair(cs_tokenizer *tokenizer, const char *folder, const js
 static void use_bytes(cs_tokenizer *tokenizer)
 {
     tokenizer->is_bytes = true;
-    tokenizer->end      = -1;
+    tokenizer->end = -1;
     for (int byte = 0; byte < 256; byte++)
         CS_ASSERT(cs_lexicon_set(&tokenizer->lexicon, byte, (const char[]){ (char)byte }, 1) == CS_OK);
 }
@@ -168,7 +168,7 @@ static void use_bytes(cs_tokenizer *tokenizer)
 static int32_t find_end(const cs_tokenizer *tokenizer)
 {
     const char *const names[] = { tokenizer->end_text, "<|endoftext|>", "<|end_of_text|>", "</s>" };
-    int32_t           end     = -1;
+    int32_t end = -1;
     for (size_t i = 0; end < 0 && i < sizeof names / sizeof *names; i++)
         end = names[i] ? cs_tokenizer_find(tokenizer, names[i]) : -1;
     return end;
@@ -198,12 +198,12 @@ static cs_status read_files(cs_tokenizer *tokenizer, const char *folder, const c
 static cs_status build(cs_tokenizer *tokenizer, const char *path)
 {
     struct stat facts;
-    json_t     *root = NULL, *config = NULL;
+    json_t *root = NULL, *config = NULL;
     if (stat(path, &facts) != 0)
         return cs_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer",
                              path);
     const char *slash = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
-    const char *name  = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
+    const char *name = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
     char *folder = S_ISDIR(facts.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     CS_ASSERT(folder);
     cs_status status = read_files(tokenizer, folder, name, &root, &config);
@@ -218,7 +218,7 @@ static cs_status build(cs_tokenizer *tokenizer, const char *path)
 
 cs_status cs_tokenizer_open(cs_tokenizer **tokenizer, const char *path)
 {
-    cs_status     status = CS_OK;
+    cs_status status = CS_OK;
     cs_tokenizer *opened = calloc(1, sizeof *opened);
     CS_ASSERT(opened);
     if (path)
@@ -264,7 +264,7 @@ static const cs_special *find_text(const cs_specials *specials, const char *text
 
 int32_t cs_tokenizer_find(const cs_tokenizer *tokenizer, const char *token)
 {
-    size_t            size  = strlen(token);
+    size_t size = strlen(token);
     const cs_special *found = find_text(&tokenizer->raw, token, size);
     if (!found)
         found = find_text(&tokenizer->normal, token, size);
@@ -279,7 +279,7 @@ int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer)
 const char *cs_tokenizer_piece(const cs_tokenizer *tokenizer, int32_t id, size_t *size)
 {
     const cs_lexicon *lexicon = &tokenizer->lexicon;
-    *size                     = 0;
+    *size = 0;
     if (id < 0 || id >= lexicon->size)
         return "";
     *size = lexicon->pieces[id].size;

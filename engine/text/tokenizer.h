@@ -16,7 +16,7 @@ typedef struct cs_tokenizer cs_tokenizer;
 /* `path`: a folder with tokenizer.json, or with vocab.json and merges.txt; or a tokenizer.json. NULL: 256 bytes as they
  * are, nothing else. CS_NOT_FOUND, CS_BAD_FILE, or CS_UNSUPPORTED naming what is not byte-level BPE. */
 cs_status cs_tokenizer_open(cs_tokenizer **tokenizer, const char *path);
-void      cs_tokenizer_close(cs_tokenizer *tokenizer); /* accepts NULL */
+void cs_tokenizer_close(cs_tokenizer *tokenizer); /* accepts NULL */
 
 int64_t cs_tokenizer_size(const cs_tokenizer *tokenizer);                    /* above every token              */
 int32_t cs_tokenizer_find(const cs_tokenizer *tokenizer, const char *token); /* "<|endoftext|>"; -1: none      */
@@ -24,7 +24,7 @@ int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer);                     /* 
 
 /* The bytes of an id, not NUL-terminated and not always whole characters; a hole in the vocabulary has none. */
 const char *cs_tokenizer_piece(const cs_tokenizer *tokenizer, int32_t id, size_t *size);
-bool        cs_tokenizer_is_special(const cs_tokenizer *tokenizer, int32_t id);
+bool cs_tokenizer_is_special(const cs_tokenizer *tokenizer, int32_t id);
 
 /* From the files beside tokenizer.json; NULL where they do not say. */
 const char *cs_tokenizer_template(const cs_tokenizer *tokenizer);   /* chat_template, Jinja */

@@ -9,7 +9,7 @@
 void cs_unicode_append(cs_text *text, const char *bytes, size_t size)
 {
     if (text->room - text->size < size) {
-        text->room  = 2 * text->room + size + 64;
+        text->room = 2 * text->room + size + 64;
         text->bytes = realloc(text->bytes, text->room);
         CS_ASSERT(text->bytes);
     }
@@ -31,7 +31,7 @@ static size_t step(const unsigned char *text, size_t size, bool *whole)
 {
     unsigned char first = text[0], low = 0x80, high = 0xbf;
     size_t width = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    *whole       = width == 1;
+    *whole = width == 1;
     if (width <= 1)
         return 1;
     if (first == 0xe0)
@@ -52,7 +52,7 @@ static size_t step(const unsigned char *text, size_t size, bool *whole)
 size_t cs_unicode_valid(const char *text, size_t size)
 {
     size_t place = 0;
-    bool   whole = true;
+    bool whole = true;
     while (place < size) {
         uint64_t eight;
         if (size - place >= sizeof eight) { /* ASCII, eight bytes at a time */
@@ -75,7 +75,7 @@ int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size)
     int64_t repaired = 0;
     for (size_t from = 0; from < size;) {
         size_t valid = cs_unicode_valid(text + from, size - from);
-        bool   whole;
+        bool whole;
         cs_unicode_append(to, text + from, valid);
         from += valid;
         if (from == size)
@@ -127,9 +127,9 @@ static void compose_line(cs_text *to, const char *text, size_t size)
         cs_unicode_append(to, text, size);
         return;
     }
-    utf8proc_uint8_t *line  = NULL;
-    utf8proc_option_t form  = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    utf8proc_ssize_t  width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &line, form);
+    utf8proc_uint8_t *line = NULL;
+    utf8proc_option_t form = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &line, form);
     CS_ASSERT(width >= 0); /* the text is valid, so only memory can be short */
     cs_unicode_append(to, (const char *)line, (size_t)width);
     free(line);
@@ -140,7 +140,7 @@ void cs_unicode_compose(cs_text *to, const char *text, size_t size)
 {
     for (size_t from = 0; from < size;) {
         const char *newline = memchr(text + from, '\n', size - from);
-        size_t      length  = newline ? (size_t)(newline + 1 - text) - from : size - from;
+        size_t length = newline ? (size_t)(newline + 1 - text) - from : size - from;
         compose_line(to, text + from, length);
         from += length;
     }
@@ -163,7 +163,7 @@ static utf8proc_int32_t point_before(const char *text, size_t place, size_t *wid
     while (from > 0 && ((unsigned char)text[from] & 0xc0) == 0x80)
         from--;
     utf8proc_int32_t point = point_at(text, place, from, width);
-    *width                 = place - from;
+    *width = place - from;
     return point;
 }
 

@@ -8,7 +8,7 @@
 
 /* A growing row of bytes; memory that is not there ends the process. */
 typedef struct {
-    char  *bytes;
+    char *bytes;
     size_t size, room;
 } cs_text;
 

@@ -11,22 +11,22 @@ enum { MOST_ROUNDS = 16, STACK_BYTES = 1 << 20 };
 
 typedef struct {
     pcre2_code *code;
-    bool        drop_between;
+    bool drop_between;
 } cut_round;
 
 struct cs_words {
     cut_round rounds[MOST_ROUNDS];
-    int       count;
-    bool      strange; /* one of the patterns is none of the table */
+    int count;
+    bool strange; /* one of the patterns is none of the table */
 };
 
 struct cs_cutters {
-    const cs_words      *words;
-    pcre2_match_data    *match[MOST_ROUNDS];
+    const cs_words *words;
+    pcre2_match_data *match[MOST_ROUNDS];
     pcre2_match_context *context;
-    pcre2_jit_stack     *stack;
-    cs_words_visit       visit;
-    void                *visitor;
+    pcre2_jit_stack *stack;
+    cs_words_visit visit;
+    void *visitor;
 };
 
 const char cs_words_gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -58,7 +58,7 @@ static cs_status refuse(const char *what, const char *pattern)
 static const char *translate_escape(char **to, const char *from)
 {
     static const char same[] = "dDpPrntfv";
-    char              letter = from[1];
+    char letter = from[1];
     if (letter == 's' || letter == 'S') {
         *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}"); /* \s has U+180E here, not there */
         return from + 1;
@@ -106,8 +106,8 @@ static cs_status translate(char *to, const char *pattern)
 
 static cs_status compile(cut_round *added, const char *pattern, uint32_t options)
 {
-    int         error;
-    size_t      place;
+    int error;
+    size_t place;
     PCRE2_UCHAR reason[256];
     added->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, options, &error, &place, NULL);
     if (!added->code) {
@@ -167,9 +167,9 @@ cs_cutters *cs_words_cutters(const cs_words *words)
 {
     cs_cutters *cutters = calloc(1, sizeof *cutters);
     CS_ASSERT(cutters);
-    cutters->words   = words;
+    cutters->words = words;
     cutters->context = pcre2_match_context_create(NULL);
-    cutters->stack   = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
+    cutters->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
     CS_ASSERT(cutters->context);
     pcre2_jit_stack_assign(cutters->context, NULL, cutters->stack); /* NULL: the machine's own */
     for (int i = 0; i < words->count; i++) {
@@ -193,9 +193,9 @@ void cs_words_release(cs_cutters *cutters)
 /* The next match from `from` on that is not empty; false: none. */
 static bool find_match(cs_cutters *cutters, int number, const char *text, size_t size, size_t *from, size_t *to)
 {
-    pcre2_match_data *match   = cutters->match[number];
-    int               outcome = pcre2_match(cutters->words->rounds[number].code, (PCRE2_SPTR)text, size, *from,
-                                            PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, cutters->context);
+    pcre2_match_data *match = cutters->match[number];
+    int outcome = pcre2_match(cutters->words->rounds[number].code, (PCRE2_SPTR)text, size, *from,
+                              PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, match, cutters->context);
     if (outcome == PCRE2_ERROR_NOMATCH)
         return false;
     if (outcome < 0) {
@@ -204,8 +204,8 @@ static bool find_match(cs_cutters *cutters, int number, const char *text, size_t
         cs_fatal(CS_BAD_FILE, "the tokenizer's pattern gave up on a text of %zu bytes: %s", size, (const char *)reason);
     }
     const PCRE2_SIZE *place = pcre2_get_ovector_pointer(match);
-    *from                   = place[0];
-    *to                     = place[1];
+    *from = place[0];
+    *to = place[1];
     return true;
 }
 
@@ -215,7 +215,7 @@ static void cut(cs_cutters *cutters, int number, const char *text, size_t size)
         cutters->visit(cutters->visitor, text, size);
         return;
     }
-    bool   drop = cutters->words->rounds[number].drop_between;
+    bool drop = cutters->words->rounds[number].drop_between;
     size_t done = 0, from = 0, to = 0;
     for (; done < size && find_match(cutters, number, text, size, &from, &to); done = from = to) {
         if (from > done && !drop)
@@ -228,7 +228,7 @@ static void cut(cs_cutters *cutters, int number, const char *text, size_t size)
 
 void cs_words_each(cs_cutters *cutters, const char *text, size_t size, cs_words_visit visit, void *context)
 {
-    cutters->visit   = visit;
+    cutters->visit = visit;
     cutters->visitor = context;
     if (size > 0)
         cut(cutters, 0, text, size);

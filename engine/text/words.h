@@ -7,11 +7,11 @@
 
 #include "base/status.h"
 
-typedef struct cs_words   cs_words;
+typedef struct cs_words cs_words;
 typedef struct cs_cutters cs_cutters; /* what one thread needs to use them */
 
 cs_words *cs_words_open(void);
-void      cs_words_close(cs_words *words); /* accepts NULL */
+void cs_words_close(cs_words *words); /* accepts NULL */
 
 /* One more round: the pieces so far are cut at each match of the pattern, which is a piece of its own; what lies
  * between matches is another. `drop_between`: it is left out. */
@@ -25,7 +25,7 @@ extern const char cs_words_gpt2[], cs_words_qwen2[];
 bool cs_words_lines_part(const cs_words *words);
 
 cs_cutters *cs_words_cutters(const cs_words *words);
-void        cs_words_release(cs_cutters *cutters); /* accepts NULL */
+void cs_words_release(cs_cutters *cutters); /* accepts NULL */
 
 /* Calls `visit` for each piece, in order. */
 typedef void (*cs_words_visit)(void *context, const char *word, size_t size);

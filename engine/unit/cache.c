@@ -6,9 +6,9 @@
 
 struct cs_cache {
     cs_device *device;
-    int64_t    positions;
+    int64_t positions;
     cs_tensor *tensors;
-    int        count, room, next;
+    int count, room, next;
 };
 
 cs_status cs_cache_open(cs_cache **cache, cs_device *device, int64_t positions)
@@ -16,7 +16,7 @@ cs_status cs_cache_open(cs_cache **cache, cs_device *device, int64_t positions)
     *cache = calloc(1, sizeof **cache);
     if (!*cache)
         return cs_fail(CS_NO_MEMORY, "out of memory for a cache of keys and values");
-    (*cache)->device    = device;
+    (*cache)->device = device;
     (*cache)->positions = positions;
     return CS_OK;
 }
@@ -39,14 +39,14 @@ void cs_cache_rewind(cs_cache *cache)
 static void grow(cs_cache *cache, cs_dtype dtype, int64_t columns)
 {
     if (cache->count == cache->room) {
-        cache->room       = cache->room ? 2 * cache->room : 32;
+        cache->room = cache->room ? 2 * cache->room : 32;
         cs_tensor *longer = realloc(cache->tensors, (size_t)cache->room * sizeof *longer);
         if (!longer)
             cs_fatal(CS_NO_MEMORY, "out of memory for the list of a cache's tensors");
         cache->tensors = longer;
     }
-    size_t bytes                   = (size_t)(cache->positions * columns) * cs_dtype_bytes(dtype);
-    void  *memory                  = cs_device_alloc(cache->device, bytes);
+    size_t bytes = (size_t)(cache->positions * columns) * cs_dtype_bytes(dtype);
+    void *memory = cs_device_alloc(cache->device, bytes);
     cache->tensors[cache->count++] = cs_matrix(memory, dtype, cache->positions, columns);
 }
 

@@ -20,21 +20,21 @@ cs_status cs_model_new(cs_model **model, int64_t width)
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets)
 {
     CS_ASSERT(inputs > 0 && targets > 0);
-    model->inputs  = inputs;
+    model->inputs = inputs;
     model->targets = targets;
 }
 
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes)
 {
-    cs_unit  *unit  = calloc(1, sizeof *unit);
+    cs_unit *unit = calloc(1, sizeof *unit);
     cs_unit **units = realloc(model->units, (size_t)(model->count + 1) * sizeof *units);
     if (!unit || !units)
         cs_fatal(CS_NO_MEMORY, "out of memory for unit %s", name);
-    unit->kind      = kind;
-    unit->name      = strdup(name);
-    unit->model     = model;
-    unit->index     = model->count;
-    model->units    = units;
+    unit->kind = kind;
+    unit->name = strdup(name);
+    unit->model = model;
+    unit->index = model->count;
+    model->units = units;
     model->units[model->count++] = unit;
     kind->declare(unit, sizes);
     model->parameters += unit->length;

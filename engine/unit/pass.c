@@ -13,20 +13,20 @@ static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 
 typedef struct {
     size_t offset, bytes;
-    int    references;
-    int    young; /* references that end with the unit */
+    int references;
+    int young; /* references that end with the unit */
 } live_tensor;
 
 struct cs_pass {
-    cs_pass_shape      shape;
+    cs_pass_shape shape;
     cs_pass_batch_info info;
-    bool               in_unit;
-    uintptr_t          base;
-    size_t             peak;
-    live_tensor       *live; /* in order of offset */
-    int                live_count, live_room;
-    cs_tensor         *kept;
-    int                kept_count, kept_room;
+    bool in_unit;
+    uintptr_t base;
+    size_t peak;
+    live_tensor *live; /* in order of offset */
+    int live_count, live_room;
+    cs_tensor *kept;
+    int kept_count, kept_room;
 };
 
 cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape)
@@ -35,7 +35,7 @@ cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape)
     if (!*pass)
         return cs_fail(CS_NO_MEMORY, "out of memory for a pass");
     (*pass)->shape = *shape;
-    (*pass)->base  = shape->block ? (uintptr_t)shape->block : measuring_base;
+    (*pass)->base = shape->block ? (uintptr_t)shape->block : measuring_base;
     return CS_OK;
 }
 
@@ -74,7 +74,7 @@ static void *grown(void *list, int count, int *room, size_t item)
 {
     if (count < *room)
         return list;
-    *room        = *room ? *room * 2 : 64;
+    *room = *room ? *room * 2 : 64;
     void *longer = realloc(list, (size_t)*room * item);
     if (!longer)
         cs_fatal(CS_NO_MEMORY, "out of memory for the list of a pass's tensors");
@@ -85,9 +85,9 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 {
     CS_ASSERT(pass->in_unit);
     size_t bytes = (size_t)cs_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
-    pass->live   = grown(pass->live, pass->live_count, &pass->live_room, sizeof *pass->live);
+    pass->live = grown(pass->live, pass->live_count, &pass->live_room, sizeof *pass->live);
     size_t offset = 0;
-    int    at     = 0;
+    int at = 0;
     while (at < pass->live_count && pass->live[at].offset < offset + bytes) {
         offset = pass->live[at].offset + pass->live[at].bytes;
         at++;
@@ -160,7 +160,7 @@ void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 {
     if (pass->info.mode == CS_PASS_EVALUATION)
         return;
-    pass->kept                     = grown(pass->kept, pass->kept_count, &pass->kept_room, sizeof *pass->kept);
+    pass->kept = grown(pass->kept, pass->kept_count, &pass->kept_room, sizeof *pass->kept);
     pass->kept[pass->kept_count++] = tensor;
     cs_pass_hold(pass, tensor);
 }
@@ -169,8 +169,8 @@ cs_tensor cs_pass_take(cs_pass *pass)
 {
     CS_ASSERT(pass->in_unit);
     CS_ASSERT(pass->kept_count > 0);
-    cs_tensor    tensor = pass->kept[--pass->kept_count];
-    live_tensor *live   = find(pass, tensor);
+    cs_tensor tensor = pass->kept[--pass->kept_count];
+    live_tensor *live = find(pass, tensor);
     if (live)
         live->young++; /* the reference that keeping took now ends with this unit */
     return tensor;
@@ -187,7 +187,7 @@ void cs_pass_leave(cs_pass *pass)
     CS_ASSERT(pass->in_unit);
     pass->in_unit = false;
     for (int i = pass->live_count - 1; i >= 0; i--) {
-        int young           = pass->live[i].young;
+        int young = pass->live[i].young;
         pass->live[i].young = 0;
         drop(pass, &pass->live[i], young);
     }

@@ -12,27 +12,27 @@
 
 typedef struct {
     cs_device *device;
-    cs_dtype   dtype;    /* of what flows between units                      */
-    cs_dtype   products; /* of what matrix products take and give            */
-    void      *block;    /* block_bytes of device memory; NULL: measure only */
-    size_t     block_bytes;
+    cs_dtype dtype;    /* of what flows between units                      */
+    cs_dtype products; /* of what matrix products take and give            */
+    void *block;       /* block_bytes of device memory; NULL: measure only */
+    size_t block_bytes;
 } cs_pass_shape;
 
 cs_status cs_pass_open(cs_pass **pass, const cs_pass_shape *shape);
-void      cs_pass_close(cs_pass *pass);
-size_t    cs_pass_peak(const cs_pass *pass); /* bytes of block that were needed at once so far */
+void cs_pass_close(cs_pass *pass);
+size_t cs_pass_peak(const cs_pass *pass); /* bytes of block that were needed at once so far */
 
 typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } cs_pass_mode;
 /* One micro-batch of `batch` samples of `length` positions. */
 typedef struct {
-    cs_pass_mode    mode;
-    int64_t         batch, length;
-    cs_tensor       targets;
+    cs_pass_mode mode;
+    int64_t batch, length;
+    cs_tensor targets;
     const uint64_t *keys;
-    int64_t         start;  /* position of each sample's first row */
-    cs_tensor       starts; /* of the batch, or absent */
-    cs_tensor       hits;  /* (rows, 1) f32 for cs_pass_hits; absent: not wanted */
-    cs_cache       *cache; /* of the `start` positions before; NULL: none */
+    int64_t start;    /* position of each sample's first row */
+    cs_tensor starts; /* of the batch, or absent */
+    cs_tensor hits;   /* (rows, 1) f32 for cs_pass_hits; absent: not wanted */
+    cs_cache *cache;  /* of the `start` positions before; NULL: none */
 } cs_pass_batch_info;
 void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info);
 void cs_pass_end(cs_pass *pass); /* asserts that nothing is left */
@@ -44,7 +44,7 @@ void cs_pass_leave(cs_pass *pass);
 void cs_pass_hold(cs_pass *pass, cs_tensor tensor);
 void cs_pass_let_go(cs_pass *pass, cs_tensor tensor);
 
-int  cs_pass_mark(const cs_pass *pass);       /* how many tensors are kept                        */
+int cs_pass_mark(const cs_pass *pass);        /* how many tensors are kept                        */
 void cs_pass_rewind(cs_pass *pass, int mark); /* forgets what was kept since, for recomputation */
 
 #endif

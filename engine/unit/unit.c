@@ -33,7 +33,7 @@ void *cs_unit_self(cs_unit *unit, size_t bytes)
 static char *join(const char *prefix, const char *name)
 {
     size_t bytes = strlen(prefix) + strlen(name) + 2;
-    char  *full  = must_alloc(bytes);
+    char *full = must_alloc(bytes);
     snprintf(full, bytes, "%s%s%s", prefix, prefix[0] ? "." : "", name);
     return full;
 }
@@ -42,22 +42,22 @@ cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t c
 {
     CS_ASSERT(rows > 0 && columns >= 0);
     cs_unit_entry *entry = must_alloc(sizeof *entry);
-    entry->full_name     = join(unit->name, name);
-    entry->offset        = unit->length;
-    entry->count         = columns ? rows * columns : rows;
-    entry->param.name    = entry->full_name;
-    entry->param.init    = init;
-    entry->param.decay   = columns != 0; /* matrices decay, norms and biases do not */
-    entry->param.value   = columns ? cs_matrix(NULL, CS_F32, rows, columns) : cs_vector(NULL, CS_F32, rows);
-    entry->param.grad    = entry->param.value;
-    unit->entries        = append(unit->entries, unit->entry_count++, entry);
+    entry->full_name = join(unit->name, name);
+    entry->offset = unit->length;
+    entry->count = columns ? rows * columns : rows;
+    entry->param.name = entry->full_name;
+    entry->param.init = init;
+    entry->param.decay = columns != 0; /* matrices decay, norms and biases do not */
+    entry->param.value = columns ? cs_matrix(NULL, CS_F32, rows, columns) : cs_vector(NULL, CS_F32, rows);
+    entry->param.grad = entry->param.value;
+    unit->entries = append(unit->entries, unit->entry_count++, entry);
     unit->length += entry->count;
     return &entry->param;
 }
 
 static cs_unit_entry *find(cs_unit *unit, const char *name)
 {
-    char          *full  = join(unit->name, name);
+    char *full = join(unit->name, name);
     cs_unit_entry *found = NULL;
     for (int i = 0; i < unit->entry_count; i++)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
@@ -72,10 +72,10 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 {
     CS_ASSERT(lender->index < unit->index); /* so that its gradient is complete when its own turn comes */
     cs_unit_loan *loan = must_alloc(sizeof *loan);
-    loan->lender       = lender;
-    loan->entry        = find(lender, name);
-    loan->param        = loan->entry->param;
-    unit->loans        = append(unit->loans, unit->loan_count++, loan);
+    loan->lender = lender;
+    loan->entry = find(lender, name);
+    loan->param = loan->entry->param;
+    unit->loans = append(unit->loans, unit->loan_count++, loan);
     for (int i = 0; i < unit->lender_count; i++)
         if (unit->lenders[i] == lender)
             return &loan->param;
@@ -87,9 +87,9 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype)
 {
     for (int i = 0; i < unit->entry_count; i++) {
-        cs_unit_entry *entry     = unit->entries[i];
-        size_t         bytes     = (size_t)entry->offset * cs_dtype_bytes(dtype);
-        entry->param.value.data  = row ? (char *)row + bytes : NULL;
+        cs_unit_entry *entry = unit->entries[i];
+        size_t bytes = (size_t)entry->offset * cs_dtype_bytes(dtype);
+        entry->param.value.data = row ? (char *)row + bytes : NULL;
         entry->param.value.dtype = dtype;
     }
 }
@@ -104,7 +104,7 @@ void cs_unit_refresh_loans(cs_unit *unit)
 {
     for (int i = 0; i < unit->loan_count; i++) {
         unit->loans[i]->param.value = unit->loans[i]->entry->param.value;
-        unit->loans[i]->param.grad  = unit->loans[i]->entry->param.grad;
+        unit->loans[i]->param.grad = unit->loans[i]->entry->param.grad;
     }
 }
 

@@ -14,39 +14,39 @@ enum { CS_UNIT_LENDERS = 4 };
 /* A parameter and its place in its unit's row. */
 typedef struct {
     cs_param param; /* first, so that the public pointer is this one */
-    char    *full_name;
-    int64_t  offset, count;
-    int      group; /* of the optimizer's parameter groups: zero/ sets it */
+    char *full_name;
+    int64_t offset, count;
+    int group; /* of the optimizer's parameter groups: zero/ sets it */
 } cs_unit_entry;
 
 /* A parameter seen in another unit. */
 typedef struct {
-    cs_param       param; /* name is the lender's */
-    cs_unit       *lender;
+    cs_param param; /* name is the lender's */
+    cs_unit *lender;
     cs_unit_entry *entry;
 } cs_unit_loan;
 
 struct cs_unit {
-    const cs_kind  *kind;
-    char           *name;
+    const cs_kind *kind;
+    char *name;
     cs_unit_entry **entries;
-    int             entry_count;
-    cs_unit_loan  **loans;
-    int             loan_count;
-    cs_unit        *lenders[CS_UNIT_LENDERS]; /* each once */
-    int             lender_count;
-    int64_t         length; /* elements of its own parameters */
-    void           *self;
-    cs_model       *model;
-    int             index; /* in the model's list */
+    int entry_count;
+    cs_unit_loan **loans;
+    int loan_count;
+    cs_unit *lenders[CS_UNIT_LENDERS]; /* each once */
+    int lender_count;
+    int64_t length; /* elements of its own parameters */
+    void *self;
+    cs_model *model;
+    int index; /* in the model's list */
 };
 
 struct cs_model {
     cs_unit **units;
-    int       count;
-    int64_t   width;           /* columns of what flows between units */
-    int64_t   parameters;      /* elements in all                     */
-    int64_t   inputs, targets; /* columns of a float batch; 0: tokens */
+    int count;
+    int64_t width;           /* columns of what flows between units */
+    int64_t parameters;      /* elements in all                     */
+    int64_t inputs, targets; /* columns of a float batch; 0: tokens */
 };
 
 void cs_unit_free(cs_unit *unit);

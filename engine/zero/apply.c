@@ -5,12 +5,12 @@
 static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper,
                           const cs_gate *gate)
 {
-    const cs_zero  *zero  = shard->zero;
-    cs_precision    types = zero->precision;
-    int64_t         count = cs_range_length(range);
-    cs_state_narrow state = { .master   = cs_vector(cs_part_master(shard, range.from), types.masters, count),
+    const cs_zero *zero = shard->zero;
+    cs_precision types = zero->precision;
+    int64_t count = cs_range_length(range);
+    cs_state_narrow state = { .master = cs_vector(cs_part_master(shard, range.from), types.masters, count),
                               .gradient = cs_vector(cs_part_sum(shard, range.from), types.sums, count),
-                              .gate     = gate };
+                              .gate = gate };
     for (int i = 0; i < optimizer->slots; i++)
         state.slots[i] = cs_vector(cs_part_slot(shard, i, range.from), types.slots, count);
     if (!cs_stage_one_copy(zero))
@@ -22,19 +22,19 @@ static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *o
 static void update_range(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper,
                          const cs_gate *gate)
 {
-    const cs_zero *zero  = shard->zero;
-    cs_precision   types = zero->precision;
+    const cs_zero *zero = shard->zero;
+    cs_precision types = zero->precision;
     if (types.masters != CS_F32 || types.slots != CS_F32 || types.sums != CS_F32) {
         update_narrow(shard, range, optimizer, hyper, gate);
         return;
     }
     cs_state_span span = {
-        .master   = cs_part_master(shard, range.from),
+        .master = cs_part_master(shard, range.from),
         .gradient = cs_part_sum(shard, range.from),
-        .publish  = cs_stage_one_copy(zero) || optimizer->directs ? NULL : cs_part_home(shard, range.from),
-        .dtype    = types.values,
-        .count    = cs_range_length(range),
-        .gate     = gate,
+        .publish = cs_stage_one_copy(zero) || optimizer->directs ? NULL : cs_part_home(shard, range.from),
+        .dtype = types.values,
+        .count = cs_range_length(range),
+        .gate = gate,
     };
     for (int i = 0; i < optimizer->slots; i++)
         span.slots[i] = cs_part_slot(shard, i, range.from);
@@ -50,10 +50,10 @@ void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs
 
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2])
 {
-    const cs_unit_entry *from  = shard->unit->entries[entry];
-    cs_precision         types = shard->zero->precision;
-    cs_range             range = cs_range_overlap(shard->part, (cs_range){ from->offset, from->offset + from->count });
-    int64_t              count = cs_range_length(range), lead = range.from % CS_ZERO_ALIGN;
+    const cs_unit_entry *from = shard->unit->entries[entry];
+    cs_precision types = shard->zero->precision;
+    cs_range range = cs_range_overlap(shard->part, (cs_range){ from->offset, from->offset + from->count });
+    int64_t count = cs_range_length(range), lead = range.from % CS_ZERO_ALIGN;
     if (count == 0)
         return;
     cs_state_sum_squares(cs_part_stream(shard, CS_COMPUTE), &sums[0],
@@ -90,7 +90,7 @@ float *cs_apply_collect(cs_shard *shard)
 static void distribute(void *argument)
 {
     cs_shard *shard = argument;
-    cs_comm  *comm  = shard->zero->comm;
+    cs_comm *comm = shard->zero->comm;
     if (shard->zero->stage.optim == CS_SHARDED)
         cs_comm_reduce_scatter(comm, cs_part_sum(shard, shard->part.from), shard->reducing,
                                cs_range_length(shard->part), CS_F32, CS_SUM);

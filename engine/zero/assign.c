@@ -9,8 +9,8 @@ static bool takes(const cs_groups *groups, const cs_model *model, int written, s
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const cs_unit_entry *entry = model->units[i]->entries[at];
-            const cs_group      *group = &groups->group[entry->group];
-            const char          *text;
+            const cs_group *group = &groups->group[entry->group];
+            const char *text;
             if (group->written == written && cs_groups_match(group, pattern, entry->full_name, &text))
                 return true;
         }
@@ -36,7 +36,7 @@ cs_status cs_assign_groups(const cs_groups *groups, cs_model *model)
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             cs_unit_entry *entry = model->units[i]->entries[at];
-            entry->group         = cs_groups_find(groups, entry->full_name, entry->param.value.dims < 2);
+            entry->group = cs_groups_find(groups, entry->full_name, entry->param.value.dims < 2);
         }
     for (int i = 0; i < groups->count; i++)
         CS_TRY(check_group(groups, model, &groups->group[i]));
@@ -45,7 +45,7 @@ cs_status cs_assign_groups(const cs_groups *groups, cs_model *model)
 
 static void print_group(const cs_group *group, int64_t tensors, int64_t elements, int64_t undecayed)
 {
-    char                     who[32] = "optimizer", decay[96] = "";
+    char who[32] = "optimizer", decay[96] = "";
     const cs_optim_settings *settings = &group->settings;
     if (group->params)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);

@@ -12,11 +12,11 @@ void cs_gradient_open(cs_shard *shard, cs_micro micro)
     if (shard->grad_row)
         return; /* lent: a borrower's backward opened it already */
     float *whole = shard->sum;
-    bool   clear = micro == CS_FIRST_MICRO_BATCH;
+    bool clear = micro == CS_FIRST_MICRO_BATCH;
     if (!sums_in_place(shard)) {
         shard->grad_row = cs_pool_borrow(shard->grads_pool, shard->padded);
-        whole           = cs_pool_data(shard->grad_row);
-        clear           = true;
+        whole = cs_pool_data(shard->grad_row);
+        clear = true;
         if (!cs_part_dry(shard) && cs_pool_after(shard->grad_row).stream)
             cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), cs_pool_after(shard->grad_row));
     } else if (shard->unit->entries && shard->unit->entries[0]->param.grad.data) {
@@ -55,11 +55,11 @@ static void keep_whole(void *argument)
 
 static void reduce_part(void *argument)
 {
-    cs_shard    *shard    = argument;
-    cs_precision types    = shard->zero->precision;
-    int64_t      count    = cs_range_length(shard->part);
-    bool         straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
-    void        *own      = cs_part_at(shard->reducing, types.wire, shard->part.from);
+    cs_shard *shard = argument;
+    cs_precision types = shard->zero->precision;
+    int64_t count = cs_range_length(shard->part);
+    bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
+    void *own = cs_part_at(shard->reducing, types.wire, shard->part.from);
     pack(shard, shard->reducing, types.wire);
     cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own, shard->reducing, count, types.wire, CS_SUM);
     if (!straight)
@@ -75,7 +75,7 @@ void cs_gradient_reduce(cs_shard *shard, cs_micro micro)
         if (shard->reduced.stream) /* the micro-batch before: its job is told by the same fields */
             cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), shard->reduced);
         shard->reducing = cs_pool_data(shard->grad_row);
-        shard->micro    = micro;
+        shard->micro = micro;
         cs_stream_wait(cs_part_stream(shard, CS_COMM), cs_stream_record(cs_part_stream(shard, CS_COMPUTE)));
         cs_stream_call(cs_part_stream(shard, CS_COMM),
                        shard->zero->stage.grads == CS_SHARDED ? reduce_part : keep_whole, shard);
@@ -87,13 +87,13 @@ void cs_gradient_reduce(cs_shard *shard, cs_micro micro)
 
 static void reduce_whole(void *argument)
 {
-    cs_shard    *shard   = argument;
-    cs_comm     *comm    = shard->zero->comm;
-    cs_precision types   = shard->zero->precision;
-    bool         sharded = shard->zero->stage.optim == CS_SHARDED;
-    cs_range     mine    = sharded ? shard->part : (cs_range){ 0, shard->padded };
-    int64_t      count   = cs_range_length(mine);
-    void        *own     = cs_part_at(shard->sum, types.wire, mine.from);
+    cs_shard *shard = argument;
+    cs_comm *comm = shard->zero->comm;
+    cs_precision types = shard->zero->precision;
+    bool sharded = shard->zero->stage.optim == CS_SHARDED;
+    cs_range mine = sharded ? shard->part : (cs_range){ 0, shard->padded };
+    int64_t count = cs_range_length(mine);
+    void *own = cs_part_at(shard->sum, types.wire, mine.from);
     if (sums_in_place(shard))
         pack(shard, shard->sum, types.wire);
     if (sharded)

@@ -42,7 +42,7 @@ static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_t
 static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram, cs_tensor square)
 {
     cs_tensor none = { 0 };
-    bool      wide = cs_rows(x) <= cs_columns(x);
+    bool wide = cs_rows(x) <= cs_columns(x);
     make_polynomial(stream, x, gram, square);
     cs_op_matmul(stream, y, wide ? square : x, wide ? x : square, none, CS_IN_OUT);
     cs_state_convert(stream, x, x, a);
@@ -51,12 +51,12 @@ static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram,
 
 void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
 {
-    int64_t   rows = cs_rows(matrix), columns = cs_columns(matrix), side = short_side(rows, columns);
-    float    *matrices = scratch + SUM_FLOATS;
-    cs_tensor other    = cs_matrix(matrices, CS_F32, rows, columns);
-    cs_tensor gram     = cs_matrix(matrices + rows * columns, CS_F32, side, side);
-    cs_tensor square   = cs_matrix(matrices + rows * columns + side * side, CS_F32, side, side);
-    cs_exact  sum;
+    int64_t rows = cs_rows(matrix), columns = cs_columns(matrix), side = short_side(rows, columns);
+    float *matrices = scratch + SUM_FLOATS;
+    cs_tensor other = cs_matrix(matrices, CS_F32, rows, columns);
+    cs_tensor gram = cs_matrix(matrices + rows * columns, CS_F32, side, side);
+    cs_tensor square = cs_matrix(matrices + rows * columns + side * side, CS_F32, side, side);
+    cs_exact sum;
     _Static_assert(sizeof sum <= SUM_FLOATS * sizeof(float), "the sum has its place in scratch");
     cs_op_fill(stream, cs_vector(scratch, CS_F32, SUM_FLOATS), 0); /* zero bits */
     cs_state_sum_squares(stream, (cs_exact *)(void *)scratch, matrix, 0, 1);

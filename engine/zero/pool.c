@@ -5,17 +5,17 @@
 #include <stdlib.h>
 
 struct cs_row {
-    int64_t  length;
-    void    *data;
-    bool     out;
+    int64_t length;
+    void *data;
+    bool out;
     cs_event after; /* when its last use ends; stream NULL: never used */
 };
 
 struct cs_pool {
-    size_t   element_bytes;
+    size_t element_bytes;
     cs_row **rows; /* each its own allocation: borrowers hold the pointers */
-    int      count;
-    bool     settled;
+    int count;
+    bool settled;
 };
 
 cs_status cs_pool_open(cs_pool **pool, size_t element_bytes)
@@ -39,13 +39,13 @@ void cs_pool_close(cs_pool *pool)
 
 static cs_row *add(cs_pool *pool, int64_t length)
 {
-    cs_row  *row  = calloc(1, sizeof *row);
+    cs_row *row = calloc(1, sizeof *row);
     cs_row **rows = realloc(pool->rows, (size_t)(pool->count + 1) * sizeof *rows);
     if (!row || !rows)
         cs_fatal(CS_NO_MEMORY, "out of memory for a pool's list of rows");
-    row->length               = length;
-    row->data                 = (void *)((uintptr_t)1 << 45); /* not to be touched until settled */
-    pool->rows                = rows;
+    row->length = length;
+    row->data = (void *)((uintptr_t)1 << 45); /* not to be touched until settled */
+    pool->rows = rows;
     pool->rows[pool->count++] = row;
     return row;
 }
@@ -78,7 +78,7 @@ void cs_pool_return(cs_pool *pool, cs_row *row, cs_event after)
 {
     (void)pool;
     CS_ASSERT(row->out);
-    row->out   = false;
+    row->out = false;
     row->after = after;
 }
 
@@ -95,7 +95,7 @@ void cs_pool_settle(cs_pool *pool, cs_comm *comm)
     CS_ASSERT(!pool->settled);
     for (int i = 0; i < pool->count; i++) {
         CS_ASSERT(!pool->rows[i]->out);
-        pool->rows[i]->data  = cs_comm_alloc(comm, (size_t)pool->rows[i]->length * pool->element_bytes);
+        pool->rows[i]->data = cs_comm_alloc(comm, (size_t)pool->rows[i]->length * pool->element_bytes);
         pool->rows[i]->after = (cs_event){ 0 };
     }
     pool->settled = true;

@@ -18,13 +18,13 @@ static const cs_optimizer *optimizer_of(const cs_shard *shard, const cs_unit_ent
 /* What collectives touch lies in comm's memory, so that they work in place; the rest is the device's own. */
 static void take_memory(cs_shard *shard)
 {
-    const cs_zero *zero  = shard->zero;
-    cs_precision   types = zero->precision;
-    int64_t        home  = cs_stage_share(zero, zero->stage.params, shard->padded);
-    int64_t        sum   = cs_stage_share(zero, zero->stage.grads, shard->padded);
-    size_t         optim = (size_t)cs_part_count(shard), norms = (size_t)cs_stage_norms(zero, shard->unit);
+    const cs_zero *zero = shard->zero;
+    cs_precision types = zero->precision;
+    int64_t home = cs_stage_share(zero, zero->stage.params, shard->padded);
+    int64_t sum = cs_stage_share(zero, zero->stage.grads, shard->padded);
+    size_t optim = (size_t)cs_part_count(shard), norms = (size_t)cs_stage_norms(zero, shard->unit);
     shard->home = cs_comm_alloc(zero->comm, (size_t)home * cs_dtype_bytes(types.values));
-    shard->sum  = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
+    shard->sum = cs_comm_alloc(zero->comm, (size_t)sum * cs_dtype_bytes(types.sums));
     if (norms)
         shard->norms = cs_comm_alloc(zero->comm, norms * sizeof(float));
     shard->master = cs_stage_one_copy(zero) ? cs_part_home(shard, cs_part_from(shard))
@@ -38,12 +38,12 @@ cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs
     *shard = calloc(1, sizeof **shard);
     if (!*shard)
         return cs_fail(CS_NO_MEMORY, "out of memory for a shard");
-    (*shard)->zero        = zero;
-    (*shard)->unit        = unit;
+    (*shard)->zero = zero;
+    (*shard)->unit = unit;
     (*shard)->values_pool = values;
-    (*shard)->grads_pool  = grads;
-    (*shard)->padded      = cs_stage_padded(zero, unit->length);
-    (*shard)->part        = cs_stage_part(zero, (*shard)->padded);
+    (*shard)->grads_pool = grads;
+    (*shard)->padded = cs_stage_padded(zero, unit->length);
+    (*shard)->part = cs_stage_part(zero, (*shard)->padded);
     if (cs_part_dry(*shard))
         (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* not to be touched */
     else
@@ -102,7 +102,7 @@ static void attach_values(cs_shard *shard, void *whole)
         cs_unit_entry *entry = shard->unit->entries[i];
         if (!entry->param.norm)
             continue;
-        entry->param.value.data  = whole ? shard->norms + place : NULL;
+        entry->param.value.data = whole ? shard->norms + place : NULL;
         entry->param.value.dtype = CS_F32;
         place += entry->count;
     }
@@ -135,14 +135,14 @@ void cs_shard_release(cs_shard *shard)
 static void take_norms(cs_shard *shard)
 {
     cs_stream *stream = cs_part_stream(shard, CS_COMPUTE);
-    int64_t    place  = 0;
+    int64_t place = 0;
     if (!shard->norms)
         return;
     cs_op_fill(stream, cs_vector(shard->norms, CS_F32, cs_stage_norms(shard->zero, shard->unit)), 0);
     for (int i = 0; i < shard->unit->entry_count; i++) {
         cs_unit_entry *entry = shard->unit->entries[i];
-        cs_range       range = cs_part_own(shard, entry);
-        int64_t        count = cs_range_length(range);
+        cs_range range = cs_part_own(shard, entry);
+        int64_t count = cs_range_length(range);
         if (!entry->param.norm)
             continue;
         if (count > 0)
@@ -190,7 +190,7 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
     int count = 0;
     for (int i = 0; i < shard->unit->entry_count; i++) {
         cs_unit_entry *entry = shard->unit->entries[i];
-        cs_range       range = cs_range_overlap(shard->part, (cs_range){ entry->offset, entry->offset + entry->count });
+        cs_range range = cs_range_overlap(shard->part, (cs_range){ entry->offset, entry->offset + entry->count });
         if (cs_range_length(range) == 0)
             continue;
         cs_shard_piece piece = { entry,
@@ -209,14 +209,14 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces)
 static void set_slots(cs_shard *shard, bool new)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
-        const cs_unit_entry *entry     = shard->unit->entries[i];
-        const cs_optimizer  *optimizer = optimizer_of(shard, entry);
-        cs_range             range     = cs_part_own(shard, entry);
+        const cs_unit_entry *entry = shard->unit->entries[i];
+        const cs_optimizer *optimizer = optimizer_of(shard, entry);
+        cs_range range = cs_part_own(shard, entry);
         for (int slot = 0; slot < optimizer->slots && !(new && optimizer->first_value == 0); slot++)
-            cs_op_fill(
-                cs_part_stream(shard, CS_COMPUTE),
-                cs_vector(cs_part_slot(shard, slot, range.from), shard->zero->precision.slots, cs_range_length(range)),
-                optimizer->first_value);
+            cs_op_fill(cs_part_stream(shard, CS_COMPUTE),
+                       cs_vector(cs_part_slot(shard, slot, range.from), shard->zero->precision.slots,
+                                 cs_range_length(range)),
+                       optimizer->first_value);
     }
 }
 
@@ -228,8 +228,8 @@ void cs_shard_init(cs_shard *shard, uint64_t seed)
     int count = cs_shard_pieces(shard, pieces);
     for (int i = 0; i < count; i++) {
         cs_unit_entry *entry = pieces[i].entry;
-        int64_t        items = cs_range_length(pieces[i].range);
-        bool           wide  = shard->zero->precision.masters == CS_F32;
+        int64_t items = cs_range_length(pieces[i].range);
+        bool wide = shard->zero->precision.masters == CS_F32;
         float *values = wide ? pieces[i].master : cs_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
         cs_state_init(cs_part_stream(shard, CS_COMPUTE), values, entry->param.init, cs_rng_key(seed, entry->full_name),
                       pieces[i].range.from, items);
@@ -275,7 +275,7 @@ static void spread_slot(cs_shard *shard, int slot)
             const cs_unit_entry *entry = shard->unit->entries[i];
             if (slot >= optimizer_of(shard, entry)->slots)
                 continue;
-            cs_tensor own  = cs_vector(cs_part_slot(shard, slot, entry->offset), dtype, entry->count);
+            cs_tensor own = cs_vector(cs_part_slot(shard, slot, entry->offset), dtype, entry->count);
             cs_tensor seat = cs_vector(cs_part_at(row, dtype, entry->offset), dtype, entry->count);
             cs_op_cast(cs_part_stream(shard, CS_COMPUTE), back ? own : seat, back ? seat : own);
         }

@@ -43,7 +43,7 @@ int64_t cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range r
     int64_t count = cs_range_length(range);
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_unit_entry *entry = unit->entries[i];
-        cs_range             own   = { entry->offset, entry->offset + entry->count };
+        cs_range own = { entry->offset, entry->offset + entry->count };
         if (slot >= zero->groups->group[entry->group].optimizer.slots)
             count -= cs_range_length(cs_range_overlap(range, own));
     }

@@ -12,17 +12,17 @@
 #include <stdlib.h>
 
 struct cs_update {
-    const cs_zero  *zero;
-    cs_shard      **shards;
+    const cs_zero *zero;
+    cs_shard **shards;
     const cs_model *model;
-    void           *scratch;
-    int            *first;  /* of each unit's entries, among all             */
-    cs_exact       *sums;   /* two an entry: of the value, of the direction  */
-    double         *ratios; /* of LAMB's step, by entry                      */
-    int             entries;
-    int64_t         dealt; /* matrices of this step so far: they go round the ranks */
-    const cs_gate  *gate;
-    cs_hyper        hyper[CS_GROUPS];
+    void *scratch;
+    int *first;     /* of each unit's entries, among all             */
+    cs_exact *sums; /* two an entry: of the value, of the direction  */
+    double *ratios; /* of LAMB's step, by entry                      */
+    int entries;
+    int64_t dealt; /* matrices of this step so far: they go round the ranks */
+    const cs_gate *gate;
+    cs_hyper hyper[CS_GROUPS];
 };
 
 static const cs_group *group_of(const cs_groups *groups, const cs_unit_entry *entry)
@@ -43,12 +43,12 @@ static bool has_kind(const cs_groups *groups, const cs_unit *unit, cs_optim_kind
 size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
 {
     size_t max = 0, norms = 0;
-    bool   lamb = false;
+    bool lamb = false;
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const cs_unit_entry *entry = model->units[i]->entries[at];
-            cs_tensor            value = entry->param.value;
-            size_t               bytes = cs_muon_scratch(cs_rows(value), cs_columns(value));
+            cs_tensor value = entry->param.value;
+            size_t bytes = cs_muon_scratch(cs_rows(value), cs_columns(value));
             if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > max)
                 max = bytes;
             norms += 2 * sizeof(cs_exact);
@@ -63,13 +63,13 @@ cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **sha
     cs_update *opened = *update = calloc(1, sizeof **update);
     if (!opened)
         return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
-    *opened       = (cs_update){ .zero = zero, .shards = shards, .model = model, .scratch = scratch };
+    *opened = (cs_update){ .zero = zero, .shards = shards, .model = model, .scratch = scratch };
     opened->first = calloc((size_t)model->count, sizeof *opened->first);
     for (int i = 0; opened->first && i < model->count; i++) {
         opened->first[i] = opened->entries;
         opened->entries += model->units[i]->entry_count;
     }
-    opened->sums   = calloc(2 * (size_t)opened->entries, sizeof *opened->sums);
+    opened->sums = calloc(2 * (size_t)opened->entries, sizeof *opened->sums);
     opened->ratios = calloc((size_t)opened->entries, sizeof *opened->ratios);
     return opened->first && opened->sums && opened->ratios ? CS_OK
                                                            : cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
@@ -90,7 +90,7 @@ void cs_update_close(cs_update *update)
 static cs_hyper hyper_of(const cs_update *update, const cs_unit_entry *entry)
 {
     const cs_group *group = group_of(update->zero->groups, entry);
-    cs_hyper        hyper = update->hyper[entry->group];
+    cs_hyper hyper = update->hyper[entry->group];
     if (!entry->param.decay && !group->decays)
         hyper.decay = 0;
     return hyper;
@@ -100,11 +100,11 @@ static cs_hyper hyper_of(const cs_update *update, const cs_unit_entry *entry)
 static void step_along(cs_update *update, cs_shard *shard, int entry, double ratio)
 {
     static const cs_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
-    const cs_unit_entry      *moved = cs_shard_unit(shard)->entries[entry];
-    cs_hyper                  hyper = hyper_of(update, moved);
-    bool                      lamb  = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
-    cs_hyper step = { .rate       = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
-                      .decay      = lamb ? 0 : hyper.decay,
+    const cs_unit_entry *moved = cs_shard_unit(shard)->entries[entry];
+    cs_hyper hyper = hyper_of(update, moved);
+    bool lamb = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
+    cs_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
+                      .decay = lamb ? 0 : hyper.decay,
                       .grad_scale = 1 };
     cs_apply_rule(shard, entry, &along, step, NULL);
 }
@@ -133,7 +133,7 @@ static void add_up(void *argument)
 static void fetch_sums(cs_update *update)
 {
     cs_stream *compute = cs_device_stream(update->zero->device, CS_COMPUTE);
-    cs_stream *comm    = cs_device_stream(update->zero->device, CS_COMM);
+    cs_stream *comm = cs_device_stream(update->zero->device, CS_COMM);
     cs_stream_wait(comm, cs_stream_record(compute));
     cs_stream_call(comm, add_up, update);
     cs_stream_wait(compute, cs_stream_record(comm));
@@ -151,7 +151,7 @@ static double ratio_of(const cs_exact sums[2], const cs_optim_settings *settings
 static void find_ratios(cs_update *update)
 {
     const cs_groups *groups = update->zero->groups;
-    cs_exact        *sums   = update->scratch;
+    cs_exact *sums = update->scratch;
     cs_op_fill(cs_device_stream(update->zero->device, CS_COMPUTE),
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0); /* zero bits */
     for (int i = 0; i < update->model->count; i++) {
@@ -164,9 +164,9 @@ static void find_ratios(cs_update *update)
     fetch_sums(update);
     for (int i = 0; i < update->model->count; i++)
         for (int at = 0; at < update->model->units[i]->entry_count; at++) {
-            int number             = update->first[i] + at;
-            update->ratios[number] = ratio_of(&update->sums[2 * number],
-                                              &group_of(groups, update->model->units[i]->entries[at])->settings);
+            int number = update->first[i] + at;
+            update->ratios[number] =
+                ratio_of(&update->sums[2 * number], &group_of(groups, update->model->units[i]->entries[at])->settings);
         }
 }
 
@@ -174,16 +174,16 @@ static void find_ratios(cs_update *update)
 
 static void work_on_matrices(cs_update *update, cs_shard *shard)
 {
-    const cs_zero *zero   = update->zero;
-    const cs_unit *unit   = cs_shard_unit(shard);
-    cs_stream     *stream = cs_device_stream(zero->device, CS_COMPUTE);
-    float         *row    = cs_apply_collect(shard);
+    const cs_zero *zero = update->zero;
+    const cs_unit *unit = cs_shard_unit(shard);
+    cs_stream *stream = cs_device_stream(zero->device, CS_COMPUTE);
+    float *row = cs_apply_collect(shard);
     for (int i = 0; i < unit->entry_count; i++) {
-        const cs_unit_entry *entry  = unit->entries[i];
-        cs_tensor            matrix = entry->param.value;
-        matrix.data                 = row + entry->offset;
-        matrix.dtype                = CS_F32;
-        bool muon                   = group_of(zero->groups, entry)->optimizer.kind == CS_OPTIM_MUON;
+        const cs_unit_entry *entry = unit->entries[i];
+        cs_tensor matrix = entry->param.value;
+        matrix.data = row + entry->offset;
+        matrix.dtype = CS_F32;
+        bool muon = group_of(zero->groups, entry)->optimizer.kind == CS_OPTIM_MUON;
         if (muon && update->dealt++ % zero->world == zero->rank)
             cs_muon_orthogonalize(stream, matrix, update->scratch);
         else if (zero->world > 1)
@@ -197,9 +197,9 @@ static void work_on_matrices(cs_update *update, cs_shard *shard)
 void cs_update_begin(cs_update *update, const cs_move *move)
 {
     const cs_groups *groups = update->zero->groups;
-    bool             lamb   = false;
-    update->dealt           = 0;
-    update->gate            = move->gate;
+    bool lamb = false;
+    update->dealt = 0;
+    update->gate = move->gate;
     for (int i = 0; i < groups->count; i++) {
         cs_optim_settings settings = groups->group[i].settings;
         if (move->cycles && cs_optim_has_betas(&settings)) {
@@ -216,8 +216,8 @@ void cs_update_begin(cs_update *update, const cs_move *move)
 /* Those whose rule sees one element come first: matrices' work takes the row of gradients for itself. */
 void cs_update_take(cs_update *update, int number)
 {
-    cs_shard        *shard  = update->shards[number];
-    const cs_unit   *unit   = cs_shard_unit(shard);
+    cs_shard *shard = update->shards[number];
+    const cs_unit *unit = cs_shard_unit(shard);
     const cs_groups *groups = update->zero->groups;
     for (int i = 0; i < unit->entry_count; i++) {
         const cs_optimizer *optimizer = &group_of(groups, unit->entries[i])->optimizer;

@@ -48,24 +48,24 @@ extern const cs_stage cs_stages[4];
 
 /* What all shards of an engine share. */
 typedef struct {
-    cs_stage         stage;
-    cs_precision     precision;
-    float            before;    /* gradients are multiplied by this before they travel */
-    cs_optimizer     optimizer; /* optimizer.type, with the most slots that a parameter has */
+    cs_stage stage;
+    cs_precision precision;
+    float before;           /* gradients are multiplied by this before they travel */
+    cs_optimizer optimizer; /* optimizer.type, with the most slots that a parameter has */
     const cs_groups *groups;
-    cs_comm         *comm;
-    cs_device       *device;
-    int              rank, world;
+    cs_comm *comm;
+    cs_device *device;
+    int rank, world;
 } cs_zero;
 
 /* ---- stage.c ---- */
 
-cs_range cs_stage_part(const cs_zero *zero, int64_t padded);                  /* this rank's elements of a row        */
-int64_t  cs_stage_padded(const cs_zero *zero, int64_t length);                /* a row's length with padding          */
-int64_t  cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded); /* elements a rank holds under `place`  */
+cs_range cs_stage_part(const cs_zero *zero, int64_t padded);                 /* this rank's elements of a row        */
+int64_t cs_stage_padded(const cs_zero *zero, int64_t length);                /* a row's length with padding          */
+int64_t cs_stage_share(const cs_zero *zero, cs_place place, int64_t padded); /* elements a rank holds under `place`  */
 /* Elements of the unit's row in `range` that have this slot: all but those of parameters whose optimizer lacks it. */
 int64_t cs_stage_slot_share(const cs_zero *zero, const cs_unit *unit, cs_range range, int slot);
-bool    cs_stage_one_copy(const cs_zero *zero);                   /* masters are the values themselves    */
+bool cs_stage_one_copy(const cs_zero *zero);                      /* masters are the values themselves    */
 int64_t cs_stage_norms(const cs_zero *zero, const cs_unit *unit); /* elements kept in fp32 beside a 16-bit row */
 
 /* ---- pool.c: full-size rows that units take turns in ----
@@ -74,32 +74,32 @@ int64_t cs_stage_norms(const cs_zero *zero, const cs_unit *unit); /* elements ke
  * nobody may touch. */
 
 typedef struct cs_pool cs_pool;
-typedef struct cs_row  cs_row;
+typedef struct cs_row cs_row;
 
 cs_status cs_pool_open(cs_pool **pool, size_t element_bytes);
-void      cs_pool_close(cs_pool *pool);
-cs_row   *cs_pool_borrow(cs_pool *pool, int64_t length);
-void     *cs_pool_data(cs_row *row);
+void cs_pool_close(cs_pool *pool);
+cs_row *cs_pool_borrow(cs_pool *pool, int64_t length);
+void *cs_pool_data(cs_row *row);
 /* When the row was last in use: whoever borrows waits for it in its own stream. stream NULL: never. */
 cs_event cs_pool_after(const cs_row *row);
 /* The row may be lent again once `after` is done. */
-void   cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
+void cs_pool_return(cs_pool *pool, cs_row *row, cs_event after);
 size_t cs_pool_bytes(const cs_pool *pool);
-void   cs_pool_settle(cs_pool *pool, cs_comm *comm); /* takes the memory that was counted */
+void cs_pool_settle(cs_pool *pool, cs_comm *comm); /* takes the memory that was counted */
 
 /* ---- shard.c: the verbs ---- */
 
 typedef struct cs_shard cs_shard;
 
 cs_status cs_shard_open(cs_shard **shard, const cs_zero *zero, cs_unit *unit, cs_pool *values, cs_pool *grads);
-void      cs_shard_close(cs_shard *shard);
+void cs_shard_close(cs_shard *shard);
 
 void cs_shard_gather(cs_shard *shard);  /* one more user wants the whole; starts fetching it for the first */
 void cs_shard_await(cs_shard *shard);   /* the compute stream has the whole, and params point into it      */
 void cs_shard_release(cs_shard *shard); /* one user fewer; the last lets the whole go                      */
 
 const cs_unit *cs_shard_unit(const cs_shard *shard);
-void           cs_shard_publish(cs_shard *shard); /* new values reach the copies that compute */
+void cs_shard_publish(cs_shard *shard); /* new values reach the copies that compute */
 
 /* First values of this rank's part from (seed, parameter name, element); then cs_shard_spread. */
 void cs_shard_init(cs_shard *shard, uint64_t seed);
@@ -112,10 +112,10 @@ void cs_shard_spread(cs_shard *shard);
  * gradient begin at its first, in the types that the precision has for them. */
 typedef struct {
     cs_unit_entry *entry;
-    cs_range       range;
-    void          *master;
-    void          *gradient;
-    void          *slots[CS_OPTIM_SLOTS];
+    cs_range range;
+    void *master;
+    void *gradient;
+    void *slots[CS_OPTIM_SLOTS];
 } cs_shard_piece;
 int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a parameter; returns how many */
 
@@ -139,31 +139,31 @@ void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
 /* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
  * each the sum over ranks of what they left in their rows. */
 float *cs_apply_collect(cs_shard *shard);
-void   cs_apply_distribute(cs_shard *shard);
+void cs_apply_distribute(cs_shard *shard);
 
 /* ---- assign.c: which group of the optimizer moves which parameter ---- */
 
 /* A glob of cspeed.param_groups that takes no parameter is a fault. */
 cs_status cs_assign_groups(const cs_groups *groups, cs_model *model);
-void      cs_assign_print(const cs_groups *groups, const cs_model *model); /* a line a group */
+void cs_assign_print(const cs_groups *groups, const cs_model *model); /* a line a group */
 
 /* ---- update.c: one step of all parameters ---- */
 
 typedef struct cs_update cs_update;
 
 typedef struct {
-    double         rate;   /* the schedule's, for optimizer.params.lr            */
-    int64_t        t;      /* this update's number, from 1                       */
-    const cs_gate *gate;   /* in the device's memory                             */
-    bool           cycles; /* betas stand in place of the optimizer's own        */
-    double         betas[2];
+    double rate;         /* the schedule's, for optimizer.params.lr            */
+    int64_t t;           /* this update's number, from 1                       */
+    const cs_gate *gate; /* in the device's memory                             */
+    bool cycles;         /* betas stand in place of the optimizer's own        */
+    double betas[2];
 } cs_move;
 
 /* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's. */
-size_t    cs_update_scratch(const cs_groups *groups, const cs_model *model);
+size_t cs_update_scratch(const cs_groups *groups, const cs_model *model);
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
                          void *scratch);
-void      cs_update_close(cs_update *update); /* accepts NULL */
+void cs_update_close(cs_update *update); /* accepts NULL */
 /* Of this step: hyper-parameters, and the norms that LAMB needs. A step along a direction asks the host for numbers: of
  * an optimizer that directs, the gate is known to be open. */
 void cs_update_begin(cs_update *update, const cs_move *move);
@@ -172,8 +172,8 @@ void cs_update_take(cs_update *update, int number);
 
 /* ---- muon.c: a matrix made nearly orthogonal ---- */
 
-size_t cs_muon_scratch(int64_t rows, int64_t columns);                             /* bytes */
-void   cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch); /* fp32, in place */
+size_t cs_muon_scratch(int64_t rows, int64_t columns);                           /* bytes */
+void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch); /* fp32, in place */
 
 /* ---- plan.c: the memory of a run, before it runs ---- */
 

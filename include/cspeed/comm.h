@@ -34,15 +34,15 @@ typedef enum { CS_SUM, CS_MIN, CS_MAX } cs_reduce_op;
  * as NULL. */
 typedef struct {
     const char *kind;
-    size_t      heap_bytes;
-    double      timeout_seconds;
-    cs_device  *device;
+    size_t heap_bytes;
+    double timeout_seconds;
+    cs_device *device;
 } cs_comm_settings;
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings);
-void      cs_comm_close(cs_comm *comm); /* accepts NULL */
+void cs_comm_close(cs_comm *comm); /* accepts NULL */
 
-int         cs_comm_rank(const cs_comm *comm);
-int         cs_comm_size(const cs_comm *comm);
+int cs_comm_rank(const cs_comm *comm);
+int cs_comm_size(const cs_comm *comm);
 const char *cs_comm_kind(const cs_comm *comm); /* of a far device's memory "nccl", or else the host's transport */
 
 /* Zeroed, aligned to 4096 bytes (a far device's as cs_device_alloc's). Not collective in itself (nobody waits), but
@@ -69,7 +69,7 @@ void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
  * comms_logger records it. */
 typedef struct {
     uint64_t bytes;
-    double   seconds;
+    double seconds;
     uint64_t calls;
 } cs_comm_traffic;
 cs_comm_traffic cs_comm_counters(const cs_comm *comm);

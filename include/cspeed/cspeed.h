@@ -34,21 +34,21 @@ extern "C" {
 
 typedef struct cs_engine cs_engine;
 typedef struct cs_config cs_config;
-typedef struct cs_model  cs_model;
-typedef struct cs_unit   cs_unit;
-typedef struct cs_pass   cs_pass;
-typedef struct cs_data   cs_data;
+typedef struct cs_model cs_model;
+typedef struct cs_unit cs_unit;
+typedef struct cs_pass cs_pass;
+typedef struct cs_data cs_data;
 typedef struct cs_stream cs_stream;
 
 typedef enum {
     CS_OK,
-    CS_BAD_CONFIG, /* the configuration is wrong                     exit code 78 */
-    CS_BAD_FILE,   /* a file's content is wrong                                65 */
-    CS_NOT_FOUND,  /* a named file or checkpoint is missing                    66 */
-    CS_NO_MEMORY,  /*                                                           1 */
-    CS_NO_DEVICE,  /* no such device here                                      69 */
-    CS_NO_PEER,    /* another rank was lost or never came                      75 */
-    CS_IO_ERROR,   /* the system refused to read or write                       1 */
+    CS_BAD_CONFIG,  /* the configuration is wrong                     exit code 78 */
+    CS_BAD_FILE,    /* a file's content is wrong                                65 */
+    CS_NOT_FOUND,   /* a named file or checkpoint is missing                    66 */
+    CS_NO_MEMORY,   /*                                                           1 */
+    CS_NO_DEVICE,   /* no such device here                                      69 */
+    CS_NO_PEER,     /* another rank was lost or never came                      75 */
+    CS_IO_ERROR,    /* the system refused to read or write                       1 */
     CS_UNSUPPORTED, /* known, and not there                                     1 */
     CS_DISAGREE,    /* ranks were given different settings or data             76 */
     CS_NOT_FINITE   /* parameters that are not finite are not saved             1 */
@@ -60,17 +60,17 @@ enum { CS_MAX_DIMS = 4 };
 
 /* A dense row-major view. It owns nothing. dims 0 is a scalar; an absent tensor has data NULL. */
 typedef struct {
-    void    *data;
+    void *data;
     cs_dtype dtype;
-    int32_t  dims;
-    int64_t  shape[CS_MAX_DIMS];
+    int32_t dims;
+    int64_t shape[CS_MAX_DIMS];
 } cs_tensor;
 
-size_t    cs_dtype_bytes(cs_dtype dtype);
-int64_t   cs_count(cs_tensor tensor);                  /* elements                                          */
-int64_t   cs_columns(cs_tensor tensor);                /* the last dimension; 1 for a scalar                */
-int64_t   cs_rows(cs_tensor tensor);                   /* all others multiplied                             */
-float     cs_element(cs_tensor tensor, int64_t index); /* of the flat row, in host memory, as a float */
+size_t cs_dtype_bytes(cs_dtype dtype);
+int64_t cs_count(cs_tensor tensor);                /* elements                                          */
+int64_t cs_columns(cs_tensor tensor);              /* the last dimension; 1 for a scalar                */
+int64_t cs_rows(cs_tensor tensor);                 /* all others multiplied                             */
+float cs_element(cs_tensor tensor, int64_t index); /* of the flat row, in host memory, as a float */
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
@@ -80,7 +80,7 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
  * samples[b] is the sample's number in the global order of the whole training and keys its random
  * bits (dropout); NULL numbers them by step, micro-step and rank. Borrowed until cs_backward returns. */
 typedef struct {
-    cs_tensor      inputs, targets;
+    cs_tensor inputs, targets;
     const int64_t *samples;
     cs_tensor starts; /* (B, T) i32 or absent: row t of a sample sees rows [starts[t], t] of it, starts[t] <= t, which
                        * never decrease along t: documents packed into one sample, each as if it stood alone */
@@ -96,14 +96,14 @@ cs_status cs_config_open(cs_config **config, const char *path);
 cs_status cs_config_set(cs_config *config, const char *assignment);
 /* The program's own choice where neither file nor cs_config_set names the key: "optimizer={\"type\": \"SGD\"}". */
 cs_status cs_config_default(cs_config *config, const char *assignment);
-void      cs_config_lenient(cs_config *config); /* unknown keys warn instead of being refused */
-cs_status cs_config_finish(cs_config *config);  /* resolve and check for this world; cs_initialize does it if need be */
-void      cs_config_close(cs_config *config);
+void cs_config_lenient(cs_config *config);     /* unknown keys warn instead of being refused */
+cs_status cs_config_finish(cs_config *config); /* resolve and check for this world; cs_initialize does it if need be */
+void cs_config_close(cs_config *config);
 int64_t cs_config_get_int(const cs_config *config, const char *path); /* a key's resolved value, e.g. "cspeed.steps" */
-double  cs_config_get_number(const cs_config *config, const char *path);
+double cs_config_get_number(const cs_config *config, const char *path);
 const char *cs_config_get_string(const cs_config *config, const char *path); /* NULL: unset */
-bool        cs_config_get_bool(const cs_config *config, const char *path);
-void        cs_config_help(void); /* every key: type, default, what it does, or why it is refused */
+bool cs_config_get_bool(const cs_config *config, const char *path);
+void cs_config_help(void); /* every key: type, default, what it does, or why it is refused */
 
 /* The configuration to use a trained model with: `source` is a folder of checkpoints (`tag` NULL: the latest), one of
  * them, or a Hugging Face folder. It has the model, its precision and the data of the training, one rank holds all of
@@ -116,7 +116,7 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
  * different settings, but for the seed, which is rank 0's on all, and what a rank may have of its own: device, threads,
  * names of files and folders. Collective. */
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *own);
-void      cs_destroy(cs_engine *engine); /* accepts NULL */
+void cs_destroy(cs_engine *engine); /* accepts NULL */
 
 /* The schedule's total_num_steps, where the configuration said "auto", becomes `steps`. The same on every rank. */
 void cs_set_total_steps(cs_engine *engine, int64_t steps);
@@ -131,9 +131,9 @@ int64_t cs_agree(cs_engine *engine, int64_t value);
 /* The ranks' texts one behind another, in order of ranks, on rank 0: malloc'ed. NULL on the others. Collective. */
 char *cs_gather(cs_engine *engine, const char *text);
 
-int         cs_launched_rank(void); /* as the environment tells it, before there is an engine; 0 when alone */
-int         cs_rank(const cs_engine *engine);
-int         cs_world_size(const cs_engine *engine);
+int cs_launched_rank(void); /* as the environment tells it, before there is an engine; 0 when alone */
+int cs_rank(const cs_engine *engine);
+int cs_world_size(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, fp32 arithmetic ..." */
 
 /* Bytes of this rank: what stays between steps, and what a micro-batch needs at once on top. */
@@ -182,22 +182,22 @@ float cs_loss(cs_engine *engine);
 
 /* What is known of the last whole optimizer step. */
 typedef struct {
-    int64_t step;          /* optimizer steps so far, skipped ones included       */
-    int64_t skipped;       /* steps that moved nothing, so far: gradients overflowed, or no row had a target */
-    int64_t not_finite;    /* steps in a row, up to this one, whose loss or gradients were not finite; those that a
+    int64_t step;         /* optimizer steps so far, skipped ones included       */
+    int64_t skipped;      /* steps that moved nothing, so far: gradients overflowed, or no row had a target */
+    int64_t not_finite;   /* steps in a row, up to this one, whose loss or gradients were not finite; those that a
                             * dynamic loss scale skips for their gradients do not count (cspeed.nan_patience) */
-    int64_t samples;       /* samples so far, over all ranks                      */
-    int64_t tokens;        /* target rows so far, over all ranks                  */
-    double  epoch;         /* passes over the training data; 0 without cs_data    */
-    double  loss;          /* as cs_loss; NaN before the first step, and of a step where no row had a target */
-    double  learning_rate; /* the rate this step used                             */
-    double  grad_norm;     /* global L2 norm, unscaled, before clipping; may be infinite */
-    double  loss_scale;    /* the scale this step used; 1 without fp16            */
-    double  step_seconds;  /* wall time of this step on this rank; of a GPU, between this boundary and the one before */
-    double  tokens_per_second;
-    double  peak_share; /* arithmetic done over what the matrix roof allows; 0 when unknown */
+    int64_t samples;      /* samples so far, over all ranks                      */
+    int64_t tokens;       /* target rows so far, over all ranks                  */
+    double epoch;         /* passes over the training data; 0 without cs_data    */
+    double loss;          /* as cs_loss; NaN before the first step, and of a step where no row had a target */
+    double learning_rate; /* the rate this step used                             */
+    double grad_norm;     /* global L2 norm, unscaled, before clipping; may be infinite */
+    double loss_scale;    /* the scale this step used; 1 without fp16            */
+    double step_seconds;  /* wall time of this step on this rank; of a GPU, between this boundary and the one before */
+    double tokens_per_second;
+    double peak_share;  /* arithmetic done over what the matrix roof allows; 0 when unknown */
     int64_t saved_step; /* of the last checkpoint that this process saved whole; -1: none   */
-    double  save_stall; /* seconds this rank's training stood still for it                  */
+    double save_stall;  /* seconds this rank's training stood still for it                  */
 } cs_metrics;
 cs_metrics cs_last_step(const cs_engine *engine);
 
@@ -207,7 +207,7 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
 
 /* The same, and how often the likeliest token was the target. */
 typedef struct {
-    double  loss;    /* as cs_evaluate; NaN where there is no target */
+    double loss;     /* as cs_evaluate; NaN where there is no target */
     int64_t tokens;  /* targets                                      */
     int64_t correct; /* of those; -1 where the model does not say: its last unit is not a cross-entropy */
 } cs_scores;
@@ -221,18 +221,18 @@ cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output
 /* A text that a language model reads token by token: the keys and values of up to `length` positions (0: as many as the
  * model has), so that the next token costs one position. What was read before parameters changed is stale. */
 typedef struct cs_context cs_context;
-cs_status                 cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
-void                      cs_context_close(cs_context *context); /* accepts NULL; before cs_destroy */
+cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
+void cs_context_close(cs_context *context); /* accepts NULL; before cs_destroy */
 /* Reads tokens, in pieces of at most the configuration's seq_len. logits are those of the last piece, (rows,
  * vocabulary); their last row says what follows. Borrowed until the next verb. Collective at stage 3. */
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits);
-int64_t   cs_context_count(const cs_context *context); /* tokens read so far */
-void      cs_context_clear(cs_context *context);       /* another text begins */
+int64_t cs_context_count(const cs_context *context); /* tokens read so far */
+void cs_context_clear(cs_context *context);          /* another text begins */
 
 typedef struct {
-    double  temperature; /* 0: always the likeliest token                                */
-    int64_t top_k;       /* only of the so many likeliest; 0: of all                     */
-    double  top_p;       /* only of the fewest whose probabilities sum to this; 1: of all */
+    double temperature; /* 0: always the likeliest token                                */
+    int64_t top_k;      /* only of the so many likeliest; 0: of all                     */
+    double top_p;       /* only of the fewest whose probabilities sum to this; 1: of all */
     int64_t seed;
 } cs_sampling;
 /* The next token, from the last row of logits. Chance is a function of the seed, which text it is, and the token's
@@ -266,10 +266,9 @@ typedef struct {
     bool skip_optimizer_states;    /* DeepSpeed's load_optimizer_states=False    */
     bool skip_lr_scheduler_states; /* load_lr_scheduler_states=False             */
     bool module_only;              /* load_module_only: parameters, nothing else */
-    bool loose; /* load_module_strict=False: parameters that the checkpoint lacks stay as they are, and
+    bool loose;  /* load_module_strict=False: parameters that the checkpoint lacks stay as they are, and
                  * what the model lacks is passed over; a shape that differs is refused all the same */
-    bool
-        rewind; /* the training goes back to `tag` and on from there in this folder: dir/latest names it from now on,
+    bool rewind; /* the training goes back to `tag` and on from there in this folder: dir/latest names it from now on,
                  * and the checkpoints that it does not continue are left aside, by name on the log, and never pruned */
 } cs_load_options;
 
@@ -287,9 +286,9 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
  * cs_data_next once a micro-batch, before its cs_forward; the batch is borrowed until the next call. Opening is
  * collective; with cspeed.epochs, opening "train" is what settles the number of steps. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
-cs_batch  cs_data_next(cs_data *data);
-int64_t   cs_data_windows(const cs_data *data); /* of one epoch */
-void      cs_data_close(cs_data *data);
+cs_batch cs_data_next(cs_data *data);
+int64_t cs_data_windows(const cs_data *data); /* of one epoch */
+void cs_data_close(cs_data *data);
 
 /* Runs `run(argument)` in `ranks` processes of this program that form one world, waits for all, and
  * returns CS_OK if each returned 0. The first failure ends the others and is named in cs_error(). */
@@ -307,10 +306,10 @@ typedef struct {
  * decay otherwise (DeepSpeed decays all). */
 typedef struct {
     const char *name;
-    cs_init     init;
-    bool        decay; /* weight decay applies */
-    bool        norm;  /* of a normalization: computes in fp32 where the precision keeps norms so */
-    cs_tensor   value, grad;
+    cs_init init;
+    bool decay; /* weight decay applies */
+    bool norm;  /* of a normalization: computes in fp32 where the precision keeps norms so */
+    cs_tensor value, grad;
 } cs_param;
 
 /* What units of one sort share. Between units flows one tensor: x is the output of the unit before (the
@@ -331,15 +330,15 @@ typedef struct {
 } cs_kind;
 
 cs_status cs_model_new(cs_model **model, int64_t width);
-void      cs_model_free(cs_model *model); /* for a model that no engine owns */
+void cs_model_free(cs_model *model); /* for a model that no engine owns */
 /* Without this call a model reads tokens: inputs and targets CS_I32 (B, T). With it, CS_F32 (B, inputs) and (B,
  * targets). */
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
 /* `name` is the prefix of its parameters' names ("transformer.h.0"); "": they give their names whole. */
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
-void     *cs_unit_self(cs_unit *unit,
-                       size_t   bytes); /* the unit's own struct: zeroed at the first call, which is in declare */
+void *cs_unit_self(cs_unit *unit,
+                   size_t bytes); /* the unit's own struct: zeroed at the first call, which is in declare */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns,
                         cs_init init); /* columns 0: a vector of `rows` */
 cs_param *
@@ -349,32 +348,32 @@ cs_unit_borrow(cs_unit *unit, cs_unit *lender,
 /* Tensors of a pass live until their unit ends; kept ones until backward has taken them. Forward keeps,
  * backward takes in mirror order. A tensor is kept as it was made, not a view into it; the batch's own may be kept too.
  * In evaluation keeping does nothing. */
-cs_tensor  cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
-cs_tensor  cs_pass_like(cs_pass *pass, cs_tensor shape);
-void       cs_pass_keep(cs_pass *pass, cs_tensor tensor);
-cs_tensor  cs_pass_take(cs_pass *pass);
+cs_tensor cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
+cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape);
+void cs_pass_keep(cs_pass *pass, cs_tensor tensor);
+cs_tensor cs_pass_take(cs_pass *pass);
 cs_stream *cs_pass_stream(cs_pass *pass); /* for the operations of ops.h                  */
-cs_dtype   cs_pass_dtype(cs_pass *pass);  /* of what flows between units, and of parameter values */
+cs_dtype cs_pass_dtype(cs_pass *pass);    /* of what flows between units, and of parameter values */
 cs_dtype
 cs_pass_products(cs_pass *pass); /* of what matrix products take and give: pass_dtype, unless the precision is mixed */
-int64_t   cs_pass_batch(cs_pass *pass);  /* B                                            */
-int64_t   cs_pass_length(cs_pass *pass); /* T; rows are b * T + t. 1 without a sequence  */
-int64_t   cs_pass_start(cs_pass *pass);  /* row b * T + t is at position start + t: 0, unless a context goes on */
-cs_tensor cs_pass_hits(cs_pass *pass);   /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
+int64_t cs_pass_batch(cs_pass *pass);  /* B                                            */
+int64_t cs_pass_length(cs_pass *pass); /* T; rows are b * T + t. 1 without a sequence  */
+int64_t cs_pass_start(cs_pass *pass);  /* row b * T + t is at position start + t: 0, unless a context goes on */
+cs_tensor cs_pass_hits(cs_pass *pass); /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
 /* While a context is read: the next of its tensors (positions, columns), in the order in which forward asks for them,
  * rows [0, start) as earlier passes left them. Absent in every other pass. */
-cs_tensor       cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
-bool            cs_pass_training(cs_pass *pass);
-bool            cs_pass_measuring(cs_pass *pass); /* no memory is behind the tensors: see cs_kind               */
-cs_tensor       cs_pass_targets(cs_pass *pass);   /* of the batch                                 */
-cs_tensor       cs_pass_starts(cs_pass *pass);    /* of the batch, or absent                      */
-const uint64_t *cs_pass_keys(cs_pass *pass);      /* (B) random keys, one a sample: functions of (seed, sample)  */
+cs_tensor cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
+bool cs_pass_training(cs_pass *pass);
+bool cs_pass_measuring(cs_pass *pass);       /* no memory is behind the tensors: see cs_kind               */
+cs_tensor cs_pass_targets(cs_pass *pass);    /* of the batch                                 */
+cs_tensor cs_pass_starts(cs_pass *pass);     /* of the batch, or absent                      */
+const uint64_t *cs_pass_keys(cs_pass *pass); /* (B) random keys, one a sample: functions of (seed, sample)  */
 
 /* ---- 3. When it fails ------------------------------------------------------------------------- */
 
-const char *cs_error(void);                              /* the last failure of this thread, one or more sentences */
-int         cs_exit_code(cs_status status);              /* 0, 78, 65, 66, 69, 75 or 1 */
-void        cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
+const char *cs_error(void);                       /* the last failure of this thread, one or more sentences */
+int cs_exit_code(cs_status status);               /* 0, 78, 65, 66, 69, 75 or 1 */
+void cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
 #define CS_MUST(call) cs_must((call), #call)
 
 /* The name that was probably meant, of a list that ends with NULL. NULL: none is near. */

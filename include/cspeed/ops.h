@@ -66,10 +66,10 @@ void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
  * low half for even e and its high half for odd e, and is kept where those bits are at least rate * 65536, rounded.
  * So rank, batch and recomputation change nothing. rate 0: off. */
 typedef struct {
-    float           rate;
-    uint64_t        place; /* which dropout of the model: cs_rng_key of its name */
-    const uint64_t *keys;  /* (B), cs_pass_keys */
-    int64_t         batch; /* B; tensors hold B equal runs of elements */
+    float rate;
+    uint64_t place;       /* which dropout of the model: cs_rng_key of its name */
+    const uint64_t *keys; /* (B), cs_pass_keys */
+    int64_t batch;        /* B; tensors hold B equal runs of elements */
 } cs_dropout;
 
 /* y = x where kept, scaled by 1 / (1 - rate), else 0: forward and, on gradients, backward. y may be x. */
@@ -81,7 +81,7 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
  * queries that is grouped-query attention (Ainslie et al. 2023). keys divides queries. */
 typedef struct {
     int64_t queries, keys;
-    int64_t window; /* a row sees itself and the window - 1 rows before it; 0: all before it */
+    int64_t window;   /* a row sees itself and the window - 1 rows before it; 0: all before it */
     cs_tensor starts; /* (B, T) i32 or absent: row t of a sample sees none before row starts[t] <= t, which never
                        * decreases along t: documents packed into one sample do not see each other */
 } cs_heads;
@@ -89,7 +89,7 @@ typedef struct {
 /* A residual sum that is normed where it is made: sum = a + dropout(b), then y and stats as cs_op_norm's and
  * cs_op_rms's of sum, whole rows, in one walk where the device can. sum may be a or b. */
 typedef struct {
-    cs_tensor  sum, a, b;
+    cs_tensor sum, a, b;
     cs_dropout dropout;
 } cs_addition;
 void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
@@ -98,8 +98,8 @@ void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_add
                    float epsilon);
 /* The gradient of what both a norm and a residual go on from: dx = cs_op_norm_grad's, or cs_op_rms_grad's of whole
  * rows, + beside. */
-void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy,
-                         cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside);
+void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
+                         cs_tensor stats, cs_tensor weight, cs_tensor beside);
 void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                         cs_tensor weight, cs_tensor beside);
 
@@ -116,8 +116,8 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
 enum { CS_ROPE_WIDTH = 512 };
 typedef struct {
     int64_t width; /* D: even, at most CS_ROPE_WIDTH */
-    float   factor;
-    float   frequency[CS_ROPE_WIDTH / 2];
+    float factor;
+    float frequency[CS_ROPE_WIDTH / 2];
 } cs_rope;
 typedef struct {
     int64_t heads;  /* how many are turned, from column 0 on    */

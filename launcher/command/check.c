@@ -29,18 +29,18 @@ static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -
 enum { TIME, VERSION, BINARY, FOLDER, CONFIG };
 
 typedef struct {
-    char   text[REPLY_BYTES], why[WHY_BYTES];
-    char  *lines[REPLY_LINES];
+    char text[REPLY_BYTES], why[WHY_BYTES];
+    char *lines[REPLY_LINES];
     size_t count;
     double clock; /* seconds it is ahead of ours; known with the first byte */
-    int    code;  /* 0: fit so far */
-    bool   ended;
+    int code;     /* 0: fit so far */
+    bool ended;
 } reply;
 
 typedef struct {
-    const cl_plan     *plan;
-    reply             *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
-    const char        *config;
+    const cl_plan *plan;
+    reply *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
+    const char *config;
     cl_preflight_print print;
 } inquiry;
 
@@ -48,7 +48,7 @@ static void take_reply(reply *r, const cl_message *message)
 {
     struct timespec now;
     size_t length = message->length < REPLY_BYTES - 1 - r->count ? message->length : REPLY_BYTES - 1 - r->count;
-    bool   first  = r->count == 0;
+    bool first = r->count == 0;
     memcpy(r->text + r->count, message->bytes, length);
     r->count += length;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -59,7 +59,7 @@ static void take_reply(reply *r, const cl_message *message)
 static void take(int index, const cl_message *message, void *argument)
 {
     inquiry *all = argument;
-    reply   *r   = &all->replies[index];
+    reply *r = &all->replies[index];
     switch (message->kind) {
     case CL_LINK_OUTPUT:
         take_reply(r, message);
@@ -103,8 +103,8 @@ static bool split(reply *r)
 static void judge(const inquiry *all, reply *r, const char *host)
 {
     static const double late = 1.0;
-    const reply        *here = &all->replies[all->plan->node_count];
-    char              **is   = r->lines;
+    const reply *here = &all->replies[all->plan->node_count];
+    char **is = r->lines;
     if (r->code)
         return;
     if (!split(r)) {
@@ -191,12 +191,12 @@ static bool write_command(const inquiry *all, const char *path, char *command, s
 /* This machine answers first: the others are compared with it. */
 static int ask(inquiry *all, const cl_host **hosts)
 {
-    static char       command[6 * PATH_MAX], own_name[] = "localhost";
-    static cl_host    own            = { .name = own_name };
-    int               count          = all->plan->node_count, code;
-    char              self[PATH_MAX] = "";
-    reply            *here           = &all->replies[count];
-    const cl_options *options        = all->plan->options;
+    static char command[6 * PATH_MAX], own_name[] = "localhost";
+    static cl_host own = { .name = own_name };
+    int count = all->plan->node_count, code;
+    char self[PATH_MAX] = "";
+    reply *here = &all->replies[count];
+    const cl_options *options = all->plan->options;
     for (int i = 0; i < count; i++)
         hosts[i] = all->plan->nodes[i].host;
     hosts[count] = &own;
@@ -216,10 +216,10 @@ static int ask(inquiry *all, const cl_host **hosts)
 
 int cl_preflight_run(const cl_plan *plan, cl_preflight_print print)
 {
-    size_t          count = (size_t)plan->node_count + 1;
-    inquiry         all   = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
+    size_t count = (size_t)plan->node_count + 1;
+    inquiry all = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
     const cl_host **hosts = calloc(count, sizeof *hosts);
-    all.config            = find_config(plan->arguments);
+    all.config = find_config(plan->arguments);
     int code =
         all.replies && hosts ? ask(&all, hosts) : cl_codes_fail(CL_CODE_SYSTEM, "no memory for %zu hosts", count);
     if (code == 0)
@@ -232,11 +232,11 @@ int cl_preflight_run(const cl_plan *plan, cl_preflight_print print)
 static int run(const cl_options *options, char **arguments)
 {
     static char placeholder[] = "true";
-    char       *nothing[]     = { placeholder, NULL };
-    cl_options  mine          = *options;
-    cl_plan     plan          = { 0 };
-    mine.program              = *arguments ? arguments : nothing;
-    int code                  = cl_hostplan_make(&plan, &mine);
+    char *nothing[] = { placeholder, NULL };
+    cl_options mine = *options;
+    cl_plan plan = { 0 };
+    mine.program = *arguments ? arguments : nothing;
+    int code = cl_hostplan_make(&plan, &mine);
     if (code == 0)
         code = cl_preflight_run(&plan, CL_PREFLIGHT_TABLE);
     cl_hostplan_free(&plan);
@@ -244,10 +244,10 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_preflight = {
-    .name    = "check",
-    .group   = "Prepare",
+    .name = "check",
+    .group = "Prepare",
     .summary = "whether every host is fit for a job",
-    .usage   = "cspeed [LAUNCH FLAGS] check [PROGRAM ARGUMENTS...]",
+    .usage = "cspeed [LAUNCH FLAGS] check [PROGRAM ARGUMENTS...]",
     .text = "Asks every host of the launch flags at once and prints a row for each: whether it can be reached and lets "
             "us in,\n"
             "which cspeed it has, whether the working directory is there, whether the program's configuration file\n"
@@ -255,5 +255,5 @@ const cl_command cl_command_preflight = {
             "below,\n"
             "with what to do. The exit code is 0 when all are fit; else 68, 127, 76 or 66, of the first that is not.\n",
     .example = "cspeed --hostfile hosts check train --config ds_config.json",
-    .run     = run,
+    .run = run,
 };

@@ -26,7 +26,7 @@ static int end_all(const cl_leftover *list, int count)
 static int clean_registry(void)
 {
     cl_roster_job *jobs;
-    int            count, swept = 0, code = cl_roster_list(&jobs, &count, &swept);
+    int count, swept = 0, code = cl_roster_list(&jobs, &count, &swept);
     free(jobs);
     if (swept)
         printf("%d stale file%s of the registry removed\n", swept, swept == 1 ? "" : "s");
@@ -36,7 +36,7 @@ static int clean_registry(void)
 static int run(const cl_options *options, char **arguments)
 {
     bool yes = false;
-    int  count;
+    int count;
     (void)options;
     while (*arguments)
         if (!cl_argument_is(&arguments, "--yes"))
@@ -60,10 +60,10 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_clean = {
-    .name    = "clean",
-    .group   = "Start",
+    .name = "clean",
+    .group = "Start",
     .summary = "find what jobs have left behind here, and end it",
-    .usage   = "cspeed clean [--yes]",
+    .usage = "cspeed clean [--yes]",
     .text =
         "Lists processes of yours on this machine that a job has started and whose agent is gone: all of its cspeed\n"
         "processes were killed here at once, by pkill -9 for instance. They are known by CSPEED_AGENT in their\n"
@@ -71,5 +71,5 @@ const cl_command cl_command_clean = {
         "started on this machine ends them too, at once. Entries of jobs that are gone are removed from the "
         "registry.\n",
     .example = "cspeed clean --yes",
-    .run     = run,
+    .run = run,
 };

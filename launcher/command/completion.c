@@ -189,11 +189,11 @@ static int print(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_completion = {
-    .name    = "completion",
-    .group   = "Look",
+    .name = "completion",
+    .group = "Look",
     .summary = "a script that completes flags and commands in your shell",
-    .usage   = "cspeed completion bash|zsh|fish",
-    .text    = "Prints the script; its first line says how it is used.\n",
+    .usage = "cspeed completion bash|zsh|fish",
+    .text = "Prints the script; its first line says how it is used.\n",
     .example = "source <(cspeed completion bash)",
-    .run     = print,
+    .run = print,
 };

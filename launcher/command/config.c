@@ -18,9 +18,9 @@ enum { MOST_SETS = 64, MOST_WORLD = 1 << 20, SHOWN = 96 };
 typedef struct {
     const char *file, *explain;
     const char *sets[MOST_SETS];
-    int         set_count;
-    int64_t     world; /* 0: of the environment */
-    bool        json, lenient;
+    int set_count;
+    int64_t world; /* 0: of the environment */
+    bool json, lenient;
 } request;
 
 /* ---- the command line ---- */
@@ -35,7 +35,7 @@ static int take_set(request *r, const char *value)
 
 static int read_arguments(request *r, char **at)
 {
-    int         code = 0;
+    int code = 0;
     const char *value;
     while (*at && code == 0) {
         if (cl_argument_is(&at, "--json"))
@@ -73,9 +73,9 @@ static void print_limits(const cs_key *key)
 
 static void explain_row(void *to, const char *heading, const cs_key *key)
 {
-    const request       *r     = to;
+    const request *r = to;
     const cs_difference *other = cs_differences_find(r->explain);
-    bool                 bare  = *heading && !strstr(r->explain, heading); /* of one optimizer or schedule */
+    bool bare = *heading && !strstr(r->explain, heading); /* of one optimizer or schedule */
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", cs_keys_type_name(key->type), key->fallback);
     print_limits(key);
@@ -93,7 +93,7 @@ static int explain(request *r)
     if (cs_listing_explain(r->explain, explain_row, r) > 0)
         return 0;
     char *near = cs_listing_nearest(r->explain);
-    int   code = cl_codes_fail(CL_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
+    int code = cl_codes_fail(CL_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
                              near ? near : "");
     free(near);
     return code;
@@ -154,9 +154,9 @@ static void print_json(cs_config *config, const request *r, cs_status status)
 
 static int run(const cl_options *options, char **arguments)
 {
-    request    r      = { 0 };
+    request r = { 0 };
     cs_config *config = NULL;
-    int        code   = read_arguments(&r, arguments);
+    int code = read_arguments(&r, arguments);
     (void)options;
     if (code || r.explain)
         return code ? code : explain(&r);
@@ -178,16 +178,16 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_linter = {
-    .name    = "config",
-    .group   = "Look",
+    .name = "config",
+    .group = "Look",
     .summary = "what a configuration comes to, key by key",
-    .usage   = "cspeed config FILE [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
-               "       cspeed config --explain KEY.PATH",
+    .usage = "cspeed config FILE [--world_size N] [--json] [--set KEY.PATH=VALUE] [--lenient]\n"
+             "       cspeed config --explain KEY.PATH",
     .text =
         "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
         "every effective value and where it comes from: a line of the file, the command line, \"auto\", a default,\n"
         "or derived from others; then every refusal. Exits with 78 when training would be refused. --explain says\n"
         "what a key does, its type, default and limits, and where DeepSpeed means something else.\n",
     .example = "cspeed config ds_config.json --world_size 8",
-    .run     = run,
+    .run = run,
 };

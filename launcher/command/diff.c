@@ -13,9 +13,9 @@
 
 typedef struct {
     const char *path[2], *glob;
-    bool        json;
-    json_t     *rows; /* one a tensor that differs */
-    int64_t     tensors, same;
+    bool json;
+    json_t *rows; /* one a tensor that differs */
+    int64_t tensors, same;
 } request;
 
 static int read_arguments(request *r, char **at)
@@ -103,10 +103,10 @@ static cs_status compare(request *r, cl_shelf shelf[2])
 static void print_row(const request *r, const json_t *row)
 {
     const char *what = json_string_value(json_object_get(row, "what"));
-    char       *one  = json_dumps(json_object_get(row, "one"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
-         *other      = json_dumps(json_object_get(row, "other"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
-         *first      = json_dumps(json_object_get(row, "first"), JSON_COMPACT),
-         *max       = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    char *one = json_dumps(json_object_get(row, "one"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *other = json_dumps(json_object_get(row, "other"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)),
+         *first = json_dumps(json_object_get(row, "first"), JSON_COMPACT),
+         *max = json_dumps(json_object_get(row, "most"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
     printf("%s: ", json_string_value(json_object_get(row, "tensor")));
     if (strcmp(what, "missing") == 0)
         printf("only in %s\n", r->path[json_integer_value(json_object_get(row, "only_in")) - 1]);
@@ -123,7 +123,7 @@ static void print_row(const request *r, const json_t *row)
 
 static void print(const request *r)
 {
-    size_t  i;
+    size_t i;
     json_t *row;
     if (r->json) {
         json_t *all = json_pack("{sIsIsO}", "tensors", (json_int_t)r->tensors, "same", (json_int_t)r->same,
@@ -139,16 +139,16 @@ static void print(const request *r)
 
 static int run(const cl_options *options, char **arguments)
 {
-    request  r        = { 0 };
+    request r = { 0 };
     cl_shelf shelf[2] = { { 0 }, { 0 } };
-    int      code     = read_arguments(&r, arguments);
+    int code = read_arguments(&r, arguments);
     (void)options;
     for (int side = 0; side < 2 && code == 0; side++)
         code = cl_shelf_open(&shelf[side], r.path[side], NULL);
     if (code == 0) {
-        r.rows           = json_array();
+        r.rows = json_array();
         cs_status status = compare(&r, shelf);
-        code             = cs_exit_code(status);
+        code = cs_exit_code(status);
         if (status == CS_OK)
             print(&r);
         if (status == CS_OK)
@@ -162,13 +162,13 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_compare = {
-    .name    = "diff",
-    .group   = "Files",
+    .name = "diff",
+    .group = "Files",
     .summary = "where two checkpoints differ",
-    .usage   = "cspeed diff A B [--tensors GLOB] [--json]",
+    .usage = "cspeed diff A B [--tensors GLOB] [--json]",
     .text = "Compares names, shapes, types and values: for each tensor that differs how many elements do, the largest\n"
             "difference, and the first element. A and B are folders of checkpoints (latest is taken) or checkpoints\n"
             "themselves, saved by any number of ranks at any stage. Exits with 1 when they differ.\n",
     .example = "cspeed diff runs/a/global_step100 runs/b/global_step100",
-    .run     = run,
+    .run = run,
 };

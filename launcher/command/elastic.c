@@ -12,7 +12,7 @@ static const char rule[] = "------------------------------------------\n";
 
 static int read_arguments(const char **file, int64_t *world, char **at)
 {
-    int         code = 0;
+    int code = 0;
     const char *value;
     while (*at && code == 0) {
         if ((value = cl_argument_value(&at, "-c")) || (value = cl_argument_value(&at, "--config")))
@@ -44,7 +44,7 @@ static void print_plan(const cs_elasticity *settings, const cs_elasticity_plan *
 static cs_status solve(cs_config *config, int64_t world)
 {
     const cs_elasticity *settings = &config->settings.elasticity;
-    cs_elasticity_plan   plan     = { 0 };
+    cs_elasticity_plan plan = { 0 };
     CS_TRY(cs_resolve_elasticity(config));
     if (!settings->enabled)
         return cs_fail(CS_BAD_CONFIG, "%s: elasticity is not enabled", cs_json_name(config->doc));
@@ -68,9 +68,9 @@ static cs_status solve(cs_config *config, int64_t world)
 static int run(const cl_options *options, char **arguments)
 {
     const char *file = NULL, *environment = getenv("WORLD_SIZE");
-    int64_t     world  = 0;
-    cs_config  *config = NULL;
-    int         code   = read_arguments(&file, &world, arguments);
+    int64_t world = 0;
+    cs_config *config = NULL;
+    int code = read_arguments(&file, &world, arguments);
     (void)options;
     if (code == 0 && world == 0 && environment)
         code = cl_argument_number(&world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
@@ -84,13 +84,13 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_elastic = {
-    .name    = "elastic",
-    .group   = "Look",
+    .name = "elastic",
+    .group = "Look",
     .summary = "the batch and world sizes of an elasticity section",
-    .usage   = "cspeed elastic -c FILE [-w N]",
+    .usage = "cspeed elastic -c FILE [-w N]",
     .text =
         "Prints the elasticity section, the batch it comes to, and the numbers of ranks that can train it; with -w\n"
         "the micro batch of N ranks. Version 0.2 needs -w, or WORLD_SIZE.\n",
     .example = "cspeed elastic -c ds_config.json -w 64",
-    .run     = run,
+    .run = run,
 };

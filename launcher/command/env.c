@@ -36,16 +36,16 @@ static int print_all(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_environ = {
-    .name    = "env",
-    .group   = "Prepare",
+    .name = "env",
+    .group = "Prepare",
     .summary = "the environment that is sent to every node, and from where",
-    .usage   = "cspeed [LAUNCH FLAGS] env",
-    .text    = "Later wins: variables of the caller that begin with NCCL UCX MLFLOW PYTHON MV2 CSPEED OMP_ GLOO FI_\n"
-               "CUDA_ (not CUDA_VISIBLE_DEVICES, no secrets); ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env,\n"
-               "./.cspeed_env, or the name in CSPEED_ENV_FILE or DS_ENV_FILE; each --env_file; each --env. What a\n"
-               "host's line in the hostfile says by env.NAME=VALUE beats all on that host. Secrets (KEY, TOKEN,\n"
-               "SECRET, PASSWORD and their like in the name) go only when a file or --env names them, and are\n"
-               "never printed.\n",
+    .usage = "cspeed [LAUNCH FLAGS] env",
+    .text = "Later wins: variables of the caller that begin with NCCL UCX MLFLOW PYTHON MV2 CSPEED OMP_ GLOO FI_\n"
+            "CUDA_ (not CUDA_VISIBLE_DEVICES, no secrets); ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env,\n"
+            "./.cspeed_env, or the name in CSPEED_ENV_FILE or DS_ENV_FILE; each --env_file; each --env. What a\n"
+            "host's line in the hostfile says by env.NAME=VALUE beats all on that host. Secrets (KEY, TOKEN,\n"
+            "SECRET, PASSWORD and their like in the name) go only when a file or --env names them, and are\n"
+            "never printed.\n",
     .example = "cspeed --env 'HF_*' --env_file job.env env",
-    .run     = print_all,
+    .run = print_all,
 };

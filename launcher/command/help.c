@@ -104,7 +104,7 @@ static int help(const cl_options *options, char **arguments)
         return 0;
     }
     const char *names[128];
-    int         count = 0;
+    int count = 0;
     for (const cl_command *const *each = cl_commands; *each && count < 127; each++) {
         names[count++] = (*each)->name;
         if (strcmp((*each)->name, arguments[0]) == 0) {
@@ -112,7 +112,7 @@ static int help(const cl_options *options, char **arguments)
             return 0;
         }
     }
-    names[count]        = NULL;
+    names[count] = NULL;
     const char *nearest = cs_nearest(arguments[0], names);
     return cl_codes_fail(CL_CODE_USAGE, "there is no command %s%s%s", arguments[0], nearest ? "; the nearest is " : "",
                          nearest ? nearest : "; `cspeed help` lists them");
@@ -127,22 +127,22 @@ static int version(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_manual = {
-    .name    = "help",
-    .group   = "Look",
+    .name = "help",
+    .group = "Look",
     .summary = "this text, that of a command, all launch flags, or what to do when memory runs out",
-    .usage   = "cspeed help [COMMAND|flags|oom]",
-    .text    = "Without an argument, one screen; with a command's name, what it does and an example; oom: how a rank\n"
-               "ends when memory runs out, and what helps.\n",
+    .usage = "cspeed help [COMMAND|flags|oom]",
+    .text = "Without an argument, one screen; with a command's name, what it does and an example; oom: how a rank\n"
+            "ends when memory runs out, and what helps.\n",
     .example = "cspeed help plan",
-    .run     = help,
+    .run = help,
 };
 
 const cl_command cl_command_version = {
-    .name    = "version",
-    .group   = "Look",
+    .name = "version",
+    .group = "Look",
     .summary = "the version",
-    .usage   = "cspeed version",
-    .text    = "Prints the version, which must be the same on every node.\n",
+    .usage = "cspeed version",
+    .text = "Prints the version, which must be the same on every node.\n",
     .example = "cspeed version",
-    .run     = version,
+    .run = version,
 };

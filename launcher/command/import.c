@@ -30,9 +30,9 @@ static cs_status write_all(const cl_weights_request *request, cs_source *source,
 static cs_status import_checked(const cl_weights_request *request, cs_source *source, json_t *config)
 {
     cs_source_tensor *wanted;
-    int64_t           count;
-    const char       *tied;
-    cs_status         status = cs_huggingface_names(&wanted, &count, &tied, config);
+    int64_t count;
+    const char *tied;
+    cs_status status = cs_huggingface_names(&wanted, &count, &tied, config);
     if (status == CS_OK) {
         cs_huggingface_tie(source, tied);
         status = cs_huggingface_check(source, wanted, count, request->from);
@@ -45,8 +45,8 @@ static cs_status import_checked(const cl_weights_request *request, cs_source *so
 static cs_status import_folder(const cl_weights_request *request)
 {
     cs_source source;
-    cs_json  *doc = NULL;
-    char      path[4096];
+    cs_json *doc = NULL;
+    char path[4096];
     snprintf(path, sizeof path, "%s/config.json", request->from);
     CS_TRY(cs_huggingface_open(&source, request->from));
     cs_status status = cs_json_open(&doc, path);
@@ -60,7 +60,7 @@ static cs_status import_folder(const cl_weights_request *request)
 static cs_status import_file(const cl_weights_request *request)
 {
     cs_source source;
-    json_t   *config = NULL;
+    json_t *config = NULL;
     CS_TRY(cs_llmc_open(&source, &config, request->from));
     cs_status status = write_all(request, &source, config, NULL);
     json_decref(config);
@@ -71,27 +71,29 @@ static cs_status import_file(const cl_weights_request *request)
 static int run(const cl_options *options, char **arguments)
 {
     cl_weights_request request = { .command = "import" };
-    struct stat        what;
-    int                code = cl_weights_read(&request, arguments);
+    struct stat what;
+    int code = cl_weights_read(&request, arguments);
     (void)options;
     if (code)
         return code;
     if (stat(request.from, &what) != 0)
-        return cl_codes_fail(CL_CODE_NO_FILE, "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
-                             "folder", request.from);
+        return cl_codes_fail(CL_CODE_NO_FILE,
+                             "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
+                             "folder",
+                             request.from);
     return cs_exit_code(S_ISDIR(what.st_mode) ? import_folder(&request) : import_file(&request));
 }
 
 const cl_command cl_command_import = {
-    .name    = "import",
-    .group   = "Files",
+    .name = "import",
+    .group = "Files",
     .summary = "other weights as a folder that cspeed.model takes",
-    .usage   = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
+    .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]",
     .text = "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
             "anew in another type or other shards, with the names a causal language model has. Every tensor is\n"
             "held against config.json first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
             "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
             "the command that converts it.\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",
-    .run     = run,
+    .run = run,
 };

@@ -15,7 +15,7 @@
 
 typedef struct {
     const char *path, *tag, *glob, *stats;
-    bool        json;
+    bool json;
 } request;
 
 static int read_arguments(request *r, char **at)
@@ -53,9 +53,9 @@ static void describe_manifest(json_t *row, const cs_manifest *manifest)
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     cs_manifest manifest;
-    char       *path = cs_files_join(dir, name), foreign[CS_FOREIGN_BYTES];
-    json_t     *row    = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
-    cs_status   status = cs_manifest_load(&manifest, path);
+    char *path = cs_files_join(dir, name), foreign[CS_FOREIGN_BYTES];
+    json_t *row = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
+    cs_status status = cs_manifest_load(&manifest, path);
     if (status == CS_OK) {
         describe_manifest(row, &manifest);
         status = cs_manifest_check_files(&manifest, path);
@@ -109,16 +109,16 @@ static void insert(json_t *rows, json_t *row)
 static cs_status list(json_t **rows, const char *dir)
 {
     char latest[CS_TAG_BYTES];
-    *rows        = json_array();
+    *rows = json_array();
     DIR *listing = opendir(dir);
     if (!listing)
         return cs_absent_folder(dir);
     if (cs_catalog_latest(latest, dir) != CS_OK)
         latest[0] = 0;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
-        bool    dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        bool    file = entry->d_type == DT_REG;
-        json_t *row  = dots || file ? NULL : describe(dir, entry->d_name, latest);
+        bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+        bool file = entry->d_type == DT_REG;
+        json_t *row = dots || file ? NULL : describe(dir, entry->d_name, latest);
         if (row)
             insert(*rows, row);
     }
@@ -128,15 +128,15 @@ static cs_status list(json_t **rows, const char *dir)
 
 static void print_rows(const json_t *rows)
 {
-    size_t        i;
+    size_t i;
     const json_t *row;
     printf("%-28s %9s  %-20s %10s %6s  %-22s %s\n", "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
     json_array_foreach(rows, i, row)
     {
-        const char *name      = json_string_value(json_object_get(row, "name"));
-        const char *status    = json_string_value(json_object_get(row, "status"));
-        const char *date      = json_string_value(json_object_get(row, "created"));
-        char        saver[64] = "-", step[32] = "-";
+        const char *name = json_string_value(json_object_get(row, "name"));
+        const char *status = json_string_value(json_object_get(row, "status"));
+        const char *date = json_string_value(json_object_get(row, "created"));
+        char saver[64] = "-", step[32] = "-";
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));
         if (json_object_get(row, "world_size"))
@@ -162,7 +162,7 @@ static void print_json(json_t *value)
 
 static int show_tags(const request *r, const char *dir)
 {
-    json_t   *rows;
+    json_t *rows;
     cs_status status = list(&rows, dir);
     if (status == CS_OK && json_array_size(rows) == 0)
         status = cs_absent_all(&(cs_catalog){ 0 }, dir);
@@ -177,7 +177,7 @@ static int show_tags(const request *r, const char *dir)
 static void show_head(const cs_checkpoint_reader *reader)
 {
     char *engine = json_dumps(json_object_get(reader->manifest.root, "engine"), JSON_INDENT(1)),
-         *saver  = json_dumps(json_object_get(reader->manifest.root, "provenance"), 0);
+         *saver = json_dumps(json_object_get(reader->manifest.root, "provenance"), 0);
     printf("%s\ntag %s, step %lld, %lld tensors in %lld files\nsaved by %s\nengine %s\nclient state %s\n", reader->path,
            reader->manifest.tag, (long long)reader->manifest.step, (long long)reader->manifest.tensor_count,
            (long long)reader->manifest.file_count, saver, engine, reader->client_state ? reader->client_state : "none");
@@ -188,9 +188,9 @@ static void show_head(const cs_checkpoint_reader *reader)
 static cs_status show(const request *r, const cs_checkpoint_reader *reader)
 {
     cs_status status = CS_OK;
-    json_t   *found  = r->stats  ? cl_contents_stats(reader, r->stats, &status)
-                       : r->glob ? cl_contents_tensors(reader, r->glob)
-                                 : json_incref(reader->manifest.root);
+    json_t *found = r->stats  ? cl_contents_stats(reader, r->stats, &status)
+                    : r->glob ? cl_contents_tensors(reader, r->glob)
+                              : json_incref(reader->manifest.root);
     if (status == CS_OK && r->json)
         print_json(found);
     else if (status == CS_OK && r->stats)
@@ -205,10 +205,10 @@ static cs_status show(const request *r, const cs_checkpoint_reader *reader)
 
 static int run(const cl_options *options, char **arguments)
 {
-    request  r     = { 0 };
+    request r = { 0 };
     cl_shelf shelf = { 0 };
-    char    *own, *dir;
-    int      code = read_arguments(&r, arguments);
+    char *own, *dir;
+    int code = read_arguments(&r, arguments);
     (void)options;
     if (code)
         return code;
@@ -229,12 +229,12 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_inspect = {
-    .name    = "inspect",
-    .group   = "Files",
+    .name = "inspect",
+    .group = "Files",
     .summary = "what a folder of checkpoints holds, and what is in one",
-    .usage   = "cspeed inspect DIR [--json]\n"
-               "       cspeed inspect DIR [--tag TAG] --tensors GLOB [--json]\n"
-               "       cspeed inspect DIR [--tag TAG] --stats NAME [--json]",
+    .usage = "cspeed inspect DIR [--json]\n"
+             "       cspeed inspect DIR [--tag TAG] --tensors GLOB [--json]\n"
+             "       cspeed inspect DIR [--tag TAG] --stats NAME [--json]",
     .text =
         "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is "
         "there\n"
@@ -244,5 +244,5 @@ const cl_command cl_command_inspect = {
         "standard\n"
         "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",
     .example = "cspeed inspect runs/quickstart --tensors 'transformer.h.0.*'",
-    .run     = run,
+    .run = run,
 };

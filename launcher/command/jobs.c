@@ -25,8 +25,8 @@ static int read_arguments(char **at, const char *command, const char *flag, cons
         if (flag && cl_argument_is(&at, flag))
             *flagged = true;
         else if (**at == '-' || *job)
-            return cl_codes_fail(CL_CODE_USAGE, "%s: \"%s\" is unexpected; `cspeed %s --help` tells more",
-                                 command, *at, command);
+            return cl_codes_fail(CL_CODE_USAGE, "%s: \"%s\" is unexpected; `cspeed %s --help` tells more", command, *at,
+                                 command);
         else
             *job = *at++;
     }
@@ -36,7 +36,7 @@ static int read_arguments(char **at, const char *command, const char *flag, cons
 /* What a front says of its job, parsed; NULL and a sentence when it says nothing. */
 static json_t *ask(const cl_roster_job *job, char **text)
 {
-    *text         = cl_roster_ask(job);
+    *text = cl_roster_ask(job);
     json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
     if (*text && !state)
         cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
@@ -59,7 +59,7 @@ static const char *number(const json_t *object, const char *key, char text[MOMEN
 
 static void print_since(int64_t since, char text[MOMENT_BYTES])
 {
-    time_t    moment = since;
+    time_t moment = since;
     struct tm day;
     localtime_r(&moment, &day);
     strftime(text, MOMENT_BYTES, "%Y-%m-%d %H:%M:%S", &day);
@@ -72,7 +72,7 @@ enum { HOSTS_WIDTH = 16 };
 /* "a,b,c" as it is where it fits, else the first host and how many more there are: "worker-0 +63". */
 static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
 {
-    int  count = 0, first = (int)strcspn(hosts, ",");
+    int count = 0, first = (int)strcspn(hosts, ",");
     char more[16] = "";
     for (const char *at = hosts; (at = strchr(at, ',')); at++)
         count++;
@@ -97,7 +97,7 @@ static int widest_id(const cl_roster_job *jobs, int count)
 static int run_ps(const cl_options *options, char **arguments)
 {
     cl_roster_job *jobs;
-    int            count, code;
+    int count, code;
     (void)options;
     if (*arguments)
         return cl_codes_fail(CL_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
@@ -111,7 +111,7 @@ static int run_ps(const cl_options *options, char **arguments)
     else
         printf("no job runs\n");
     for (int i = 0; i < count; i++) {
-        char   *text, since[MOMENT_BYTES], step[MOMENT_BYTES], hosts[HOSTS_WIDTH + 1];
+        char *text, since[MOMENT_BYTES], step[MOMENT_BYTES], hosts[HOSTS_WIDTH + 1];
         json_t *state = ask(&jobs[i], &text);
         print_since(jobs[i].since, since);
         shorten_hosts(jobs[i].hosts, hosts);
@@ -126,22 +126,22 @@ static int run_ps(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_ps = {
-    .name    = "ps",
-    .group   = "Look",
+    .name = "ps",
+    .group = "Look",
     .summary = "the jobs that run",
-    .usage   = "cspeed ps",
+    .usage = "cspeed ps",
     .text = "Lists the jobs that you have started on this machine and that still run, oldest first: id, pid, start,\n"
             "ranks, state, last step, hosts, command.\n",
     .example = "cspeed ps",
-    .run     = run_ps,
+    .run = run_ps,
 };
 
 /* ---- status ---- */
 
 static void print_table(const cl_roster_job *job, const json_t *state)
 {
-    char    numbers[5][MOMENT_BYTES];
-    size_t  index;
+    char numbers[5][MOMENT_BYTES];
+    size_t index;
     json_t *rank;
     printf("job %s (pid %d): %s, attempt %s, %d ranks, step %s\n", job->job, job->pid, word(state, "state"),
            number(state, "attempt", numbers[0]), job->ranks, number(state, "step", numbers[1]));
@@ -163,10 +163,10 @@ static void print_table(const cl_roster_job *job, const json_t *state)
 
 static int run_status(const cl_options *options, char **arguments)
 {
-    const char   *id   = NULL;
-    bool          bare = false;
+    const char *id = NULL;
+    bool bare = false;
     cl_roster_job job;
-    char         *text;
+    char *text;
     (void)options;
     int code = read_arguments(arguments, "status", "--json", &id, &bare);
     if (code == 0)
@@ -185,14 +185,14 @@ static int run_status(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_status = {
-    .name    = "status",
-    .group   = "Look",
+    .name = "status",
+    .group = "Look",
     .summary = "where each rank of a job stands",
-    .usage   = "cspeed status JOB [--json]",
-    .text    = "Prints a row a rank: host, pid, state, last step, and in which collective it waits for how long.\n"
-               "JOB is the id of a running job or how it begins; --json prints what the job itself says.\n",
+    .usage = "cspeed status JOB [--json]",
+    .text = "Prints a row a rank: host, pid, state, last step, and in which collective it waits for how long.\n"
+            "JOB is the id of a running job or how it begins; --json prints what the job itself says.\n",
     .example = "cspeed status 7f3a",
-    .run     = run_status,
+    .run = run_status,
 };
 
 /* ---- stop ---- */
@@ -200,15 +200,15 @@ const cl_command cl_command_status = {
 /* By a descriptor, so that the signal can reach this process alone and not one that gets its pid later. */
 static int stop(const cl_roster_job *job, bool now)
 {
-    int           fd   = pidfd_open(job->pid, 0);
+    int fd = pidfd_open(job->pid, 0);
     struct pollfd gone = { .fd = fd, .events = POLLIN };
     if (fd < 0 || !cl_roster_runs(job)) {
         if (fd >= 0)
             close(fd);
         return 0; /* it has ended meanwhile */
     }
-    int  failed = pidfd_send_signal(fd, now ? SIGINT : SIGTERM, NULL, 0) < 0 ? errno : 0;
-    bool again  = now;
+    int failed = pidfd_send_signal(fd, now ? SIGINT : SIGTERM, NULL, 0) < 0 ? errno : 0;
+    bool again = now;
     if (!failed)
         pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a frozen one must run to obey */
     while (!failed && poll(&gone, 1, again ? AGAIN_MILLISECONDS : -1) <= 0) {
@@ -224,8 +224,8 @@ static int stop(const cl_roster_job *job, bool now)
 
 static int run_stop(const cl_options *options, char **arguments)
 {
-    const char   *id  = NULL;
-    bool          now = false;
+    const char *id = NULL;
+    bool now = false;
     cl_roster_job job;
     (void)options;
     int code = read_arguments(arguments, "stop", "--now", &id, &now);
@@ -239,13 +239,13 @@ static int run_stop(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_stop = {
-    .name    = "stop",
-    .group   = "Start",
+    .name = "stop",
+    .group = "Start",
     .summary = "end a job and wait until it has gone",
-    .usage   = "cspeed stop JOB [--now]",
+    .usage = "cspeed stop JOB [--now]",
     .text =
         "Ends a job as SIGTERM would: stop signal, grace, SIGKILL, nothing left behind; and waits for its end. --now\n"
         "leaves out the grace, as a second Ctrl-C does. JOB is the id of a running job or how it begins.\n",
     .example = "cspeed stop 7f3a --now",
-    .run     = run_stop,
+    .run = run_stop,
 };

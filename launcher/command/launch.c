@@ -20,9 +20,9 @@ static int count_of(char **list)
 
 int cl_launch_read(cl_options *both, const cl_options *options, char **arguments)
 {
-    int    before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
+    int before = (int)(options->program - options->argv) - 1, behind = count_of(arguments);
     char **line = calloc((size_t)(1 + before + behind) + 1, sizeof *line);
-    *both       = (cl_options){ .argv = NULL };
+    *both = (cl_options){ .argv = NULL };
     if (!line)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d arguments", behind);
     memcpy(line, options->argv, (size_t)(1 + before) * sizeof *line);
@@ -38,7 +38,7 @@ int cl_launch_read(cl_options *both, const cl_options *options, char **arguments
 static int run(const cl_options *options, char **arguments)
 {
     cl_options both;
-    int        code = cl_launch_read(&both, options, arguments);
+    int code = cl_launch_read(&both, options, arguments);
     if (code == 0)
         code = cl_run(&both);
     free(both.argv);
@@ -50,7 +50,7 @@ static int run(const cl_options *options, char **arguments)
 static int launch(const cl_options *options, char **arguments)
 {
     cl_options both;
-    int        code = cl_launch_read(&both, options, arguments);
+    int code = cl_launch_read(&both, options, arguments);
     if (!both.local_rank_flag && strcmp(cl_options_origin("use_env"), "default") == 0)
         both.local_rank_flag = "--local-rank";
     if (code == 0)
@@ -60,24 +60,24 @@ static int launch(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_run = {
-    .name    = "run",
-    .group   = "Start",
+    .name = "run",
+    .group = "Start",
     .summary = "any program on its ranks, as torchrun does",
-    .usage   = "cspeed run [LAUNCH FLAGS] [--] PROGRAM [ARGUMENTS]",
+    .usage = "cspeed run [LAUNCH FLAGS] [--] PROGRAM [ARGUMENTS]",
     .text = "Starts PROGRAM once for each rank, as `cspeed [LAUNCH FLAGS] PROGRAM` does; use it where PROGRAM has the "
             "name\n"
             "of a command of cspeed. What it is told is in ds_env.example.\n",
     .example = "cspeed run --nproc_per_node 4 -- python3 train.py --lr 0.1",
-    .run     = run,
+    .run = run,
 };
 
 const cl_command cl_command_launch = {
-    .name    = "launch",
-    .group   = "Start",
+    .name = "launch",
+    .group = "Start",
     .summary = "the old torch launcher's spelling of run",
-    .usage   = "cspeed launch [--use_env] [LAUNCH FLAGS] PROGRAM [ARGUMENTS]",
-    .text    = "As `cspeed run`, and adds --local-rank=N to the program's arguments unless --use_env is given, as\n"
-               "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
+    .usage = "cspeed launch [--use_env] [LAUNCH FLAGS] PROGRAM [ARGUMENTS]",
+    .text = "As `cspeed run`, and adds --local-rank=N to the program's arguments unless --use_env is given, as\n"
+            "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
     .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
-    .run     = launch,
+    .run = launch,
 };

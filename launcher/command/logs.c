@@ -17,17 +17,17 @@ enum { PAUSE_NANOSECONDS = 100000000, OLDEST = 2, LINE_BYTES = 64 << 10, PATH_BY
 
 /* One file of an attempt, and how far it has been shown. */
 typedef struct {
-    int    rank, which, fd;
-    char   line[LINE_BYTES]; /* what has no end yet */
+    int rank, which, fd;
+    char line[LINE_BYTES]; /* what has no end yet */
     size_t length;
 } shown;
 
 typedef struct {
     const cl_roster_job *job; /* NULL: it does not run any more */
-    char                 folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
-    int                  attempt, rank; /* rank: -1: all */
-    shown              **files;
-    int                  count;
+    char folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
+    int attempt, rank; /* rank: -1: all */
+    shown **files;
+    int count;
 } reader;
 
 /* ---- which files ---- */
@@ -48,7 +48,7 @@ static bool has_file(const reader *all, int rank, int which)
 
 static void add_file(reader *all, const char *name)
 {
-    int  rank, used = 0;
+    int rank, used = 0;
     char end[4] = "";
     if (sscanf(name, "%d.%3[a-z]%n", &rank, end, &used) != 2 || name[used] ||
         (strcmp(end, "out") != 0 && strcmp(end, "err") != 0) || (all->rank >= 0 && rank != all->rank))
@@ -57,13 +57,13 @@ static void add_file(reader *all, const char *name)
     if (has_file(all, rank, which))
         return;
     shown **larger = realloc(all->files, ((size_t)all->count + 1) * sizeof *larger);
-    shown  *file   = calloc(1, sizeof *file);
-    all->files     = larger ? larger : all->files;
+    shown *file = calloc(1, sizeof *file);
+    all->files = larger ? larger : all->files;
     if (!larger || !file) {
         free(file);
         return;
     }
-    *file                    = (shown){ .rank = rank, .which = which, .fd = -1 };
+    *file = (shown){ .rank = rank, .which = which, .fd = -1 };
     all->files[all->count++] = file;
 }
 
@@ -93,9 +93,9 @@ static void forget_files(reader *all)
 /* Goes to the newest attempt; true when it is another than before. */
 static bool find_attempt(reader *all)
 {
-    char        next[PATH_MAX + 32];
+    char next[PATH_MAX + 32];
     struct stat found;
-    int         attempt = all->attempt;
+    int attempt = all->attempt;
     for (;; attempt++) {
         snprintf(next, sizeof next, "%s/attempt_%d", all->folder, attempt + 1);
         if (stat(next, &found) < 0)
@@ -131,9 +131,9 @@ static void show_bytes(const reader *all, shown *file, const char *bytes, size_t
 
 static bool show_rest(const reader *all, shown *file)
 {
-    char    bytes[16 << 10];
+    char bytes[16 << 10];
     ssize_t count;
-    bool    any = false;
+    bool any = false;
     while (file->fd >= 0 && (count = read(file->fd, bytes, sizeof bytes)) > 0) {
         show_bytes(all, file, bytes, (size_t)count);
         any = true;
@@ -151,7 +151,7 @@ static void path_of(const reader *all, const shown *file, int age, char path[PAT
 /* The file itself may have become NAME.1 since, with a new one in its place. */
 static bool has_moved(const reader *all, const shown *file)
 {
-    char        path[PATH_BYTES];
+    char path[PATH_BYTES];
     struct stat shown_one, there;
     path_of(all, file, 0, path);
     return fstat(file->fd, &shown_one) == 0 && stat(path, &there) == 0 &&
@@ -223,12 +223,12 @@ static int show(reader *all, bool follows)
 
 static int run(const cl_options *options, char **at)
 {
-    reader        all     = { .rank = -1 };
-    bool          follows = false, runs = false;
-    const char   *id     = NULL, *rank;
-    int64_t       number = -1;
+    reader all = { .rank = -1 };
+    bool follows = false, runs = false;
+    const char *id = NULL, *rank;
+    int64_t number = -1;
     cl_roster_job job;
-    int           code = 0;
+    int code = 0;
     (void)options;
     while (*at && code == 0) {
         if (cl_argument_is(&at, "-f"))
@@ -252,15 +252,15 @@ static int run(const cl_options *options, char **at)
 }
 
 const cl_command cl_command_showlogs = {
-    .name    = "logs",
-    .group   = "Look",
+    .name = "logs",
+    .group = "Look",
     .summary = "what the ranks of a job have printed",
-    .usage   = "cspeed logs [-f] JOB [--rank R]",
+    .usage = "cspeed logs [-f] JOB [--rank R]",
     .text =
         "Prints the log files of the newest attempt: those of stdout to stdout, those of stderr to stderr, each line\n"
         "behind its rank, or bare for one --rank. -f goes on until the job has ended. JOB is the id of a running job "
         "or\n"
         "how it begins, of one that has ended and left its logs in ./cspeed_runs, a log folder, or \"latest\".\n",
     .example = "cspeed logs -f latest --rank 0",
-    .run     = run,
+    .run = run,
 };

@@ -15,8 +15,8 @@ enum { MOST_SETS = 64, MOST_STEPS = 1000000000 };
 typedef struct {
     const char *file, *plot;
     const char *sets[MOST_SETS];
-    int         set_count;
-    int64_t     steps, every;
+    int set_count;
+    int64_t steps, every;
 } request;
 
 static bool is_svg(const char *name)
@@ -39,7 +39,7 @@ static int check(const request *r)
 
 static int read_arguments(request *r, char **at)
 {
-    int         code = 0;
+    int code = 0;
     const char *value;
     r->every = 1;
     while (*at && code == 0) {
@@ -52,8 +52,7 @@ static int read_arguments(request *r, char **at)
         else if ((value = cl_argument_value(&at, "--set")) && r->set_count < MOST_SETS)
             r->sets[r->set_count++] = value;
         else if (value || **at == '-' || r->file)
-            code = cl_codes_fail(CL_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help",
-                                 value ? value : *at);
+            code = cl_codes_fail(CL_CODE_USAGE, "lr: unknown argument %s; see cspeed lr --help", value ? value : *at);
         else
             r->file = *at++;
     }
@@ -64,7 +63,7 @@ static int read_arguments(request *r, char **at)
 static cs_status read_schedule(cs_config *config, int64_t steps, cs_schedule_settings *schedule)
 {
     cs_optim_settings optim;
-    json_t           *total = cs_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
+    json_t *total = cs_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
     cs_resolve_templates(config);
     CS_TRY(cs_json_verdict(config->doc));
     cs_resolve_auto(config);
@@ -82,7 +81,7 @@ static cs_status read_schedule(cs_config *config, int64_t steps, cs_schedule_set
 static void print_table(const request *r, const cs_schedule_settings *schedule)
 {
     double beta1, beta2;
-    bool   cycled = cs_schedule_momentum(schedule, 1, &beta1, &beta2);
+    bool cycled = cs_schedule_momentum(schedule, 1, &beta1, &beta2);
     printf("%12s  %-16s%s\n", "step", "lr", cycled ? "  beta1" : "");
     for (int64_t step = 1; step <= r->steps; step += r->every) {
         printf("%12lld  %-16.9g", (long long)step, cs_schedule_rate(schedule, step - 1));
@@ -111,10 +110,10 @@ static int show(const request *r, const cs_schedule_settings *schedule)
 
 static int run(const cl_options *options, char **arguments)
 {
-    request              r      = { 0 };
-    cs_config           *config = NULL;
+    request r = { 0 };
+    cs_config *config = NULL;
     cs_schedule_settings schedule;
-    int                  code = read_arguments(&r, arguments);
+    int code = read_arguments(&r, arguments);
     (void)options;
     if (code)
         return code;
@@ -129,12 +128,12 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_curve = {
-    .name    = "lr",
-    .group   = "Look",
+    .name = "lr",
+    .group = "Look",
     .summary = "the learning rate a configuration comes to, step by step",
-    .usage   = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg] [--set KEY.PATH=VALUE]",
-    .text    = "Prints the rate that each optimizer step uses, and beta1 where OneCycle moves it; --plot draws it. An\n"
-               "\"auto\" total_num_steps is cspeed.steps, or --steps where the file does not say it.\n",
+    .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg] [--set KEY.PATH=VALUE]",
+    .text = "Prints the rate that each optimizer step uses, and beta1 where OneCycle moves it; --plot draws it. An\n"
+            "\"auto\" total_num_steps is cspeed.steps, or --steps where the file does not say it.\n",
     .example = "cspeed lr ds_config.json --steps 1000 --every 50 --plot rate.svg",
-    .run     = run,
+    .run = run,
 };

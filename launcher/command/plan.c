@@ -32,7 +32,7 @@ static bool has_memory_plan(char **program)
 /* In the child: the program with its arguments and `flag` behind them. */
 _Noreturn static void become(const char *path, char **program, char *flag, int ranks)
 {
-    int  count = 0;
+    int count = 0;
     char size[32];
     while (program[count])
         count++;
@@ -41,7 +41,7 @@ _Noreturn static void become(const char *path, char **program, char *flag, int r
         _exit(CL_CODE_SYSTEM);
     memcpy(arguments, program, (size_t)count * sizeof *arguments);
     snprintf(size, sizeof size, "--world_size=%d", ranks);
-    arguments[count]     = flag;
+    arguments[count] = flag;
     arguments[count + 1] = size;
     cl_descriptors_restore();
     execv(path, arguments);
@@ -51,9 +51,9 @@ _Noreturn static void become(const char *path, char **program, char *flag, int r
 /* All that comes until the other end is closed, without its last newline; malloc'ed. */
 static char *read_all(int descriptor)
 {
-    char   *text = NULL, part[4096];
-    size_t  size = 0;
-    FILE   *into = open_memstream(&text, &size);
+    char *text = NULL, part[4096];
+    size_t size = 0;
+    FILE *into = open_memstream(&text, &size);
     for (ssize_t got; into && (got = read(descriptor, part, sizeof part)) > 0;)
         fwrite(part, 1, (size_t)got, into);
     if (!into || fclose(into) != 0)
@@ -67,7 +67,7 @@ static char *read_all(int descriptor)
 static int ask_memory(char **json, char **program, int ranks)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
-    int  code = cl_program_find(*program, path), ends[2] = { -1, -1 }, status;
+    int code = cl_program_find(*program, path), ends[2] = { -1, -1 }, status;
     if (code)
         return code;
     fflush(stdout);
@@ -94,7 +94,7 @@ static int ask_memory(char **json, char **program, int ranks)
 static int show_json(const cl_plan *plan, char **program)
 {
     char *memory = NULL;
-    int   code   = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
+    int code = has_memory_plan(program) ? ask_memory(&memory, program, plan->rank_count) : 0;
     if (code == 0)
         cl_hostplan_print_json(plan, memory);
     free(memory);
@@ -113,9 +113,9 @@ static int show_text(const cl_plan *plan, char **program)
 int cl_planner_show(const cl_options *options, char **program, bool json)
 {
     cl_options copy = *options;
-    cl_plan    plan;
+    cl_plan plan;
     copy.program = program;
-    int code     = cl_hostplan_make(&plan, &copy);
+    int code = cl_hostplan_make(&plan, &copy);
     if (code)
         return code;
     code = json ? show_json(&plan, program) : show_text(&plan, program);
@@ -139,7 +139,7 @@ static int plan(const cl_options *options, char **arguments)
     bool behind = *arguments && (strcmp(*arguments, "run") == 0 || strcmp(*arguments, "launch") == 0);
     if (behind) {
         cl_options both;
-        int        code = cl_launch_read(&both, options, arguments + 1);
+        int code = cl_launch_read(&both, options, arguments + 1);
         if (code == 0)
             code = cl_planner_show(&both, both.program, json);
         free(both.argv);
@@ -150,16 +150,16 @@ static int plan(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_planner = {
-    .name    = "plan",
-    .group   = "Prepare",
+    .name = "plan",
+    .group = "Prepare",
     .summary = "hosts, ranks, environment and command of a job, starting nothing",
-    .usage   = "cspeed [LAUNCH FLAGS] plan [--json] [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
-    .text    = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: hosts, slots, ranks, where they meet, the\n"
-               "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
-               "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"
-               "For `train` with a configuration, which must be on this machine, the memory of each rank by class\n"
-               "follows, as `train --plan` tells it. --json prints one object; --dry_run before the program is the\n"
-               "same as plan.\n",
+    .usage = "cspeed [LAUNCH FLAGS] plan [--json] [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
+    .text = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: hosts, slots, ranks, where they meet, the\n"
+            "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
+            "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"
+            "For `train` with a configuration, which must be on this machine, the memory of each rank by class\n"
+            "follows, as `train --plan` tells it. --json prints one object; --dry_run before the program is the\n"
+            "same as plan.\n",
     .example = "cspeed --hosts a:8,b:8 plan --json train --config ds_config.json",
-    .run     = plan,
+    .run = plan,
 };

@@ -64,7 +64,7 @@ static int report(bool json, bool colored)
 /* `cspeed ssh cspeed report` with the same launch flags. */
 static int report_all(const cl_options *options)
 {
-    char  binary[] = "cspeed", verb[] = "report";
+    char binary[] = "cspeed", verb[] = "report";
     char *words[] = { options->agent_path ? (char *)(uintptr_t)options->agent_path : binary, verb, NULL };
     for (int i = 0; cl_commands[i]; i++)
         if (strcmp(cl_commands[i]->name, "ssh") == 0)
@@ -91,14 +91,14 @@ static int run(const cl_options *options, char **at)
 }
 
 const cl_command cl_command_doctor = {
-    .name    = "report",
-    .group   = "Look",
+    .name = "report",
+    .group = "Look",
     .summary = "this build, its libraries, this machine",
-    .usage   = "cspeed [-H HOSTFILE] report [--json] [--all_hosts]",
+    .usage = "cspeed [-H HOSTFILE] report [--json] [--all_hosts]",
     .text =
         "Prints the version and the libraries, the CPU and what it can (AVX-512, AMX, how fast it multiplies bf16),\n"
         "NUMA nodes, GPUs and driver and the CUDA module, or why there are none, network interfaces, memory,\n"
         "/dev/shm, and the limits of this process. --all_hosts does so on every host of the hostfile, by SSH.\n",
     .example = "cspeed report --json",
-    .run     = run,
+    .run = run,
 };

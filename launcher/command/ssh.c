@@ -11,7 +11,7 @@
 
 /* What a host has printed of a line that has not ended. */
 typedef struct {
-    char  *bytes;
+    char *bytes;
     size_t count;
 } part;
 
@@ -23,8 +23,8 @@ typedef struct {
 
 static void print_lines(const everywhere *all, int index, int which, const char *bytes, size_t count)
 {
-    part *p    = &all->parts[index][which];
-    FILE *out  = which ? stderr : stdout;
+    part *p = &all->parts[index][which];
+    FILE *out = which ? stderr : stdout;
     char *more = realloc(p->bytes, p->count + count + 1);
     if (!more)
         return;
@@ -85,10 +85,10 @@ static char *join(char **words)
 
 static int run_on(const cl_plan *plan, char **words)
 {
-    char      *command = join(words);
-    everywhere all     = { .hosts = calloc((size_t)plan->node_count, sizeof *all.hosts),
-                           .parts = calloc((size_t)plan->node_count, sizeof *all.parts) };
-    int        code    = CL_CODE_SYSTEM;
+    char *command = join(words);
+    everywhere all = { .hosts = calloc((size_t)plan->node_count, sizeof *all.hosts),
+                       .parts = calloc((size_t)plan->node_count, sizeof *all.parts) };
+    int code = CL_CODE_SYSTEM;
     if (command && all.hosts && all.parts) {
         for (int i = 0; i < plan->node_count; i++)
             all.hosts[i] = plan->nodes[i].host;
@@ -106,19 +106,19 @@ static int run_on(const cl_plan *plan, char **words)
 
 static int run(const cl_options *options, char **arguments)
 {
-    cl_options  mine = *options;
-    cl_plan     plan = { 0 };
+    cl_options mine = *options;
+    cl_plan plan = { 0 };
     const char *file = *arguments ? cl_argument_value(&arguments, "-f") : NULL;
     if (file) {
         mine.hostfile = file;
-        mine.hosts    = NULL;
+        mine.hosts = NULL;
     }
     if (*arguments && strcmp(*arguments, "--") == 0)
         arguments++;
     if (!*arguments)
         return cl_codes_fail(CL_CODE_USAGE, "ssh: no command is given; see cspeed ssh --help");
     mine.program = arguments;
-    int code     = cl_hostplan_make(&plan, &mine);
+    int code = cl_hostplan_make(&plan, &mine);
     if (code == 0)
         code = run_on(&plan, arguments);
     cl_hostplan_free(&plan);
@@ -126,14 +126,14 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_everywhere = {
-    .name    = "ssh",
-    .group   = "Prepare",
+    .name = "ssh",
+    .group = "Prepare",
     .summary = "run a command on every host",
-    .usage   = "cspeed [LAUNCH FLAGS] ssh [-f HOSTFILE] [--] COMMAND...",
+    .usage = "cspeed [LAUNCH FLAGS] ssh [-f HOSTFILE] [--] COMMAND...",
     .text =
         "Runs the command by the shell of every host at once; every line it prints has the host's name before it.\n"
         "Hosts are those of the launch flags (--hostfile, --include ...), or of -f. On this machine no SSH is used.\n"
         "The exit code is the largest of all; 68 when a host cannot be reached.\n",
     .example = "cspeed --hostfile hosts ssh nvidia-smi -L",
-    .run     = run,
+    .run = run,
 };

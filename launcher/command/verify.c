@@ -17,8 +17,8 @@
 
 typedef struct {
     const char *path, *tag;
-    bool        json;
-    json_t     *faults;
+    bool json;
+    json_t *faults;
 } request;
 
 static int read_arguments(request *r, char **at)
@@ -36,8 +36,10 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     if (status == CS_NOT_FOUND && catalog.count == 0)
         status = cs_absent_all(&catalog, dir);
     else if (status == CS_NOT_FOUND)
-        status = cs_fail(CS_NOT_FOUND, "%s/latest is missing, so --tag has to say which checkpoint; cspeed inspect %s "
-                         "lists them", dir, dir);
+        status = cs_fail(CS_NOT_FOUND,
+                         "%s/latest is missing, so --tag has to say which checkpoint; cspeed inspect %s "
+                         "lists them",
+                         dir, dir);
     cs_catalog_close(&catalog);
     return status;
 }
@@ -45,12 +47,12 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 /* The directory to look at, malloc'ed. */
 static cs_status find(char **directory, const request *r)
 {
-    char        name[CS_TAG_BYTES];
-    char       *own, *dir = cl_shelf_place(r->path, &own);
-    const char *tag    = r->tag ? r->tag : own;
-    cs_status   status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
-    *directory         = status == CS_OK ? cs_files_join(dir, name) : NULL;
-    char *manifest     = *directory ? cs_files_join(*directory, CS_MANIFEST_FILE) : NULL;
+    char name[CS_TAG_BYTES];
+    char *own, *dir = cl_shelf_place(r->path, &own);
+    const char *tag = r->tag ? r->tag : own;
+    cs_status status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
+    *directory = status == CS_OK ? cs_files_join(dir, name) : NULL;
+    char *manifest = *directory ? cs_files_join(*directory, CS_MANIFEST_FILE) : NULL;
     if (manifest && !cs_files_exists(*directory))
         status = cs_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
                          name, dir);
@@ -113,17 +115,17 @@ static int verdict(const cs_audit *audit, const char *directory)
 
 static int run(const cl_options *options, char **arguments)
 {
-    request     r         = { 0 };
-    struct stat before    = { 0 };
-    int         code      = read_arguments(&r, arguments);
-    char       *directory = NULL;
+    request r = { 0 };
+    struct stat before = { 0 };
+    int code = read_arguments(&r, arguments);
+    char *directory = NULL;
     (void)options;
     if (code)
         return code;
     cs_status status = find(&directory, &r);
     if (status == CS_OK) {
-        double begun   = cs_clock_seconds();
-        r.faults       = json_array();
+        double begun = cs_clock_seconds();
+        r.faults = json_array();
         cs_audit audit = { .threads = cs_processors_allowed(), .fault = keep, .to = &r };
         stat(directory, &before);
         cs_audit_directory(&audit, directory);
@@ -143,14 +145,14 @@ static int run(const cl_options *options, char **arguments)
 }
 
 const cl_command cl_command_verify = {
-    .name    = "verify",
-    .group   = "Files",
+    .name = "verify",
+    .group = "Files",
     .summary = "hold every byte of a checkpoint to its checksums",
-    .usage   = "cspeed verify DIR [--tag TAG] [--json]",
+    .usage = "cspeed verify DIR [--tag TAG] [--json]",
     .text =
         "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
         "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when it is\n"
         "damaged, 66 when it is not there, or was removed or replaced while it was read, 1 when it may not be read.\n",
     .example = "cspeed verify runs/quickstart",
-    .run     = run,
+    .run = run,
 };

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define SECOND     INT64_C(1000000000)
+#define SECOND INT64_C(1000000000)
 #define CONCURRENT (SECOND / 5)
 
 enum { MOST_NAMED = 16 };
@@ -31,11 +31,11 @@ static void print_elapsed(const cl_front *front, FILE *out)
 static void print_moment(int64_t moment, FILE *out)
 {
     struct timespec now;
-    struct tm       day;
-    char            clock[32];
+    struct tm day;
+    char clock[32];
     clock_gettime(CLOCK_REALTIME, &now);
-    int64_t wall    = now.tv_sec * SECOND + now.tv_nsec - (cs_clock_now() - moment);
-    time_t  seconds = (time_t)(wall / SECOND);
+    int64_t wall = now.tv_sec * SECOND + now.tv_nsec - (cs_clock_now() - moment);
+    time_t seconds = (time_t)(wall / SECOND);
     localtime_r(&seconds, &day);
     strftime(clock, sizeof clock, "%H:%M:%S", &day);
     fprintf(out, "%s.%03ld", clock, wall / 1000000 % 1000);
@@ -87,9 +87,9 @@ static void save_tail(const cl_front *front, FILE *out)
     if (cl_logs_folder(path) != 0)
         return;
     snprintf(path, sizeof path, "%s/failed/attempt_%d.%d.err", front->run_dir, front->attempt, front->first);
-    int   fd   = cl_logs_create(path, O_TRUNC);
+    int fd = cl_logs_create(path, O_TRUNC);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool  kept = file && fputs(front->workers[front->first].tail, file) >= 0;
+    bool kept = file && fputs(front->workers[front->first].tail, file) >= 0;
     if (file && fclose(file) == 0 && kept)
         fprintf(out, "  (these lines: %s)", path);
 }
@@ -97,7 +97,7 @@ static void save_tail(const cl_front *front, FILE *out)
 static void print_tail(const cl_front *front, FILE *out)
 {
     const cl_worker *first = &front->workers[front->first];
-    bool             here  = front->nodes[first->node].here;
+    bool here = front->nodes[first->node].here;
     fprintf(out, "stderr tail\n");
     if (!first->tail || !*first->tail)
         fprintf(out, "  (rank %d wrote nothing there)\n", front->first);
@@ -116,7 +116,7 @@ static void print_tail(const cl_front *front, FILE *out)
 static const char *kinship(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
-    int64_t          first  = cl_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
+    int64_t first = cl_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
     if (cl_codes_of_status(worker->end.status) == CL_CODE_PEER)
         return ", secondary: it lost a peer";
     return llabs(worker->ended - first) <= CONCURRENT ? ", at the same time" : "";
@@ -138,7 +138,7 @@ static void print_others(const cl_front *front, FILE *out)
 
 static void print_stopped(const cl_front *front, FILE *out)
 {
-    int     stopped = 0, killed = 0;
+    int stopped = 0, killed = 0;
     int64_t last = 0;
     for (int rank = 0; rank < front->worker_count; rank++) {
         const cl_worker *worker = &front->workers[rank];
@@ -279,8 +279,7 @@ static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)
         return false;
-    return cl_failure_is_rank(front) ? !cl_failure_is_explained(front)
-                                     : front->first_node >= 0 && any_ran(front);
+    return cl_failure_is_rank(front) ? !cl_failure_is_explained(front) : front->first_node >= 0 && any_ran(front);
 }
 
 static void print_all(const cl_front *front, FILE *out)
@@ -316,9 +315,9 @@ bool cl_failure_is_explained(const cl_front *front)
 
 char *cl_failure_text(const cl_front *front)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t length;
-    FILE  *out = open_memstream(&text, &length);
+    FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
     print_all(front, out);

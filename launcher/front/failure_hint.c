@@ -34,7 +34,7 @@ static const struct {
 
 /* By the exit code a shell would see. */
 static const struct {
-    int         code;
+    int code;
     const char *sentence;
 } codes[] = {
     { 128 + SIGKILL, "something outside the job killed it: a memory limit of the container or scheduler, or a person; "

@@ -16,7 +16,7 @@
 
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 {
-    front->phase    = phase;
+    front->phase = phase;
     front->deadline = deadline;
 }
 
@@ -35,7 +35,7 @@ void cl_front_fail(cl_front *front, int node, int code, const char *why)
 {
     if (!front->code) {
         front->first_node = node;
-        front->code       = code;
+        front->code = code;
         snprintf(front->why, sizeof front->why, "%s", why);
     }
     cl_front_stop(front, cs_clock_now());
@@ -56,7 +56,7 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
         front->signal = front->signal ? front->signal : number; /* while waiting for another attempt */
-        front->over   = true;
+        front->over = true;
     } else if (number == SIGINT || number == SIGQUIT) { /* service managers repeat TERM; only a person repeats these */
         cl_nodes_tell(front, CL_LINK_KILL, 0);
     }
@@ -83,7 +83,7 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->code = 0;
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
-    front->attempt_began           = now;
+    front->attempt_began = now;
     cl_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
     return cl_muster_call(front, now);
@@ -129,7 +129,7 @@ static void join(cl_front *front, int64_t now)
         cl_front_stop(front, now);
     } else if (!front->code && cl_muster_complete(front, now)) {
         int code = cl_workers_make(front);
-        code     = code ? code : cl_orders_send(front);
+        code = code ? code : cl_orders_send(front);
         if (code)
             cl_front_fail(front, -1, code, cs_error());
         else

@@ -28,14 +28,14 @@ typedef enum { CL_WORKER_WAITING, CL_WORKER_RUNNING, CL_WORKER_ENDED } cl_worker
 
 typedef struct {
     cl_worker_state state;
-    int             node; /* index into cl_front.nodes */
-    pid_t           pid;
-    int64_t         ended; /* when, on this machine's CLOCK_MONOTONIC, in nanoseconds */
-    cl_link_end     end;   /* meaningful once ENDED */
-    cl_link_beat    beat;  /* the last one told; beat.age is of when it was told */
-    int64_t         told;  /* when that was, here; 0: never */
-    char           *tail;  /* the last of its stderr, once ENDED; NULL: nothing */
-    char           *stack; /* its C stack, if it was asked for */
+    int node; /* index into cl_front.nodes */
+    pid_t pid;
+    int64_t ended;     /* when, on this machine's CLOCK_MONOTONIC, in nanoseconds */
+    cl_link_end end;   /* meaningful once ENDED */
+    cl_link_beat beat; /* the last one told; beat.age is of when it was told */
+    int64_t told;      /* when that was, here; 0: never */
+    char *tail;        /* the last of its stderr, once ENDED; NULL: nothing */
+    char *stack;       /* its C stack, if it was asked for */
 } cl_worker;
 
 typedef enum {
@@ -50,51 +50,51 @@ typedef enum {
 
 typedef struct {
     cl_node_state state;
-    int           place; /* index into plan->hosts.list */
-    cl_link       link;
-    pid_t         pid; /* of its agent, when it is our child (here), or of what carries its bytes; 0: neither */
-    char          host[256];
-    bool          here;
-    char          own_address[64], front_address[64]; /* as its connection has proved them; "": not known */
-    char          interface[64];                      /* of the first node: the address of --master_if; "": none */
-    char          seats[256];                         /* "rank 0 on core 0 ..." */
-    int           left_count;                         /* processes that would not end */
-    char          left[256];                          /* their pids */
-    uint64_t      shown;                              /* bytes of output shown and not yet credited */
+    int place; /* index into plan->hosts.list */
+    cl_link link;
+    pid_t pid; /* of its agent, when it is our child (here), or of what carries its bytes; 0: neither */
+    char host[256];
+    bool here;
+    char own_address[64], front_address[64]; /* as its connection has proved them; "": not known */
+    char interface[64];                      /* of the first node: the address of --master_if; "": none */
+    char seats[256];                         /* "rank 0 on core 0 ..." */
+    int left_count;                          /* processes that would not end */
+    char left[256];                          /* their pids */
+    uint64_t shown;                          /* bytes of output shown and not yet credited */
 } cl_node;
 
 typedef struct {
     const cl_options *options;
-    const cl_guard   *guard; /* the signals */
-    cl_plan          *plan;
-    cl_output         output;
-    cl_registry       registry;
-    cl_lobby         *lobby; /* NULL: every agent is started from here */
-    cl_node *nodes; /* [node_total]; the first plan->node_count take part in this attempt, ordered as plan->nodes */
-    int      node_total;
+    const cl_guard *guard; /* the signals */
+    cl_plan *plan;
+    cl_output output;
+    cl_registry registry;
+    cl_lobby *lobby; /* NULL: every agent is started from here */
+    cl_node *nodes;  /* [node_total]; the first plan->node_count take part in this attempt, ordered as plan->nodes */
+    int node_total;
     unsigned long long digest;
-    unsigned char      key[CS_MAC_BYTES];           /* for the ranks of this job */
-    pid_t              starter;                     /* mpirun or srun; 0: none   */
-    cl_world_sizes     world_sizes;                 /* that an elastic job may have */
-    int64_t    mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
+    unsigned char key[CS_MAC_BYTES];             /* for the ranks of this job */
+    pid_t starter;                               /* mpirun or srun; 0: none   */
+    cl_world_sizes world_sizes;                  /* that an elastic job may have */
+    int64_t mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
     cl_worker *workers; /* [worker_count], the ranks of this attempt; none (NULL) while agents are joining */
-    int        worker_count;
-    cl_phase   phase;
-    int        attempt;
-    int64_t    heartbeat_at;
-    int64_t    steps_before;   /* the furthest step of earlier attempts */
-    int64_t    kept_before;    /* as cs_beat's kept, of earlier attempts */
-    int        short_failures; /* attempts in a row that ended soon without a step */
-    bool       over;           /* no further attempt: the result stands            */
-    char       master_addr[256];
-    int        master_port;
-    int64_t    began, attempt_began, failed, stopped,
-        deadline;    /* CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
-    int  first;      /* the rank that failed first, or -1                        */
-    int  first_node; /* the node that was lost first, or -1                      */
-    char why[1024];  /* of a failure that is no rank's: node lost, order refused */
-    int  code;       /* of that failure                                          */
-    int  signal;     /* that asked cspeed to end, or 0                           */
+    int worker_count;
+    cl_phase phase;
+    int attempt;
+    int64_t heartbeat_at;
+    int64_t steps_before; /* the furthest step of earlier attempts */
+    int64_t kept_before;  /* as cs_beat's kept, of earlier attempts */
+    int short_failures;   /* attempts in a row that ended soon without a step */
+    bool over;            /* no further attempt: the result stands            */
+    char master_addr[256];
+    int master_port;
+    int64_t began, attempt_began, failed, stopped,
+        deadline;   /* CLOCK_MONOTONIC nanoseconds; 0: not yet; deadline INT64_MAX: none */
+    int first;      /* the rank that failed first, or -1                        */
+    int first_node; /* the node that was lost first, or -1                      */
+    char why[1024]; /* of a failure that is no rank's: node lost, order refused */
+    int code;       /* of that failure                                          */
+    int signal;     /* that asked cspeed to end, or 0                           */
     bool timed_out, stalled;
     char run_dir[PATH_MAX]; /* logs, result.json; "" : none */
 } cl_front;
@@ -106,10 +106,10 @@ int cl_life_run(cl_plan *plan, const cl_guard *guard);
 
 /* ---- front.c: the phases ---- */
 
-int  cl_front_begin(cl_front *front, int64_t now); /* an attempt */
+int cl_front_begin(cl_front *front, int64_t now); /* an attempt */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
 void cl_front_take_time(cl_front *front, int64_t now);
-int  cl_front_code(const cl_front *front);
+int cl_front_code(const cl_front *front);
 
 /* Records what is no rank's failure, if it is the first, and lets the job end. */
 void cl_front_fail(cl_front *front, int node, int code, const char *why);
@@ -122,25 +122,25 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank); /* those 
 void cl_nodes_lose(cl_front *front, int node, const char *why);        /* its link is broken, or it is silent */
 
 /* ---- workers.c: the ranks ---- */
-int  cl_workers_make(cl_front *front); /* those of the plan */
+int cl_workers_make(cl_front *front); /* those of the plan */
 void cl_workers_free(cl_front *front);
 void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64_t now);
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now);
 void cl_workers_write_off(cl_front *front, int node, int64_t now); /* it does not answer: they are as good as ended */
-bool cl_workers_explained(const cl_front *front, int rank); /* its end would be the same in another attempt */
-int64_t cl_workers_kept(const cl_front *front); /* as cs_beat's kept: the newest that any of them has told */
+bool cl_workers_explained(const cl_front *front, int rank);        /* its end would be the same in another attempt */
+int64_t cl_workers_kept(const cl_front *front);          /* as cs_beat's kept: the newest that any of them has told */
 bool cl_workers_failed(const cl_front *front, int rank); /* whether it ended badly by itself, not by our signals */
 
 /* ---- join_agents.c: agents come, and the plan is cut to those that are there ---- */
-int  cl_muster_open(cl_front *front);               /* the nodes of the plan, none of them there */
-int  cl_muster_call(cl_front *front, int64_t now);  /* calls those that are absent: a new attempt */
+int cl_muster_open(cl_front *front);                /* the nodes of the plan, none of them there */
+int cl_muster_call(cl_front *front, int64_t now);   /* calls those that are absent: a new attempt */
 void cl_muster_admit(cl_front *front, int64_t now); /* who stands in the lobby */
 bool cl_muster_complete(cl_front *front, int64_t now);
 void cl_muster_remind(cl_front *front, int64_t now); /* every 10 s: who is missing or not ready, and what it does */
 void cl_muster_list_missing(const cl_front *front, char text[512]);
 
 /* ---- node_orders.c: what each node is told ---- */
-int  cl_orders_send(cl_front *front);  /* ORDER to every node of the attempt */
+int cl_orders_send(cl_front *front);   /* ORDER to every node of the attempt */
 void cl_orders_start(cl_front *front); /* all are READY: START */
 
 /* ---- staging.c: files that nodes need, sent before their orders ---- */

@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND   INT64_C(1000000000)
-#define TICK     (SECOND / 20)
+#define SECOND INT64_C(1000000000)
+#define TICK (SECOND / 20)
 #define FAREWELL (2 * SECOND)
 
 enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
@@ -34,9 +34,9 @@ enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
  * to run. */
 static int open_default_folder(cl_front *front)
 {
-    char           link[PATH_MAX + 32], name[128], day[32];
-    time_t         now = time(NULL);
-    struct tm      date;
+    char link[PATH_MAX + 32], name[128], day[32];
+    time_t now = time(NULL);
+    struct tm date;
     const cl_plan *plan = front->plan;
     strftime(day, sizeof day, "%Y-%m-%d_%H%M%S", localtime_r(&now, &date));
     snprintf(name, sizeof name, "%s_%s", day, plan->id);
@@ -85,7 +85,7 @@ static int open_registry(cl_front *front)
 static int open_meeting(cl_front *front)
 {
     bool started = front->options->launcher >= CL_BY_OPENMPI;
-    int  code    = started ? cl_starter_secret() : 0;
+    int code = started ? cl_starter_secret() : 0;
     if (code == 0 && cl_hostplan_nodes_come(front->plan))
         code = cl_lobby_open(&front->lobby, front->plan);
     if (code == 0 && front->plan->min_nodes < front->plan->max_nodes)
@@ -95,7 +95,7 @@ static int open_meeting(cl_front *front)
 
 static int open_front(cl_front *front)
 {
-    int64_t now  = cs_clock_now();
+    int64_t now = cs_clock_now();
     front->began = front->heartbeat_at = now;
     cs_mac_random(front->key, sizeof front->key);
     signal(SIGPIPE, SIG_IGN); /* a console whose reader has gone is no reason to end */
@@ -118,26 +118,26 @@ static int open_front(cl_front *front)
 static int64_t next_due(const cl_front *front, int64_t now)
 {
     int64_t due = cl_output_due(&front->output);
-    due         = front->deadline < due ? front->deadline : due;
-    due         = front->heartbeat_at < due ? front->heartbeat_at : due;
+    due = front->deadline < due ? front->deadline : due;
+    due = front->heartbeat_at < due ? front->heartbeat_at : due;
     if (front->lobby && cl_lobby_due(front->lobby) < due)
         due = cl_lobby_due(front->lobby);
-    bool    waits = cl_output_waits(&front->output); /* a console that stands still is noticed by the clock */
-    int64_t max  = now + (waits ? TICK : SECOND);
+    bool waits = cl_output_waits(&front->output); /* a console that stands still is noticed by the clock */
+    int64_t max = now + (waits ? TICK : SECOND);
     return due < max ? due : max;
 }
 
 static int list_polled(const cl_front *front, struct pollfd *polled, int signal_fd)
 {
-    int count       = 0;
+    int count = 0;
     polled[count++] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
-    bool rests      = cs_clock_now() < front->registry.rests_until;
+    bool rests = cs_clock_now() < front->registry.rests_until;
     polled[count++] = (struct pollfd){ .fd = rests ? -1 : front->registry.fd, .events = POLLIN };
     count += cl_output_poll(&front->output, polled + count);
     for (int i = 0; i < front->node_total; i++)
         if (cl_link_is_open(&front->nodes[i].link))
             polled[count++] =
-                (struct pollfd){ .fd     = front->nodes[i].link.in_fd,
+                (struct pollfd){ .fd = front->nodes[i].link.in_fd,
                                  .events = cl_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
     return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MOST_LOBBY) : 0);
 }
@@ -147,8 +147,8 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
     int64_t now = cs_clock_now(), due = next_due(front, now);
     for (int i = 0; i < front->node_total; i++)
         cl_link_flush(&front->nodes[i].link);
-    int     count = list_polled(front, polled, signal_fd);
-    int64_t wait  = due <= now ? 0 : (due - now) / 1000000 + 1;
+    int count = list_polled(front, polled, signal_fd);
+    int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     poll(polled, (nfds_t)count, (int)wait);
     if (polled[1].revents & POLLIN) {
         char *state = cl_result_state(front);
@@ -212,7 +212,7 @@ static void say_farewell(cl_front *front, int code, const char *text)
         any = false;
         for (int i = 0; i < front->node_total; i++) {
             cl_message message;
-            cl_link   *link = &front->nodes[i].link;
+            cl_link *link = &front->nodes[i].link;
             cl_link_flush(link);
             cl_link_fill(link, 0);
             while (cl_link_next(link, &message))
@@ -264,7 +264,7 @@ static int live(cl_front *front, int signal_fd)
     free(polled);
     cl_output_finish(&front->output);
     char *text = cl_failure_text(front);
-    int   code = cl_front_code(front);
+    int code = cl_front_code(front);
     if (*text)
         cl_output_say(&front->output, "%s", text);
     cl_result_write(front);

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECOND       INT64_C(1000000000)
+#define SECOND INT64_C(1000000000)
 #define REMIND_EVERY (10 * SECOND)
 
 static bool is_there(const cl_node *node)
@@ -28,16 +28,16 @@ static bool is_there(const cl_node *node)
 
 int cl_muster_open(cl_front *front)
 {
-    cl_plan *plan     = front->plan;
-    front->digest     = cl_hostplan_digest(plan); /* as it was given: what nodes must agree on */
+    cl_plan *plan = front->plan;
+    front->digest = cl_hostplan_digest(plan); /* as it was given: what nodes must agree on */
     front->node_total = plan->node_count;
-    front->nodes      = calloc((size_t)plan->node_count, sizeof *front->nodes);
+    front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
     if (!front->nodes)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d nodes", plan->node_count);
     for (int i = 0; i < plan->node_count; i++) {
         cl_node *node = &front->nodes[i];
-        node->place   = (int)(plan->nodes[i].host - plan->hosts.list);
-        node->here    = plan->nodes[i].here;
+        node->place = (int)(plan->nodes[i].host - plan->hosts.list);
+        node->here = plan->nodes[i].here;
         snprintf(node->host, sizeof node->host, "%s", plan->nodes[i].host->name);
     }
     return 0;
@@ -72,7 +72,7 @@ static int call_here(cl_front *front, cl_node *node)
 static int call_remote(cl_front *front, cl_node *node)
 {
     cl_channel channel;
-    int        code = cl_remote_open(&channel, &front->plan->hosts.list[node->place], front->options);
+    int code = cl_remote_open(&channel, &front->plan->hosts.list[node->place], front->options);
     if (code)
         return code;
     node->pid = channel.pid;
@@ -85,14 +85,14 @@ static int call(cl_front *front, cl_node *node, int64_t now)
     cl_link_close(&node->link);
     if (node->pid > 0 && !node->here)
         kill(node->pid, SIGTERM); /* it had not brought its agent yet */
-    node->pid        = 0;
+    node->pid = 0;
     node->left_count = 0;
-    node->shown      = 0;
-    node->state      = CL_NODE_ABSENT;
+    node->shown = 0;
+    node->state = CL_NODE_ABSENT;
     if (front->lobby && !node->here)
         return 0; /* it comes by itself */
-    int code         = node->here ? call_here(front, node) : call_remote(front, node);
-    node->state      = CL_NODE_CALLED;
+    int code = node->here ? call_here(front, node) : call_remote(front, node);
+    node->state = CL_NODE_CALLED;
     node->link.heard = now;
     return code;
 }
@@ -124,12 +124,12 @@ int cl_muster_call(cl_front *front, int64_t now)
 static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char text[64])
 {
     struct sockaddr_storage address;
-    socklen_t               length = sizeof address;
+    socklen_t length = sizeof address;
     if (which(fd, (struct sockaddr *)&address, &length) < 0)
         return;
-    const void *bytes       = address.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&address)->sin6_addr
-                                                            : (void *)&((struct sockaddr_in *)&address)->sin_addr;
-    char        printed[64] = "";
+    const void *bytes = address.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&address)->sin6_addr
+                                                      : (void *)&((struct sockaddr_in *)&address)->sin_addr;
+    char printed[64] = "";
     if (!inet_ntop(address.ss_family, bytes, printed, sizeof printed))
         return;
     bool mapped = strncmp(printed, "::ffff:", 7) == 0 && strchr(printed, '.'); /* IPv4 on a socket of both kinds */
@@ -164,8 +164,8 @@ static void dismiss(cl_link *link, int code, const char *why)
 
 static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
 {
-    char     why[512];
-    cl_link  link;
+    char why[512];
+    cl_link link;
     cl_node *node = find_place(front, guest);
     cl_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
     link.heard = now;
@@ -188,7 +188,7 @@ static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
             cl_output_say(&front->output, "cspeed: refused: %s", why); /* the job does without it */
         return;
     }
-    node->link  = link;
+    node->link = link;
     node->state = CL_NODE_CALLED; /* its agent has yet to say HELLO */
     print_address(guest->fd, getpeername, node->own_address);
     print_address(guest->fd, getsockname, node->front_address);
@@ -235,8 +235,8 @@ static void sort_nodes(cl_front *front)
  * configuration's elasticity allows; 0: no number of them does, or memory is short. */
 static int *choose_nodes(const cl_front *front, int *count)
 {
-    const cl_plan *plan   = front->plan;
-    int           *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0, ranks = 0;
+    const cl_plan *plan = front->plan;
+    int *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0, ranks = 0;
     *count = 0;
     for (int i = 0; places && i < front->node_total; i++) {
         if (!is_there(&front->nodes[i]))
@@ -252,9 +252,9 @@ static int *choose_nodes(const cl_front *front, int *count)
 /* The plan is cut to the nodes that are there, as many of them as may take part. False: no number of them may. */
 static bool cut_plan(cl_front *front)
 {
-    cl_plan *plan   = front->plan;
-    int      before = plan->rank_count, count, code = 0;
-    int     *places = choose_nodes(front, &count);
+    cl_plan *plan = front->plan;
+    int before = plan->rank_count, count, code = 0;
+    int *places = choose_nodes(front, &count);
     if (count) {
         sort_nodes(front);
         code = cl_hostplan_cut(plan, places, count);
@@ -278,15 +278,15 @@ static bool is_answered(const cl_front *front)
 
 bool cl_muster_complete(cl_front *front, int64_t now)
 {
-    cl_plan *plan    = front->plan;
-    bool     elastic = plan->min_nodes < plan->max_nodes;
-    int      there   = count_there(front);
+    cl_plan *plan = front->plan;
+    bool elastic = plan->min_nodes < plan->max_nodes;
+    int there = count_there(front);
     if (!elastic)
         return there == front->node_total;
     if (there < plan->min_nodes)
         return false;
     front->enough_at = front->enough_at ? front->enough_at : now;
-    bool waited      = now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
+    bool waited = now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
     if (there < plan->max_nodes && !waited && !is_answered(front))
         return false;
     return cut_plan(front);

@@ -15,7 +15,7 @@ enum { PATH_BYTES = PATH_MAX + 512 };
 
 static bool is_run(const char *path)
 {
-    char        first[2 * PATH_MAX];
+    char first[2 * PATH_MAX];
     struct stat found;
     snprintf(first, sizeof first, "%s/attempt_0", path);
     return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
@@ -34,8 +34,8 @@ static bool is_named(const char *folder, const char *id)
 static bool find_run(const char *id, char path[PATH_MAX])
 {
     struct stat found;
-    time_t      newest = 0;
-    DIR        *all    = opendir("cspeed_runs");
+    time_t newest = 0;
+    DIR *all = opendir("cspeed_runs");
     for (struct dirent *entry; all && (entry = readdir(all));) {
         char here[PATH_BYTES];
         snprintf(here, sizeof here, "cspeed_runs/%s", entry->d_name);
@@ -52,7 +52,7 @@ static bool find_run(const char *id, char path[PATH_MAX])
 int cl_logdir_find(const char *id, cl_roster_job *job, bool *runs, char folder[PATH_MAX])
 {
     char reason[1200] = "";
-    *runs             = false;
+    *runs = false;
     if (strchr(id, '/') || strcmp(id, "latest") == 0) {
         snprintf(folder, PATH_MAX, "%s%s", strchr(id, '/') ? "" : "cspeed_runs/", id);
     } else if (cl_roster_find(job, id) == 0) {

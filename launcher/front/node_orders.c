@@ -45,9 +45,9 @@ static void set_text(char *field, size_t bytes, const char *text)
 static long long read_size(const char *text)
 {
     static const char units[] = "kmgt";
-    char             *end;
-    long long         size = text ? strtoll(text, &end, 10) : 0;
-    const char       *unit = text && *end ? strchr(units, *end | 0x20) : NULL;
+    char *end;
+    long long size = text ? strtoll(text, &end, 10) : 0;
+    const char *unit = text && *end ? strchr(units, *end | 0x20) : NULL;
     for (long i = unit ? unit - units + 1 : 0; i > 0; i--)
         size <<= 10;
     return size;
@@ -63,31 +63,31 @@ static bool is_on_many_hosts(const cl_front *front)
 
 static void fill_order(const cl_front *front, int index, cl_order *order)
 {
-    const cl_options   *options = front->options;
-    const cl_plan      *plan    = front->plan;
-    const cl_plan_node *node    = &plan->nodes[index];
-    *order                      = (cl_order){
-                             .attempt       = front->attempt,
-                             .max_restarts  = options->max_restarts,
-                             .node_rank     = index,
-                             .node_count    = plan->node_count,
-                             .first_rank    = node->first_rank,
-                             .rank_count    = node->host->slot_count,
-                             .world_size    = plan->rank_count,
-                             .slots         = node->host->slots,
-                             .master_port   = cl_hostplan_ranks_port(plan),
-                             .arguments     = plan->arguments,
-                             .log_max       = read_size(options->log_max),
-                             .bind          = options->bind,
-                             .oversubscribe = options->oversubscribe,
-                             .has_devices   = plan->has_devices,
-                             .grace_seconds = options->grace_seconds,
-                             .dead_after    = front->nodes[index].here ? 0 : options->dead_after,
-                             .stop_signal   = options->stop_signal,
-                             .insecure      = options->insecure_join,
-                             .many_hosts    = is_on_many_hosts(front),
-                             .verbose       = options->verbose,
-                             .columns       = cl_output_columns(),
+    const cl_options *options = front->options;
+    const cl_plan *plan = front->plan;
+    const cl_plan_node *node = &plan->nodes[index];
+    *order = (cl_order){
+        .attempt = front->attempt,
+        .max_restarts = options->max_restarts,
+        .node_rank = index,
+        .node_count = plan->node_count,
+        .first_rank = node->first_rank,
+        .rank_count = node->host->slot_count,
+        .world_size = plan->rank_count,
+        .slots = node->host->slots,
+        .master_port = cl_hostplan_ranks_port(plan),
+        .arguments = plan->arguments,
+        .log_max = read_size(options->log_max),
+        .bind = options->bind,
+        .oversubscribe = options->oversubscribe,
+        .has_devices = plan->has_devices,
+        .grace_seconds = options->grace_seconds,
+        .dead_after = front->nodes[index].here ? 0 : options->dead_after,
+        .stop_signal = options->stop_signal,
+        .insecure = options->insecure_join,
+        .many_hosts = is_on_many_hosts(front),
+        .verbose = options->verbose,
+        .columns = cl_output_columns(),
     };
     set_text(order->job, sizeof order->job, plan->id);
     set_text(order->host, sizeof order->host, front->nodes[index].host);
@@ -111,7 +111,7 @@ static int *list_places(const cl_front *front)
 
 int cl_orders_send(cl_front *front)
 {
-    int  code   = cl_staging_send(front);
+    int code = cl_staging_send(front);
     int *places = list_places(front);
     if (!places)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
@@ -119,9 +119,9 @@ int cl_orders_send(cl_front *front)
         cl_lobby_leave(front->lobby);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cl_order order;
-        size_t   length;
+        size_t length;
         fill_order(front, i, &order);
-        order.places      = places;
+        order.places = places;
         order.environment = make_environment(front->plan, front->plan->nodes[i].host);
         if (!order.environment) {
             code = cl_codes_fail(CL_CODE_SYSTEM, "no memory for the environment of node %d", i);
@@ -140,8 +140,8 @@ int cl_orders_send(cl_front *front)
  * came from, or where the first node was reached. */
 static void choose_master(cl_front *front)
 {
-    const cl_node *first  = &front->nodes[0];
-    const char    *chosen = front->plan->master_addr;
+    const cl_node *first = &front->nodes[0];
+    const char *chosen = front->plan->master_addr;
     for (int i = 1; !*chosen && first->here && i < front->plan->node_count; i++)
         chosen = front->nodes[i].here ? "" : front->nodes[i].front_address;
     if (!*front->plan->master_addr && *first->interface)

@@ -27,7 +27,7 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
 static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *spared)
 {
     const int max = (int)(sizeof spared->list / sizeof *spared->list) - 1;
-    spared->count  = 0;
+    spared->count = 0;
     for (int i = 0; i < front->node_total && spared->count < max; i++)
         if (front->nodes[i].pid > 0 && &front->nodes[i] != lost)
             spared->list[spared->count++] = front->nodes[i].pid;
@@ -53,7 +53,7 @@ static int clean_here(cl_front *front, cl_node *node, char why[512])
 {
     enum { SECONDS = 10 };
     cl_spared spared;
-    int       status = 0, code = CL_CODE_PEER;
+    int status = 0, code = CL_CODE_PEER;
     if (!has_ended(node, &status)) { /* frozen */
         kill(node->pid, SIGKILL);
         waitpid(node->pid, NULL, 0);
@@ -78,8 +78,8 @@ static bool is_fault(int number)
  * the node itself may be well. Returns the exit code to blame it with. */
 static int end_carrier(cl_node *node, int index, char why[512])
 {
-    int   status = 0;
-    pid_t pid    = node->pid;
+    int status = 0;
+    pid_t pid = node->pid;
     if (!has_ended(node, &status)) {
         kill(pid, SIGTERM); /* it is waited for when it has ended: node->pid stays */
         return CL_CODE_PEER;
@@ -97,9 +97,9 @@ static int end_carrier(cl_node *node, int index, char why[512])
 void cl_nodes_lose(cl_front *front, int index, const char *reason)
 {
     cl_node *node = &front->nodes[index];
-    char     why[512];
-    int      code      = CL_CODE_PEER;
-    bool     took_part = node->state != CL_NODE_SWEPT && index < front->plan->node_count;
+    char why[512];
+    int code = CL_CODE_PEER;
+    bool took_part = node->state != CL_NODE_SWEPT && index < front->plan->node_count;
     /* Such a node has said why itself; what remains is its link, which poll would report on without end. */
     if (node->state == CL_NODE_LOST) {
         cl_link_close(&node->link);
@@ -140,7 +140,7 @@ static void keep_address(char address[64], const char *told)
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
     const int left = front->options->max_restarts - front->attempt;
-    char      until[128], text[640];
+    char until[128], text[640];
     if (left > 0)
         snprintf(until, sizeof until, "for the next attempt, which begins when a node is lost or a rank fails");
     else
@@ -189,8 +189,8 @@ static void take_ready(cl_front *front, cl_node *node, const cl_message *message
 static void take_failure(cl_front *front, int index, const cl_message *message)
 {
     cl_node *node = &front->nodes[index];
-    char     why[512];
-    int      code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CL_CODE_SYSTEM;
+    char why[512];
+    int code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CL_CODE_SYSTEM;
     snprintf(why, sizeof why, "%.*s", (int)message->length, message->bytes);
     bool joining = node->state == CL_NODE_CALLED, elastic = front->plan->min_nodes < front->plan->max_nodes;
     if (joining)
@@ -198,11 +198,11 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
     if (joining && (elastic || front->code))
         cl_output_say(&front->output, "cspeed: %s", why);
     if (joining && elastic)
-        return; /* it does without this one */
+        return;                                   /* it does without this one */
     if (joining && front->plan->node_count > 1) { /* others may have something to say too */
         if (!front->code) {
             front->first_node = index;
-            front->code       = code;
+            front->code = code;
             snprintf(front->why, sizeof front->why, "%s", why);
         }
         return;
@@ -214,7 +214,7 @@ static void take_swept(cl_node *node, const cl_message *message)
 {
     if (node->state < CL_NODE_JOINED || node->state > CL_NODE_RUNNING)
         return;
-    node->state      = CL_NODE_SWEPT;
+    node->state = CL_NODE_SWEPT;
     node->left_count = (int)message->rank;
     snprintf(node->left, sizeof node->left, "%s", message->bytes);
 }
@@ -249,10 +249,10 @@ static void obey(cl_front *front, int index, const cl_message *message, int64_t 
 
 static void listen_to(cl_front *front, int index, int64_t now)
 {
-    cl_node   *node       = &front->nodes[index];
-    int64_t    dead_after = (int64_t)(front->options->dead_after * (double)SECOND);
+    cl_node *node = &front->nodes[index];
+    int64_t dead_after = (int64_t)(front->options->dead_after * (double)SECOND);
     cl_message message;
-    char       why[256];
+    char why[256];
     if (!cl_link_is_open(&node->link))
         return;
     cl_link_fill(&node->link, now);

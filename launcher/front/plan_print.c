@@ -80,7 +80,7 @@ static int widest(const cl_plan *plan, const char *(*text)(const cl_host *host),
 {
     for (int i = 0; i < plan->node_count; i++) {
         int width = (int)strlen(text(plan->nodes[i].host));
-        min     = width > min ? width : min;
+        min = width > min ? width : min;
     }
     return min;
 }
@@ -96,8 +96,8 @@ static void print_nodes(const cl_plan *plan)
     printf("\n  node  %-*s  %-*s  %-10s  slots\n", names, "host", addresses, "address", "ranks");
     for (int i = 0; i < plan->node_count; i++) {
         const cl_plan_node *node = &plan->nodes[i];
-        char                ranks[32];
-        int                 last = node->first_rank + node->host->slot_count - 1;
+        char ranks[32];
+        int last = node->first_rank + node->host->slot_count - 1;
         snprintf(ranks, sizeof ranks, last > node->first_rank ? "%d-%d" : "%d", node->first_rank, last);
         printf("  %-4d  %-*s  %-*s  %-10s  ", i, names, node->host->name, addresses, address_of(node->host), ranks);
         print_numbers(stdout, node->host->slots, node->host->slot_count);
@@ -109,18 +109,18 @@ static void print_nodes(const cl_plan *plan)
 static void make_order(const cl_plan *plan, int index, cl_order *order)
 {
     const cl_plan_node *node = &plan->nodes[index];
-    *order                   = (cl_order){ .max_restarts  = plan->options->max_restarts,
-                                           .node_rank     = index,
-                                           .node_count    = plan->node_count,
-                                           .first_rank    = node->first_rank,
-                                           .rank_count    = node->host->slot_count,
-                                           .slots         = node->host->slots,
-                                           .world_size    = plan->rank_count,
-                                           .master_port   = cl_hostplan_ranks_port(plan),
-                                           .bind          = plan->options->bind,
-                                           .oversubscribe = plan->options->oversubscribe,
-                                           .has_devices   = plan->has_devices };
-    const char *list         = plan->options->bind_core_list;
+    *order = (cl_order){ .max_restarts = plan->options->max_restarts,
+                         .node_rank = index,
+                         .node_count = plan->node_count,
+                         .first_rank = node->first_rank,
+                         .rank_count = node->host->slot_count,
+                         .slots = node->host->slots,
+                         .world_size = plan->rank_count,
+                         .master_port = cl_hostplan_ranks_port(plan),
+                         .bind = plan->options->bind,
+                         .oversubscribe = plan->options->oversubscribe,
+                         .has_devices = plan->has_devices };
+    const char *list = plan->options->bind_core_list;
     snprintf(order->job, sizeof order->job, "%s", plan->id);
     snprintf(order->host, sizeof order->host, "%s", node->host->name);
     snprintf(order->master_addr, sizeof order->master_addr, "%s", plan->master_addr);

@@ -55,14 +55,14 @@ static void describe(const cl_worker *worker, int64_t now, char text[CL_PLACE_BY
 
 void cl_place_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out)
 {
-    int   count = front->worker_count;
+    int count = front->worker_count;
     bool *told = calloc((size_t)count + 1, sizeof *told), *same = calloc((size_t)count + 1, sizeof *same);
-    char  text[CL_PLACE_BYTES], other[CL_PLACE_BYTES], list[CL_RANGES_BYTES];
+    char text[CL_PLACE_BYTES], other[CL_PLACE_BYTES], list[CL_RANGES_BYTES];
     for (int rank = 0; told && same && rank < count; rank++) {
         if (rank == without || told[rank])
             continue;
-        int     members = 0;
-        int64_t oldest  = -1;
+        int members = 0;
+        int64_t oldest = -1;
         describe(&front->workers[rank], now, text);
         for (int i = 0; i < count; i++) {
             describe(&front->workers[i], now, other);
@@ -70,7 +70,7 @@ void cl_place_table(const cl_front *front, const char *indent, int without, int6
             told[i] |= same[i];
             members += same[i];
             int64_t age = same[i] ? cl_place_age(&front->workers[i], now) : -1;
-            oldest      = age > oldest ? age : oldest;
+            oldest = age > oldest ? age : oldest;
         }
         cl_ranges_print(same, count, list);
         fprintf(out, "%srank%s %s: %s", indent, members == 1 ? "" : "s", list, text);
@@ -89,9 +89,9 @@ const char *cl_place_host(const cl_front *front, int rank)
 
 void cl_place_name(const cl_front *front, int rank, FILE *out)
 {
-    const cl_worker    *worker = &front->workers[rank];
-    const cl_plan_node *place  = &front->plan->nodes[worker->node];
-    int                 local  = rank - place->first_rank;
+    const cl_worker *worker = &front->workers[rank];
+    const cl_plan_node *place = &front->plan->nodes[worker->node];
+    int local = rank - place->first_rank;
     fprintf(out, "rank %d (", rank);
     if (front->plan->node_count > 1 || !front->nodes[worker->node].here)
         fprintf(out, "%s, local %d, slot %d, ", cl_place_host(front, rank), local, place->host->slots[local]);

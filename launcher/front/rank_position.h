@@ -8,9 +8,9 @@
 
 enum { CL_PLACE_BYTES = 96 };
 
-bool                cl_place_told(const cl_worker *worker); /* whether it has told a beat at all */
+bool cl_place_told(const cl_worker *worker); /* whether it has told a beat at all */
 const cl_link_beat *cl_place_beat(const cl_worker *worker);
-const char         *cl_place_collective(const cl_worker *worker); /* "": in none */
+const char *cl_place_collective(const cl_worker *worker); /* "": in none */
 
 /* "step 12, waiting in all_reduce", "none told" */
 void cl_place_print(const cl_worker *worker, char text[CL_PLACE_BYTES]);

@@ -31,10 +31,10 @@ static void socket_path(const char *folder, char path[PATH_MAX])
 /* A socket's path may have 107 bytes only, so it goes through the folder's descriptor. */
 static int listen_in(const char *folder)
 {
-    char               path[PATH_MAX];
+    char path[PATH_MAX];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int                at      = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
-        fd                     = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, getpid());
     socket_path(folder, path);
     unlink(path); /* of a process that had this pid */
@@ -49,11 +49,11 @@ static int listen_in(const char *folder)
 
 static char *command_of(const cl_plan *plan)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t length;
-    char   room[512];
-    bool   hide = false;
-    FILE  *out  = open_memstream(&text, &length);
+    char room[512];
+    bool hide = false;
+    FILE *out = open_memstream(&text, &length);
     for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
         if (i)
             putc(' ', out);
@@ -66,9 +66,9 @@ static char *command_of(const cl_plan *plan)
 
 static char *hosts_of(const cl_plan *plan)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t length;
-    FILE  *out = open_memstream(&text, &length);
+    FILE *out = open_memstream(&text, &length);
     for (int i = 0; out && i < plan->node_count; i++)
         fprintf(out, "%s%s", i ? "," : "", plan->nodes[i].host->name);
     if (out)
@@ -79,7 +79,7 @@ static char *hosts_of(const cl_plan *plan)
 static bool write_entry(const cl_plan *plan, const char *run_dir, const char *path)
 {
     char *command = command_of(plan), *hosts = hosts_of(plan), *folder = realpath(run_dir, NULL);
-    int   fd  = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (out) {
         fputs("{\"job\": ", out);
@@ -102,7 +102,7 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
 /* The entry appears whole, and only if there is none of that name. */
 static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
-    char          path[PATH_MAX];
+    char path[PATH_MAX];
     cl_roster_job other;
     cl_roster_file(folder, plan->id, path);
     for (int i = 0; i < TRIES; i++) {
@@ -124,7 +124,7 @@ int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run
 {
     char folder[PATH_MAX], draft[PATH_MAX + 32];
     *registry = (cl_registry){ .fd = -1 };
-    int code  = cl_roster_folder(folder);
+    int code = cl_roster_folder(folder);
     if (code)
         return code;
     snprintf(draft, sizeof draft, "%s/.%d", folder, getpid());
@@ -162,7 +162,7 @@ void cl_registry_close(cl_registry *registry)
 void cl_registry_answer(cl_registry *registry, const char *state)
 {
     int caller = accept4(registry->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    int bytes  = (int)strlen(state) + 4096;
+    int bytes = (int)strlen(state) + 4096;
     if (caller < 0) {
         registry->rests_until = cs_clock_now() + REST;
         return;

@@ -13,14 +13,14 @@
 #include <sys/types.h>
 
 typedef struct {
-    int     fd;          /* listens; -1: none */
+    int fd;              /* listens; -1: none */
     int64_t rests_until; /* of cs_clock_now: it is not to be polled before, since no descriptor was free for a caller */
-    char    job[64];
+    char job[64];
 } cl_registry;
 
 /* Enters the job. A running job of the same id on this machine is CL_CODE_USAGE, naming its pid. CL_CODE_SYSTEM when
  * the folder cannot be used: the job can run all the same, and no command will find it. */
-int  cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir);
+int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run_dir);
 void cl_registry_close(cl_registry *registry); /* removes the entry */
 
 void cl_registry_forget(cl_registry *registry); /* in a child: closes the socket, the entry stays */

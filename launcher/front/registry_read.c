@@ -64,7 +64,7 @@ bool cl_roster_read(const char *path, cl_roster_job *job)
     json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
     if (!root)
         return false;
-    *job = (cl_roster_job){ .pid   = (pid_t)json_integer_value(json_object_get(root, "pid")),
+    *job = (cl_roster_job){ .pid = (pid_t)json_integer_value(json_object_get(root, "pid")),
                             .start = (unsigned long long)json_integer_value(json_object_get(root, "start")),
                             .since = json_integer_value(json_object_get(root, "since")),
                             .ranks = (int)json_integer_value(json_object_get(root, "ranks")) };
@@ -106,12 +106,12 @@ static int by_age(const void *a, const void *b)
 
 int cl_roster_list(cl_roster_job **jobs, int *count, int *swept)
 {
-    char          folder[PATH_MAX];
+    char folder[PATH_MAX];
     cl_roster_job found;
-    int           code = cl_roster_folder(folder), gone = 0;
-    DIR          *all = code ? NULL : opendir(folder);
-    *jobs             = NULL;
-    *count            = 0;
+    int code = cl_roster_folder(folder), gone = 0;
+    DIR *all = code ? NULL : opendir(folder);
+    *jobs = NULL;
+    *count = 0;
     if (!all)
         return code ? code : cl_codes_fail(CL_CODE_SYSTEM, "%s cannot be read: %s", folder, strerror(errno));
     for (struct dirent *entry; (entry = readdir(all));) {
@@ -120,7 +120,7 @@ int cl_roster_list(cl_roster_job **jobs, int *count, int *swept)
         cl_roster_job *larger = found.pid ? realloc(*jobs, ((size_t)*count + 1) * sizeof found) : NULL;
         if (!larger)
             continue;
-        *jobs               = larger;
+        *jobs = larger;
         (*jobs)[(*count)++] = found;
     }
     closedir(all);
@@ -148,7 +148,7 @@ static int fail_to_find(const cl_roster_job *jobs, int count, const char *id, in
 int cl_roster_find(cl_roster_job *job, const char *id)
 {
     cl_roster_job *jobs;
-    int            count, matches = 0, code = cl_roster_list(&jobs, &count, NULL);
+    int count, matches = 0, code = cl_roster_list(&jobs, &count, NULL);
     if (code)
         return code;
     for (int i = 0; i < count; i++) {
@@ -156,7 +156,7 @@ int cl_roster_find(cl_roster_job *job, const char *id)
         if (!*id || strncmp(jobs[i].job, id, strlen(id)) != 0)
             continue;
         matches = exact ? 1 : matches + 1;
-        *job    = jobs[i];
+        *job = jobs[i];
         if (exact)
             break;
     }
@@ -169,9 +169,9 @@ int cl_roster_find(cl_roster_job *job, const char *id)
 /* The socket's name goes through the folder's descriptor, since a socket's path may have 107 bytes only. */
 static int connect_to(const cl_roster_job *job)
 {
-    char               folder[PATH_MAX];
+    char folder[PATH_MAX];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    struct timeval     limit   = { .tv_sec = ANSWER_SECONDS };
+    struct timeval limit = { .tv_sec = ANSWER_SECONDS };
     if (cl_roster_folder(folder) != 0)
         return -1;
     int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -188,11 +188,11 @@ static int connect_to(const cl_roster_job *job)
 
 char *cl_roster_ask(const cl_roster_job *job)
 {
-    char    part[4096], *text = NULL;
-    size_t  length;
+    char part[4096], *text = NULL;
+    size_t length;
     ssize_t count = -1;
-    int     fd    = connect_to(job);
-    FILE   *out   = fd >= 0 ? open_memstream(&text, &length) : NULL;
+    int fd = connect_to(job);
+    FILE *out = fd >= 0 ? open_memstream(&text, &length) : NULL;
     while (out && (count = read(fd, part, sizeof part)) > 0)
         fwrite(part, 1, (size_t)count, out);
     if (fd >= 0)

@@ -8,12 +8,12 @@
 #include <sys/types.h>
 
 typedef struct {
-    char               job[64];
-    pid_t              pid;   /* of the front   */
+    char job[64];
+    pid_t pid;                /* of the front   */
     unsigned long long start; /* of that process, as cl_proc_start says */
-    int64_t            since; /* seconds of the wall clock */
-    int                ranks;
-    char               hosts[256], command[512], run_dir[PATH_MAX];
+    int64_t since;            /* seconds of the wall clock */
+    int ranks;
+    char hosts[256], command[512], run_dir[PATH_MAX];
 } cl_roster_job;
 
 /* The folder, made when it is not there. 0, or CL_CODE_SYSTEM when it is not ours alone. */

@@ -25,14 +25,14 @@
 #define SECOND INT64_C(1000000000)
 
 typedef struct {
-    cl_plan   *plan;
-    cl_link    front, agent;
-    pid_t      agent_pid;
-    cl_output  output;
-    uint64_t   shown; /* bytes of output not yet credited */
-    cl_message last;  /* what the front's FINISH said     */
-    bool       finished;
-    int        code;
+    cl_plan *plan;
+    cl_link front, agent;
+    pid_t agent_pid;
+    cl_output output;
+    uint64_t shown;  /* bytes of output not yet credited */
+    cl_message last; /* what the front's FINISH said     */
+    bool finished;
+    int code;
 } relay;
 
 static int start_agent(relay *here, const cl_guard *guard)
@@ -71,10 +71,10 @@ static int take_world(relay *here, const cl_order *order)
  * the network. */
 static void hand_to_agent(relay *here, cl_order *order)
 {
-    size_t      length;
-    char      **theirs = order->arguments;
+    size_t length;
+    char **theirs = order->arguments;
     const char *script = here->plan->options->venv_script;
-    order->arguments   = here->plan->arguments;
+    order->arguments = here->plan->arguments;
     snprintf(order->venv_script, sizeof order->venv_script, "%s", script ? script : "");
     char *bytes = cl_order_encode(order, &length);
     cl_link_send(&here->agent, CL_LINK_ORDER, 0, bytes, length);
@@ -85,7 +85,7 @@ static void hand_to_agent(relay *here, cl_order *order)
 static void pass_order(relay *here, const cl_message *message)
 {
     cl_order order;
-    int      code = cl_order_decode(&order, message->bytes, message->length);
+    int code = cl_order_decode(&order, message->bytes, message->length);
     if (code == 0)
         code = take_world(here, &order);
     if (code == 0)
@@ -108,7 +108,7 @@ static void pass_down(relay *here, int64_t now)
             cl_output_finish(&here->output);
             cl_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
             here->finished = true;
-            here->code     = (int)message.rank;
+            here->code = (int)message.rank;
         }
         if (message.kind != CL_LINK_CREDIT && message.kind != CL_LINK_ORDER && message.kind != CL_LINK_STAGE &&
             message.kind != CL_LINK_SAY)
@@ -156,7 +156,7 @@ static void sleep_on(relay *here, int signal_fd)
         { .fd = here->front.in_fd, .events = cl_link_waits(&here->front) ? POLLIN | POLLOUT : POLLIN },
         { .fd = here->agent.in_fd, .events = cl_link_waits(&here->agent) ? POLLIN | POLLOUT : POLLIN }
     };
-    int     count = 3 + cl_output_poll(&here->output, polled + 3);
+    int count = 3 + cl_output_poll(&here->output, polled + 3);
     int64_t now = cs_clock_now(), due = cl_output_due(&here->output);
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
@@ -179,7 +179,7 @@ static void end_agent(relay *here)
 {
     enum { SECONDS = 10, MARGIN = 10 };
     const cl_options *options = here->plan->options;
-    bool              frozen =
+    bool frozen =
         options->dead_after > 0 && 2 * (double)(cs_clock_now() - here->agent.heard) > options->dead_after * SECOND;
     int status = 0;
     cl_link_flush(&here->agent);
@@ -194,8 +194,8 @@ static void end_agent(relay *here)
 
 static void run(relay *here, int signal_fd)
 {
-    double  dead_after = here->plan->options->dead_after;
-    int64_t lost       = dead_after > 0 ? (int64_t)(dead_after * (double)SECOND) : INT64_MAX;
+    double dead_after = here->plan->options->dead_after;
+    int64_t lost = dead_after > 0 ? (int64_t)(dead_after * (double)SECOND) : INT64_MAX;
     while (!here->finished) {
         cl_link_flush(&here->front);
         cl_link_flush(&here->agent);
@@ -209,11 +209,11 @@ static void run(relay *here, int signal_fd)
             cl_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends",
                           here->plan->id, here->front.broken ? here->front.why : "nothing was heard of it");
             here->finished = true;
-            here->code     = CL_CODE_PEER;
+            here->code = CL_CODE_PEER;
         } else if (!here->finished && here->agent.broken) {
             cl_output_say(&here->output, "cspeed: the agent of this node was killed; the job is told");
             here->finished = true;
-            here->code     = CL_CODE_PEER;
+            here->code = CL_CODE_PEER;
         }
     }
 }
@@ -221,7 +221,7 @@ static void run(relay *here, int signal_fd)
 static int open_relay(relay *here, const cl_guard *guard)
 {
     cl_guest_node joined;
-    int           code = cl_output_open(&here->output, here->plan, cs_clock_now());
+    int code = cl_output_open(&here->output, here->plan, cs_clock_now());
     if (code == 0)
         code = cl_lobby_call(here->plan, &joined);
     if (code)
@@ -233,8 +233,8 @@ static int open_relay(relay *here, const cl_guard *guard)
 
 int cl_relay_run(cl_plan *plan, const cl_guard *guard)
 {
-    relay here      = { .plan = plan };
-    int   signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    relay here = { .plan = plan };
+    int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code =

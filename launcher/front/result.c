@@ -31,7 +31,7 @@ static const char *const states[] = {
 /* "2026-11-21T14:02:11Z" at a moment of the monotonic clock */
 static void print_moment(int64_t moment, char text[MOMENT_BYTES])
 {
-    time_t    wall = time(NULL) - (time_t)((cs_clock_now() - moment) / SECOND);
+    time_t wall = time(NULL) - (time_t)((cs_clock_now() - moment) / SECOND);
     struct tm day;
     gmtime_r(&wall, &day);
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
@@ -51,8 +51,8 @@ static int64_t last_step(const cl_front *front)
 
 static void print_culprit(const cl_front *front, FILE *out)
 {
-    const cl_worker *first  = &front->workers[front->first];
-    int              status = first->end.status;
+    const cl_worker *first = &front->workers[front->first];
+    int status = first->end.status;
     fprintf(out, "  \"kind\": \"worker\",\n  \"rank\": %d,\n  \"host\": ", front->first);
     cl_quote(out, cl_place_host(front, front->first));
     fprintf(out, ",\n  \"pid\": %d,\n  \"signal\": ", first->pid);
@@ -87,12 +87,12 @@ static void print_launcher(const cl_front *front, FILE *out)
 
 static char *result_text(const cl_front *front)
 {
-    char   *text = NULL, began[MOMENT_BYTES], ended[MOMENT_BYTES];
-    size_t  length;
-    int64_t step    = last_step(front);
-    int     code    = cl_front_code(front);
-    bool    outside = front->timed_out || front->signal || front->stalled;
-    FILE   *out     = open_memstream(&text, &length);
+    char *text = NULL, began[MOMENT_BYTES], ended[MOMENT_BYTES];
+    size_t length;
+    int64_t step = last_step(front);
+    int code = cl_front_code(front);
+    bool outside = front->timed_out || front->signal || front->stalled;
+    FILE *out = open_memstream(&text, &length);
     if (!out)
         return NULL;
     print_moment(front->began, began);
@@ -120,20 +120,20 @@ static int write_text(int fd, const char *text)
     ssize_t taken;
     if (fd < 0)
         return errno;
-    taken      = write(fd, text, strlen(text));
+    taken = write(fd, text, strlen(text));
     int failed = taken < 0 ? errno : (size_t)taken < strlen(text) ? ENOSPC : 0;
     return close(fd) < 0 && !failed ? errno : failed;
 }
 
 void cl_result_write(cl_front *front)
 {
-    char  path[PATH_MAX + 16];
+    char path[PATH_MAX + 16];
     char *text = result_text(front);
     if (!text)
         return;
     if (*front->run_dir) {
         snprintf(path, sizeof path, "%s/result.json", front->run_dir);
-        int fd     = cl_logs_create(path, O_TRUNC);
+        int fd = cl_logs_create(path, O_TRUNC);
         int failed = fd < 0 ? 0 : write_text(fd, text);
         if (fd < 0)
             cl_output_say(&front->output, "cspeed: %s", cs_error());
@@ -149,7 +149,7 @@ void cl_result_write(cl_front *front)
 static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
 {
     const cl_worker *worker = &front->workers[rank];
-    int64_t          age    = cl_place_age(worker, now);
+    int64_t age = cl_place_age(worker, now);
     fprintf(out, "%s    {\"rank\": %d, \"host\": ", rank ? ",\n" : "\n", rank);
     cl_quote(out, cl_place_host(front, rank));
     fprintf(out, ", \"local_rank\": %d, \"pid\": %d, \"state\": \"%s\"",
@@ -164,10 +164,10 @@ static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
 
 char *cl_result_state(const cl_front *front)
 {
-    char   *text = NULL, began[MOMENT_BYTES];
-    size_t  length;
+    char *text = NULL, began[MOMENT_BYTES];
+    size_t length;
     int64_t now = cs_clock_now(), step = last_step(front);
-    FILE   *out = open_memstream(&text, &length);
+    FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("{}\n");
     print_moment(front->began, began);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
-#define SOON   (30 * SECOND)
+#define SOON (30 * SECOND)
 
 /* Whether --restart_on names this exit code. */
 static bool is_named(const char *codes, int code)
@@ -41,15 +41,15 @@ static int64_t last_step(const cl_front *front)
 bool cl_retry_wanted(cl_front *front, int64_t now)
 {
     const cl_options *options = front->options;
-    int               code = cl_front_code(front), max = options->max_restarts;
+    int code = cl_front_code(front), max = options->max_restarts;
     if (code == 0 || front->signal || front->timed_out || front->attempt >= max)
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* it would end the same way again, or is not to be tried */
-    bool soon             = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
+    bool soon = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
     front->short_failures = soon ? front->short_failures + 1 : 0;
-    front->steps_before   = last_step(front);
-    front->kept_before    = cl_workers_kept(front);
+    front->steps_before = last_step(front);
+    front->kept_before = cl_workers_kept(front);
     if (front->short_failures < 2)
         return true;
     cl_output_say(&front->output,

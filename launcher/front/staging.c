@@ -16,12 +16,14 @@ enum { MOST_BYTES = 16 << 20 };
 static int read_file(const char *folder, const char *path, int fd, char **bytes, size_t *length, uint32_t *mode)
 {
     struct stat facts;
-    size_t      names = strlen(folder) + strlen(path) + 2, got = 0;
+    size_t names = strlen(folder) + strlen(path) + 2, got = 0;
     if (fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode))
         return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: only files are copied; pack a folder with tar", path);
     if (facts.st_size > MOST_BYTES)
-        return cl_codes_fail(CL_CODE_FILE, "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
-                             "system that the nodes share", path, (long long)facts.st_size, MOST_BYTES);
+        return cl_codes_fail(CL_CODE_FILE,
+                             "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
+                             "system that the nodes share",
+                             path, (long long)facts.st_size, MOST_BYTES);
     *bytes = calloc(1, names + (size_t)facts.st_size);
     if (!*bytes)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %s", path);
@@ -32,16 +34,16 @@ static int read_file(const char *folder, const char *path, int fd, char **bytes,
             return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: it cannot be read: %s", path, strerror(errno));
     }
     *length = names + got;
-    *mode   = facts.st_mode & 0777;
+    *mode = facts.st_mode & 0777;
     return 0;
 }
 
 static int send_file(cl_front *front, const char *path)
 {
-    char    *bytes  = NULL;
-    size_t   length = 0;
-    uint32_t mode   = 0;
-    int      fd     = open(path, O_RDONLY | O_CLOEXEC);
+    char *bytes = NULL;
+    size_t length = 0;
+    uint32_t mode = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: %s", path, strerror(errno));
     int code = read_file(front->plan->workdir, path, fd, &bytes, &length, &mode);
@@ -56,7 +58,7 @@ static int send_file(cl_front *front, const char *path)
 int cl_staging_send(cl_front *front)
 {
     const cl_repeated *files = &front->options->stage;
-    int                code  = 0;
+    int code = 0;
     for (int i = 0; i < files->count && code == 0; i++)
         code = send_file(front, files->list[i]);
     return code;

@@ -12,7 +12,7 @@ int64_t cl_stall_age(const cl_front *front, int64_t now)
     int64_t min = INT64_MAX;
     for (int rank = 0; rank < front->worker_count; rank++) {
         const cl_worker *worker = &front->workers[rank];
-        int64_t          age    = worker->state == CL_WORKER_RUNNING ? cl_place_age(worker, now) : -1;
+        int64_t age = worker->state == CL_WORKER_RUNNING ? cl_place_age(worker, now) : -1;
         if (age >= 0 && age < min)
             min = age;
     }
@@ -58,7 +58,7 @@ static bool is_rather(const cl_front *front, int a, int b)
 
 int cl_stall_odd_one(const cl_front *front)
 {
-    int  count = front->worker_count, odd = 0;
+    int count = front->worker_count, odd = 0;
     bool differ = false;
     for (int rank = 1; rank < count; rank++) {
         differ |= !same_place(&front->workers[rank], &front->workers[0]);
@@ -72,7 +72,7 @@ int cl_stall_odd_one(const cl_front *front)
 static void print_reason(const cl_front *front, int odd, FILE *out)
 {
     const cl_worker *worker = &front->workers[odd];
-    int              others = 0;
+    int others = 0;
     for (int rank = 0; rank < front->worker_count; rank++)
         others += rank != odd && waits(&front->workers[rank]);
     if (worker->state == CL_WORKER_ENDED)
@@ -91,11 +91,11 @@ static void print_reason(const cl_front *front, int odd, FILE *out)
 
 char *cl_stall_text(const cl_front *front, int64_t now)
 {
-    char   *text = NULL;
-    size_t  length;
-    int     odd = cl_stall_odd_one(front);
+    char *text = NULL;
+    size_t length;
+    int odd = cl_stall_odd_one(front);
     int64_t age = cl_stall_age(front, now);
-    FILE   *out = open_memstream(&text, &length);
+    FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
     fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);

@@ -5,7 +5,7 @@
 #include "front/front.h"
 
 typedef struct {
-    bool    said;    /* of this standstill */
+    bool said;       /* of this standstill */
     int64_t kill_at; /* when stacks have had time to come; 0: not to be ended */
 } cl_watch;
 

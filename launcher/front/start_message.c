@@ -30,7 +30,7 @@ static void say_table(cl_front *front)
     cl_output_say(&front->output, "  node host             slots  ranks      cores");
     for (int i = 0; i < plan->node_count; i++) {
         char ranks[32];
-        int  from = plan->nodes[i].first_rank, count = plan->nodes[i].host->slot_count;
+        int from = plan->nodes[i].first_rank, count = plan->nodes[i].host->slot_count;
         snprintf(ranks, sizeof ranks, count == 1 ? "%d" : "%d-%d", from, from + count - 1);
         cl_output_say(&front->output, "  %-4d %-16s %-6d %-10s %s", i, front->nodes[i].host, count, ranks,
                       front->nodes[i].seats);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define SECOND  INT64_C(1000000000)
-#define SETTLE  (SECOND / 5)
+#define SECOND INT64_C(1000000000)
+#define SETTLE (SECOND / 5)
 #define EXPLAIN (2 * SECOND) /* all ranks find the same wrong and end by themselves; the lowest is to say it */
 
 int cl_workers_make(cl_front *front)
@@ -35,7 +35,7 @@ void cl_workers_free(cl_front *front)
         free(front->workers[i].stack);
     }
     free(front->workers);
-    front->workers      = NULL;
+    front->workers = NULL;
     front->worker_count = 0;
 }
 
@@ -44,7 +44,7 @@ void cl_workers_free(cl_front *front)
 bool cl_workers_failed(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
-    int              status = worker->end.status;
+    int status = worker->end.status;
     if (worker->state != CL_WORKER_ENDED || status == 0)
         return false;
     if (!worker->end.stopped || cl_codes_of_status(status) == CL_CODE_PEER)
@@ -117,7 +117,7 @@ static void start_worker(cl_front *front, int rank, const cl_message *message)
     if (worker->state != CL_WORKER_WAITING)
         return;
     worker->state = CL_WORKER_RUNNING;
-    worker->pid   = (pid_t)strtol(message->bytes, NULL, 10);
+    worker->pid = (pid_t)strtol(message->bytes, NULL, 10);
     if (front->options->verbose)
         cl_output_say(&front->output, "cspeed: rank %d is pid %d on %s", rank, worker->pid,
                       front->nodes[worker->node].host);
@@ -178,8 +178,8 @@ int64_t cl_workers_kept(const cl_front *front)
     int64_t kept = 0;
     for (int rank = 0; rank < front->worker_count; rank++) {
         const cl_worker *worker = &front->workers[rank];
-        kept                    = worker->beat.kept > kept ? worker->beat.kept : kept;
-        kept                    = worker->end.beat.kept > kept ? worker->end.beat.kept : kept;
+        kept = worker->beat.kept > kept ? worker->beat.kept : kept;
+        kept = worker->end.beat.kept > kept ? worker->end.beat.kept : kept;
     }
     return kept ? kept : front->kept_before;
 }

@@ -17,14 +17,14 @@ static cl_fact *find(const cl_facts *facts, const char *name)
 void cl_facts_add(cl_facts *facts, const char *name, const char *format, ...)
 {
     cl_fact *fact = find(facts, name);
-    va_list  arguments;
+    va_list arguments;
     if (!fact) {
         cl_fact *larger = realloc(facts->list, ((size_t)facts->count + 1) * sizeof *larger);
         if (!larger)
             return;
         facts->list = larger;
-        fact        = &facts->list[facts->count++];
-        *fact       = (cl_fact){ 0 };
+        fact = &facts->list[facts->count++];
+        *fact = (cl_fact){ 0 };
         snprintf(fact->name, sizeof fact->name, "%s", name);
     }
     size_t used = strlen(fact->value);
@@ -42,8 +42,8 @@ void cl_facts_free(cl_facts *facts)
 
 bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE])
 {
-    FILE *file  = fopen(path, "re");
-    bool  found = file && fgets(line, CL_FACTS_VALUE, file);
+    FILE *file = fopen(path, "re");
+    bool found = file && fgets(line, CL_FACTS_VALUE, file);
     if (file)
         fclose(file);
     line[found ? strcspn(line, "\n") : 0] = '\0';
@@ -52,13 +52,13 @@ bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE])
 
 bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE])
 {
-    char  *line = NULL;
+    char *line = NULL;
     size_t room = 0, length = strlen(key);
-    FILE  *file  = fopen(path, "re");
-    bool   found = false;
+    FILE *file = fopen(path, "re");
+    bool found = false;
     while (file && !found && getline(&line, &room, file) > 0) {
         const char *rest = line + length + strspn(line + (strlen(line) < length ? 0 : length), " \t");
-        found            = strncmp(line, key, length) == 0 && *rest == ':';
+        found = strncmp(line, key, length) == 0 && *rest == ':';
         if (found)
             snprintf(value, CL_FACTS_VALUE, "%.*s", (int)strcspn(rest + 1 + strspn(rest + 1, " \t"), "\n"),
                      rest + 1 + strspn(rest + 1, " \t"));

@@ -12,7 +12,7 @@ typedef struct {
 
 typedef struct {
     cl_fact *list;
-    int      count;
+    int count;
 } cl_facts;
 
 /* A name that is there already gets the value behind its own. */

@@ -19,12 +19,12 @@
 void cl_hardware_machine(cl_facts *facts)
 {
     struct utsname name;
-    char           value[CL_FACTS_VALUE];
+    char value[CL_FACTS_VALUE];
     uname(&name);
     cl_facts_add(facts, "host", "%s", name.nodename);
     cl_facts_add(facts, "kernel", "%s %s %s", name.sysname, name.release, name.machine);
     FILE *file = fopen("/etc/os-release", "re");
-    char  line[CL_FACTS_VALUE];
+    char line[CL_FACTS_VALUE];
     while (file && fgets(line, sizeof line, file))
         if (sscanf(line, "PRETTY_NAME=\"%255[^\"]", value) == 1)
             cl_facts_add(facts, "system", "%s", value);
@@ -62,12 +62,12 @@ static void add_flags(cl_facts *facts)
                                           "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
                                           "avx_vnni", "amx_tile",    "amx_int8",    "amx_bf16",
                                           "asimd",    "sve",         "bf16",        NULL };
-    char                     chosen[CL_FACTS_VALUE], *line = NULL;
-    size_t                   room  = 0;
-    FILE                    *file  = fopen("/proc/cpuinfo", "re");
-    bool                     found = false;
+    char chosen[CL_FACTS_VALUE], *line = NULL;
+    size_t room = 0;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    bool found = false;
     while (file && !found && getline(&line, &room, file) > 0) {
-        found                     = strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0;
+        found = strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0;
         line[strcspn(line, "\n")] = '\0';
     }
     if (file)
@@ -83,7 +83,7 @@ static void add_flags(cl_facts *facts)
 static void add_products(cl_facts *facts)
 {
     static const char name[] = "bf16 products";
-    cs_device        *device;
+    cs_device *device;
     if (cs_device_open(&device, &(cs_device_settings){ .kind = "cpu", .threads = 1, .local_ranks = 1 }) != CS_OK) {
         cl_facts_add(facts, name, "not measured: %s", cs_error());
         return;
@@ -128,9 +128,9 @@ static void add_module(cl_facts *facts)
 
 void cl_hardware_gpus(cl_facts *facts)
 {
-    char   value[CL_FACTS_VALUE], why[128];
+    char value[CL_FACTS_VALUE], why[128];
     glob_t found;
-    int    count = cl_gpus_count(why);
+    int count = cl_gpus_count(why);
     cl_facts_add(facts, "NVIDIA", "%d%s%s", count, *why ? ": " : "", why);
     if (cl_facts_line("/proc/driver/nvidia/version", value))
         cl_facts_add(facts, "driver", "%s", value);
@@ -149,8 +149,8 @@ void cl_hardware_gpus(cl_facts *facts)
 
 static void add_interface(cl_facts *facts, const struct ifaddrs *one)
 {
-    char        address[INET6_ADDRSTRLEN] = "", path[64 + IFNAMSIZ], speed[CL_FACTS_VALUE];
-    bool        old                       = one->ifa_addr->sa_family == AF_INET;
+    char address[INET6_ADDRSTRLEN] = "", path[64 + IFNAMSIZ], speed[CL_FACTS_VALUE];
+    bool old = one->ifa_addr->sa_family == AF_INET;
     const void *bytes = old ? (const void *)&((const struct sockaddr_in *)(const void *)one->ifa_addr)->sin_addr
                             : &((const struct sockaddr_in6 *)(const void *)one->ifa_addr)->sin6_addr;
     inet_ntop(one->ifa_addr->sa_family, bytes, address, sizeof address);
@@ -163,13 +163,13 @@ static void add_interface(cl_facts *facts, const struct ifaddrs *one)
 void cl_hardware_network(cl_facts *facts)
 {
     struct ifaddrs *all = NULL;
-    glob_t          found;
+    glob_t found;
     if (getifaddrs(&all) == 0)
         for (const struct ifaddrs *one = all; one; one = one->ifa_next)
             if (one->ifa_addr && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6))
                 add_interface(facts, one);
     freeifaddrs(all);
-    bool fabric                = glob("/sys/class/infiniband/*", 0, NULL, &found) == 0;
+    bool fabric = glob("/sys/class/infiniband/*", 0, NULL, &found) == 0;
     char names[CL_FACTS_VALUE] = "";
     for (size_t i = 0; fabric && i < found.gl_pathc; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "",

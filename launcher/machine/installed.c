@@ -16,8 +16,8 @@ typedef void (*any_function)(void);
 
 static any_function find(const char *library, const char *name)
 {
-    void        *handle = library ? dlopen(library, RTLD_LAZY | RTLD_LOCAL) : dlopen(NULL, RTLD_LAZY);
-    void        *symbol = handle ? dlsym(handle, name) : NULL;
+    void *handle = library ? dlopen(library, RTLD_LAZY | RTLD_LOCAL) : dlopen(NULL, RTLD_LAZY);
+    void *symbol = handle ? dlsym(handle, name) : NULL;
     any_function function;
     memcpy(&function, &symbol, sizeof function);
     return function;
@@ -34,8 +34,8 @@ static void add_text(cl_facts *facts, const char *label, const char *name, int a
 
 static void add_hwloc(cl_facts *facts)
 {
-    any_function found   = find(NULL, "hwloc_get_api_version");
-    unsigned     version = found ? ((unsigned (*)(void))found)() : 0;
+    any_function found = find(NULL, "hwloc_get_api_version");
+    unsigned version = found ? ((unsigned (*)(void))found)() : 0;
     if (found)
         cl_facts_add(facts, "hwloc", "%u.%u.%u", version >> 16, version >> 8 & 0xff, version & 0xff);
     else
@@ -46,7 +46,7 @@ static void add_hwloc(cl_facts *facts)
 static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };
-    any_function             found   = NULL;
+    any_function found = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++)
         found = find(names[i], "dnnl_version");
     const struct {
@@ -61,10 +61,10 @@ static void add_onednn(cl_facts *facts)
 static void add_beside(cl_facts *facts)
 {
     static const char *const names[] = { "train", "pack", "generate", "eval", "libcspeed_cuda.so" };
-    char                     own[PATH_MAX], path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
-    ssize_t                  length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length < 0 ? 0 : length]    = '\0';
-    char *name                      = strrchr(own, '/');
+    char own[PATH_MAX], path[PATH_MAX + 32], found[CL_FACTS_VALUE] = "";
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length < 0 ? 0 : length] = '\0';
+    char *name = strrchr(own, '/');
     cl_facts_add(facts, "binary", "%s", own);
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%.*s/%s", (int)(name - own), own, names[i]);

@@ -16,7 +16,7 @@
 /* "MemTotal: 16384 kB" */
 static void add_memory(cl_facts *facts, const char *label, const char *key)
 {
-    char   value[CL_FACTS_VALUE];
+    char value[CL_FACTS_VALUE];
     double kilobytes;
     if (cl_facts_key("/proc/meminfo", key, value) && sscanf(value, "%lf", &kilobytes) == 1)
         cl_facts_add(facts, label, "%.1f GiB", kilobytes * 1024 / GIB);
@@ -35,7 +35,7 @@ static void add_shared(cl_facts *facts)
 static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t resource)
 {
     struct rlimit limit;
-    char          words[2][32];
+    char words[2][32];
     if (getrlimit(resource, &limit) < 0)
         return;
     if (resource == RLIMIT_NOFILE)
@@ -61,9 +61,9 @@ static void add_limit_of_group(cl_facts *facts, const char *value)
 
 static void add_group(cl_facts *facts)
 {
-    double  cpus  = cl_cgroup_cpu_quota();
+    double cpus = cl_cgroup_cpu_quota();
     int64_t kills = cl_cgroup_oom_kills();
-    char    value[CL_FACTS_VALUE];
+    char value[CL_FACTS_VALUE];
     if (isinf(cpus))
         cl_facts_add(facts, "CPU quota", "none");
     else

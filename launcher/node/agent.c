@@ -23,9 +23,9 @@
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 50)
 #define BEATS_EVERY SECOND
-#define OUTPUT_WAIT (SECOND / 10)    /* for the pipes of a rank that has ended: its children may hold them open */
+#define OUTPUT_WAIT (SECOND / 10) /* for the pipes of a rank that has ended: its children may hold them open */
 #define ORPHAN_GRACE SECOND
-#define ORPHAN_LIMIT (5 * SECOND)    /* then a process sits in the kernel, and waiting longer tells nothing */
+#define ORPHAN_LIMIT (5 * SECOND) /* then a process sits in the kernel, and waiting longer tells nothing */
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
 
@@ -45,7 +45,7 @@ static void mark_stopped(cl_agent *agent)
 
 static void enter(cl_agent *agent, cl_agent_phase phase, int64_t deadline)
 {
-    agent->phase    = phase;
+    agent->phase = phase;
     agent->deadline = deadline;
 }
 
@@ -77,8 +77,8 @@ static void stop_all(cl_agent *agent, int64_t now)
 
 static void say_swept(cl_agent *agent, const pid_t *left, int count)
 {
-    char   text[16 * LEFT] = "";
-    size_t used            = 0;
+    char text[16 * LEFT] = "";
+    size_t used = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
     cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
@@ -91,7 +91,7 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
 static void take_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return; /* its ranks are alive */
+        return;             /* its ranks are alive */
     cl_prepare_undo(agent); /* ordered, and never started: the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
@@ -100,8 +100,9 @@ static void take_order(cl_agent *agent, const cl_message *message)
         return;
     }
     char answer[sizeof agent->seats.text + sizeof agent->interface + 16];
-    int  length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->seats.text, 0,
-                           agent->interface) + 1;
+    int length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->seats.text, 0,
+                          agent->interface) +
+                 1;
     cl_link_send(&agent->link, CL_LINK_READY, 0, answer, (size_t)length);
     enter(agent, CL_AGENT_READY, INT64_MAX);
 }
@@ -113,10 +114,10 @@ static void start(cl_agent *agent, const cl_message *message)
         return;
     snprintf(agent->order.master_addr, sizeof agent->order.master_addr, "%s", message->bytes);
     agent->order.master_port = atoi(port + 1);
-    agent->oom_kills         = cl_cgroup_oom_kills();
-    cl_local_job job = { &agent->order, &agent->seats, agent->program, agent->keyed ? agent->key : NULL,
+    agent->oom_kills = cl_cgroup_oom_kills();
+    cl_local_job job = { &agent->order,    &agent->seats,        agent->program, agent->keyed ? agent->key : NULL,
                          agent->master_fd, &agent->guard->before };
-    int          code = cl_local_start(&job, agent->processes);
+    int code = cl_local_start(&job, agent->processes);
     if (code) {
         cl_tell_failed(agent, code);
         agent->order.rank_count = 0; /* none is left */
@@ -192,7 +193,7 @@ static void close_output(cl_process *process, int which)
 /* Returns whether anything was read. */
 static bool pump(cl_agent *agent, int local, int which)
 {
-    char        bytes[READ_BYTES];
+    char bytes[READ_BYTES];
     cl_process *process = &agent->processes[local];
     if (process->outputs[which] < 0 || agent->unshown > WINDOW_BYTES)
         return false;
@@ -219,16 +220,16 @@ static void pump_all(cl_agent *agent)
 /* Collects what has ended. Returns whether any process is left below us. */
 static bool reap(cl_agent *agent, int64_t now)
 {
-    int   status;
+    int status;
     pid_t ended;
     while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
         for (int i = 0; i < agent->order.rank_count; i++) {
             cl_process *process = &agent->processes[i];
             if (process->pid != ended || !process->alive)
                 continue;
-            process->alive  = false;
+            process->alive = false;
             process->status = status;
-            process->ended  = now;
+            process->ended = now;
             agent->alive--;
         }
     return !(ended < 0 && errno == ECHILD);
@@ -310,7 +311,7 @@ static void take_signals(cl_agent *agent, int64_t now)
 static void listen_to_front(cl_agent *agent, int64_t now)
 {
     cl_message message;
-    int64_t    dead_after = (int64_t)(agent->order.dead_after * (double)SECOND);
+    int64_t dead_after = (int64_t)(agent->order.dead_after * (double)SECOND);
     cl_link_fill(&agent->link, now);
     while (cl_link_next(&agent->link, &message))
         obey(agent, &message, now);
@@ -333,7 +334,7 @@ static int64_t next_due(const cl_agent *agent, bool untold, int64_t now)
 
 static int list_polled(const cl_agent *agent, struct pollfd *polled)
 {
-    int count       = 0;
+    int count = 0;
     polled[count++] = (struct pollfd){ .fd = agent->signal_fd, .events = POLLIN };
     polled[count++] = (struct pollfd){ .fd = agent->guard->alive_fd, .events = POLLIN };
     polled[count++] = (struct pollfd){ .fd = agent->abandoned ? -1 : agent->link.in_fd, .events = POLLIN };
@@ -350,11 +351,11 @@ static bool sleep_on(cl_agent *agent, bool untold, int64_t now)
     struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
     if (!polled)
         return true;
-    int64_t due   = next_due(agent, untold, now);
-    int64_t wait  = due <= now ? 0 : (due - now) / 1000000 + 1;
-    int     count = list_polled(agent, polled);
-    int     ready = poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
-    bool    gone  = ready > 0 && polled[1].revents;
+    int64_t due = next_due(agent, untold, now);
+    int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
+    int count = list_polled(agent, polled);
+    int ready = poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
+    bool gone = ready > 0 && polled[1].revents;
     free(polled);
     return gone;
 }
@@ -376,7 +377,7 @@ static void run(cl_agent *agent)
         now = cs_clock_now();
         pump_all(agent);
         bool any_left = reap(agent, now); /* before orders and signals: a rank that has failed is the cause */
-        untold        = tell_ends(agent, now);
+        untold = tell_ends(agent, now);
         listen_to_front(agent, now);
         take_signals(agent, now);
         if (agent->phase >= CL_AGENT_RUNNING && now >= agent->beats_at) {
@@ -392,8 +393,8 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
     cl_agent *agent = calloc(1, sizeof *agent);
     if (!agent)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for an agent");
-    agent->guard     = guard;
-    agent->deadline  = INT64_MAX;
+    agent->guard = guard;
+    agent->deadline = INT64_MAX;
     agent->master_fd = -1;
     agent->signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);

@@ -29,30 +29,30 @@ typedef enum {
 } cl_agent_phase;
 
 typedef struct {
-    cl_link         link;
+    cl_link link;
     const cl_guard *guard;
-    int             signal_fd;
-    bool            abandoned; /* the front is gone */
-    bool            finished;  /* the front said so */
-    uint64_t        unshown;   /* bytes of output sent and not credited */
-    int64_t         beats_at;  /* when beats are told next */
+    int signal_fd;
+    bool abandoned;   /* the front is gone */
+    bool finished;    /* the front said so */
+    uint64_t unshown; /* bytes of output sent and not credited */
+    int64_t beats_at; /* when beats are told next */
 
     /* this attempt */
     cl_agent_phase phase;
-    int64_t        deadline; /* of the phase; INT64_MAX: none */
-    cl_order       order;
-    cl_seats       seats;
-    char           program[PATH_MAX];
-    unsigned char  key[CS_MAC_BYTES];
-    bool           keyed;
-    int            master_fd;     /* -1: none */
-    char           interface[64]; /* the address of order.master_if; "": none */
-    cl_process    *processes;     /* [order.rank_count] */
-    cl_log_file   *logs;          /* [2 * order.rank_count] */
-    cl_tail       *tails;         /* [order.rank_count], of stderr */
-    bool           log_full;      /* a file took no more, and it was said */
-    int            alive;
-    int64_t        oom_kills; /* before */
+    int64_t deadline; /* of the phase; INT64_MAX: none */
+    cl_order order;
+    cl_seats seats;
+    char program[PATH_MAX];
+    unsigned char key[CS_MAC_BYTES];
+    bool keyed;
+    int master_fd;         /* -1: none */
+    char interface[64];    /* the address of order.master_if; "": none */
+    cl_process *processes; /* [order.rank_count] */
+    cl_log_file *logs;     /* [2 * order.rank_count] */
+    cl_tail *tails;        /* [order.rank_count], of stderr */
+    bool log_full;         /* a file took no more, and it was said */
+    int alive;
+    int64_t oom_kills; /* before */
 } cl_agent;
 
 /* Serves the front at the other end of these descriptors until it says FINISH or is gone; the exit code. `key`: of the
@@ -67,7 +67,7 @@ void cl_tell_ended(cl_agent *agent, int local, int64_t now);
 void cl_tell_stack(cl_agent *agent, int rank);
 
 /* ---- prepare.c: from an order to READY ---- */
-int  cl_prepare(cl_agent *agent, const char *bytes, size_t length);
+int cl_prepare(cl_agent *agent, const char *bytes, size_t length);
 void cl_prepare_undo(cl_agent *agent);
 
 #endif

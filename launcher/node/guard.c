@@ -26,7 +26,7 @@ static void take(cl_guard *guard, int number)
 int cl_guard_take(cl_guard *guard, const char *forward)
 {
     static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD };
-    char             names[256];
+    char names[256];
     *guard = (cl_guard){ .alive_fd = -1 };
     sigemptyset(&guard->signals);
     signal(SIGCHLD, SIG_DFL);
@@ -68,7 +68,7 @@ static int stand_by(const cl_guard *guard, pid_t watcher)
         int number = sigwaitinfo(&guard->signals, NULL);
         if (number > 0 && number != SIGCHLD)
             kill(watcher, number);
-        int   status;
+        int status;
         pid_t ended;
         while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
             if (ended == watcher)
@@ -79,7 +79,7 @@ static int stand_by(const cl_guard *guard, pid_t watcher)
 int cl_guard_run(int (*work)(void *argument, const cl_guard *guard), void *argument)
 {
     cl_guard guard;
-    int      guard_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    int guard_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (guard_fd < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no pidfd (Linux 5.3 or later is needed): %s", strerror(errno));
     cl_guard_take(&guard, "USR1,USR2");

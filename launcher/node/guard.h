@@ -11,9 +11,9 @@
 #include <signal.h>
 
 typedef struct {
-    sigset_t signals;  /* those that the launcher takes for itself; blocked */
-    sigset_t before;   /* the mask that ranks get back                      */
-    int      alive_fd; /* in the watcher: readable once the guard is gone   */
+    sigset_t signals; /* those that the launcher takes for itself; blocked */
+    sigset_t before;  /* the mask that ranks get back                      */
+    int alive_fd;     /* in the watcher: readable once the guard is gone   */
 } cl_guard;
 
 /* Blocks the signals that the launcher takes for itself: those that ask it to end, SIGCHLD, and those to pass on to

@@ -21,7 +21,7 @@ enum { ENVIRONMENT_BYTES = 256 << 10, STATUS_BYTES = 4096, NAMESPACE_BYTES = 64 
  * process was started is shown in the second. A kernel without the second has no name for it. */
 static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 {
-    char   path[64];
+    char path[64];
     size_t used = 0;
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "/proc/%s/ns/%s", process, i ? "time" : "pid");
@@ -37,15 +37,15 @@ static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 /* Whether the pids that /proc shows are those of this process's own namespace. */
 static bool is_proc_ours(void)
 {
-    char    text[32];
-    ssize_t length                = readlink("/proc/self", text, sizeof text - 1);
+    char text[32];
+    ssize_t length = readlink("/proc/self", text, sizeof text - 1);
     text[length < 0 ? 0 : length] = '\0';
     return atoi(text) == getpid();
 }
 
 bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
 {
-    char               namespaces[NAMESPACE_BYTES];
+    char namespaces[NAMESPACE_BYTES];
     unsigned long long start = cl_proc_start(agent);
     if (!start || !is_proc_ours() || !name_namespaces("self", namespaces))
         return false;
@@ -56,7 +56,7 @@ bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
 /* A whole file of /proc/PID; returns its length. */
 static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
 {
-    char   path[64];
+    char path[64];
     size_t length = 0;
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -81,10 +81,10 @@ static const char *find_variable(const char *text, size_t length, const char *na
 /* Whether its environment names an agent of the namespaces `ours` that is gone; the job goes into found->job. */
 static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
-    size_t             length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
-    const char        *agent  = find_variable(text, length, "CSPEED_AGENT"), *job;
-    char               theirs[NAMESPACE_BYTES];
-    int                pid;
+    size_t length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
+    const char *agent = find_variable(text, length, "CSPEED_AGENT"), *job;
+    char theirs[NAMESPACE_BYTES];
+    int pid;
     unsigned long long start;
     if (!agent || sscanf(agent, "%d:%llu:%63s", &pid, &start, theirs) != 3 || strcmp(theirs, ours) != 0 ||
         !cl_proc_is_gone(pid, start))
@@ -105,7 +105,7 @@ static bool shares_namespaces(pid_t pid, const char *ours)
 /* The owner of /proc/PID is root where a process may not be dumped, whoever runs it: its status says who does. */
 static bool is_of_this_user(pid_t pid)
 {
-    char     text[STATUS_BYTES];
+    char text[STATUS_BYTES];
     unsigned real, effective;
     read_file(pid, "status", text, sizeof text);
     const char *line = strstr(text, "\nUid:");
@@ -117,9 +117,9 @@ static bool is_cspeed(pid_t pid)
 {
     char path[64], program[PATH_MAX];
     snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    ssize_t length                   = readlink(path, program, sizeof program - 1);
+    ssize_t length = readlink(path, program, sizeof program - 1);
     program[length < 0 ? 0 : length] = '\0';
-    const char *name                 = strrchr(program, '/');
+    const char *name = strrchr(program, '/');
     return name && (strcmp(name, "/cspeed") == 0 || strcmp(name, "/cspeed (deleted)") == 0);
 }
 
@@ -146,22 +146,22 @@ static bool is_leftover(cl_leftover *found, char *text, const char *ours)
 
 cl_leftover *cl_leftover_find(int *count)
 {
-    char         ours[NAMESPACE_BYTES];
-    bool         known  = is_proc_ours() && name_namespaces("self", ours);
-    cl_leftover *list   = NULL;
-    char        *text   = known ? malloc(ENVIRONMENT_BYTES) : NULL;
-    DIR         *folder = text ? opendir("/proc") : NULL;
-    *count              = 0;
+    char ours[NAMESPACE_BYTES];
+    bool known = is_proc_ours() && name_namespaces("self", ours);
+    cl_leftover *list = NULL;
+    char *text = known ? malloc(ENVIRONMENT_BYTES) : NULL;
+    DIR *folder = text ? opendir("/proc") : NULL;
+    *count = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         cl_leftover found = { .pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0 };
         if (!found.pid || found.pid == getpid() || !is_leftover(&found, text, ours))
             continue;
         read_file(found.pid, "comm", found.name, sizeof found.name);
         found.name[strcspn(found.name, "\n")] = '\0';
-        cl_leftover *larger                   = realloc(list, ((size_t)*count + 1) * sizeof found);
+        cl_leftover *larger = realloc(list, ((size_t)*count + 1) * sizeof found);
         if (!larger)
             break;
-        list             = larger;
+        list = larger;
         list[(*count)++] = found;
     }
     if (folder)

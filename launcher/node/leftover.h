@@ -11,9 +11,9 @@
 #include <sys/types.h>
 
 typedef struct {
-    pid_t              pid;
-    unsigned long long start;             /* as cl_proc's */
-    char               job[64], name[32]; /* CSPEED_JOB_ID, and the program's name */
+    pid_t pid;
+    unsigned long long start; /* as cl_proc's */
+    char job[64], name[32];   /* CSPEED_JOB_ID, and the program's name */
 } cl_leftover;
 
 enum { CL_LEFTOVER_MARK = 128 }; /* bytes */

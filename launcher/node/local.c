@@ -35,7 +35,7 @@ static void set_environment(const cl_local_job *job, int local, int beat_fd, int
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals      = '\0'; /* a copy of our own since fork */
+        *equals = '\0'; /* a copy of our own since fork */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
@@ -96,7 +96,7 @@ static void become(const cl_local_job *job, int local, pid_t parent, const int f
     for (int fd = 0; fd < 3; fd++)
         if (dup2(fds[fd], fd) < 0)
             return;
-    int    key_fd    = make_key(job->key);
+    int key_fd = make_key(job->key);
     char **arguments = arguments_of(job->order, local);
     if (!arguments || !inherit(beat_fd) || !inherit(key_fd))
         return;
@@ -113,25 +113,25 @@ static int start_rank(const cl_local_job *job, int local, int report_fd, cl_proc
 {
     int output[2], error[2], rank = job->order->first_rank + local;
     int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int beat  = memfd_create("cspeed-beat", MFD_CLOEXEC);
+    int beat = memfd_create("cspeed-beat", MFD_CLOEXEC);
     if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, cs_reason(errno));
-    void *page    = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
-    pid_t parent  = getpid();
+    void *page = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
+    pid_t parent = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
-    process->pid  = process->beat ? fork() : -1;
+    process->pid = process->beat ? fork() : -1;
     if (process->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
     if (process->pid == 0) {
         become(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
-        report  failure = { rank, errno };
+        report failure = { rank, errno };
         ssize_t written = write(report_fd, &failure, sizeof failure);
         _exit(written > 0 ? CL_CODE_NOT_EXECUTABLE : CL_CODE_SYSTEM);
     }
-    process->alive   = true;
+    process->alive = true;
     process->beat_fd = beat;
-    int theirs[]     = { empty, output[1], error[1] };
+    int theirs[] = { empty, output[1], error[1] };
     for (int i = 0; i < 3; i++)
         close(theirs[i]);
     process->outputs[0] = output[0];

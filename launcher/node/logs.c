@@ -29,9 +29,9 @@ int cl_logs_folder(const char *path)
 int cl_logs_create(const char *path, int flags)
 {
     struct stat facts;
-    int         fd = open(path, flags | O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, FILE_MODE);
-    int         reason = errno;
-    bool        odd    = fd >= 0 ? fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode) : reason == ENXIO;
+    int fd = open(path, flags | O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, FILE_MODE);
+    int reason = errno;
+    bool odd = fd >= 0 ? fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode) : reason == ENXIO;
     if (fd >= 0 && !odd)
         return fd;
     if (fd >= 0)
@@ -51,7 +51,7 @@ int cl_logs_create(const char *path, int flags)
 
 static int open_file(cl_log_file *file)
 {
-    file->fd    = cl_logs_create(file->path, O_APPEND);
+    file->fd = cl_logs_create(file->path, O_APPEND);
     file->bytes = file->fd < 0 ? 0 : lseek(file->fd, 0, SEEK_END);
     return file->fd;
 }
@@ -90,8 +90,7 @@ static bool rotate(cl_log_file *file)
 
 bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count)
 {
-    if (file->fd >= 0 && file->max && file->bytes && file->bytes + (long long)count > file->max &&
-        !rotate(file))
+    if (file->fd >= 0 && file->max && file->bytes && file->bytes + (long long)count > file->max && !rotate(file))
         return false;
     while (count && file->fd >= 0) {
         ssize_t taken = write(file->fd, bytes, count);

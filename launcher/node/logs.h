@@ -6,9 +6,9 @@
 
 /* One file; when it would grow past the limit it becomes NAME.1 (NAME.1 becomes NAME.2, the oldest of three goes). */
 typedef struct {
-    int       fd; /* -1: none */
+    int fd; /* -1: none */
     long long bytes, max;
-    char      path[PATH_MAX];
+    char path[PATH_MAX];
 } cl_log_file;
 
 /* mkdir -p for a job's files. They follow umask, but neither the group nor others may write to them: what ranks print
@@ -21,7 +21,7 @@ int cl_logs_folder(const char *path);
 int cl_logs_create(const char *path, int flags);
 
 /* LOG_DIR/attempt_N/RANK.out (which 0) or .err. Without a log_dir the file is absent. 0 or CL_CODE_LOG. */
-int  cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which);
+int cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which);
 void cl_logs_close(cl_log_file *file);
 
 /* Whether all bytes were taken. A file that takes no more is closed: the ranks go on, and the caller says so once. */

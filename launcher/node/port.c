@@ -21,10 +21,10 @@ static int name_fd = -1; /* one job a process */
 static int bind_port(const cl_port_wish *wish, int *port, int *fd)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wish->port) };
-    socklen_t          length  = sizeof address;
-    int                on      = 1;
-    address.sin_addr.s_addr    = htonl(wish->everywhere ? INADDR_ANY : INADDR_LOOPBACK);
-    *fd                        = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof address;
+    int on = 1;
+    address.sin_addr.s_addr = htonl(wish->everywhere ? INADDR_ANY : INADDR_LOOPBACK);
+    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         bind(*fd, (struct sockaddr *)&address, sizeof address) < 0 ||
         getsockname(*fd, (struct sockaddr *)&address, &length) < 0)
@@ -36,9 +36,9 @@ static int bind_port(const cl_port_wish *wish, int *port, int *fd)
 static int bind_name(int port)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int                length  = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "cspeed.port.%d", port);
-    socklen_t          bytes   = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    name_fd                    = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "cspeed.port.%d", port);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    name_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return name_fd < 0 || bind(name_fd, (struct sockaddr *)&address, bytes) < 0 ? errno : 0;
 }
 

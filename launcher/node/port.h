@@ -9,12 +9,12 @@
 #include <stdbool.h>
 
 typedef struct {
-    int  port;       /* 0: any                                              */
+    int port;        /* 0: any                                              */
     bool everywhere; /* on every interface; else on the loopback one alone */
 } cl_port_wish;
 
 /* The socket for rank 0 goes to *fd. 0, or CL_CODE_SLOTS with a sentence that names who has the port. */
-int  cl_port_hold(const cl_port_wish *wish, int *port, int *fd);
+int cl_port_hold(const cl_port_wish *wish, int *port, int *fd);
 void cl_port_release(int *fd); /* accepts -1 */
 
 #endif

@@ -29,11 +29,11 @@ static int enter_folder(const cl_order *order)
 static int open_files(cl_agent *agent)
 {
     const cl_order *order = &agent->order;
-    char            folder[PATH_MAX + 32];
-    size_t          count = (size_t)order->rank_count;
-    agent->processes      = calloc(count + 1, sizeof *agent->processes);
-    agent->logs           = calloc(2 * count + 1, sizeof *agent->logs);
-    agent->tails          = calloc(count + 1, sizeof *agent->tails);
+    char folder[PATH_MAX + 32];
+    size_t count = (size_t)order->rank_count;
+    agent->processes = calloc(count + 1, sizeof *agent->processes);
+    agent->logs = calloc(2 * count + 1, sizeof *agent->logs);
+    agent->tails = calloc(count + 1, sizeof *agent->tails);
     if (!agent->processes || !agent->logs || !agent->tails)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d ranks", order->rank_count);
     for (int i = 0; i < order->rank_count; i++)
@@ -42,7 +42,7 @@ static int open_files(cl_agent *agent)
     int code = *order->log_dir ? cl_logs_folder(folder) : 0;
     for (int i = 0; i < 2 * order->rank_count; i++) {
         int opened = cl_logs_open(&agent->logs[i], order, i / 2, i % 2);
-        code       = code ? code : opened;
+        code = code ? code : opened;
     }
     return code;
 }
@@ -62,7 +62,7 @@ static int hold_port(cl_agent *agent)
 static int read_key(cl_agent *agent)
 {
     const char *text = agent->order.key;
-    agent->keyed     = strlen(text) == 2 * CS_MAC_BYTES;
+    agent->keyed = strlen(text) == 2 * CS_MAC_BYTES;
     for (int i = 0; agent->keyed && i < CS_MAC_BYTES; i++) {
         unsigned byte;
         if (sscanf(text + 2 * i, "%2x", &byte) != 1)
@@ -76,8 +76,8 @@ static int read_key(cl_agent *agent)
 static void end_leftovers(cl_agent *agent)
 {
     enum { SECONDS = 2, NAMED = 4 };
-    char         names[NAMED * 64] = "";
-    int          count;
+    char names[NAMED * 64] = "";
+    int count;
     cl_leftover *list = cl_leftover_find(&count);
     for (int i = 0; i < count && i < NAMED; i++) {
         size_t used = strlen(names);
@@ -123,8 +123,8 @@ void cl_prepare_undo(cl_agent *agent)
     free(agent->logs);
     free(agent->tails);
     agent->processes = NULL;
-    agent->logs      = NULL;
-    agent->tails     = NULL;
+    agent->logs = NULL;
+    agent->tails = NULL;
     cl_port_release(&agent->master_fd);
     cl_bind_free(&agent->seats);
     cl_order_free(&agent->order);

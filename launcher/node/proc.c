@@ -11,13 +11,13 @@ bool cl_proc_read(pid_t pid, cl_proc *found)
 {
     char path[64], text[1024], state = 'X';
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE  *file   = fopen(path, "re");
+    FILE *file = fopen(path, "re");
     size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
     if (file)
         fclose(file);
-    text[length]      = '\0';
+    text[length] = '\0';
     const char *after = strrchr(text, ')');
-    *found            = (cl_proc){ .pid = pid };
+    *found = (cl_proc){ .pid = pid };
     if (!after || sscanf(after + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
                          &state, &found->parent, &found->start) != 3)
         return false;

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 typedef struct {
-    pid_t              pid, parent;
+    pid_t pid, parent;
     unsigned long long start; /* when it was started, in the kernel's ticks: with it, a pid is not mistaken for one that
                                  came later */
     bool zombie;

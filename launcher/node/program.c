@@ -58,7 +58,7 @@ static bool join(char path[PATH_MAX], const char *folder, size_t folder_length, 
 
 static bool is_beside(const char *name, char path[PATH_MAX])
 {
-    char    self[PATH_MAX];
+    char self[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length <= 0)
         return false;
@@ -79,8 +79,8 @@ static const char *find_nearest(const char *name)
 /* Words like HF_TOKEN=x are meant for a shell: their values are not repeated. */
 static int refuse(const char *name)
 {
-    char        room[512];
-    bool        hide = false;
+    char room[512];
+    bool hide = false;
     const char *word = cl_env_masked(name, &hide, room, sizeof room);
     if (is_script(name))
         return refuse_script(CL_CODE_NOT_FOUND, name);
@@ -98,8 +98,8 @@ static int refuse(const char *name)
 
 static int search(const char *name, char path[PATH_MAX])
 {
-    const char *folders           = getenv("PATH");
-    char        refused[PATH_MAX] = "";
+    const char *folders = getenv("PATH");
+    char refused[PATH_MAX] = "";
     for (const char *folder = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; folder;) {
         size_t length = strcspn(folder, ":");
         if (join(path, folder, length, name)) {

@@ -13,13 +13,13 @@ const char *const cl_ranks_forgotten[] = { "CSPEED_TERMINAL",      "CSPEED_BOUND
 
 typedef struct {
     cl_variable *list;
-    int          count;
+    int count;
 } variables;
 
 static void __attribute__((format(printf, 3, 4))) add(variables *all, const char *name, const char *format, ...)
 {
     cl_variable *here = &all->list[all->count++];
-    va_list      arguments;
+    va_list arguments;
     here->name = name;
     va_start(arguments, format);
     vsnprintf(here->value, sizeof here->value, format, arguments);
@@ -63,8 +63,8 @@ static void add_job(variables *all, const cl_order *order, int local)
 /* Every rank of a node sees all of its slots and picks its own by LOCAL_RANK, as DeepSpeed's and torchrun's do. */
 static void add_devices(variables *all, const cl_order *order)
 {
-    char   list[sizeof all->list->value] = "";
-    size_t used                          = 0;
+    char list[sizeof all->list->value] = "";
+    size_t used = 0;
     for (int i = 0; i < order->rank_count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", i ? "," : "", order->slots[i]);
     add(all, "CUDA_VISIBLE_DEVICES", "%s", list);

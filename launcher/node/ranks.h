@@ -8,7 +8,7 @@
 /* One variable of a rank's environment; value NULL: it is taken away. */
 typedef struct {
     const char *name;
-    char        value[512];
+    char value[512];
 } cl_variable;
 
 enum { CL_RANKS_VARIABLES = 40 };

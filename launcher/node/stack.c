@@ -13,9 +13,9 @@
 static bool ask(cl_process *process)
 {
     enum { TRIES = 40 };
-    const struct timespec pause  = { 0, 5000000 };
-    int                   number = atomic_load(&process->beat->stack_signal);
-    int                   before = atomic_load(&process->beat->stacks);
+    const struct timespec pause = { 0, 5000000 };
+    int number = atomic_load(&process->beat->stack_signal);
+    int before = atomic_load(&process->beat->stacks);
     if (!number || kill(process->pid, number) < 0)
         return false;
     for (int i = 0; i < TRIES; i++) {
@@ -65,9 +65,9 @@ static void copy_threads(FILE *out, pid_t pid)
 
 char *cl_stack_text(cl_process *process)
 {
-    char  *text   = NULL;
+    char *text = NULL;
     size_t length = 0;
-    FILE  *out    = open_memstream(&text, &length);
+    FILE *out = open_memstream(&text, &length);
     if (!out)
         cs_fatal(CS_NO_MEMORY, "no memory for a stack");
     if (ask(process)) {

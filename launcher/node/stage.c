@@ -28,7 +28,7 @@ static bool write_file(const char *path, mode_t mode, const char *bytes, size_t 
 {
     char draft[PATH_MAX + 32];
     snprintf(draft, sizeof draft, "%s.%d.part", path, getpid());
-    int  fd   = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode | 0200);
+    int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode | 0200);
     bool kept = fd >= 0 && write_all(fd, bytes, count) && fchmod(fd, mode) == 0;
     if (fd >= 0)
         kept &= close(fd) == 0;
@@ -52,14 +52,14 @@ static bool make_folder(char *path)
 
 int cl_stage_write(const cl_message *message)
 {
-    char        path[PATH_MAX];
+    char path[PATH_MAX];
     const char *folder = message->bytes, *name = folder + strlen(folder) + 1, *end = folder + message->length;
-    const char *bytes  = name < end ? name + strlen(name) + 1 : end + 1;
+    const char *bytes = name < end ? name + strlen(name) + 1 : end + 1;
     if (bytes > end)
         return cl_codes_fail(CL_CODE_DISAGREE,
                              "--stage: a file came without a name; install the same cspeed on every host");
-    int   length = snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name);
-    char *slash  = length < (int)sizeof path ? strrchr(path, '/') : NULL;
+    int length = snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name);
+    char *slash = length < (int)sizeof path ? strrchr(path, '/') : NULL;
     if (!slash)
         return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: the path is too long", name);
     *slash = '\0';

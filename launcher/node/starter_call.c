@@ -29,8 +29,8 @@ static int find_index(void)
 static char *find_entry(char *nodes, int index)
 {
     const char *own = getenv("SLURMD_NODENAME");
-    char       *next, *nth = NULL;
-    int         i = 0;
+    char *next, *nth = NULL;
+    int i = 0;
     for (char *entry = strtok_r(nodes, ",", &next); entry; entry = strtok_r(NULL, ",", &next)) {
         const char *host = strchr(entry, '=');
         if (own && host && strcmp(host + 1, own) == 0)
@@ -45,12 +45,12 @@ static char *find_entry(char *nodes, int index)
 static bool split(char *text, char *fields[FIELDS + 1])
 {
     for (int i = 0; i < FIELDS; i++) {
-        fields[i]  = text;
+        fields[i] = text;
         char *next = strchr(text, ' ');
         if (!next)
             return false;
         *next = '\0';
-        text  = next + 1;
+        text = next + 1;
     }
     fields[FIELDS] = text;
     return true;
@@ -59,8 +59,8 @@ static bool split(char *text, char *fields[FIELDS + 1])
 static int call(cl_guest_node *guest)
 {
     const char *told = getenv("CSPEED_JOIN");
-    char       *text = strdup(told ? told : ""), *fields[FIELDS + 1], *entry = NULL;
-    int         code = 0;
+    char *text = strdup(told ? told : ""), *fields[FIELDS + 1], *entry = NULL;
+    int code = 0;
     if (!text)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     unsetenv("CSPEED_JOIN");
@@ -74,14 +74,14 @@ static int call(cl_guest_node *guest)
                                             "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
     if (code == 0) {
         char *host = strchr(entry, '=');
-        code       = cl_lobby_join(&(cl_lobby_guest){ .address   = fields[0],
-                                                      .port      = atoi(fields[1]),
-                                                      .digest    = strtoull(fields[2], NULL, 16),
-                                                      .patience  = atof(fields[3]),
-                                                      .job       = fields[4],
-                                                      .node_rank = atoi(entry),
-                                                      .host      = host ? host + 1 : entry },
-                                   guest);
+        code = cl_lobby_join(&(cl_lobby_guest){ .address = fields[0],
+                                                .port = atoi(fields[1]),
+                                                .digest = strtoull(fields[2], NULL, 16),
+                                                .patience = atof(fields[3]),
+                                                .job = fields[4],
+                                                .node_rank = atoi(entry),
+                                                .host = host ? host + 1 : entry },
+                             guest);
     }
     free(text);
     return code;
@@ -91,7 +91,7 @@ static int call(cl_guest_node *guest)
 static int serve(void *argument, const cl_guard *guard)
 {
     cl_guest_node guest;
-    int           code = call(&guest);
+    int code = call(&guest);
     (void)argument;
     if (code == 0)
         return cl_agent_serve(guest.fd, guest.fd, guest.sealed ? guest.key : NULL, guard);

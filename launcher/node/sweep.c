@@ -14,12 +14,12 @@
 
 typedef struct {
     cl_proc facts;
-    bool    ours, spared;
+    bool ours, spared;
 } process;
 
 typedef struct {
     process *list;
-    int      count, capacity;
+    int count, capacity;
 } table;
 
 static void read_table(table *all)
@@ -31,11 +31,11 @@ static void read_table(table *all)
             continue;
         found.ours = found.facts.parent == getpid();
         if (all->count == all->capacity) {
-            int      capacity = all->capacity ? 2 * all->capacity : 512;
-            process *larger   = realloc(all->list, (size_t)capacity * sizeof *larger);
+            int capacity = all->capacity ? 2 * all->capacity : 512;
+            process *larger = realloc(all->list, (size_t)capacity * sizeof *larger);
             if (!larger)
                 break;
-            all->list     = larger;
+            all->list = larger;
             all->capacity = capacity;
         }
         all->list[all->count++] = found;
@@ -68,7 +68,7 @@ static void mark_descendants(table *all, const cl_spared *spared)
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = 0; i < all->count; i++) {
-            process       *here   = &all->list[i];
+            process *here = &all->list[i];
             const process *parent = find(all, here->facts.parent);
             if (parent && parent->ours && !here->ours)
                 changed = here->ours = true;
@@ -80,8 +80,8 @@ static void mark_descendants(table *all, const cl_spared *spared)
 
 int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max)
 {
-    table all   = { 0 };
-    int   count = 0;
+    table all = { 0 };
+    int count = 0;
     read_table(&all);
     mark_descendants(&all, spared);
     for (int i = 0; i < all.count; i++) {
@@ -101,7 +101,7 @@ int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max)
 int cl_sweep_kill(double seconds, const cl_spared *spared)
 {
     const struct timespec pause = { 0, 5000000 };
-    int                   left  = 0;
+    int left = 0;
     for (double waited = 0; waited < seconds; waited += 0.005) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;

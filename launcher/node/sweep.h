@@ -10,7 +10,7 @@
 /* Processes that are let live, and all below them. */
 typedef struct {
     pid_t list[256];
-    int   count;
+    int count;
 } cl_spared;
 
 /* Sends a signal (0: none) to every descendant that is not spared (NULL: none is) and returns how many there are; the

@@ -8,7 +8,7 @@
 enum { CL_TAIL_BYTES = 16 << 10 };
 
 typedef struct {
-    char     ring[CL_TAIL_BYTES];
+    char ring[CL_TAIL_BYTES];
     uint64_t count; /* bytes so far */
 } cl_tail;
 

@@ -26,7 +26,7 @@ static void put(FILE *out, const char *name, const char *value)
 static void put_addresses(FILE *out)
 {
     const char *connection = getenv("SSH_CONNECTION");
-    char        client[64], server[64];
+    char client[64], server[64];
     if (!connection || sscanf(connection, "%63s %*s %63s", client, server) != 2)
         return;
     put(out, "front_address", client);
@@ -35,9 +35,9 @@ static void put_addresses(FILE *out)
 
 void cl_tell_hello(cl_agent *agent)
 {
-    char   host[256] = "", number[32], *bytes = NULL;
+    char host[256] = "", number[32], *bytes = NULL;
     size_t length = 0;
-    FILE  *out    = open_memstream(&bytes, &length);
+    FILE *out = open_memstream(&bytes, &length);
     if (!out)
         cs_fatal(CS_NO_MEMORY, "no memory for a greeting");
     gethostname(host, sizeof host - 1);
@@ -59,19 +59,19 @@ void cl_tell_failed(cl_agent *agent, int code)
 
 static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 {
-    cs_beat *beat  = agent->processes[local].beat;
-    int64_t  since = atomic_load(&beat->since);
-    return (cl_link_beat){ .rank       = agent->order.first_rank + local,
+    cs_beat *beat = agent->processes[local].beat;
+    int64_t since = atomic_load(&beat->since);
+    return (cl_link_beat){ .rank = agent->order.first_rank + local,
                            .collective = atomic_load(&beat->collective),
-                           .step       = since ? atomic_load(&beat->step) : -1,
-                           .age        = since ? now - since : -1,
-                           .kept       = atomic_load(&beat->kept),
-                           .gave_up    = atomic_load(&beat->gave_up) };
+                           .step = since ? atomic_load(&beat->step) : -1,
+                           .age = since ? now - since : -1,
+                           .kept = atomic_load(&beat->kept),
+                           .gave_up = atomic_load(&beat->gave_up) };
 }
 
 void cl_tell_beats(cl_agent *agent, int64_t now)
 {
-    int           count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
+    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
     cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;
@@ -86,14 +86,14 @@ void cl_tell_ended(cl_agent *agent, int local, int64_t now)
     const cl_process *process = &agent->processes[local];
     struct {
         cl_link_end end;
-        char        tail[CL_TAIL_BYTES];
+        char tail[CL_TAIL_BYTES];
     } news;
-    news.end = (cl_link_end){ .status   = process->status,
-                              .stopped  = process->stopped,
-                              .age      = now - process->ended,
+    news.end = (cl_link_end){ .status = process->status,
+                              .stopped = process->stopped,
+                              .age = now - process->ended,
                               .oom_from = agent->oom_kills,
-                              .oom_to   = cl_cgroup_oom_kills(),
-                              .beat     = beat_of(agent, local, now) };
+                              .oom_to = cl_cgroup_oom_kills(),
+                              .beat = beat_of(agent, local, now) };
     size_t length = cl_tail_copy(&agent->tails[local], TAIL_LINES, news.tail);
     cl_link_send(&agent->link, CL_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &news,
                  sizeof news.end + length);

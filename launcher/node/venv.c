@@ -57,7 +57,7 @@ static void adopt(char *bytes, size_t length)
 
 int cl_venv_read(cl_order *order)
 {
-    char  *bytes  = NULL;
+    char *bytes = NULL;
     size_t length = 0;
     if (!*order->venv_script)
         return 0;

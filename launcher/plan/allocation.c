@@ -15,7 +15,7 @@ enum { NAME_BYTES = 256, MOST_NODES = 65536, MOST_NUMBER = 1000000000 };
 typedef struct {
     void (*each)(const char *name, void *argument);
     void *argument;
-    int   count;
+    int count;
 } expansion;
 
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end);
@@ -24,10 +24,10 @@ static bool expand_name(expansion *names, const char *head, const char *rest, co
 static bool expand_span(expansion *names, const char *head, const char *span, size_t length, const char *rest,
                         const char *end)
 {
-    char  name[NAME_BYTES];
+    char name[NAME_BYTES];
     char *after;
-    long  from = strtol(span, &after, 10), to = from;
-    int   width = (int)(after - span);
+    long from = strtol(span, &after, 10), to = from;
+    int width = (int)(after - span);
     if (!isdigit((unsigned char)*span))
         return false;
     if (*after == '-' && isdigit((unsigned char)after[1]))
@@ -45,9 +45,9 @@ static bool expand_span(expansion *names, const char *head, const char *span, si
 /* `head` is done; [rest, end) may hold brackets. */
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end)
 {
-    char        name[NAME_BYTES];
+    char name[NAME_BYTES];
     const char *bracket = memchr(rest, '[', (size_t)(end - rest));
-    int         size    = snprintf(name, sizeof name, "%s%.*s", head, (int)((bracket ? bracket : end) - rest), rest);
+    int size = snprintf(name, sizeof name, "%s%.*s", head, (int)((bracket ? bracket : end) - rest), rest);
     if (size >= NAME_BYTES || names->count >= MOST_NODES)
         return false;
     if (!bracket) {
@@ -70,9 +70,9 @@ static bool expand_name(expansion *names, const char *head, const char *rest, co
 
 bool cl_allocation_expand(const char *list, void (*each)(const char *name, void *argument), void *argument)
 {
-    expansion   names = { each, argument, 0 };
-    int         depth = 0;
-    const char *from  = list;
+    expansion names = { each, argument, 0 };
+    int depth = 0;
+    const char *from = list;
     for (const char *place = list;; place++) {
         depth += (*place == '[') - (*place == ']');
         if (*place && (*place != ',' || depth > 0))
@@ -90,7 +90,7 @@ static int count_of(const char *counts, int index)
 {
     for (const char *place = counts ? counts : ""; isdigit((unsigned char)*place);) {
         char *after;
-        long  count = strtol(place, &after, 10), times = 1;
+        long count = strtol(place, &after, 10), times = 1;
         if (strncmp(after, "(x", 2) == 0)
             times = strtol(after + 2, &after, 10), after += *after == ')';
         if (index < times)
@@ -108,7 +108,7 @@ static int gpus_of_node(void)
     if (!text)
         text = getenv("SLURM_GPUS_PER_NODE");
     const char *colon = text ? strrchr(text, ':') : NULL;
-    int         count = text ? atoi(colon ? colon + 1 : text) : 0;
+    int count = text ? atoi(colon ? colon + 1 : text) : 0;
     return count > 0 && count < MOST_NODES ? count : 0;
 }
 
@@ -124,11 +124,11 @@ static int slots_of(int index, const char *ranks)
 }
 
 typedef struct {
-    char       *list; /* as cl_hosts_parse reads it */
-    size_t      length;
-    FILE       *out;
+    char *list; /* as cl_hosts_parse reads it */
+    size_t length;
+    FILE *out;
     const char *ranks;
-    int         count;
+    int count;
 } listing;
 
 static void list_host(const char *name, void *argument)
@@ -146,8 +146,8 @@ bool cl_allocation_here(void)
 int cl_allocation_hosts(cl_hosts *hosts, const char *ranks)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
-    listing     here = { .ranks = ranks };
-    here.out         = open_memstream(&here.list, &here.length);
+    listing here = { .ranks = ranks };
+    here.out = open_memstream(&here.list, &here.length);
     if (!here.out)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
     bool good = cl_allocation_expand(list, list_host, &here);

@@ -25,7 +25,7 @@ enum { TEXT_RANKS = 8, CORES_BYTES = 128 };
 /* Half-open ranges of the row of CPUs. */
 typedef struct {
     cs_range list[CPU_SETSIZE];
-    int      count;
+    int count;
 } domains;
 
 static const char *const mode_names[] = { "auto", "none", "core", "numa", "socket", "l3" };
@@ -45,7 +45,7 @@ static bool is_told(const cl_order *order, const char *name)
 static int restrict_to_list(cl_cores *cores, const char *list)
 {
     cpu_set_t wanted, missing;
-    int       left = 0, code = cl_cores_parse(&wanted, "--bind_core_list", list);
+    int left = 0, code = cl_cores_parse(&wanted, "--bind_core_list", list);
     if (code)
         return code;
     missing = wanted;
@@ -55,7 +55,7 @@ static int restrict_to_list(cl_cores *cores, const char *list)
             cores->cpus[left++] = cores->cpus[i];
         }
     cores->cpu_count = left;
-    cores->quota     = cores->quota < left ? cores->quota : left;
+    cores->quota = cores->quota < left ? cores->quota : left;
     if (CPU_COUNT(&missing) == 0)
         return 0;
     char text[CORES_BYTES];
@@ -153,10 +153,10 @@ static cl_seat make_seat(const cl_cores *cores, cs_range cpus, int share)
 /* The seat of one of `count` ranks in a range: whole cores while there are as many, else hardware threads. */
 static cl_seat seat_of(const cl_cores *cores, cs_range range, int index, int count, int share)
 {
-    int      core_count = count_cores(cores, range);
-    bool     whole      = count <= core_count;
-    cs_range part       = cs_range_part(whole ? core_count : cs_range_length(range), index, count);
-    cs_range cpus       = { range.from + part.from, range.from + part.to };
+    int core_count = count_cores(cores, range);
+    bool whole = count <= core_count;
+    cs_range part = cs_range_part(whole ? core_count : cs_range_length(range), index, count);
+    cs_range cpus = { range.from + part.from, range.from + part.to };
     if (whole)
         cpus = (cs_range){ core_start(cores, range, part.from), core_start(cores, range, part.to) };
     return make_seat(cores, cpus, share);
@@ -166,8 +166,8 @@ static int deal(cl_seats *seats, const cl_cores *cores, const domains *all, int 
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count; /* of threads */
     for (int rank = 0; seats->count <= all->count && rank < seats->count; rank++) {
-        cs_range part     = cs_range_part(all->count, rank, seats->count);
-        cs_range cpus     = { all->list[part.from].from, all->list[part.to - 1].to };
+        cs_range part = cs_range_part(all->count, rank, seats->count);
+        cs_range cpus = { all->list[part.from].from, all->list[part.to - 1].to };
         seats->list[rank] = make_seat(cores, cpus, share);
     }
     for (int i = 0; seats->count > all->count && i < all->count; i++) {
@@ -190,8 +190,8 @@ static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count;
     for (int rank = 0; rank < seats->count; rank++) {
-        cs_range range  = { 0, 0 };
-        int      others = 0, before = 0;
+        cs_range range = { 0, 0 };
+        int others = 0, before = 0;
         for (int i = 0; i < seats->count; i++) {
             others += homes[i] == homes[rank];
             before += homes[i] == homes[rank] && i < rank;
@@ -211,13 +211,13 @@ static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
 
 static void describe(cl_seats *seats, int first_rank)
 {
-    char  cores[CORES_BYTES];
-    FILE *out  = fmemopen(seats->text, sizeof seats->text, "w");
-    int   max = 0, min = CPU_SETSIZE;
+    char cores[CORES_BYTES];
+    FILE *out = fmemopen(seats->text, sizeof seats->text, "w");
+    int max = 0, min = CPU_SETSIZE;
     if (!out)
         return;
     for (int i = 0; i < seats->count; i++) {
-        max  = seats->list[i].threads > max ? seats->list[i].threads : max;
+        max = seats->list[i].threads > max ? seats->list[i].threads : max;
         min = seats->list[i].threads < min ? seats->list[i].threads : min;
         if (!seats->bound || i >= TEXT_RANKS)
             continue;
@@ -255,7 +255,7 @@ int cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const
     if (code)
         return code;
     domains *all = calloc(1, sizeof *all);
-    seats->list  = calloc((size_t)order->rank_count, sizeof *seats->list);
+    seats->list = calloc((size_t)order->rank_count, sizeof *seats->list);
     if (!all || !seats->list)
         cs_fatal(CS_NO_MEMORY, "no memory for %d ranks", order->rank_count);
     choose(seats, order, cores);
@@ -274,14 +274,14 @@ int cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const
 
 int cl_bind_deal(cl_seats *seats, const cl_order *order)
 {
-    cl_cores   *cores   = malloc(sizeof *cores);
-    int        *homes   = malloc((size_t)order->rank_count * sizeof *homes);
+    cl_cores *cores = malloc(sizeof *cores);
+    int *homes = malloc((size_t)order->rank_count * sizeof *homes);
     const char *visible = order->has_devices ? NULL : getenv("CUDA_VISIBLE_DEVICES");
-    *seats              = (cl_seats){ 0 };
+    *seats = (cl_seats){ 0 };
     if (!cores || !homes)
         cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
     bool known = (order->has_devices || visible) && cl_gpus_nodes(order->slots, order->rank_count, visible, homes);
-    int  code  = cl_cores_read(cores);
+    int code = cl_cores_read(cores);
     if (code == 0)
         code = cl_bind_share(seats, order, cores, known ? homes : NULL);
     free(homes);

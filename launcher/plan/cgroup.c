@@ -23,17 +23,17 @@ static bool has_word(const char *list, const char *word)
 /* The group of this process for a controller; "" is the one controller of version 2. */
 static bool group_path(const char *controller, char path[PATH_MAX])
 {
-    char  line[PATH_MAX + 64];
-    FILE *file  = fopen("/proc/self/cgroup", "re");
-    bool  found = false;
+    char line[PATH_MAX + 64];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    bool found = false;
     while (file && !found && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        char *list                = strchr(line, ':');
-        char *group               = list ? strchr(list + 1, ':') : NULL;
+        char *list = strchr(line, ':');
+        char *group = list ? strchr(list + 1, ':') : NULL;
         if (!group)
             continue;
         *group = '\0';
-        found  = *controller ? has_word(list + 1, controller) : list[1] == '\0';
+        found = *controller ? has_word(list + 1, controller) : list[1] == '\0';
         if (found)
             snprintf(path, PATH_MAX, "%s", group + 1);
     }
@@ -53,7 +53,7 @@ static FILE *open_in(const char *mount, const char *group, const char *name)
 static int read_numbers(FILE *file, double numbers[2])
 {
     char words[2][32] = { "", "" };
-    int  count        = file ? fscanf(file, "%31s %31s", words[0], words[1]) : 0;
+    int count = file ? fscanf(file, "%31s %31s", words[0], words[1]) : 0;
     for (int i = 0; i < count; i++)
         numbers[i] = strcmp(words[i], "max") == 0 ? INFINITY : strtod(words[i], NULL);
     if (file)
@@ -89,7 +89,7 @@ static double min_quota(char *group, double (*quota_of)(const char *))
 
 double cl_cgroup_cpu_quota(void)
 {
-    char   group[PATH_MAX];
+    char group[PATH_MAX];
     double quota = INFINITY;
     if (group_path("", group))
         quota = min_quota(group, quota_of_2);
@@ -101,7 +101,7 @@ double cl_cgroup_cpu_quota(void)
 /* The number behind a line's first word `name`, or -1. */
 static int64_t counter(FILE *file, const char *name)
 {
-    char    word[64];
+    char word[64];
     int64_t value, found = -1;
     while (file && found < 0 && fscanf(file, "%63s %ld", word, &value) == 2)
         if (strcmp(word, name) == 0)
@@ -113,7 +113,7 @@ static int64_t counter(FILE *file, const char *name)
 
 int64_t cl_cgroup_oom_kills(void)
 {
-    char    group[PATH_MAX];
+    char group[PATH_MAX];
     int64_t kills = -1;
     if (group_path("", group))
         kills = counter(open_in("/sys/fs/cgroup", group, "memory.events"), "oom_kill");

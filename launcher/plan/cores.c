@@ -16,8 +16,8 @@
 static int first_number(const char *path, int fallback)
 {
     FILE *file = fopen(path, "re");
-    int   number;
-    bool  found = file && fscanf(file, "%d", &number) == 1;
+    int number;
+    bool found = file && fscanf(file, "%d", &number) == 1;
     if (file)
         fclose(file);
     return found ? number : fallback;
@@ -34,7 +34,7 @@ static int core_of(int cpu)
 static int node_of(int cpu)
 {
     char path[128];
-    int  node = 0;
+    int node = 0;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d", cpu);
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && (entry = readdir(folder));)
@@ -78,7 +78,7 @@ int cl_cores_read(cl_cores *cores)
 void cl_cores_print(const cpu_set_t *set, char *text, int size)
 {
     int used = 0;
-    text[0]  = '\0';
+    text[0] = '\0';
     for (int from = 0; from < CPU_SETSIZE && used < size; from++) {
         if (!CPU_ISSET((size_t)from, set))
             continue;
@@ -113,7 +113,7 @@ static bool parse_span(const char **text, long last, long *from, long *to)
 
 int cl_cores_parse(cpu_set_t *set, const char *flag, const char *text)
 {
-    long        from, to, last = -1;
+    long from, to, last = -1;
     const char *place = text;
     CPU_ZERO(set);
     for (; parse_span(&place, last, &from, &to); place++) {
@@ -125,6 +125,7 @@ int cl_cores_parse(cpu_set_t *set, const char *flag, const char *text)
         if (*place != ',')
             break;
     }
-    return cl_codes_fail(
-        CL_CODE_USAGE, "%s takes cores and spans of them in ascending order, such as 0,2-4,6; not \"%s\"", flag, text);
+    return cl_codes_fail(CL_CODE_USAGE,
+                         "%s takes cores and spans of them in ascending order, such as 0,2-4,6; not \"%s\"", flag,
+                         text);
 }

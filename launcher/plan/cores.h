@@ -15,8 +15,8 @@ typedef struct {
 
 typedef struct {
     cl_cpu cpus[CPU_SETSIZE];
-    int    cpu_count, core_count, node_count;
-    int    quota; /* whole CPUs' worth of time the cgroup allows, at least 1; cpu_count without a limit */
+    int cpu_count, core_count, node_count;
+    int quota; /* whole CPUs' worth of time the cgroup allows, at least 1; cpu_count without a limit */
 } cl_cores;
 
 /* 0, or CL_CODE_SYSTEM. */

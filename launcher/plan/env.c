@@ -44,12 +44,12 @@ static int place_of(const cl_env *env, const char *name)
 
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin)
 {
-    int           at   = place_of(env, name);
+    int at = place_of(env, name);
     cl_env_entry *here = at < env->count && strcmp(env->list[at].name, name) == 0 ? &env->list[at] : NULL;
     if (here) {
         free(here->value);
         free(here->origin);
-        here->value  = copy(value, strlen(value));
+        here->value = copy(value, strlen(value));
         here->origin = copy(origin, strlen(origin));
         return;
     }
@@ -87,7 +87,7 @@ bool cl_env_is_secret(const char *name)
 static const char *find_secret(const char *word)
 {
     for (const char *sign = word; (sign = strchr(sign, '=')); sign++) {
-        char        name[256];
+        char name[256];
         const char *begin = sign;
         while (begin > word && (isalnum((unsigned char)begin[-1]) || strchr("_-.", begin[-1])))
             begin--;
@@ -100,9 +100,9 @@ static const char *find_secret(const char *word)
 
 const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
 {
-    const char *sign   = find_secret(word);
-    bool        hidden = *hide;
-    *hide              = word[0] == '-' && !strchr(word, '=') && cl_env_is_secret(word) && !hidden;
+    const char *sign = find_secret(word);
+    bool hidden = *hide;
+    *hide = word[0] == '-' && !strchr(word, '=') && cl_env_is_secret(word) && !hidden;
     if (hidden)
         return CL_ENV_MASKED;
     if (!sign)
@@ -144,7 +144,7 @@ static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, co
 {
     for (char **entry = environ; *entry; entry++) {
         const char *equals = strchr(*entry, '=');
-        char       *name   = equals && equals > *entry ? copy(*entry, (size_t)(equals - *entry)) : NULL;
+        char *name = equals && equals > *entry ? copy(*entry, (size_t)(equals - *entry)) : NULL;
         if (name)
             each(env, name, equals + 1, argument);
         free(name);
@@ -153,7 +153,7 @@ static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, co
 
 static void forward(cl_env *env, const char *name, const char *value, const void *argument)
 {
-    char        origin[ORIGIN_BYTES];
+    char origin[ORIGIN_BYTES];
     const char *prefix = prefix_of(name);
     (void)argument;
     if (!prefix || is_local(name) || cl_env_is_secret(name))
@@ -172,17 +172,17 @@ int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length,
 }
 
 typedef struct {
-    cl_env   *env;
-    bool      expand;
+    cl_env *env;
+    bool expand;
     cl_faults faults;
-    bool      missing; /* a file that should have been there was not */
-    int       read;
+    bool missing; /* a file that should have been there was not */
+    int read;
 } collection;
 
 static bool read_file(collection *all, const char *path, bool required)
 {
     size_t length;
-    char  *text = cl_faults_slurp(path, &length);
+    char *text = cl_faults_slurp(path, &length);
     if (text) {
         cl_envfile_read(all->env, path, text, length, all->expand, &all->faults);
         all->read++;
@@ -203,7 +203,7 @@ static bool same_folder(const char *one, const char *other)
 /* In the home folder, then here; the same folder once. */
 static void read_both(collection *all, const char *const *names, int count)
 {
-    char        path[PATH_MAX];
+    char path[PATH_MAX];
     const char *home = getenv("HOME");
     for (int i = 0; home && *home && !same_folder(home, ".") && i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", home, names[i]);
@@ -216,9 +216,9 @@ static void read_both(collection *all, const char *const *names, int count)
 static void read_default_files(collection *all)
 {
     static const char *const usual[] = { ".deepspeed_env", ".cspeed_env" };
-    const char              *own = getenv("CSPEED_ENV_FILE"), *theirs = getenv("DS_ENV_FILE");
-    const char              *name   = own && *own ? own : theirs;
-    int                      before = all->read;
+    const char *own = getenv("CSPEED_ENV_FILE"), *theirs = getenv("DS_ENV_FILE");
+    const char *name = own && *own ? own : theirs;
+    int before = all->read;
     if (!name || !*name) {
         read_both(all, usual, 2);
     } else if (*name == '/') {
@@ -247,7 +247,7 @@ static void take_matching(cl_env *env, const char *name, const char *value, cons
 static void take(collection *all, const char *text)
 {
     size_t length = strcspn(text, "="), good = 0;
-    char  *name = copy(text, length);
+    char *name = copy(text, length);
     while ((good < length) &&
            (name[good] == '_' || (name[good] >= 'A' && name[good] <= 'Z') || (name[good] >= 'a' && name[good] <= 'z') ||
             (good && name[good] >= '0' && name[good] <= '9')))
@@ -268,7 +268,7 @@ static void take(collection *all, const char *text)
 int cl_env_collect(cl_env *env, const cl_options *options)
 {
     collection all = { .env = env, .expand = options->env_expand };
-    *env           = (cl_env){ 0 };
+    *env = (cl_env){ 0 };
     if (!options->no_env_defaults) {
         each_own(env, forward, NULL);
         read_default_files(&all);

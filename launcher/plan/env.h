@@ -16,12 +16,12 @@ typedef struct {
 
 typedef struct {
     cl_env_entry *list; /* in order of names */
-    int           count;
+    int count;
 } cl_env;
 
 /* Reads what the options and the caller's environment say. 0, or CL_CODE_FILE, CL_CODE_NO_FILE with every fault. */
-int  cl_env_collect(cl_env *env, const cl_options *options);
-int  cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand); /* adds; later wins */
+int cl_env_collect(cl_env *env, const cl_options *options);
+int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand); /* adds; later wins */
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin);
 void cl_env_free(cl_env *env);
 

@@ -9,13 +9,13 @@
 enum { ORIGIN_BYTES = 512 };
 
 typedef struct {
-    cl_env     *env;
-    cl_faults  *faults;
+    cl_env *env;
+    cl_faults *faults;
     const char *file, *at, *end, *line_start;
-    int         line;
-    bool        expand;
-    char       *value; /* as long as the file at first; what is expanded makes it longer */
-    size_t      used, room;
+    int line;
+    bool expand;
+    char *value; /* as long as the file at first; what is expanded makes it longer */
+    size_t used, room;
 } scanner;
 
 #define FAULT(scan, place, ...)                                                                                        \
@@ -24,7 +24,7 @@ typedef struct {
 static void put(scanner *scan, const char *bytes, size_t count)
 {
     if (scan->used + count + 1 > scan->room) {
-        scan->room  = 2 * (scan->used + count) + 64;
+        scan->room = 2 * (scan->used + count) + 64;
         scan->value = realloc(scan->value, scan->room);
         if (!scan->value)
             cs_fatal(CS_NO_MEMORY, "no memory for the environment");
@@ -97,7 +97,7 @@ static bool take_expansion(scanner *scan)
     const char *from = scan->at;
     scan->at += 2;
     char *name = take_name(scan);
-    bool  good = name && scan->at < scan->end && *scan->at == '}';
+    bool good = name && scan->at < scan->end && *scan->at == '}';
     if (!good)
         FAULT(scan, from, "${ is not followed by a name and }; a literal dollar is \\$");
     else if (!value_of(scan->env, name))
@@ -113,7 +113,7 @@ static bool take_expansion(scanner *scan)
 static void take_escape(scanner *scan)
 {
     static const char from[] = "nt\\\"$", to[] = "\n\t\\\"$";
-    const char       *known = scan->at + 1 < scan->end && scan->at[1] ? strchr(from, scan->at[1]) : NULL;
+    const char *known = scan->at + 1 < scan->end && scan->at[1] ? strchr(from, scan->at[1]) : NULL;
     put(scan, known ? &to[known - from] : scan->at, 1);
     scan->at += known ? 2 : 1;
 }
@@ -121,8 +121,8 @@ static void take_escape(scanner *scan)
 static bool take_quoted(scanner *scan)
 {
     const char *from = scan->at, *from_line = scan->line_start;
-    char        quote = *scan->at++;
-    int         line  = scan->line;
+    char quote = *scan->at++;
+    int line = scan->line;
     while (scan->at < scan->end && *scan->at != quote) {
         bool doubled = quote == '"';
         if (doubled && *scan->at == '\\') {
@@ -189,7 +189,7 @@ static void set(scanner *scan, const char *name, const char *value, int line)
 static void read_assignment(scanner *scan, const char *name)
 {
     const char *place = scan->at;
-    int         line  = scan->line;
+    int line = scan->line;
     skip_blanks(scan);
     if (at_end_of_line(scan) || *scan->at == '#') {
         if (getenv(name))
@@ -225,8 +225,8 @@ static void read_line(scanner *scan)
 void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, cl_faults *faults)
 {
     scanner scan = { .env = env, .faults = faults, .file = file, .line = 1, .expand = expand };
-    scan.at      = text;
-    scan.end     = text + length;
+    scan.at = text;
+    scan.end = text + length;
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         scan.at += 3; /* the mark some editors put first */
     scan.line_start = scan.at;

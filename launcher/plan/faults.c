@@ -12,7 +12,7 @@ enum { SLURP_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
 
 void cl_faults_add(cl_faults *faults, const char *file, int line, int column, const char *format, ...)
 {
-    char    sentence[512], place[32] = "";
+    char sentence[512], place[32] = "";
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -20,7 +20,7 @@ void cl_faults_add(cl_faults *faults, const char *file, int line, int column, co
     if (line)
         snprintf(place, sizeof place, ":%d:%d", line, column);
     size_t room = sizeof faults->text - (size_t)faults->length;
-    int    size =
+    int size =
         snprintf(faults->text + faults->length, room, "%s%s%s: %s", faults->length ? "\n" : "", file, place, sentence);
     if ((size_t)size < room)
         faults->length += size;
@@ -43,7 +43,7 @@ int cl_faults_verdict(const cl_faults *faults, int code)
 
 static char *slurp(FILE *file, size_t *length)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t room = 0, used = 0, part = 1;
     while (part && used <= MOST_BYTES) {
         if (used + SLURP_BYTES + 1 > room) {
@@ -60,16 +60,16 @@ static char *slurp(FILE *file, size_t *length)
         return NULL;
     }
     text[used] = '\0';
-    *length    = used;
+    *length = used;
     return text;
 }
 
 char *cl_faults_slurp(const char *path, size_t *length)
 {
-    bool  standard = strcmp(path, "-") == 0;
-    FILE *file     = standard ? stdin : fopen(path, "re");
-    char *text     = file ? slurp(file, length) : NULL;
-    int   reason   = errno;
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "re");
+    char *text = file ? slurp(file, length) : NULL;
+    int reason = errno;
     if (file && !standard)
         fclose(file);
     errno = reason;

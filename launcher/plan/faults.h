@@ -7,7 +7,7 @@
 
 typedef struct {
     char text[3000];
-    int  length, count;
+    int length, count;
 } cl_faults;
 
 /* `line` 0: the sentence stands behind the file's name alone. */

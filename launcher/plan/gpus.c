@@ -10,9 +10,9 @@
 /* Entries of a folder whose name is `prefix` and digits; with an empty prefix, any but . and .. */
 static int count_entries(const char *path, const char *prefix)
 {
-    int    count  = 0;
+    int count = 0;
     size_t length = strlen(prefix);
-    DIR   *folder = opendir(path);
+    DIR *folder = opendir(path);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         const char *rest = entry->d_name + length;
         if (strncmp(entry->d_name, prefix, length) == 0)
@@ -37,7 +37,7 @@ static int count_visible(const char *list)
 int cl_gpus_count(char why[128])
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int         count   = count_entries("/dev", "nvidia");
+    int count = count_entries("/dev", "nvidia");
     if (count == 0)
         count = count_entries("/proc/driver/nvidia/gpus", "");
     why[0] = '\0';
@@ -62,10 +62,10 @@ static const char *entry_of(const char *list, int index, int *length)
 void cl_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size)
 {
     size_t used = 0;
-    text[0]     = '\0';
+    text[0] = '\0';
     for (int i = 0; i < count && used < size; i++) {
-        int         length = 0;
-        const char *entry  = visible && *visible ? entry_of(visible, slots[i], &length) : "";
+        int length = 0;
+        const char *entry = visible && *visible ? entry_of(visible, slots[i], &length) : "";
         if (i && slots[i] == slots[i - 1])
             continue; /* ranks that share one */
         used += (size_t)(length ? snprintf(text + used, size - used, used ? ",%.*s" : "%.*s", length, entry)
@@ -84,7 +84,7 @@ static int is_entry(const struct dirent *entry)
 static int node_of(const char *bus)
 {
     char path[PATH_MAX];
-    int  node = -1;
+    int node = -1;
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/numa_node", bus);
     FILE *file = fopen(path, "re");
     if (file && fscanf(file, "%d", &node) != 1)
@@ -107,12 +107,12 @@ static int number_of(int slot, const char *visible)
 bool cl_gpus_nodes(const int *slots, int count, const char *visible, int *nodes)
 {
     struct dirent **list;
-    int             gpus  = scandir("/proc/driver/nvidia/gpus", &list, is_entry, alphasort);
-    bool            known = gpus > 0;
+    int gpus = scandir("/proc/driver/nvidia/gpus", &list, is_entry, alphasort);
+    bool known = gpus > 0;
     for (int i = 0; known && i < count; i++) {
         int number = number_of(slots[i], visible);
-        nodes[i]   = number >= 0 && number < gpus ? node_of(list[number]->d_name) : -1;
-        known      = nodes[i] >= 0;
+        nodes[i] = number >= 0 && number < gpus ? node_of(list[number]->d_name) : -1;
+        known = nodes[i] >= 0;
     }
     for (int i = 0; i < gpus; i++)
         free(list[i]);

@@ -16,10 +16,10 @@ enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
 
 typedef struct {
     const cl_hostline_place *place;
-    cl_host                 *host;
-    int                      column;           /* of the word being read */
-    int                      slots, max_slots; /* 0: not said */
-    bool                     faulty, lost;     /* lost: what follows in the line would be guessing */
+    cl_host *host;
+    int column;           /* of the word being read */
+    int slots, max_slots; /* 0: not said */
+    bool faulty, lost;    /* lost: what follows in the line would be guessing */
 } line_reader;
 
 #define FAULT(reader, ...)                                                                                             \
@@ -42,8 +42,8 @@ static char *copy(const char *text)
 static bool is_address6(const char *name)
 {
     struct in6_addr address;
-    char            bare[INET6_ADDRSTRLEN + 1] = "";
-    size_t          length                     = strcspn(name, "%");
+    char bare[INET6_ADDRSTRLEN + 1] = "";
+    size_t length = strcspn(name, "%");
     if (length >= sizeof bare)
         return false;
     memcpy(bare, name, length);
@@ -54,7 +54,7 @@ static void read_name(line_reader *reader, char *word)
 {
     char *at = strrchr(word, '@'), *name = at ? at + 1 : word;
     if (at) {
-        *at                = '\0';
+        *at = '\0';
         reader->host->user = copy(word);
     }
     size_t length = strlen(name);
@@ -63,7 +63,7 @@ static void read_name(line_reader *reader, char *word)
         name++;
     }
     reader->host->name = copy(name);
-    size_t good        = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     if (at && (!*word || strspn(word, "-") || strpbrk(word, "@/")))
         FAULT(reader, "\"%s\" is no user name", word);
     else if (strchr(word, '=') || (!at && strchr(name, '=')))
@@ -83,7 +83,7 @@ static void read_name(line_reader *reader, char *word)
 static int read_number(line_reader *reader, const char *key, const char *value, int from, int to)
 {
     char *end;
-    long  number = strtol(value, &end, 10);
+    long number = strtol(value, &end, 10);
     if (isdigit((unsigned char)*value) && !*end && number >= from && number <= to)
         return (int)number;
     FAULT(reader, "%s=%s: a whole number from %d to %d is expected%s", key, value, from, to,
@@ -113,7 +113,7 @@ static bool read_ids(line_reader *reader, const char *value)
     cl_host *host = reader->host;
     for (const char *place = value;; place++) {
         char *end;
-        long  from = strtol(place, &end, 10), to = from;
+        long from = strtol(place, &end, 10), to = from;
         if (!isdigit((unsigned char)*place))
             return false;
         if (*end == '-' && isdigit((unsigned char)end[1]))
@@ -143,8 +143,8 @@ static void read_gpus(line_reader *reader, const char *value)
 
 static void read_variable(line_reader *reader, const char *name, const char *value)
 {
-    cl_host *host  = reader->host;
-    size_t   count = 0;
+    cl_host *host = reader->host;
+    size_t count = 0;
     if (!*name || isdigit((unsigned char)*name) ||
         name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")]) {
         FAULT(reader, "env.%s: that is no name of a variable", name);
@@ -153,12 +153,12 @@ static void read_variable(line_reader *reader, const char *name, const char *val
     while (host->env && host->env[count])
         count++;
     char **larger = realloc(host->env, sizeof *larger * (count + 2));
-    char  *text   = malloc(strlen(name) + strlen(value) + 2);
+    char *text = malloc(strlen(name) + strlen(value) + 2);
     if (!larger || !text)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
     stpcpy(stpcpy(stpcpy(text, name), "="), value);
-    host->env            = larger;
-    host->env[count]     = text;
+    host->env = larger;
+    host->env[count] = text;
     host->env[count + 1] = NULL;
 }
 
@@ -182,7 +182,7 @@ static bool is_new(line_reader *reader, const char *key, bool given)
 static void read_key(line_reader *reader, const char *key, const char *value)
 {
     static const char *const known[] = { "slots", "max_slots", "port", "user", "addr", "gpus", NULL };
-    cl_host                 *host    = reader->host;
+    cl_host *host = reader->host;
     if (strncmp(key, "env.", 4) == 0) {
         read_variable(reader, key + 4, value);
     } else if (strcmp(key, "slots") == 0) {
@@ -228,7 +228,7 @@ static void read_word(line_reader *reader, char *word)
 
 static void check_slots(line_reader *reader)
 {
-    cl_host *host  = reader->host;
+    cl_host *host = reader->host;
     reader->column = 1;
     if (!reader->slots && !host->slot_count)
         FAULT(reader, "%s: how many slots? write %s slots=N", host->name, host->name);
@@ -249,10 +249,10 @@ static bool verdict(const line_reader *reader)
 
 bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char *text, size_t length)
 {
-    char        word[WORD_BYTES];
+    char word[WORD_BYTES];
     line_reader reader = { .place = place, .host = host };
-    const char *end    = text + length;
-    *host              = (cl_host){ 0 };
+    const char *end = text + length;
+    *host = (cl_host){ 0 };
     while (text < end) {
         const char *from = text;
         while (text < end && *text != ' ' && *text != '\t')
@@ -275,9 +275,9 @@ bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char 
 
 bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const char *text, size_t length)
 {
-    char        word[WORD_BYTES];
+    char word[WORD_BYTES];
     line_reader reader = { .place = place, .host = host, .column = (int)(text - place->start) + 1, .slots = 1 };
-    *host              = (cl_host){ 0 };
+    *host = (cl_host){ 0 };
     if (length == 0 || length >= sizeof word) {
         FAULT(&reader, "a host's name is expected here");
         return false;
@@ -285,7 +285,7 @@ bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const 
     snprintf(word, sizeof word, "%.*s", (int)length, text);
     char *bracket = strrchr(word, ']'), *colon = strchr(bracket ? bracket : word, ':');
     if (colon && !(strchr(colon + 1, ':') && is_address6(word))) {
-        *colon       = '\0';
+        *colon = '\0';
         reader.slots = read_number(&reader, word, colon + 1, 1, MOST_SLOTS);
     }
     read_name(&reader, word);

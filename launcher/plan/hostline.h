@@ -8,9 +8,9 @@
 /* Where a text stands, for faults. */
 typedef struct {
     const char *file;
-    int         line;
+    int line;
     const char *start; /* column 1 */
-    cl_faults  *faults;
+    cl_faults *faults;
 } cl_hostline_place;
 
 /* Reads "NAME key=value ..." of `length` bytes. False when there was a fault; the host is then empty. */

@@ -54,7 +54,7 @@ static void keep_first(cl_hosts *hosts, int count)
     free(hosts->list);
     rest.list = all;
     cl_hosts_free(&rest);
-    hosts->list  = kept;
+    hosts->list = kept;
     hosts->count = count;
 }
 
@@ -71,7 +71,7 @@ static int choose_nodes(cl_plan *plan)
                              plan->named ? ""
                                          : "; name the others by --hostfile or --hosts, or start the same command on "
                                            "each node with --no_ssh");
-    plan->max_nodes  = max ? max : have;
+    plan->max_nodes = max ? max : have;
     plan->min_nodes = min ? min : plan->max_nodes;
     if (plan->min_nodes > plan->max_nodes)
         return cl_codes_fail(CL_CODE_SLOTS, "%s %d: there are %d nodes", cl_options_origin("min_elastic_nodes"), min,
@@ -115,8 +115,8 @@ int cl_hostplan_cut(cl_plan *plan, const int *places, int count)
         while (plan->nodes[from].host != &plan->hosts.list[places[to]])
             from++;
         cl_plan_node moved = plan->nodes[from];
-        plan->nodes[from]  = plan->nodes[to];
-        plan->nodes[to]    = moved;
+        plan->nodes[from] = plan->nodes[to];
+        plan->nodes[to] = moved;
     }
     plan->node_count = count;
     number_ranks(plan);
@@ -126,7 +126,7 @@ int cl_hostplan_cut(cl_plan *plan, const int *places, int count)
 static int lay_nodes(cl_plan *plan)
 {
     plan->node_count = plan->hosts.count;
-    plan->nodes      = calloc((size_t)plan->node_count, sizeof *plan->nodes);
+    plan->nodes = calloc((size_t)plan->node_count, sizeof *plan->nodes);
     if (!plan->nodes)
         cs_fatal(CS_NO_MEMORY, "no memory for %d nodes", plan->node_count);
     for (int i = 0; i < plan->node_count; i++) {
@@ -147,9 +147,9 @@ static int lay_nodes(cl_plan *plan)
 
 static int set_master_addr(cl_plan *plan)
 {
-    const char    *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
+    const char *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
     const cl_host *first = &plan->hosts.list[0];
-    bool           ours  = getenv("CSPEED_ATTEMPT") != NULL; /* of the job that this process is a rank of */
+    bool ours = getenv("CSPEED_ATTEMPT") != NULL; /* of the job that this process is a rank of */
     if (flag) {
         SET(plan->master_addr, "%s", flag);
         SET(plan->master_addr_origin, "%s", cl_options_origin("master_addr"));
@@ -172,16 +172,16 @@ static int set_master_addr(cl_plan *plan)
 static int set_master_port(cl_plan *plan)
 {
     const char *given = getenv("MASTER_PORT");
-    int         port  = given && !getenv("CSPEED_ATTEMPT") ? atoi(given) : 0;
+    int port = given && !getenv("CSPEED_ATTEMPT") ? atoi(given) : 0;
     if (plan->options->master_port >= 0) {
-        plan->master_port       = plan->options->master_port;
+        plan->master_port = plan->options->master_port;
         plan->master_port_given = true;
         SET(plan->master_port_origin, "%s", cl_options_origin("master_port"));
         if (plan->master_port == 0 && plan->no_ssh)
             return cl_codes_fail(CL_CODE_USAGE, "%s 0 means any port, but the nodes of --no_ssh must know it",
                                  cl_options_origin("master_port"));
     } else if (port > 0 && port < 65536) {
-        plan->master_port       = port;
+        plan->master_port = port;
         plan->master_port_given = true;
         SET(plan->master_port_origin, "MASTER_PORT");
     } else {
@@ -225,9 +225,9 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     hash state = mix_text(begin, CS_VERSION);
     for (int i = 0; i < plan->hosts.count; i++) {
         const cl_host *host = &plan->hosts.list[i];
-        state               = mix_text(state, host->name);
-        state               = mix(state, &host->slot_count, sizeof host->slot_count);
-        state               = mix(state, host->slots, (size_t)host->slot_count * sizeof *host->slots);
+        state = mix_text(state, host->name);
+        state = mix(state, &host->slot_count, sizeof host->slot_count);
+        state = mix(state, host->slots, (size_t)host->slot_count * sizeof *host->slots);
     }
     for (char **argument = plan->arguments; *argument; argument++)
         state = mix_text(state, *argument);
@@ -254,7 +254,7 @@ static int name_job(cl_plan *plan)
 static int find_workdir(cl_plan *plan)
 {
     const char *wanted = plan->options->workdir;
-    char        here[PATH_MAX];
+    char here[PATH_MAX];
     if (!getcwd(here, sizeof here))
         return cl_codes_fail(CL_CODE_SYSTEM, "the current folder cannot be read: %s", strerror(errno));
     int size = !wanted          ? SET(plan->workdir, "%s", here)
@@ -269,7 +269,7 @@ static int make(cl_plan *plan)
 {
     int (*const steps[])(cl_plan *) = { cl_slots_find,   choose_nodes,    cl_slots_choose, lay_nodes,
                                         set_master_addr, set_master_port, name_job,        find_workdir };
-    int code                        = 0;
+    int code = 0;
     for (size_t i = 0; code == 0 && i < sizeof steps / sizeof *steps; i++)
         code = steps[i](plan);
     if (code == 0 && plan->no_ssh)
@@ -285,7 +285,7 @@ static int make(cl_plan *plan)
 
 int cl_hostplan_make(cl_plan *plan, const cl_options *options)
 {
-    *plan    = (cl_plan){ .options = options, .arguments = options->program, .no_ssh = options->no_ssh };
+    *plan = (cl_plan){ .options = options, .arguments = options->program, .no_ssh = options->no_ssh };
     int code = make(plan);
     if (code)
         cl_hostplan_free(plan);

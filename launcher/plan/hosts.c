@@ -67,10 +67,10 @@ static void read_line(cl_hosts *hosts, cl_hostline_place *place, size_t length)
 
 int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length)
 {
-    cl_faults         faults = { .count = 0 };
-    cl_hostline_place place  = { .file = name, .faults = &faults };
-    const char       *end    = text + length;
-    *hosts                   = (cl_hosts){ .origin = copy(name) };
+    cl_faults faults = { .count = 0 };
+    cl_hostline_place place = { .file = name, .faults = &faults };
+    const char *end = text + length;
+    *hosts = (cl_hosts){ .origin = copy(name) };
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3; /* the mark some editors put first */
     while (text < end) {
@@ -90,10 +90,10 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
 
 int cl_hosts_read(cl_hosts *hosts, const char *path)
 {
-    size_t      length;
+    size_t length;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    char       *text = cl_faults_slurp(path, &length);
-    *hosts           = (cl_hosts){ 0 };
+    char *text = cl_faults_slurp(path, &length);
+    *hosts = (cl_hosts){ 0 };
     if (!text && (errno == ENOENT || errno == ENOTDIR))
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: there is no such hostfile", path);
     if (!text)
@@ -105,12 +105,12 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
 
 int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 {
-    cl_faults         faults = { .count = 0 };
-    cl_hostline_place place  = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
-    *hosts                   = (cl_hosts){ .origin = copy("--hosts") };
+    cl_faults faults = { .count = 0 };
+    cl_hostline_place place = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
+    *hosts = (cl_hosts){ .origin = copy("--hosts") };
     for (const char *item = list;; item++) {
         cl_host host;
-        size_t  length = strcspn(item, ",");
+        size_t length = strcspn(item, ",");
         if (cl_hostline_read_item(&host, &place, item, length))
             add(hosts, &place, &host);
         item += length;
@@ -125,10 +125,10 @@ int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 
 int cl_hosts_local(cl_hosts *hosts, int slot_count)
 {
-    cl_host here = { .name       = copy("localhost"),
+    cl_host here = { .name = copy("localhost"),
                      .slot_count = slot_count,
-                     .slots      = calloc((size_t)slot_count, sizeof *here.slots) };
-    *hosts       = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = copy("this machine") };
+                     .slots = calloc((size_t)slot_count, sizeof *here.slots) };
+    *hosts = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = copy("this machine") };
     if (!here.slots || !hosts->list)
         cs_fatal(CS_NO_MEMORY, "no memory for %d slots", slot_count);
     for (int i = 0; i < slot_count; i++)
@@ -154,8 +154,8 @@ static bool is_own_name(const char *name)
 static bool is_own_address(const char *name)
 {
     struct ifaddrs *all;
-    char            text[INET6_ADDRSTRLEN];
-    bool            found = cl_hostline_same(name, "127.0.0.1") || cl_hostline_same(name, "::1");
+    char text[INET6_ADDRSTRLEN];
+    bool found = cl_hostline_same(name, "127.0.0.1") || cl_hostline_same(name, "::1");
     if (found || strncmp(name, "127.", 4) == 0 || (!strchr(name, ':') && strspn(name, "0123456789.") < strlen(name)) ||
         getifaddrs(&all) < 0)
         return found;
@@ -177,7 +177,7 @@ static bool is_own_address(const char *name)
 bool cl_hosts_is_here(const cl_host *host)
 {
     static const char *const own[] = { "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback" };
-    const char              *name  = host->address ? host->address : host->name;
+    const char *name = host->address ? host->address : host->name;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (cl_hostline_same(name, own[i]))
             return true;

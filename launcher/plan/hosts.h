@@ -11,19 +11,19 @@
 #include <stddef.h>
 
 typedef struct {
-    char  *name;    /* as written, without user@ and brackets: what is printed, and looked up */
-    char  *address; /* addr=; NULL: the name is                                               */
-    char  *user;    /* user=, or before the '@'; NULL: the caller or ssh's configuration says */
-    int    port;    /* port= of sshd; 0: not said                                             */
-    int    slot_count;
-    int   *slots;   /* ids, ascending: 0..N-1, or those of gpus=; after selection those that are left */
-    char **env;     /* env.X=VALUE as "X=VALUE"; NULL-terminated; NULL: none */
+    char *name;    /* as written, without user@ and brackets: what is printed, and looked up */
+    char *address; /* addr=; NULL: the name is                                               */
+    char *user;    /* user=, or before the '@'; NULL: the caller or ssh's configuration says */
+    int port;      /* port= of sshd; 0: not said                                             */
+    int slot_count;
+    int *slots; /* ids, ascending: 0..N-1, or those of gpus=; after selection those that are left */
+    char **env; /* env.X=VALUE as "X=VALUE"; NULL-terminated; NULL: none */
 } cl_host;
 
 typedef struct {
     cl_host *list;
-    int      count;
-    char    *origin; /* "myhostfile", "--hosts", "this machine": for messages and the plan */
+    int count;
+    char *origin; /* "myhostfile", "--hosts", "this machine": for messages and the plan */
 } cl_hosts;
 
 /* "-" is standard input. 0, CL_CODE_FILE (65) with all faults, CL_CODE_NO_FILE (66). */

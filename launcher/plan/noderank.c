@@ -12,7 +12,7 @@
 enum { SEEN_BYTES = 1024, NAME_BYTES = 256 };
 
 typedef struct {
-    int  rank; /* of the first that spoke; -1: none did */
+    int rank; /* of the first that spoke; -1: none did */
     char origin[64], seen[SEEN_BYTES];
     bool conflict;
 } finding;
@@ -31,7 +31,7 @@ static void note(finding *found, const char *origin, const char *value, int rank
 static int number_of(const char *text)
 {
     char *end;
-    long  number = strtol(text, &end, 10);
+    long number = strtol(text, &end, 10);
     return isdigit((unsigned char)*text) && !*end && number < 65536 ? (int)number : -1;
 }
 
@@ -57,7 +57,7 @@ static int own_host(const cl_plan *plan)
 static void ask_name(finding *found, const cl_plan *plan)
 {
     char value[2 * NAME_BYTES];
-    int  own = own_host(plan);
+    int own = own_host(plan);
     if (own < 0)
         return;
     snprintf(value, sizeof value, "%d (%.200s)", own, plan->hosts.list[own].name);
@@ -70,8 +70,8 @@ static void ask_suffix(finding *found, const cl_plan *plan)
     char name[NAME_BYTES] = "", value[2 * NAME_BYTES];
     gethostname(name, sizeof name - 1);
     name[strcspn(name, ".")] = '\0';
-    const char *dash         = strrchr(name, '-');
-    int         rank         = dash ? number_of(dash + 1) : -1;
+    const char *dash = strrchr(name, '-');
+    int rank = dash ? number_of(dash + 1) : -1;
     if (found->rank >= 0 || rank < 0 || rank >= plan->node_count)
         return;
     snprintf(value, sizeof value, "%d (%s)", rank, name);
@@ -100,9 +100,9 @@ static int find_front(cl_plan *plan)
 int cl_noderank_find(cl_plan *plan)
 {
     static const char *const variables[] = { "PET_NODE_RANK", "JOB_COMPLETION_INDEX", "SLURM_NODEID", "GROUP_RANK" };
-    const char              *flag        = plan->options->node_rank;
-    const char              *origin      = cl_options_origin("node_rank");
-    finding                  found       = { .rank = -1 };
+    const char *flag = plan->options->node_rank;
+    const char *origin = cl_options_origin("node_rank");
+    finding found = { .rank = -1 };
     if (flag && number_of(flag) >= 0 && strncmp(origin, "PET_", 4) != 0)
         return give(plan, number_of(flag), origin);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)

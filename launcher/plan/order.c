@@ -22,8 +22,8 @@ typedef enum { TEXT, WHOLE, LARGE, FRACTION, FLAG } kind;
 
 static const struct {
     const char *name;
-    kind        kind;
-    size_t      offset, bytes;
+    kind kind;
+    size_t offset, bytes;
 } fields[] = {
     ORDER_TEXT(job),
     ORDER_TEXT(host),
@@ -66,7 +66,7 @@ static void put(FILE *out, const char *key, const char *value)
 static void put_field(FILE *out, const cl_order *order, int index)
 {
     const char *at = (const char *)order + fields[index].offset;
-    char        text[64];
+    char text[64];
     switch (fields[index].kind) {
     case TEXT:
         put(out, fields[index].name, at);
@@ -90,7 +90,7 @@ static void put_field(FILE *out, const cl_order *order, int index)
 char *cl_order_encode(const cl_order *order, size_t *length)
 {
     char *bytes = NULL;
-    FILE *out   = open_memstream(&bytes, length);
+    FILE *out = open_memstream(&bytes, length);
     if (!out)
         cs_fatal(CS_NO_MEMORY, "no memory for an order");
     for (int i = 0; i < FIELD_COUNT; i++)
@@ -169,10 +169,10 @@ static bool read_pair(cl_order *order, const char *key, const char *value, count
 /* Every string is at least one byte, so that many items can never be more than there are bytes. */
 static bool make_lists(cl_order *order, size_t length)
 {
-    size_t strings     = 1;
-    order->slots       = calloc(MOST_RANKS, sizeof *order->slots);
-    order->places      = calloc(MOST_RANKS, sizeof *order->places);
-    order->arguments   = calloc(length / 2 + strings, sizeof *order->arguments);
+    size_t strings = 1;
+    order->slots = calloc(MOST_RANKS, sizeof *order->slots);
+    order->places = calloc(MOST_RANKS, sizeof *order->places);
+    order->arguments = calloc(length / 2 + strings, sizeof *order->arguments);
     order->environment = calloc(length / 2 + strings, sizeof *order->environment);
     return order->slots && order->places && order->arguments && order->environment;
 }
@@ -180,7 +180,7 @@ static bool make_lists(cl_order *order, size_t length)
 int cl_order_decode(cl_order *order, const char *bytes, size_t length)
 {
     counts seen = { 0 };
-    *order      = (cl_order){ 0 };
+    *order = (cl_order){ 0 };
     if (length == 0 || bytes[length - 1] != '\0')
         return cl_codes_fail(CL_CODE_DISAGREE, "an order of %zu bytes does not end where it should", length);
     if (!make_lists(order, length))

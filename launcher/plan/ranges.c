@@ -8,7 +8,7 @@ enum { LONGEST = 32 }; /* of ",FROM-TO", and ",..." */
 void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES])
 {
     int used = 0;
-    text[0]  = '\0';
+    text[0] = '\0';
     for (int from = 0, to; from < count; from = to + 1) {
         to = from;
         if (!set[from])

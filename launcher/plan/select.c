@@ -18,10 +18,10 @@ enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
 
 typedef struct {
     const char *flag, *text; /* "--include", the whole filter */
-    cl_hosts   *hosts;
-    bool      **marks; /* [host][slot] */
-    bool        mark;  /* what a named slot becomes */
-    cl_faults   faults;
+    cl_hosts *hosts;
+    bool **marks; /* [host][slot] */
+    bool mark;    /* what a named slot becomes */
+    cl_faults faults;
 } slot_filter;
 
 #define FAULT(filter, ...) cl_faults_add(&(filter)->faults, (filter)->flag, 0, 0, __VA_ARGS__)
@@ -44,7 +44,7 @@ static const char *known_slots(const cl_host *host, char text[128])
 static void mark_slot(slot_filter *filter, int index, long slot)
 {
     const cl_host *host = &filter->hosts->list[index];
-    char           text[128];
+    char text[128];
     for (int i = 0; i < host->slot_count; i++)
         if (host->slots[i] == slot) {
             filter->marks[index][i] = filter->mark;
@@ -101,9 +101,9 @@ static void unknown(slot_filter *filter, const char *name)
 /* NAME or NAME:SLOTS; an IPv6 address stands in brackets. */
 static void apply_node(slot_filter *filter, char *node)
 {
-    bool  bracket = *node == '[' && strchr(node, ']') && memchr(node, ':', (size_t)(strchr(node, ']') - node));
+    bool bracket = *node == '[' && strchr(node, ']') && memchr(node, ':', (size_t)(strchr(node, ']') - node));
     char *colon = strchr(bracket ? strchr(node, ']') : node, ':'), *name = node;
-    bool  found = false;
+    bool found = false;
     if (colon)
         *colon = '\0';
     if (bracket) {
@@ -149,8 +149,8 @@ static void keep_marked(cl_hosts *hosts, bool **marks)
 {
     int left = 0;
     for (int i = 0; i < hosts->count; i++) {
-        cl_host *host  = &hosts->list[i];
-        int      slots = 0;
+        cl_host *host = &hosts->list[i];
+        int slots = 0;
         for (int slot = 0; slot < host->slot_count; slot++)
             if (marks[i][slot])
                 host->slots[slots++] = host->slots[slot];
@@ -167,7 +167,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
 {
     const struct {
         const char *flag, *text;
-        bool        mark;
+        bool mark;
     } steps[] = { { "--include", include, true }, { "--exclude", exclude, false } };
     for (int i = 0; i < 2; i++) {
         slot_filter filter = {
@@ -188,7 +188,7 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
 
 int cl_hosts_select(cl_hosts *hosts, const char *include, const char *exclude)
 {
-    int    count = hosts->count;
+    int count = hosts->count;
     bool **marks = calloc((size_t)count + 1, sizeof *marks);
     for (int i = 0; marks && i < count; i++) {
         marks[i] = malloc((size_t)hosts->list[i].slot_count + 1);

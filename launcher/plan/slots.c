@@ -20,8 +20,8 @@ static const char job_hostfile[] = "/job/hostfile";
 /* ---- this machine ---- */
 
 typedef struct {
-    int  gpus, cores, nodes; /* nodes: NUMA nodes, at most cores */
-    char why[128];           /* there is no GPU */
+    int gpus, cores, nodes; /* nodes: NUMA nodes, at most cores */
+    char why[128];          /* there is no GPU */
 } machine;
 
 static int look_around(machine *here)
@@ -29,8 +29,8 @@ static int look_around(machine *here)
     cl_cores *cores = malloc(sizeof *cores);
     if (!cores)
         cs_fatal(CS_NO_MEMORY, "no memory for the list of cores");
-    int code    = cl_cores_read(cores);
-    here->gpus  = cl_gpus_count(here->why);
+    int code = cl_cores_read(cores);
+    here->gpus = cl_gpus_count(here->why);
     here->cores = cores->quota;
     here->nodes = cores->node_count < cores->quota ? cores->node_count : cores->quota;
     free(cores);
@@ -51,7 +51,7 @@ static bool is_number(const char *ranks)
 static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
-    bool        named = options->include && strchr(options->include, ':');
+    bool named = options->include && strchr(options->include, ':');
     if (is_word(ranks, "gpu") && here->gpus == 0)
         return cl_codes_fail(CL_CODE_SLOTS, "%s gpu: %s; cpu or a number starts CPU ranks",
                              cl_options_origin("num_gpus"), here->why);
@@ -67,9 +67,9 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
 /* node0, node1 ...: each as this machine is, as nodes that come by themselves must be. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t length;
-    FILE  *out = open_memstream(&text, &length);
+    FILE *out = open_memstream(&text, &length);
     if (!out)
         cs_fatal(CS_NO_MEMORY, "no memory for the hosts");
     for (int i = 0; i < count; i++)
@@ -83,10 +83,10 @@ static int name_nodes(cl_hosts *hosts, int count, int slots)
 static int use_this_machine(cl_plan *plan)
 {
     const cl_options *options = plan->options;
-    const char       *colon   = options->nodes ? strchr(options->nodes, ':') : NULL;
-    int               max    = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
-    machine           here;
-    int               slots = 0, code = look_around(&here);
+    const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
+    int max = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
+    machine here;
+    int slots = 0, code = look_around(&here);
     if (code == 0)
         code = count_slots(options, &here, &slots);
     if (code)
@@ -105,7 +105,7 @@ static int use_this_machine(cl_plan *plan)
 
 static int read_hostfile(cl_plan *plan, const char *path)
 {
-    plan->named       = true;
+    plan->named = true;
     plan->has_devices = true; /* a rank that has none looks for none */
     return cl_hosts_read(&plan->hosts, path);
 }
@@ -155,15 +155,15 @@ static void resize(cl_host *host, int count)
     for (int i = 0; i < count; i++)
         slots[i] = host->slots[count <= host->slot_count ? i : (int)((long)i * host->slot_count / count)];
     free(host->slots);
-    host->slots      = slots;
+    host->slots = slots;
     host->slot_count = count;
 }
 
 int cl_slots_choose(cl_plan *plan)
 {
     const cl_options *options = plan->options;
-    cl_faults         faults  = { .count = 0 };
-    char              flag[128];
+    cl_faults faults = { .count = 0 };
+    char flag[128];
     if (!is_number(options->ranks))
         return 0;
     int wanted = atoi(options->ranks);
@@ -187,7 +187,7 @@ int cl_slots_choose(cl_plan *plan)
 void cl_slots_tell(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    char        text[4096];
+    char text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
     plan->has_devices = false; /* the variable itself passes on */

@@ -38,9 +38,9 @@ static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments)
 {
-    cs_config  *config = NULL;
-    const char *file   = find_config(arguments);
-    *sizes             = (cl_world_sizes){ 0 };
+    cs_config *config = NULL;
+    const char *file = find_config(arguments);
+    *sizes = (cl_world_sizes){ 0 };
     if (!file)
         return 0;
     cs_status status = cs_config_open(&config, file);

@@ -6,12 +6,12 @@
 
 typedef struct {
     int *list; /* ascending; NULL: any size */
-    int  count;
+    int count;
 } cl_world_sizes;
 
 /* Looks for --config or --deepspeed_config among the program's arguments and reads that file's elasticity section;
  * without one every size is allowed. 0, or CL_CODE_FILE, CL_CODE_NO_FILE with the sentence. */
-int  cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
+int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);
 bool cl_world_sizes_allow(const cl_world_sizes *sizes, int world_size);
 

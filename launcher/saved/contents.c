@@ -30,9 +30,9 @@ static json_t *describe_part(const cs_checkpoint_reader *reader, const cs_chunk 
 static json_t *describe_tensor(const cs_checkpoint_reader *reader, int64_t index)
 {
     const cs_manifest_tensor *tensor = &reader->manifest.tensors[index];
-    cs_range                  own    = cs_chunks_of(&reader->chunks, index);
-    json_t                   *parts  = json_array();
-    int64_t                   count;
+    cs_range own = cs_chunks_of(&reader->chunks, index);
+    json_t *parts = json_array();
+    int64_t count;
     cs_boxes_count(&count, tensor->shape, tensor->dims, 1);
     for (int64_t i = own.from; i < own.to; i++)
         json_array_append_new(parts, describe_part(reader, &reader->chunks.chunks[i]));
@@ -62,7 +62,7 @@ static long long number_of(const json_t *object, const char *key)
 
 void cl_contents_print(const json_t *tensors)
 {
-    size_t        i, k;
+    size_t i, k;
     const json_t *tensor, *part;
     json_array_foreach(tensors, i, tensor)
     {
@@ -72,7 +72,7 @@ void cl_contents_print(const json_t *tensors)
         json_array_foreach(json_object_get(tensor, "parts"), k, part)
         {
             char *offset = json_dumps(json_object_get(part, "offset"), 0),
-                 *size   = json_dumps(json_object_get(part, "size"), 0);
+                 *size = json_dumps(json_object_get(part, "size"), 0);
             printf("    rows %lld to %lld: %s, box %s at %s\n", number_of(part, "first_row"),
                    number_of(part, "last_row"), text_of(part, "file"), size, offset);
             free(offset);
@@ -100,10 +100,10 @@ static double real_of(const json_t *object, const char *key)
 
 void cl_contents_print_stats(const json_t *stats)
 {
-    const json_t *bins  = json_object_get(stats, "histogram"), *bin;
-    double        min = real_of(stats, "min"), width = (real_of(stats, "max") - min) / CS_SCAN_BINS;
-    json_int_t    max = 1;
-    size_t        i;
+    const json_t *bins = json_object_get(stats, "histogram"), *bin;
+    double min = real_of(stats, "min"), width = (real_of(stats, "max") - min) / CS_SCAN_BINS;
+    json_int_t max = 1;
+    size_t i;
     json_array_foreach(bins, i, bin) max = json_integer_value(bin) > max ? json_integer_value(bin) : max;
     printf("%s: %lld elements, %lld NaN, %lld infinite\nmin %.9g  max %.9g  mean %.9g  std %.9g\n",
            text_of(stats, "name"), number_of(stats, "count"), number_of(stats, "nan"), number_of(stats, "infinite"),

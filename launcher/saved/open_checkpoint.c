@@ -18,7 +18,7 @@ static char *named(const char *path)
     for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
         dir[length - 1] = 0;
     const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
-    char       *whole = strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ? realpath(dir, NULL) : NULL;
+    char *whole = strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ? realpath(dir, NULL) : NULL;
     if (!whole)
         return dir;
     free(dir);
@@ -28,12 +28,12 @@ static char *named(const char *path)
 char *cl_shelf_place(const char *path, char **tag)
 {
     char *dir = named(path);
-    *tag      = NULL;
+    *tag = NULL;
     if (!cs_files_holds(dir, CS_MANIFEST_FILE))
         return dir;
     char *slash = strrchr(dir, '/'), *above;
-    above       = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
-    *tag        = malloc(CS_TAG_BYTES);
+    above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
+    *tag = malloc(CS_TAG_BYTES);
     CS_ASSERT(*tag);
     cs_tag_unescape(*tag, slash ? slash + 1 : dir); /* not the manifest's, which may be damaged, or a copy's */
     free(dir);
@@ -42,10 +42,10 @@ char *cl_shelf_place(const char *path, char **tag)
 
 int cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag)
 {
-    cs_world         world    = { .size = 1, .local_size = 1 };
+    cs_world world = { .size = 1, .local_size = 1 };
     cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
-    char            *own, *dir = cl_shelf_place(path, &own);
-    *shelf           = (cl_shelf){ 0 };
+    char *own, *dir = cl_shelf_place(path, &own);
+    *shelf = (cl_shelf){ 0 };
     cs_status status = cs_comm_open(&shelf->self, &world, &settings);
     if (status == CS_OK)
         status = cs_checkpoint_open(&shelf->reader, shelf->self, dir, tag ? tag : own);

@@ -5,7 +5,7 @@
 #include "checkpoint/reader.h"
 
 typedef struct {
-    cs_comm              *self;
+    cs_comm *self;
     cs_checkpoint_reader *reader;
 } cl_shelf;
 
@@ -13,7 +13,7 @@ typedef struct {
 char *cl_shelf_place(const char *path, char **tag);
 
 /* tag NULL: what latest names, or the newest whole one. An exit code, with a sentence in cs_error(). */
-int  cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag);
+int cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag);
 void cl_shelf_close(cl_shelf *shelf); /* accepts the half-open */
 
 #endif

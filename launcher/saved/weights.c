@@ -29,10 +29,10 @@ static int read_bytes(int64_t *bytes, const char *value)
 {
     static const struct {
         const char *unit;
-        double      factor;
-    } units[] = { { "", 1 },     { "B", 1 },           { "KB", 1e3 },         { "MB", 1e6 },
-                  { "GB", 1e9 }, { "KiB", 0x1p10 },    { "MiB", 0x1p20 },     { "GiB", 0x1p30 } };
-    char  *end;
+        double factor;
+    } units[] = { { "", 1 },     { "B", 1 },        { "KB", 1e3 },     { "MB", 1e6 },
+                  { "GB", 1e9 }, { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 } };
+    char *end;
     double number = strtod(value, &end);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (end != value && strcasecmp(end, units[i].unit) == 0 && number * units[i].factor >= 1 && number < 1e12) {
@@ -45,16 +45,17 @@ static int read_bytes(int64_t *bytes, const char *value)
 
 int cl_weights_read(cl_weights_request *r, char **at)
 {
-    const char           *dtype = NULL, *shard = NULL, *places[2] = { NULL, NULL };
+    const char *dtype = NULL, *shard = NULL, *places[2] = { NULL, NULL };
     const cl_argument_row rows[] = { { "--dtype", &dtype, NULL },
                                      { "--max_shard", &shard, NULL },
                                      { r->takes_tag ? "--tag" : NULL, &r->tag, NULL },
                                      { NULL, NULL, NULL } };
     r->max_shard = USUAL_SHARD;
-    int code     = cl_argument_read(
-        &(cl_argument_form){ r->command, "what to read and the folder to write", rows, places, 2 }, at);
+    int code =
+        cl_argument_read(&(cl_argument_form){ r->command, "what to read and the folder to write", rows, places, 2 },
+                         at);
     r->from = places[0];
-    r->to   = places[1];
+    r->to = places[1];
     if (code == 0 && dtype)
         code = read_dtype(r, dtype);
     if (code == 0 && shard)

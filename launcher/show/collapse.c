@@ -19,11 +19,11 @@ void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, con
 
 static cl_label label_of(const cl_speaker *speaker, int which)
 {
-    return (cl_label){ .host       = speaker->host,
-                       .rank       = speaker->rank_word,
+    return (cl_label){ .host = speaker->host,
+                       .rank = speaker->rank_word,
                        .local_rank = speaker->local_word,
-                       .node       = speaker->node_word,
-                       .which      = which };
+                       .node = speaker->node_word,
+                       .which = which };
 }
 
 static void show(cl_collapse *collapse, const cl_label *label, const void *owner, const char *text, size_t length,
@@ -31,7 +31,7 @@ static void show(cl_collapse *collapse, const cl_label *label, const void *owner
 {
     if (collapse->style->json) {
         size_t bytes = 0;
-        char  *line  = cl_label_json(label, text, length, end != CL_CONSOLE_WHOLE, &bytes);
+        char *line = cl_label_json(label, text, length, end != CL_CONSOLE_WHOLE, &bytes);
         if (line)
             cl_console_print(collapse->console, owner, "", line, bytes, CL_CONSOLE_WHOLE);
         free(line);
@@ -44,16 +44,16 @@ static void show(cl_collapse *collapse, const cl_label *label, const void *owner
 
 static void show_same(cl_collapse *collapse, const cl_same *line)
 {
-    char     list[CL_RANGES_BYTES + 2] = "[", text[LONGEST + 48];
-    cl_label label                     = label_of(line->first, line->which);
-    int      length                    = (int)line->length;
+    char list[CL_RANGES_BYTES + 2] = "[", text[LONGEST + 48];
+    cl_label label = label_of(line->first, line->which);
+    int length = (int)line->length;
     memcpy(text, line->text, line->length);
     if (line->count > 1) {
         cl_ranges_print(line->ranks, collapse->rank_count, list + 1);
-        label.rank       = strcat(list, "]");
+        label.rank = strcat(list, "]");
         label.local_rank = "*";
-        label.host       = line->several_hosts ? "*" : label.host;
-        label.node       = line->several_nodes ? "*" : label.node;
+        label.host = line->several_hosts ? "*" : label.host;
+        label.node = line->several_nodes ? "*" : label.node;
         length += sprintf(text + length, "  (x%d identical)", line->count);
     }
     show(collapse, &label, collapse, text, (size_t)length, CL_CONSOLE_WHOLE);
@@ -100,12 +100,12 @@ static uint64_t add(cl_collapse *collapse, const cl_speaker *speaker, int which,
 {
     if (collapse->next - collapse->first == CL_COLLAPSE_LINES)
         show_first(collapse);
-    cl_same line = { .text   = malloc(length + 1),
+    cl_same line = { .text = malloc(length + 1),
                      .length = length,
-                     .which  = which,
-                     .first  = speaker,
-                     .ranks  = calloc((size_t)collapse->rank_count, sizeof(bool)),
-                     .due    = now + WAIT };
+                     .which = which,
+                     .first = speaker,
+                     .ranks = calloc((size_t)collapse->rank_count, sizeof(bool)),
+                     .due = now + WAIT };
     if (!line.text || !line.ranks) {
         free(line.text);
         free(line.ranks);
@@ -151,7 +151,7 @@ void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, co
 void cl_collapse_redraw(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
                         size_t length, int64_t now)
 {
-    char     prefix[CL_LABEL_BYTES];
+    char prefix[CL_LABEL_BYTES];
     cl_label label = label_of(speaker, which);
     show_until(collapse, speaker->last[collapse->index]);
     cl_label_print(collapse->style, &label, false, prefix);

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 enum {
-    FIRST_BYTES   = 64 << 10,
-    ROOM_BYTES    = 1 << 20, /* of what waits: more is taken no faster than it leaves   */
-    QUEUE_BYTES   = 4 << 20, /* that a reader finds who comes back after it was given up */
-    NOTICE_BYTES  = 256,
-    SURE_BYTES    = 4096, /* what a pipe that polls writable takes without blocking */
+    FIRST_BYTES = 64 << 10,
+    ROOM_BYTES = 1 << 20,  /* of what waits: more is taken no faster than it leaves   */
+    QUEUE_BYTES = 4 << 20, /* that a reader finds who comes back after it was given up */
+    NOTICE_BYTES = 256,
+    SURE_BYTES = 4096, /* what a pipe that polls writable takes without blocking */
     STALL_SECONDS = 5,
     STATE_SECONDS = 10 /* then another rank may show one in its place */
 };
@@ -36,18 +36,18 @@ int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
     const char *kind = getenv("TERM");
-    char        path[32];
+    char path[32];
     *console = (cl_console){ .fd = fd, .moved = now, .queue = malloc(FIRST_BYTES), .capacity = FIRST_BYTES };
     if (!console->queue)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for output");
     console->terminal = isatty(fd) && kind && strcmp(kind, "dumb") != 0;
-    console->colored  = wants_color(console, color);
+    console->colored = wants_color(console, color);
     if (fstat(fd, &file) < 0 || S_ISREG(file.st_mode))
         return 0;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own         = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     console->blocks = own < 0;
-    console->fd     = own < 0 ? fd : own;
+    console->fd = own < 0 ? fd : own;
     return 0;
 }
 
@@ -70,15 +70,15 @@ static bool make_room(cl_console *console, size_t count)
     if (console->to + count <= console->capacity)
         return true;
     memmove(console->queue, console->queue + console->from, waiting);
-    console->from   = 0;
-    console->to     = waiting;
+    console->from = 0;
+    console->to = waiting;
     size_t capacity = console->capacity;
     while (waiting + count > capacity / 2) /* so that bytes are not moved for each line */
         capacity *= 2;
     char *larger = capacity > console->capacity ? realloc(console->queue, capacity) : console->queue;
     if (!larger)
         return false;
-    console->queue    = larger;
+    console->queue = larger;
     console->capacity = capacity;
     return true;
 }
@@ -98,8 +98,8 @@ static void push_text(cl_console *console, const char *text)
 static void say_dropped(cl_console *console)
 {
     char notice[NOTICE_BYTES];
-    int  used = snprintf(notice, sizeof notice, "cspeed: %ld line%s dropped here while nothing was read",
-                         console->dropped, console->dropped == 1 ? "" : "s");
+    int used = snprintf(notice, sizeof notice, "cspeed: %ld line%s dropped here while nothing was read",
+                        console->dropped, console->dropped == 1 ? "" : "s");
     if (console->log_dir && *console->log_dir)
         used += snprintf(notice + used, sizeof notice - (size_t)used, "; all are in %.150s", console->log_dir);
     snprintf(notice + used, sizeof notice - (size_t)used, "\n");
@@ -112,7 +112,7 @@ static bool make_way(cl_console *console, const void *owner)
 {
     if (console->state_drawn) {
         push_text(console, "\r\033[K");
-        console->state_drawn   = false;
+        console->state_drawn = false;
         console->state_changed = true;
     }
     if (console->state_owner == owner)
@@ -149,11 +149,11 @@ void cl_console_redraw(cl_console *console, const void *owner, int rank, const c
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
-    console->state_rank    = rank;
-    console->state_shown   = now;
-    int written            = snprintf(console->state, sizeof console->state, "%s%.*s", prefix, (int)length, text);
-    console->state_length  = (size_t)written < sizeof console->state ? (size_t)written : sizeof console->state - 1;
-    console->state_owner   = owner;
+    console->state_rank = rank;
+    console->state_shown = now;
+    int written = snprintf(console->state, sizeof console->state, "%s%.*s", prefix, (int)length, text);
+    console->state_length = (size_t)written < sizeof console->state ? (size_t)written : sizeof console->state - 1;
+    console->state_owner = owner;
     console->state_changed = true;
 }
 
@@ -161,7 +161,7 @@ void cl_console_forget(cl_console *console, const void *owner)
 {
     if (console->state_owner != owner || !console->state_length)
         return;
-    console->state_length  = 0;
+    console->state_length = 0;
     console->state_changed = true;
 }
 
@@ -188,7 +188,7 @@ static void draw_state(cl_console *console)
         push(console, console->state, state_fitting(console));
         push_text(console, "\033[K");
     }
-    console->state_drawn   = console->state_length > 0;
+    console->state_drawn = console->state_length > 0;
     console->state_changed = false;
 }
 
@@ -220,7 +220,7 @@ void cl_console_flush(cl_console *console, int64_t now)
     }
     if (console->to == console->from) {
         console->from = console->to = 0;
-        console->moved              = now;
+        console->moved = now;
     }
     console->stalled = now - console->moved > STALL_SECONDS * INT64_C(1000000000);
 }
@@ -235,8 +235,8 @@ void cl_console_settle(cl_console *console)
     if (console->dropped)
         say_dropped(console);
     console->state_drawn = console->state_changed = false;
-    console->state_length                         = 0;
-    console->open_owner                           = NULL;
+    console->state_length = 0;
+    console->open_owner = NULL;
 }
 
 void cl_console_close(cl_console *console)

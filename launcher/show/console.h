@@ -20,29 +20,29 @@ typedef enum {
 } cl_console_end;
 
 typedef struct {
-    int         fd;
-    bool        blocks;   /* has no non-blocking description: ask before each write */
-    bool        terminal; /* that can redraw */
-    bool        colored;
-    bool        gone;  /* its reader has closed it */
-    char       *queue; /* [from, to) waits */
-    size_t      from, to, capacity;
-    int64_t     moved; /* when it last took something, or had nothing to take */
-    bool        stalled;
-    int64_t     dropped; /* lines, since it stalled */
+    int fd;
+    bool blocks;   /* has no non-blocking description: ask before each write */
+    bool terminal; /* that can redraw */
+    bool colored;
+    bool gone;   /* its reader has closed it */
+    char *queue; /* [from, to) waits */
+    size_t from, to, capacity;
+    int64_t moved; /* when it last took something, or had nothing to take */
+    bool stalled;
+    int64_t dropped;     /* lines, since it stalled */
     const char *log_dir; /* where they are all the same; NULL: nowhere */
     const void *open_owner;
     const void *state_owner;
-    int         state_rank;
-    int64_t     state_shown; /* when its owner last changed it */
-    char        state[CL_CONSOLE_STATE_BYTES];
-    size_t      state_length;
-    bool        state_drawn, state_changed;
+    int state_rank;
+    int64_t state_shown; /* when its owner last changed it */
+    char state[CL_CONSOLE_STATE_BYTES];
+    size_t state_length;
+    bool state_drawn, state_changed;
 } cl_console;
 
 /* `color` is that of --color: auto (on a terminal, unless NO_COLOR is set), always, never; NULL: auto.
  * 0, or CL_CODE_SYSTEM. */
-int  cl_console_open(cl_console *console, int fd, const char *color, int64_t now);
+int cl_console_open(cl_console *console, int fd, const char *color, int64_t now);
 void cl_console_close(cl_console *console);
 
 /* Whether its reader keeps up, or has been given up. What is printed all the same is kept, until it is given up. */

@@ -35,7 +35,7 @@ void cl_graph_write(FILE *file, const char *title, double (*value)(const void *o
                     int64_t last)
 {
     int64_t stride = last / MOST_POINTS + 1;
-    double  top    = 0;
+    double top = 0;
     for (int64_t x = 1; x <= last; x += stride)
         top = value(of, x) > top ? value(of, x) : top;
     write_frame(file, title, last, top);

@@ -24,11 +24,11 @@ static int find_field(const char *text)
 int cl_label_choose(cl_label_style *style, const cl_plan *plan)
 {
     const cl_options *options = plan->options;
-    *style                    = (cl_label_style){ .template      = options->no_prefix ? "" : options->prefix,
-                                                  .several_hosts = plan->node_count > 1,
-                                                  .timestamps    = options->timestamps,
-                                                  .json          = options->log_json };
-    const char *text          = style->template ? style->template : "";
+    *style = (cl_label_style){ .template = options->no_prefix ? "" : options->prefix,
+                               .several_hosts = plan->node_count > 1,
+                               .timestamps = options->timestamps,
+                               .json = options->log_json };
+    const char *text = style->template ? style->template : "";
     if (strlen(text) >= CL_LABEL_TEMPLATE_BYTES)
         return cl_codes_fail(CL_CODE_USAGE, "--prefix: at most %d bytes, not %zu", CL_LABEL_TEMPLATE_BYTES - 1,
                              strlen(text));
@@ -46,7 +46,7 @@ int cl_label_choose(cl_label_style *style, const cl_plan *plan)
 static void print_time(char text[TIME_BYTES])
 {
     struct timespec now;
-    struct tm       day;
+    struct tm day;
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &day);
     size_t used = strftime(text, TIME_BYTES, "%H:%M:%S", &day);
@@ -61,7 +61,7 @@ static void append(char text[CL_LABEL_BYTES], const char *part)
 
 static void expand(const char *template, const cl_label *label, char text[CL_LABEL_BYTES])
 {
-    char        moment[TIME_BYTES]  = "";
+    char moment[TIME_BYTES] = "";
     const char *values[FIELD_COUNT] = {
         label->host, label->rank, label->local_rank, label->node, label->which ? "err" : "out", moment
     };
@@ -76,12 +76,12 @@ static void expand(const char *template, const cl_label *label, char text[CL_LAB
 
 void cl_label_print(const cl_label_style *style, const cl_label *label, bool dimmed, char text[CL_LABEL_BYTES])
 {
-    bool bare            = !style->several_hosts && strcmp(label->rank, "0") == 0;
+    bool bare = !style->several_hosts && strcmp(label->rank, "0") == 0;
     const char *template = style->template        ? style->template
                            : style->several_hosts ? "{host}:{rank}| "
                            : bare                 ? ""
                                                   : "{rank}| ";
-    text[0]              = '\0';
+    text[0] = '\0';
     if (!*template && !style->timestamps)
         return;
     if (dimmed)
@@ -95,10 +95,10 @@ void cl_label_print(const cl_label_style *style, const cl_label *label, bool dim
 
 char *cl_label_json(const cl_label *label, const char *text, size_t length, bool broken, size_t *bytes)
 {
-    char           *line = NULL, moment[TIME_BYTES];
+    char *line = NULL, moment[TIME_BYTES];
     struct timespec now;
-    struct tm       day;
-    FILE           *out = open_memstream(&line, bytes);
+    struct tm day;
+    FILE *out = open_memstream(&line, bytes);
     if (!out)
         return NULL;
     clock_gettime(CLOCK_REALTIME, &now);

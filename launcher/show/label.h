@@ -17,7 +17,7 @@ typedef struct {
 /* Who speaks, in words, since a collapsed line has several speakers: "[0-7]". */
 typedef struct {
     const char *host, *rank, *local_rank, *node;
-    int         which; /* 0: stdout, 1: stderr */
+    int which; /* 0: stdout, 1: stderr */
 } cl_label;
 
 /* 0, or CL_CODE_USAGE: --prefix has an unknown field, or is too long. */

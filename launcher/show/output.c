@@ -50,7 +50,7 @@ static bool shows(const cl_options *options, int rank)
 static int check_console(const cl_plan *plan)
 {
     const char *which = plan->options->console;
-    int         shown = 0;
+    int shown = 0;
     if (is_word(which, "all", "dedup") || is_word(which, "first", "none"))
         return 0;
     for (int rank = 0; rank < plan->rank_count; rank++)
@@ -76,7 +76,7 @@ static bool collapses(const cl_output *output, const cl_console *console)
 static int open_consoles(cl_output *output, int64_t now)
 {
     struct stat files[2];
-    bool        same = fstat(1, &files[0]) == 0 && fstat(2, &files[1]) == 0 && files[0].st_dev == files[1].st_dev &&
+    bool same = fstat(1, &files[0]) == 0 && fstat(2, &files[1]) == 0 && files[0].st_dev == files[1].st_dev &&
                 files[0].st_ino == files[1].st_ino;
     for (int i = 0; i < (same ? 1 : 2); i++) {
         int code = cl_console_open(&output->consoles[i], i + 1, output->plan->options->color, now);
@@ -86,14 +86,14 @@ static int open_consoles(cl_output *output, int64_t now)
     }
     output->console_of[0] = &output->consoles[0];
     output->console_of[1] = &output->consoles[same ? 0 : 1];
-    output->collapses     = calloc((size_t)output->console_count, sizeof *output->collapses);
+    output->collapses = calloc((size_t)output->console_count, sizeof *output->collapses);
     return output->collapses ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "no memory for output");
 }
 
 static void name_speaker(cl_speaker *speaker, const cl_plan *plan, int node, int rank)
 {
     const cl_plan_node *place = &plan->nodes[node];
-    *speaker                  = (cl_speaker){ .host = place->host->name, .rank = rank, .node = node };
+    *speaker = (cl_speaker){ .host = place->host->name, .rank = rank, .node = node };
     snprintf(speaker->rank_word, sizeof speaker->rank_word, "%d", rank);
     snprintf(speaker->local_word, sizeof speaker->local_word, "%d", rank - place->first_rank);
     snprintf(speaker->node_word, sizeof speaker->node_word, "%d", node);
@@ -102,8 +102,8 @@ static void name_speaker(cl_speaker *speaker, const cl_plan *plan, int node, int
 static int open_streams(cl_output *output)
 {
     const cl_plan *plan = output->plan;
-    output->speakers    = calloc((size_t)plan->rank_count + 1, sizeof *output->speakers);
-    output->streams     = calloc((size_t)plan->rank_count * 2 + 1, sizeof *output->streams);
+    output->speakers = calloc((size_t)plan->rank_count + 1, sizeof *output->speakers);
+    output->streams = calloc((size_t)plan->rank_count * 2 + 1, sizeof *output->streams);
     if (!output->speakers || !output->streams)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the output of %d ranks", plan->rank_count);
     output->stream_count = 2 * plan->rank_count;
@@ -130,14 +130,14 @@ static void close_streams(cl_output *output)
         cl_stream_close(&output->streams[i]);
     free(output->streams);
     free(output->speakers);
-    output->streams      = NULL;
-    output->speakers     = NULL;
+    output->streams = NULL;
+    output->speakers = NULL;
     output->stream_count = 0;
 }
 
 int cl_output_open(cl_output *output, const cl_plan *plan, int64_t now)
 {
-    *output  = (cl_output){ .plan = plan };
+    *output = (cl_output){ .plan = plan };
     int code = cl_label_choose(&output->style, plan);
     if (code == 0)
         code = check_console(plan);
@@ -162,7 +162,7 @@ void cl_output_close(cl_output *output)
     for (int i = 0; i < output->console_count; i++)
         cl_console_close(&output->consoles[i]);
     free(output->collapses);
-    output->collapses     = NULL;
+    output->collapses = NULL;
     output->console_count = 0;
 }
 
@@ -191,8 +191,8 @@ static bool is_alarm(const char *line, size_t length)
 static void say_line(cl_output *output, const char *line, size_t length)
 {
     cl_console *console = output->console_of[1];
-    size_t      bytes;
-    char       *object = output->style.json ? cl_label_json(NULL, line, length, false, &bytes) : NULL;
+    size_t bytes;
+    char *object = output->style.json ? cl_label_json(NULL, line, length, false, &bytes) : NULL;
     if (object) {
         cl_console_print(console, output, "", object, bytes, CL_CONSOLE_WHOLE);
     } else if (console->colored && is_alarm(line, length)) {
@@ -206,7 +206,7 @@ static void say_line(cl_output *output, const char *line, size_t length)
 
 void cl_output_say(cl_output *output, const char *format, ...)
 {
-    char   *text = NULL;
+    char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
     int length = vasprintf(&text, format, arguments);
@@ -246,7 +246,7 @@ int64_t cl_output_due(const cl_output *output)
     for (int i = 0; i < output->stream_count + output->console_count; i++) {
         int64_t next = i < output->stream_count ? cl_stream_due(&output->streams[i])
                                                 : cl_collapse_due(&output->collapses[i - output->stream_count]);
-        due          = next < due ? next : due;
+        due = next < due ? next : due;
     }
     return due;
 }
@@ -264,7 +264,7 @@ void cl_output_drain(cl_output *output, int signal_fd)
     bool asked = false;
     while (!asked && cl_output_waits(output)) {
         struct pollfd polled[4] = { { .fd = signal_fd, .events = POLLIN } };
-        int           count     = 1 + cl_output_poll(output, polled + 1);
+        int count = 1 + cl_output_poll(output, polled + 1);
         poll(polled, (nfds_t)count, 1000);
         cl_output_serve(output, cs_clock_now());
         struct signalfd_siginfo news;
@@ -286,7 +286,7 @@ void cl_output_finish(cl_output *output)
 int cl_output_columns(void)
 {
     struct winsize size;
-    const char    *kind = getenv("TERM");
+    const char *kind = getenv("TERM");
     if (!isatty(STDOUT_FILENO) || !kind || strcmp(kind, "dumb") == 0)
         return 0;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;

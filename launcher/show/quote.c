@@ -10,8 +10,8 @@ static size_t character_bytes(const unsigned char *at, size_t count)
 {
     static const struct {
         unsigned char mask, lead;
-        size_t        bytes;
-        unsigned      min;
+        size_t bytes;
+        unsigned min;
     } forms[] = { { 0x80, 0x00, 1, 0 }, { 0xe0, 0xc0, 2, 0x80 }, { 0xf0, 0xe0, 3, 0x800 }, { 0xf8, 0xf0, 4, 0x10000 } };
     for (size_t form = 0; form < 4; form++) {
         if ((at[0] & forms[form].mask) != forms[form].lead || count < forms[form].bytes)
@@ -23,7 +23,7 @@ static size_t character_bytes(const unsigned char *at, size_t count)
             value = value << 6 | (at[i] & 0x3f);
         }
         return value < forms[form].min || value > 0x10ffff || (value >= 0xd800 && value < 0xe000) ? 0
-                                                                                                    : forms[form].bytes;
+                                                                                                  : forms[form].bytes;
     }
     return 0;
 }
@@ -32,7 +32,7 @@ static size_t character_bytes(const unsigned char *at, size_t count)
 static void put_escaped(FILE *out, unsigned char byte)
 {
     static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";
-    const char       *found = byte ? strchr(from, byte) : NULL;
+    const char *found = byte ? strchr(from, byte) : NULL;
     if (found)
         fprintf(out, "\\%c", to[found - from]);
     else

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND       INT64_C(1000000000)
+#define SECOND INT64_C(1000000000)
 #define PARTIAL_WAIT (SECOND / 5)
-#define PATIENCE     (5 * SECOND)
+#define PATIENCE (5 * SECOND)
 
 enum { FIRST_BYTES = 256 };
 
@@ -37,12 +37,12 @@ static void end_line(cl_text_stream *stream, cl_console_end end, int64_t now)
 {
     if (!stream->line_printed)
         print(stream, stream->line ? stream->line : "", stream->length, end, now);
-    stream->length       = 0;
+    stream->length = 0;
     stream->line_printed = false;
-    stream->show_at      = INT64_MAX;
+    stream->show_at = INT64_MAX;
     if (end == CL_CONSOLE_WHOLE) {
         stream->returned = stream->redraws = false;
-        stream->state_at                   = INT64_MAX; /* the line has taken its place */
+        stream->state_at = INT64_MAX; /* the line has taken its place */
     }
 }
 
@@ -65,9 +65,9 @@ static void show_state(cl_text_stream *stream, int64_t now)
 static void print_state(cl_text_stream *stream, int64_t now)
 {
     print(stream, stream->state, stream->state_length, CL_CONSOLE_WHOLE, now);
-    stream->state_at      = INT64_MAX;
+    stream->state_at = INT64_MAX;
     stream->state_printed = now;
-    stream->line_printed  = stream->length <= sizeof stream->state && stream->show_at == INT64_MAX;
+    stream->line_printed = stream->length <= sizeof stream->state && stream->show_at == INT64_MAX;
 }
 
 static void show_unfinished(cl_text_stream *stream, int64_t now)
@@ -97,10 +97,10 @@ static bool make_room(cl_text_stream *stream)
     if (stream->length < stream->capacity)
         return true;
     size_t capacity = stream->capacity ? 4 * stream->capacity : FIRST_BYTES;
-    char  *larger   = realloc(stream->line, capacity);
+    char *larger = realloc(stream->line, capacity);
     if (!larger)
         return false;
-    stream->line     = larger;
+    stream->line = larger;
     stream->capacity = capacity;
     return true;
 }
@@ -118,7 +118,7 @@ static void take_text(cl_text_stream *stream, const char *text, size_t count, in
             end_line(stream, CL_CONSOLE_BROKEN, now);
     }
     if (stream->length && stream->show_at == INT64_MAX) {
-        stream->show_at  = now + (stream->redraws ? 0 : PARTIAL_WAIT);
+        stream->show_at = now + (stream->redraws ? 0 : PARTIAL_WAIT);
         stream->patience = now + PATIENCE;
     }
 }

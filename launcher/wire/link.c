@@ -49,7 +49,7 @@ void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key
     unsigned char ways[2][CS_MAC_BYTES];
     cs_mac_once(ways[0], key, &(struct iovec){ .iov_base = "to the front", .iov_len = 12 }, 1);
     cs_mac_once(ways[1], key, &(struct iovec){ .iov_base = "to the agent", .iov_len = 12 }, 1);
-    link->sent_mac     = cs_mac_open(ways[!calls]);
+    link->sent_mac = cs_mac_open(ways[!calls]);
     link->received_mac = cs_mac_open(ways[calls]);
     cs_mac_forget(ways, sizeof ways);
 }
@@ -84,14 +84,15 @@ static void seal(cs_mac *mac, uint64_t sequence, const char *head, const void *b
     unsigned char number[8];
     for (int i = 0; i < 8; i++)
         number[i] = (unsigned char)(sequence >> (56 - 8 * i));
-    struct iovec parts[] = { { number, sizeof number }, { (void *)(uintptr_t)head, HEAD_BYTES },
+    struct iovec parts[] = { { number, sizeof number },
+                             { (void *)(uintptr_t)head, HEAD_BYTES },
                              { (void *)(uintptr_t)bytes, length } };
     cs_mac_sum(mac, tag, parts, 3);
 }
 
 void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *bytes, size_t length)
 {
-    char     head[HEAD_BYTES];
+    char head[HEAD_BYTES];
     uint32_t numbers[] = { htonl((uint32_t)length), htonl(rank) };
     if (link->broken || !cl_link_is_open(link))
         return;
@@ -110,7 +111,7 @@ void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *b
 
 void cl_link_say(cl_link *link, cl_link_kind kind, uint32_t rank, const char *format, ...)
 {
-    char    text[8192];
+    char text[8192];
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
@@ -170,20 +171,22 @@ static void terminate(cl_message *message, char *bytes)
     char *moved = bytes - 1;
     memmove(moved, bytes, message->length);
     moved[message->length] = '\0';
-    message->bytes         = moved;
+    message->bytes = moved;
 }
 
 bool cl_link_next(cl_link *link, cl_message *message)
 {
-    uint32_t      numbers[2];
-    size_t        there = link->in.to - link->in.from, tag_bytes = link->received_mac ? CS_MAC_BYTES : 0;
-    char         *head = link->in.data + link->in.from;
+    uint32_t numbers[2];
+    size_t there = link->in.to - link->in.from, tag_bytes = link->received_mac ? CS_MAC_BYTES : 0;
+    char *head = link->in.data + link->in.from;
     unsigned char tag[CS_MAC_BYTES];
     if (there < HEAD_BYTES)
         return false;
     memcpy(&numbers[0], head, 4);
     memcpy(&numbers[1], head + 5, 4);
-    *message = (cl_message){ .kind = (unsigned char)head[4], .rank = ntohl(numbers[1]), .bytes = head + HEAD_BYTES,
+    *message = (cl_message){ .kind = (unsigned char)head[4],
+                             .rank = ntohl(numbers[1]),
+                             .bytes = head + HEAD_BYTES,
                              .length = ntohl(numbers[0]) };
     if (message->length > MOST_BYTES) {
         link->in.from = link->in.to;

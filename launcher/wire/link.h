@@ -51,34 +51,34 @@ typedef struct {
 } cl_link_beat;
 
 typedef struct {
-    int32_t      status;           /* of wait                                                    */
-    int32_t      stopped;          /* the agent had signalled it before                          */
-    int64_t      age;              /* nanoseconds since it ended, when this was sent             */
-    int64_t      oom_from, oom_to; /* kills for want of memory on the node: before, after; -1: not known */
-    cl_link_beat beat;             /* where it was                                       */
+    int32_t status;           /* of wait                                                    */
+    int32_t stopped;          /* the agent had signalled it before                          */
+    int64_t age;              /* nanoseconds since it ended, when this was sent             */
+    int64_t oom_from, oom_to; /* kills for want of memory on the node: before, after; -1: not known */
+    cl_link_beat beat;        /* where it was                                       */
 } cl_link_end;
 
 typedef struct {
     cl_link_kind kind;
-    uint32_t     rank;
-    const char  *bytes; /* until the next call on this link; a zero byte behind, so that text may be read as it is */
-    size_t       length;
+    uint32_t rank;
+    const char *bytes; /* until the next call on this link; a zero byte behind, so that text may be read as it is */
+    size_t length;
 } cl_message;
 
 /* Bytes [from, to) of `data` wait. */
 typedef struct {
-    char  *data;
+    char *data;
     size_t from, to, room;
 } cl_link_queue;
 
 typedef struct {
-    int           in_fd, out_fd;           /* the same, but for an agent on a pair of pipes; non-blocking; -1: closed */
-    bool          broken;                  /* no more bytes come or go */
-    char          why[160];                /* it is broken             */
-    cs_mac       *sent_mac, *received_mac; /* NULL: not sealed */
-    uint64_t      sent, received;          /* sequence numbers */
+    int in_fd, out_fd;               /* the same, but for an agent on a pair of pipes; non-blocking; -1: closed */
+    bool broken;                     /* no more bytes come or go */
+    char why[160];                   /* it is broken             */
+    cs_mac *sent_mac, *received_mac; /* NULL: not sealed */
+    uint64_t sent, received;         /* sequence numbers */
     cl_link_queue in, out;
-    int64_t       heard; /* when bytes last came; CLOCK_MONOTONIC nanoseconds */
+    int64_t heard; /* when bytes last came; CLOCK_MONOTONIC nanoseconds */
 } cl_link;
 
 /* Takes the descriptors over. `key` is of CS_MAC_BYTES; NULL: not sealed. `calls`: which of the two ends this is. */

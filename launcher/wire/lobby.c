@@ -26,36 +26,36 @@
 /* MOST_ACCEPTED: connections taken in one turn of the front, which has links, signals and deadlines to serve too. Where
  * more wait, the next are taken only after REST times as long as those took, so that the front sleeps in between. */
 enum {
-    MOST_CALLS    = 128,
+    MOST_CALLS = 128,
     MOST_ACCEPTED = 64,
-    REST          = 4,
-    MOST_NEWS     = 32,
-    MOST_REFUSED  = 64,
-    NEWS_BYTES    = 512,
-    DEFAULT_PORT  = 29500
+    REST = 4,
+    MOST_NEWS = 32,
+    MOST_REFUSED = 64,
+    NEWS_BYTES = 512,
+    DEFAULT_PORT = 29500
 };
 
 typedef struct {
-    int      fd;
+    int fd;
     uint64_t number; /* of the connection: the lower, the older */
-    cs_join  join;
-    char     address[INET6_ADDRSTRLEN];
+    cs_join join;
+    char address[INET6_ADDRSTRLEN];
 } caller;
 
 struct cl_lobby {
-    int           fd, port;
-    bool          keyed, named;      /* named: the port was chosen by the user, not by the kernel */
-    bool          listens, reported; /* reported: that the port could not be opened again         */
+    int fd, port;
+    bool keyed, named;      /* named: the port was chosen by the user, not by the kernel */
+    bool listens, reported; /* reported: that the port could not be opened again         */
     unsigned char key[CS_MAC_BYTES];
-    char          job[CS_JOIN_JOB + 1];
-    caller        calls[MOST_CALLS]; /* in no order */
-    int           call_count;
-    uint64_t      connections;                             /* taken until now */
-    int64_t       rests_until;                             /* of cs_clock_now: none is taken before */
-    char          refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses that have been told of */
-    int           refused_count;
-    char          news[MOST_NEWS][NEWS_BYTES];
-    int           news_count, news_told;
+    char job[CS_JOIN_JOB + 1];
+    caller calls[MOST_CALLS]; /* in no order */
+    int call_count;
+    uint64_t connections;                         /* taken until now */
+    int64_t rests_until;                          /* of cs_clock_now: none is taken before */
+    char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses that have been told of */
+    int refused_count;
+    char news[MOST_NEWS][NEWS_BYTES];
+    int news_count, news_told;
 };
 
 /* A line for the user, unless as many wait to be told already. */
@@ -72,8 +72,8 @@ static void __attribute__((format(printf, 2, 3))) add_news(cl_lobby *lobby, cons
 /* ---- where to listen --------------------------------------------------------------------------- */
 
 typedef union {
-    struct sockaddr     any;
-    struct sockaddr_in  four;
+    struct sockaddr any;
+    struct sockaddr_in four;
     struct sockaddr_in6 six;
 } address;
 
@@ -87,7 +87,7 @@ static void set_port(address *a, int port)
 
 static void name_address(const address *a, char text[INET6_ADDRSTRLEN])
 {
-    const bool  six   = a->any.sa_family == AF_INET6;
+    const bool six = a->any.sa_family == AF_INET6;
     const void *bytes = six ? (const void *)&a->six.sin6_addr : (const void *)&a->four.sin_addr;
     if (six && IN6_IS_ADDR_V4MAPPED(&a->six.sin6_addr))
         inet_ntop(AF_INET, &a->six.sin6_addr.s6_addr[12], text, INET6_ADDRSTRLEN);
@@ -97,8 +97,8 @@ static void name_address(const address *a, char text[INET6_ADDRSTRLEN])
 
 static int find_interface(const char *name, address *a)
 {
-    struct ifaddrs *all   = NULL;
-    bool            found = false;
+    struct ifaddrs *all = NULL;
+    bool found = false;
     if (getifaddrs(&all) < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "the interfaces of this machine cannot be read: %s", strerror(errno));
     for (const struct ifaddrs *i = all; i && !(found && a->any.sa_family == AF_INET); i = i->ifa_next) {
@@ -117,8 +117,8 @@ static int find_interface(const char *name, address *a)
 int cl_lobby_interface(const char *name, char *text, size_t room)
 {
     address a = { 0 };
-    char    found[INET6_ADDRSTRLEN];
-    int     code = find_interface(name, &a);
+    char found[INET6_ADDRSTRLEN];
+    int code = find_interface(name, &a);
     if (code)
         return code;
     name_address(&a, found);
@@ -146,10 +146,10 @@ static bool is_any(const address *a)
 /* 0, or an errno value. */
 static int listen_at(cl_lobby *lobby, const address *a)
 {
-    int       on = 1, off = 0;
-    address   bound;
+    int on = 1, off = 0;
+    address bound;
     socklen_t length = sizeof bound;
-    lobby->fd        = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    lobby->fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (lobby->fd < 0)
         return errno;
     setsockopt(lobby->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -162,7 +162,7 @@ static int listen_at(cl_lobby *lobby, const address *a)
         lobby->fd = -1;
         return reason;
     }
-    lobby->port    = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
+    lobby->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
     lobby->listens = true;
     return 0;
 }
@@ -190,7 +190,7 @@ static int explain(const cl_plan *plan, int port, int reason)
 static int listen_for(cl_lobby *lobby, const cl_plan *plan)
 {
     address a;
-    int     port = plan->master_port > 0 ? plan->master_port : plan->no_ssh ? DEFAULT_PORT : 0, code = 0;
+    int port = plan->master_port > 0 ? plan->master_port : plan->no_ssh ? DEFAULT_PORT : 0, code = 0;
     read_address(plan->master_addr, &a);
     if (plan->options->master_if)
         code = find_interface(plan->options->master_if, &a);
@@ -207,7 +207,7 @@ static int listen_for(cl_lobby *lobby, const cl_plan *plan)
     set_port(&a, port);
     int reason = listen_at(lobby, &a);
     if (reason == EAFNOSUPPORT && is_any(&a)) { /* a kernel without IPv6 */
-        a      = (address){ .four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) } };
+        a = (address){ .four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) } };
         reason = listen_at(lobby, &a);
     }
     return reason ? explain(plan, port, reason) : 0;
@@ -254,7 +254,7 @@ void cl_lobby_leave(cl_lobby *lobby)
     hang_up(lobby);
     if (lobby->fd >= 0)
         close(lobby->fd);
-    lobby->fd      = -1;
+    lobby->fd = -1;
     lobby->listens = false;
 }
 
@@ -347,7 +347,7 @@ static void greet(cl_lobby *lobby, int fd, const address *from)
     if (lobby->call_count == MOST_CALLS)
         dismiss_oldest(lobby);
     caller *call = &lobby->calls[lobby->call_count++];
-    call->fd     = fd;
+    call->fd = fd;
     call->number = lobby->connections++;
     name_address(from, call->address);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -362,9 +362,9 @@ static bool has_waiting(const cl_lobby *lobby)
 /* 0, or an errno value: EAGAIN where none waits any more; of the others, this process or the system has run out. */
 static int accept_one(cl_lobby *lobby)
 {
-    address   from   = { 0 };
+    address from = { 0 };
     socklen_t length = sizeof from;
-    int       fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), reason = errno;
+    int fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), reason = errno;
     if (fd >= 0) {
         greet(lobby, fd, &from);
         return 0;
@@ -381,14 +381,14 @@ static int accept_one(cl_lobby *lobby)
 int cl_lobby_accept(cl_lobby *lobby)
 {
     int64_t began = cs_clock_now();
-    int     count = 0, reason = 0;
+    int count = 0, reason = 0;
     if (!lobby->listens || began < lobby->rests_until)
         return 0;
     while (reason == 0 && count++ < MOST_ACCEPTED)
         reason = accept_one(lobby);
     if (reason == EAGAIN)
         return 0;
-    int64_t now        = cs_clock_now();
+    int64_t now = cs_clock_now();
     lobby->rests_until = now + (reason ? SECOND : REST * (now - began));
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
 }
@@ -415,7 +415,7 @@ static bool admit(const cl_lobby *lobby, const caller *call, cl_guest_node *gues
 bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
 {
     for (int i = 0; i < lobby->call_count;) {
-        caller       *call  = &lobby->calls[i];
+        caller *call = &lobby->calls[i];
         cs_join_state state = cs_join_advance(&call->join, call->fd);
         if (state == CS_JOIN_WAITS) {
             i++;

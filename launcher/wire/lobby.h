@@ -15,23 +15,23 @@
 typedef struct cl_lobby cl_lobby;
 
 typedef struct {
-    int                fd;
-    unsigned char      key[32]; /* of the sealed link */
-    bool               sealed;
-    int                node_rank; /* -1: it does not mind */
-    char               host[256];
+    int fd;
+    unsigned char key[32]; /* of the sealed link */
+    bool sealed;
+    int node_rank; /* -1: it does not mind */
+    char host[256];
     unsigned long long digest; /* of its plan: nodes must agree */
 } cl_guest_node;
 
 /* Listens. 0, CL_CODE_SLOTS (the port is taken, by whom), CL_CODE_USAGE (no secret and not a loopback address). */
-int  cl_lobby_open(cl_lobby **lobby, const cl_plan *plan);
+int cl_lobby_open(cl_lobby **lobby, const cl_plan *plan);
 void cl_lobby_close(cl_lobby *lobby); /* accepts NULL */
-int  cl_lobby_port(const cl_lobby *lobby);
+int cl_lobby_port(const cl_lobby *lobby);
 
-int     cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int max); /* how many entries it wants watched */
+int cl_lobby_poll(const cl_lobby *lobby, struct pollfd *polled, int max); /* how many entries it wants watched */
 int64_t cl_lobby_due(const cl_lobby *lobby); /* when it is to be polled again, of cs_clock_now; INT64_MAX: any time */
 /* Takes some of the connections that wait; once a turn. 0, or CL_CODE_SYSTEM: descriptors or memory have run out. */
-int  cl_lobby_accept(cl_lobby *lobby);
+int cl_lobby_accept(cl_lobby *lobby);
 bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest); /* the handshakes; true: one has joined, call again */
 
 /* Whether nodes may come now. If not, callers are refused by the kernel at no cost, and the port remains ours. */
@@ -52,10 +52,10 @@ int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest);
 
 /* The same for an agent that has no plan, only what it is told: for mpirun and srun. */
 typedef struct {
-    const char        *address, *job, *host;
-    int                port, node_rank;
+    const char *address, *job, *host;
+    int port, node_rank;
     unsigned long long digest;
-    double             patience; /* seconds */
+    double patience; /* seconds */
 } cl_lobby_guest;
 
 int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest);

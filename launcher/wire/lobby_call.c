@@ -22,17 +22,17 @@ enum { REMIND_SECONDS = 10, CONNECT_SECONDS = 5, PAUSE_MILLISECONDS = 100 };
 
 typedef struct {
     const cl_lobby_guest *who;
-    bool                  keyed;
-    unsigned char         key[CS_MAC_BYTES];
-    double                began, reminded;
-    char                  why[256]; /* nobody has answered yet */
+    bool keyed;
+    unsigned char key[CS_MAC_BYTES];
+    double began, reminded;
+    char why[256]; /* nobody has answered yet */
 } calling;
 
 /* The signal that asks us to end, while they are blocked; 0: none. */
 static int pending_signal(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    sigset_t         pending;
+    sigset_t pending;
     sigpending(&pending);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (sigismember(&pending, ends[i]) == 1)
@@ -52,9 +52,9 @@ static bool await(const calling *c, int fd, short events, double until)
 /* 0, or an errno value. */
 static int connect_to(const calling *c, const struct addrinfo *a, int *fd)
 {
-    int       reason = 0, on = 1;
+    int reason = 0, on = 1;
     socklen_t length = sizeof reason;
-    *fd              = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd < 0)
         return errno;
     if (connect(*fd, a->ai_addr, a->ai_addrlen) < 0)
@@ -74,9 +74,9 @@ static int connect_to(const calling *c, const struct addrinfo *a, int *fd)
 static int reach(calling *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
-    char             service[16];
-    int              reason = 0;
-    *fd                     = -1;
+    char service[16];
+    int reason = 0;
+    *fd = -1;
     snprintf(service, sizeof service, "%d", c->who->port);
     int unresolved = getaddrinfo(c->who->address, service, &hints, &all);
     if (unresolved) { /* its name may become known later, as a pod's does */
@@ -104,7 +104,7 @@ static int reach(calling *c, int *fd)
 
 static bool has_hung_up(int fd)
 {
-    char    byte;
+    char byte;
     ssize_t count = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
@@ -113,9 +113,9 @@ static bool has_hung_up(int fd)
 static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
 {
     cs_join join;
-    char    identity[CS_JOIN_IDENTITY];
-    int     length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx%c", c->who->node_rank, 0, c->who->host, 0,
-                              c->who->digest, 0);
+    char identity[CS_JOIN_IDENTITY];
+    int length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx%c", c->who->node_rank, 0, c->who->host, 0,
+                          c->who->digest, 0);
     cs_join_state state = CS_JOIN_WAITS;
     if (cs_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, 0, identity, (size_t)length) != CS_OK)
         return CL_CODE_USAGE;
@@ -164,9 +164,9 @@ static int give_up(const calling *c)
 
 int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
 {
-    calling c      = { .who = who, .began = cs_clock_seconds(), .reminded = cs_clock_seconds() };
-    bool    joined = false;
-    int     fd, code = cl_secret_key(c.key, &c.keyed);
+    calling c = { .who = who, .began = cs_clock_seconds(), .reminded = cs_clock_seconds() };
+    bool joined = false;
+    int fd, code = cl_secret_key(c.key, &c.keyed);
     while (code == 0 && !joined) {
         code = reach(&c, &fd);
         if (code == 0 && fd >= 0)
@@ -186,20 +186,20 @@ int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
 
 int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest)
 {
-    char        own[256] = "?";
-    const char *host     = own;
+    char own[256] = "?";
+    const char *host = own;
     gethostname(own, sizeof own - 1);
     if (plan->node_rank >= 0 && plan->node_rank < plan->node_count)
         host = plan->nodes[plan->node_rank].host->name;
     if (plan->options->insecure_join)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
     enum { DEFAULT_PORT = 29500 };
-    return cl_lobby_join(&(cl_lobby_guest){ .address   = plan->master_addr,
-                                            .port      = plan->master_port > 0 ? plan->master_port : DEFAULT_PORT,
-                                            .job       = cl_lobby_job(plan),
-                                            .host      = host,
+    return cl_lobby_join(&(cl_lobby_guest){ .address = plan->master_addr,
+                                            .port = plan->master_port > 0 ? plan->master_port : DEFAULT_PORT,
+                                            .job = cl_lobby_job(plan),
+                                            .host = host,
                                             .node_rank = plan->node_rank,
-                                            .digest    = cl_hostplan_digest(plan),
-                                            .patience  = plan->options->rdzv_timeout },
+                                            .digest = cl_hostplan_digest(plan),
+                                            .patience = plan->options->rdzv_timeout },
                          guest);
 }

@@ -13,11 +13,11 @@ enum { LISTENS = 0x0A };
 /* The inode of a listening socket; 0: none. */
 static unsigned long find_socket(const char *table, int port)
 {
-    char          line[512];
+    char line[512];
     unsigned long inode = 0;
-    FILE         *file  = fopen(table, "re");
+    FILE *file = fopen(table, "re");
     while (file && !inode && fgets(line, sizeof line, file)) {
-        unsigned      state, its_port;
+        unsigned state, its_port;
         unsigned long its_inode;
         if (sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*s %*s %lu", &its_port, &state,
                    &its_inode) == 3 &&
@@ -36,9 +36,9 @@ static bool holds(const char *pid, const char *wanted)
     snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && !found && (entry = readdir(folder));) {
-        ssize_t length                  = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
         target[length > 0 ? length : 0] = '\0';
-        found                           = strcmp(target, wanted) == 0;
+        found = strcmp(target, wanted) == 0;
     }
     if (folder)
         closedir(folder);
@@ -59,7 +59,7 @@ static void describe(const char *pid, char *text, size_t room)
 
 void cl_owner_of_port(int port, char *text, size_t room)
 {
-    char          wanted[64];
+    char wanted[64];
     unsigned long inode = find_socket("/proc/net/tcp", port);
     if (!inode)
         inode = find_socket("/proc/net/tcp6", port);

@@ -21,23 +21,23 @@
 enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 };
 
 static const double answer_seconds = 60; /* a login shell may take its time before the agent starts */
-static const double last_seconds   = 2;  /* for the last words to the remote end, once the front has gone */
+static const double last_seconds = 2;    /* for the last words to the remote end, once the front has gone */
 
 /* Bytes [from, to) wait to go on. */
 typedef struct {
-    char   bytes[CARRIED];
+    char bytes[CARRIED];
     size_t from, to;
 } load;
 
 typedef struct {
     const cl_way *way;
-    cl_route      route;
-    cl_link       link;          /* to the front */
-    load          down, up;      /* to the host, and from it */
-    char          heard[QUOTED]; /* the last of its stderr */
-    size_t        heard_bytes;
-    bool          agent, answered; /* the magic has come    */
-    bool          ended[2], front_gone;
+    cl_route route;
+    cl_link link;       /* to the front */
+    load down, up;      /* to the host, and from it */
+    char heard[QUOTED]; /* the last of its stderr */
+    size_t heard_bytes;
+    bool agent, answered; /* the magic has come    */
+    bool ended[2], front_gone;
 } carrier;
 
 /* ---- towards the front ------------------------------------------------------------------------ */
@@ -73,7 +73,7 @@ static void show(const carrier *c, const char *bytes, size_t count)
     struct pollfd screen = { .fd = STDERR_FILENO, .events = POLLOUT };
     for (size_t length; count; bytes += length, count -= length) {
         const char *end = memchr(bytes, '\n', count);
-        length          = end ? (size_t)(end - bytes) + 1 : count;
+        length = end ? (size_t)(end - bytes) + 1 : count;
         if (poll(&screen, 1, 0) == 1 && (screen.revents & POLLOUT))
             dprintf(STDERR_FILENO, "%s: %.*s\n", c->route.host->name, (int)(length - (end != NULL)), bytes);
     }
@@ -93,7 +93,7 @@ static bool read_agent(carrier *c)
     if (c->ended[0] || c->up.to == CARRIED)
         return false;
     ssize_t count = c->way->read(&c->route, 0, c->up.bytes + c->up.to, CARRIED - c->up.to);
-    c->ended[0]   = count == CL_WAY_ENDED;
+    c->ended[0] = count == CL_WAY_ENDED;
     if (count <= 0)
         return c->ended[0];
     c->up.to += (size_t)count;
@@ -118,7 +118,7 @@ static bool write_front(carrier *c)
 
 static bool read_errors(carrier *c)
 {
-    char    bytes[4096];
+    char bytes[4096];
     ssize_t count = c->ended[1] ? CL_WAY_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
     c->ended[1] |= count == CL_WAY_ENDED;
     if (count > 0)
@@ -133,7 +133,7 @@ static bool read_output(carrier *c)
 {
     bool moved = false;
     for (int which = 0; which < 2 && !cl_link_waits(&c->link); which++) {
-        char    bytes[32 << 10];
+        char bytes[32 << 10];
         ssize_t count = c->ended[which] ? CL_WAY_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
         c->ended[which] |= count == CL_WAY_ENDED;
         if (count > 0)
@@ -164,7 +164,7 @@ static bool write_host(carrier *c)
     if (c->down.from == c->down.to)
         return false;
     ssize_t count = c->way->write(&c->route, c->down.bytes + c->down.from, c->down.to - c->down.from);
-    c->down.from  = count == CL_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
+    c->down.from = count == CL_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
     if (c->down.from == c->down.to)
         c->down.from = c->down.to = 0;
     return count != CL_WAY_LATER;
@@ -175,12 +175,12 @@ static bool write_host(carrier *c)
 static void await(carrier *c, double until)
 {
     struct pollfd polled[CL_WAY_POLLED + 1];
-    bool          shown   = c->agent ? c->up.to < CARRIED : !cl_link_waits(&c->link);
-    bool          waiting = c->agent ? c->answered && c->up.from < c->up.to : cl_link_waits(&c->link);
-    int           count   = c->way->poll(&c->route, shown, c->down.from < c->down.to, polled);
-    double        left    = until - cs_clock_seconds();
-    int           wants   = (c->down.to < CARRIED ? POLLIN : 0) | (waiting ? POLLOUT : 0);
-    polled[count]         = (struct pollfd){ .fd = c->front_gone ? -1 : c->link.in_fd, .events = (short)wants };
+    bool shown = c->agent ? c->up.to < CARRIED : !cl_link_waits(&c->link);
+    bool waiting = c->agent ? c->answered && c->up.from < c->up.to : cl_link_waits(&c->link);
+    int count = c->way->poll(&c->route, shown, c->down.from < c->down.to, polled);
+    double left = until - cs_clock_seconds();
+    int wants = (c->down.to < CARRIED ? POLLIN : 0) | (waiting ? POLLOUT : 0);
+    polled[count] = (struct pollfd){ .fd = c->front_gone ? -1 : c->link.in_fd, .events = (short)wants };
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
 }
 
@@ -228,8 +228,8 @@ static void pump(carrier *c)
 static const char *quote(const carrier *c, char text[QUOTED + 32])
 {
     const char *bytes = c->heard_bytes ? c->heard : c->up.bytes;
-    size_t      count = c->heard_bytes ? c->heard_bytes : c->up.to;
-    size_t      skip  = count > QUOTED ? count - QUOTED : 0;
+    size_t count = c->heard_bytes ? c->heard_bytes : c->up.to;
+    size_t skip = count > QUOTED ? count - QUOTED : 0;
     while (count > skip && strchr("\r\n ", bytes[count - 1]))
         count--;
     if (count == skip)
@@ -245,10 +245,10 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
 static void ask(carrier *c, const char *command, char *text, size_t room)
 {
     cl_route route = c->route;
-    double   until = cs_clock_seconds() + 10;
-    size_t   count = 0;
-    route.command  = command;
-    ssize_t got    = c->way->open(&route) ? CL_WAY_ENDED : CL_WAY_LATER;
+    double until = cs_clock_seconds() + 10;
+    size_t count = 0;
+    route.command = command;
+    ssize_t got = c->way->open(&route) ? CL_WAY_ENDED : CL_WAY_LATER;
     while (got != CL_WAY_ENDED && count < room - 1 && cs_clock_seconds() < until) {
         struct pollfd polled[CL_WAY_POLLED];
         got = c->way->read(&route, 0, text + count, room - 1 - count);
@@ -257,7 +257,7 @@ static void ask(carrier *c, const char *command, char *text, size_t room)
             poll(polled, (nfds_t)c->way->poll(&route, true, false, polled), 100);
     }
     c->way->close(&route);
-    text[count]                 = '\0';
+    text[count] = '\0';
     text[strcspn(text, "\r\n")] = '\0';
 }
 
@@ -276,7 +276,7 @@ static int explain_not_executable(carrier *c, const char *said)
 /* Why no agent answered. */
 static int explain(carrier *c, double waited)
 {
-    char        text[QUOTED + 32];
+    char text[QUOTED + 32];
     const char *said = quote(c, text);
     if (!c->ended[0] || !c->ended[1])
         return cl_codes_fail(
@@ -298,7 +298,7 @@ static int explain(carrier *c, double waited)
 static void carry(carrier *c)
 {
     double began = cs_clock_seconds();
-    int    code  = c->way->open(&c->route);
+    int code = c->way->open(&c->route);
     if (code) {
         report(c, code);
         return;
@@ -322,7 +322,7 @@ static void carry(carrier *c)
 static void settle(pid_t parent, int fd)
 {
     sigset_t none;
-    int      empty = open("/dev/null", O_RDWR);
+    int empty = open("/dev/null", O_RDWR);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it ended before the line above */
@@ -339,9 +339,9 @@ static void settle(pid_t parent, int fd)
 static int start(cl_channel *channel, const cl_host *host, const cl_options *options, const char *command,
                  const cl_way *way, bool agent)
 {
-    int   pair[2];
+    int pair[2];
     pid_t parent = getpid();
-    *channel     = (cl_channel){ .fd = -1 };
+    *channel = (cl_channel){ .fd = -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, cs_reason(errno));
     pid_t pid = fork();
@@ -349,7 +349,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         static carrier c; /* of this process alone */
         settle(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
-        c.way   = way;
+        c.way = way;
         c.agent = agent;
         c.route = (cl_route){ .host = host, .options = options, .command = command, .news = &c.link };
         carry(&c);
@@ -368,8 +368,8 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
 /* A constant for a given binary: nothing of the job is in it. */
 static bool write_agent_command(char *command, size_t room, const char *agent_path)
 {
-    static const char search[]   = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
-    char              self[4096] = "cspeed", word[4 * 4096];
+    static const char search[] = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
+    char self[4096] = "cspeed", word[4 * 4096];
     if (agent_path)
         return cl_words_quote(word, sizeof word, agent_path) &&
                snprintf(command, room, "exec %s __agent", word) < (int)room;

@@ -21,7 +21,7 @@
 #include <sys/types.h>
 
 typedef struct {
-    int   fd;  /* a stream socket to the carrier; -1: none */
+    int fd;    /* a stream socket to the carrier; -1: none */
     pid_t pid; /* the carrier; 0: none                     */
 } cl_channel;
 

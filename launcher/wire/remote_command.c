@@ -20,7 +20,7 @@ enum { MOST_WORDS = 24 };
 
 typedef struct {
     pid_t pid;
-    int   input, outputs[2]; /* -1: closed */
+    int input, outputs[2]; /* -1: closed */
 } command;
 
 static void become(char **argv, pid_t parent, const int fds[3])
@@ -41,8 +41,8 @@ static void become(char **argv, pid_t parent, const int fds[3])
 
 static int start(cl_route *route, char **argv)
 {
-    int      fds[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
-    pid_t    parent    = getpid();
+    int fds[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    pid_t parent = getpid();
     command *c = route->state = calloc(1, sizeof *c);
     if (!c)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
@@ -57,7 +57,7 @@ static int start(cl_route *route, char **argv)
     close(fds[0][0]);
     close(fds[1][1]);
     close(fds[2][1]);
-    c->input      = fds[0][1];
+    c->input = fds[0][1];
     c->outputs[0] = fds[1][0];
     c->outputs[1] = fds[2][0];
     for (int i = 0; i < 3; i++)
@@ -87,18 +87,18 @@ static char *said_number(int number)
 static int open_command(cl_route *route)
 {
     static const char *const checking[] = { [CL_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
-                                            [CL_HOST_KEY_STRICT]     = "-oStrictHostKeyChecking=yes",
-                                            [CL_HOST_KEY_OFF]        = "-oStrictHostKeyChecking=no" };
-    const cl_options        *options    = route->options;
-    const cl_host           *host       = route->host;
-    const char              *user       = host->user ? host->user : options->ssh_user;
-    int                      port       = host->port ? host->port : options->ssh_port;
-    cl_words                 words;
-    int                      code = cl_words_split(&words, "--ssh_cmd", options->ssh_cmd);
+                                            [CL_HOST_KEY_STRICT] = "-oStrictHostKeyChecking=yes",
+                                            [CL_HOST_KEY_OFF] = "-oStrictHostKeyChecking=no" };
+    const cl_options *options = route->options;
+    const cl_host *host = route->host;
+    const char *user = host->user ? host->user : options->ssh_user;
+    int port = host->port ? host->port : options->ssh_port;
+    cl_words words;
+    int code = cl_words_split(&words, "--ssh_cmd", options->ssh_cmd);
     if (code || words.count == 0)
         return code ? code : cl_codes_fail(CL_CODE_USAGE, "--ssh_cmd: is empty");
-    char **argv  = calloc((size_t)words.count + MOST_WORDS, sizeof *argv);
-    int    count = words.count;
+    char **argv = calloc((size_t)words.count + MOST_WORDS, sizeof *argv);
+    int count = words.count;
     if (!argv)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     memcpy(argv, words.list, (size_t)count * sizeof *argv);
@@ -132,8 +132,8 @@ static int poll_command(cl_route *route, bool reading, bool writing, struct poll
 
 static ssize_t read_command(cl_route *route, int which, char *bytes, size_t room)
 {
-    command *c     = route->state;
-    ssize_t  count = c->outputs[which] < 0 ? 0 : read(c->outputs[which], bytes, room);
+    command *c = route->state;
+    ssize_t count = c->outputs[which] < 0 ? 0 : read(c->outputs[which], bytes, room);
     if (count > 0)
         return count;
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
@@ -146,8 +146,8 @@ static ssize_t read_command(cl_route *route, int which, char *bytes, size_t room
 
 static ssize_t write_command(cl_route *route, const char *bytes, size_t count)
 {
-    const command *c       = route->state;
-    ssize_t        written = write(c->input, bytes, count);
+    const command *c = route->state;
+    ssize_t written = write(c->input, bytes, count);
     return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CL_WAY_LATER : CL_WAY_ENDED;
 }
 
@@ -161,9 +161,9 @@ static void end_input(cl_route *route)
 static int code_of_command(cl_route *route)
 {
     command *c = route->state;
-    int      status;
-    pid_t    pid = c->pid;
-    c->pid       = 0;
+    int status;
+    pid_t pid = c->pid;
+    c->pid = 0;
     return waitpid(pid, &status, 0) == pid ? cl_codes_of_status(status) : 255;
 }
 
@@ -184,5 +184,5 @@ static void close_command(cl_route *route)
 
 const cl_way cl_way_command = { open_command, poll_command,    read_command, write_command,
                                 end_input,    code_of_command, close_command };
-const cl_way cl_way_shell   = { open_shell, poll_command,    read_command, write_command,
-                                end_input,  code_of_command, close_command };
+const cl_way cl_way_shell = { open_shell, poll_command,    read_command, write_command,
+                              end_input,  code_of_command, close_command };

@@ -19,7 +19,7 @@ enum { CONNECT_SECONDS = 15, SESSION_SECONDS = 30 };
 
 static const char *home(void)
 {
-    const char          *home  = getenv("HOME");
+    const char *home = getenv("HOME");
     const struct passwd *entry = home && *home ? NULL : getpwuid(getuid());
     return home && *home ? home : entry ? entry->pw_dir : "";
 }
@@ -61,10 +61,10 @@ static int read_configuration(ssh_session session, const cl_options *options)
 /* The hostfile's words win over the flags, the flags over ssh's configuration. */
 static int set_up(ssh_session session, const cl_host *host, const cl_options *options)
 {
-    char        folder[4096], known[4096];
-    long        seconds = SESSION_SECONDS;
-    const char *user    = host->user ? host->user : options->ssh_user;
-    int         port    = host->port ? host->port : options->ssh_port;
+    char folder[4096], known[4096];
+    long seconds = SESSION_SECONDS;
+    const char *user = host->user ? host->user : options->ssh_user;
+    int port = host->port ? host->port : options->ssh_port;
     snprintf(folder, sizeof folder, "%s/.ssh", home());
     snprintf(known, sizeof known, "%.4000s/known_hosts", folder);
     ssh_options_set(session, SSH_OPTIONS_SSH_DIR, folder);
@@ -93,9 +93,9 @@ static int set_up(ssh_session session, const cl_host *host, const cl_options *op
 /* 0, or why there is no connection, an errno value. */
 static int try_address(const struct addrinfo *address, int *fd)
 {
-    int       reason = 0, on = 1;
+    int reason = 0, on = 1;
     socklen_t length = sizeof reason;
-    *fd              = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd < 0)
         return errno;
     if (connect(*fd, address->ai_addr, address->ai_addrlen) < 0)
@@ -128,9 +128,9 @@ static int explain_refusal(const char *name, unsigned port, int reason)
 static int call(ssh_session session, int *fd)
 {
     struct addrinfo *addresses = NULL, hints = { .ai_socktype = SOCK_STREAM };
-    char            *name   = NULL, service[16];
-    unsigned         port   = 22;
-    int              reason = EHOSTUNREACH, code;
+    char *name = NULL, service[16];
+    unsigned port = 22;
+    int reason = EHOSTUNREACH, code;
     if (ssh_options_get(session, SSH_OPTIONS_HOST, &name) != SSH_OK)
         return cl_codes_fail(CL_CODE_FILE, "this is no name of a host");
     ssh_options_get_port(session, &port);
@@ -163,16 +163,16 @@ static void add(char *text, size_t room, const char *word)
 static int explain_login(ssh_session session, const cl_options *options)
 {
     static const struct {
-        int         bit;
+        int bit;
         const char *name;
-    } methods[]                         = { { SSH_AUTH_METHOD_PUBLICKEY, "publickey" },
-                                            { SSH_AUTH_METHOD_PASSWORD, "password" },
-                                            { SSH_AUTH_METHOD_INTERACTIVE, "keyboard-interactive" },
-                                            { SSH_AUTH_METHOD_HOSTBASED, "hostbased" },
-                                            { SSH_AUTH_METHOD_GSSAPI_MIC, "gssapi-with-mic" } };
-    static const char *const names[]    = { "id_ed25519", "id_ecdsa", "id_rsa" };
-    char                     takes[256] = "", tried[4096 + 1024] = "", path[4200], *user = NULL, *first = NULL;
-    int                      list = ssh_userauth_list(session, NULL);
+    } methods[] = { { SSH_AUTH_METHOD_PUBLICKEY, "publickey" },
+                    { SSH_AUTH_METHOD_PASSWORD, "password" },
+                    { SSH_AUTH_METHOD_INTERACTIVE, "keyboard-interactive" },
+                    { SSH_AUTH_METHOD_HOSTBASED, "hostbased" },
+                    { SSH_AUTH_METHOD_GSSAPI_MIC, "gssapi-with-mic" } };
+    static const char *const names[] = { "id_ed25519", "id_ecdsa", "id_rsa" };
+    char takes[256] = "", tried[4096 + 1024] = "", path[4200], *user = NULL, *first = NULL;
+    int list = ssh_userauth_list(session, NULL);
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (list & methods[i].bit)
             add(takes, sizeof takes, methods[i].name);
@@ -221,7 +221,7 @@ static int log_in(ssh_session session, const cl_options *options)
 
 int cl_remote_login(ssh_session *session, const cl_host *host, const cl_options *options, cl_link *news)
 {
-    int fd   = -1, code;
+    int fd = -1, code;
     *session = ssh_new();
     if (!*session)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");

@@ -11,10 +11,10 @@
 #include <string.h>
 
 typedef struct {
-    ssh_session                         session;
-    ssh_channel                         channel;
+    ssh_session session;
+    ssh_channel channel;
     struct ssh_channel_callbacks_struct callbacks;
-    int                                 signal; /* that ended the command */
+    int signal; /* that ended the command */
 } line;
 
 static void note_signal(ssh_session session, ssh_channel channel, const char *name, int core, const char *message,
@@ -63,8 +63,8 @@ static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *
 
 static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
 {
-    line *l     = route->state;
-    int   count = ssh_channel_read_nonblocking(l->channel, bytes, (uint32_t)room, which);
+    line *l = route->state;
+    int count = ssh_channel_read_nonblocking(l->channel, bytes, (uint32_t)room, which);
     if (count > 0)
         return count;
     if (count == 0 || count == SSH_AGAIN)
@@ -74,7 +74,7 @@ static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
 
 static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
 {
-    line    *l    = route->state;
+    line *l = route->state;
     uint32_t room = ssh_channel_window_size(l->channel);
     if (ssh_channel_is_eof(l->channel) || ssh_channel_is_closed(l->channel) || !ssh_is_connected(l->session))
         return CL_WAY_ENDED;

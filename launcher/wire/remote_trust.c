@@ -14,10 +14,10 @@
 /* "SHA256:..." of the host's key, and its kind. */
 static void describe(ssh_session session, char *text, size_t room)
 {
-    ssh_key        key   = NULL;
-    unsigned char *hash  = NULL;
-    size_t         bytes = 0;
-    char          *print = NULL;
+    ssh_key key = NULL;
+    unsigned char *hash = NULL;
+    size_t bytes = 0;
+    char *print = NULL;
     if (ssh_get_server_publickey(session, &key) == SSH_OK &&
         ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &bytes) == SSH_OK)
         print = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, bytes);
@@ -30,7 +30,7 @@ static void describe(ssh_session session, char *text, size_t room)
 /* The folder of known_hosts, where there is none yet. A name without a slash stands in the current folder. */
 static void make_folder(const char *file)
 {
-    char        folder[4096];
+    char folder[4096];
     const char *slash = strrchr(file, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) : 0, file);
     if (*folder)
@@ -59,7 +59,7 @@ static int keep(ssh_session session, const char *file, const char *host, const c
 static int judge(ssh_session session, const cl_options *options, const char *host, const char *file, cl_link *news)
 {
     char print[256];
-    int  known = ssh_session_is_known_server(session);
+    int known = ssh_session_is_known_server(session);
     describe(session, print, sizeof print);
     if (known == SSH_KNOWN_HOSTS_OK)
         return 0;
@@ -86,7 +86,7 @@ static int judge(ssh_session session, const cl_options *options, const char *hos
 
 int cl_remote_trust(ssh_session session, const cl_options *options, cl_link *news)
 {
-    char    *host = NULL, *file = NULL, name[512];
+    char *host = NULL, *file = NULL, name[512];
     unsigned port = 22;
     if (options->host_key == CL_HOST_KEY_OFF)
         return 0;

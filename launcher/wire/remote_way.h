@@ -15,11 +15,11 @@ enum { CL_WAY_POLLED = 3 };
 enum { CL_WAY_LATER = 0, CL_WAY_ENDED = -1 };
 
 typedef struct {
-    const cl_host    *host;
+    const cl_host *host;
     const cl_options *options;
-    const char       *command; /* the command line, for the host's shell */
-    cl_link          *news;    /* takes CL_LINK_SAY frames               */
-    void             *state;   /* the way's own                          */
+    const char *command; /* the command line, for the host's shell */
+    cl_link *news;       /* takes CL_LINK_SAY frames               */
+    void *state;         /* the way's own                          */
 } cl_route;
 
 typedef struct {

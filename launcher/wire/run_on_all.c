@@ -12,14 +12,14 @@
 
 typedef struct {
     cl_link link;
-    pid_t   pid;
-    bool    over;
+    pid_t pid;
+    bool over;
 } member;
 
 /* `last` is NULL where the carrier has ended without a last message. */
 static void end(member *m, int index, const cl_message *last, cl_crowd_take take, void *argument)
 {
-    int  status   = 0;
+    int status = 0;
     char why[128] = "the connection was lost";
     if (last)
         take(index, last, argument);
@@ -31,9 +31,9 @@ static void end(member *m, int index, const cl_message *last, cl_crowd_take take
     if (WIFSIGNALED(status))
         snprintf(why, sizeof why, "the process on this machine that carried the connection was killed by %s",
                  cl_codes_signal_name(WTERMSIG(status)));
-    cl_message lost = { .kind   = CL_LINK_FAILED,
-                        .rank   = (uint32_t)(WIFSIGNALED(status) ? cl_codes_of_status(status) : CL_CODE_HOST),
-                        .bytes  = why,
+    cl_message lost = { .kind = CL_LINK_FAILED,
+                        .rank = (uint32_t)(WIFSIGNALED(status) ? cl_codes_of_status(status) : CL_CODE_HOST),
+                        .bytes = why,
                         .length = strlen(why) };
     take(index, &lost, argument);
 }
@@ -57,7 +57,7 @@ static int start(member *members, const cl_host *const *hosts, int count, const 
 {
     for (int i = 0; i < count; i++) {
         cl_channel channel;
-        int        code = cl_remote_command(&channel, hosts[i], options, command);
+        int code = cl_remote_command(&channel, hosts[i], options, command);
         if (code)
             return code;
         members[i].pid = channel.pid;
@@ -77,9 +77,9 @@ static int count_open(const member *members, int count)
 int cl_crowd_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
                  cl_crowd_take take, void *argument)
 {
-    member        *members = calloc((size_t)count, sizeof *members);
-    struct pollfd *polled  = calloc((size_t)count, sizeof *polled);
-    int            code    = CL_CODE_SYSTEM;
+    member *members = calloc((size_t)count, sizeof *members);
+    struct pollfd *polled = calloc((size_t)count, sizeof *polled);
+    int code = CL_CODE_SYSTEM;
     if (members && polled)
         code = start(members, hosts, count, options, command); /* what has been started dies with us if this fails */
     while (code == 0 && count_open(members, count)) {

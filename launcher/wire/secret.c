@@ -27,9 +27,9 @@ static int take(const char *where, const char *secret, size_t length, unsigned c
 
 static int read_file(const char *path, unsigned char *key)
 {
-    char        text[MOST_BYTES];
+    char text[MOST_BYTES];
     struct stat facts;
-    int         fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &facts) < 0)
         return cl_codes_fail(CL_CODE_NO_FILE, "the secret's file %s: %s", path, strerror(errno));
     if (facts.st_uid != geteuid() || (facts.st_mode & 077)) {
@@ -60,7 +60,7 @@ int cl_secret_key(unsigned char *key, bool *known)
 int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known)
 {
     unsigned char secret[CS_MAC_BYTES];
-    int           code = cl_secret_key(secret, known);
+    int code = cl_secret_key(secret, known);
     if (code || !*known)
         return code;
     struct iovec parts[] = { { "ranks of ", 9 }, { (void *)(uintptr_t)job, strlen(job) } };

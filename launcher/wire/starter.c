@@ -32,7 +32,7 @@ enum { SECRET_BYTES = 32, JOIN_BYTES = 64 << 10, WORDS_A_NODE = 16, FIXED_WORDS 
 int cl_starter_secret(void)
 {
     unsigned char random[SECRET_BYTES];
-    char          text[2 * SECRET_BYTES + 1];
+    char text[2 * SECRET_BYTES + 1];
     cs_mac_random(random, sizeof random);
     for (int i = 0; i < SECRET_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", random[i]);
@@ -60,13 +60,13 @@ static const cl_host *first_elsewhere(const cl_plan *plan)
 /* Our address as the route to a host sees it; a datagram socket that is connected sends nothing. */
 static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 {
-    struct addrinfo        *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
+    struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
     struct sockaddr_storage own;
-    socklen_t               length     = sizeof own;
-    int                     unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
+    socklen_t length = sizeof own;
+    int unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
     if (unresolved)
         return cl_codes_fail(CL_CODE_HOST, "%s: the name is not known here: %s", host->name, gai_strerror(unresolved));
-    fd         = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    fd = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
                  getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
                  getnameinfo((struct sockaddr *)&own, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0;
@@ -83,9 +83,9 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 static int tell(const cl_plan *plan, int port)
 {
     static char text[JOIN_BYTES];
-    char        own[INET6_ADDRSTRLEN] = "";
-    const char *address               = plan->master_addr;
-    int         code                  = *address ? 0 : find_address(first_elsewhere(plan), own);
+    char own[INET6_ADDRSTRLEN] = "";
+    const char *address = plan->master_addr;
+    int code = *address ? 0 : find_address(first_elsewhere(plan), own);
     if (code)
         return code;
     int used = snprintf(text, sizeof text, "%s %d %llx %.0f %s ", *address ? address : own, port,
@@ -103,7 +103,7 @@ static int tell(const cl_plan *plan, int port)
 
 typedef struct {
     char **list;
-    int    count;
+    int count;
 } line;
 
 static void __attribute__((format(printf, 2, 3))) add(line *words, const char *format, ...)
@@ -123,8 +123,8 @@ static void add_all(line *words, const char *const *list)
 
 static void add_agent(line *words, const cl_plan *plan)
 {
-    char    self[4096];
-    ssize_t length                = readlink("/proc/self/exe", self, sizeof self - 1);
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
     add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
     add(words, "__agent");
@@ -134,7 +134,7 @@ static void add_agent(line *words, const cl_plan *plan)
 static void add_hosts(line *words, const cl_plan *plan, const char *format)
 {
     static char text[JOIN_BYTES]; /* as long as what tell() has accepted */
-    int         used = 0;
+    int used = 0;
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
             used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%s%s", used ? "," : "",
@@ -146,7 +146,7 @@ static void add_hosts(line *words, const cl_plan *plan, const char *format)
 static void write_openmpi(line *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--bind-to", "none", NULL };
-    static const char *const each[]  = { "-x", "CSPEED_JOIN", "-x", "CSPEED_SECRET", "-n", "1", "--host", NULL };
+    static const char *const each[] = { "-x", "CSPEED_JOIN", "-x", "CSPEED_SECRET", "-n", "1", "--host", NULL };
     (void)count;
     add_all(words, fixed);
     add_all(words, (const char *const *)more);
@@ -188,7 +188,7 @@ static void write_slurm(line *words, const cl_plan *plan, int count, char **more
 }
 
 static const struct {
-    int         launcher;
+    int launcher;
     const char *name, *package, *programs[3];
     void (*write)(line *words, const cl_plan *plan, int count, char **more);
 } starters[] = {
@@ -202,7 +202,7 @@ static const struct {
 static const char *find_program(const char *const programs[3])
 {
     const char *path = getenv("PATH");
-    char        full[4096];
+    char full[4096];
     for (int i = 0; i < 3 && programs[i]; i++)
         for (const char *folder = path ? path : "/usr/bin:/bin"; folder;) {
             size_t length = strcspn(folder, ":");
@@ -217,7 +217,7 @@ static const char *find_program(const char *const programs[3])
 static void become(char **argv, pid_t parent)
 {
     sigset_t none;
-    int      empty = open("/dev/null", O_RDONLY);
+    int empty = open("/dev/null", O_RDONLY);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* it has agents to end */
     if (getppid() != parent)
@@ -242,7 +242,7 @@ static void become(char **argv, pid_t parent)
 static int refuse_ssh(const cl_options *options, const char *name)
 {
     const struct {
-        bool        given;
+        bool given;
         const char *flag;
     } flags[] = { { options->ssh_port != 0, "--ssh_port" },
                   { options->ssh_user, "--ssh_user" },
@@ -260,7 +260,7 @@ static int refuse_ssh(const cl_options *options, const char *name)
 
 static int start(pid_t *pid, const cl_plan *plan, int count, int which)
 {
-    cl_words    more;
+    cl_words more;
     const char *program = find_program(starters[which].programs);
     if (!program)
         return cl_codes_fail(CL_CODE_NOT_FOUND, "--launcher %s: there is no %s in PATH (Debian: apt install %s)",
@@ -277,7 +277,7 @@ static int start(pid_t *pid, const cl_plan *plan, int count, int which)
         for (int i = 0; i < words.count; i++)
             fprintf(stderr, "%s%s", words.list[i], i + 1 < words.count ? " " : "\n");
     pid_t parent = getpid();
-    *pid         = fork();
+    *pid = fork();
     if (*pid == 0)
         become(words.list, parent);
     for (int i = 0; i < words.count; i++)

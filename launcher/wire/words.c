@@ -14,8 +14,8 @@ static int is_blank(char c)
 /* Copies what stands in quotes behind *from; false when they are not closed. */
 static int take_quoted(const char **from, char **to)
 {
-    char        quote = *(*from)++;
-    const char *at    = *from;
+    char quote = *(*from)++;
+    const char *at = *from;
     for (; *at && *at != quote; at++) {
         if (quote == '"' && *at == '\\' && at[1] && strchr("\"\\$`", at[1]))
             at++;

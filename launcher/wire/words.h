@@ -7,13 +7,13 @@
 
 typedef struct {
     char **list; /* NULL-terminated, malloc'ed in one piece with the words */
-    int    count;
+    int count;
 } cl_words;
 
 /* Splits as POSIX's shell would: blanks part words, '...' is literal, in "..." a backslash quotes " \ $ and `,
  * elsewhere any byte. Nothing is expanded. NULL is no words. 0, or CL_CODE_USAGE for an open quote; `flag` stands in
  * the sentence. */
-int  cl_words_split(cl_words *words, const char *flag, const char *text);
+int cl_words_split(cl_words *words, const char *flag, const char *text);
 void cl_words_free(cl_words *words);
 
 /* Writes `from` in single quotes; false when there is no room. */

@@ -13,7 +13,7 @@ typedef enum { AS_JSON, AS_STRING, AS_DATA } value_kind;
 
 typedef struct {
     const char *flag;
-    value_kind  kind;
+    value_kind kind;
     const char *path, *help; /* path: the key that the flag sets; NULL: the value names it */
 } override;
 
@@ -59,7 +59,7 @@ _Noreturn static void help(void)
 static void set_string(cs_config *config, const char *path, const char *value)
 {
     char *assignment = text("%s=\"%*s", path, (int)(6 * strlen(value) + 2), ""); /* \u0001 is the longest escape */
-    char *end        = assignment + strlen(path) + 2;
+    char *end = assignment + strlen(path) + 2;
     for (; *value; value++) {
         if (*value == '"' || *value == '\\')
             *end++ = '\\';
@@ -77,9 +77,9 @@ static void set_string(cs_config *config, const char *path, const char *value)
  * validates on is of another text, and goes. */
 static void set_data(cs_config *config, const char *path)
 {
-    char  *shards = text("%s/train-*.bin", path), *valid = text("%s/valid.bin", path);
+    char *shards = text("%s/train-*.bin", path), *valid = text("%s/valid.bin", path);
     glob_t found;
-    bool   packed = glob(shards, 0, NULL, &found) == 0;
+    bool packed = glob(shards, 0, NULL, &found) == 0;
     globfree(&found);
     set_string(config, "cspeed.data.train", packed ? shards : path);
     if (access(valid, F_OK) == 0)
@@ -131,7 +131,7 @@ _Noreturn static void refuse(const char *given)
     memcpy(names + OVERRIDES, others, sizeof others);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
-    bool        flag  = strncmp(given, "--", 2) == 0;
+    bool flag = strncmp(given, "--", 2) == 0;
     const char *meant = flag ? cs_nearest(name + 2, names) : NULL;
     if (meant)
         complain("unknown flag %s; did you mean --%s?", name, meant);
@@ -178,7 +178,7 @@ static const char *find_config(int count, char **argument)
             exit(0);
         }
         const char *value = config_of(count, argument, &i);
-        path              = value ? value : path;
+        path = value ? value : path;
     }
     if (path)
         return path;
@@ -219,7 +219,7 @@ static bool take_override(cs_config *config, command_line *options, int count, c
 static void set_world(cs_config *config, command_line *options, const char *given)
 {
     const char *size = given ? given : getenv("WORLD_SIZE");
-    char       *end  = NULL;
+    char *end = NULL;
     options->world_size = size ? strtoll(size, &end, 10) : 1;
     if (size && (*end || options->world_size < 1 || options->world_size > 1000000)) {
         complain("--world_size: \"%s\" is not a number of ranks", size);
@@ -230,7 +230,7 @@ static void set_world(cs_config *config, command_line *options, const char *give
 
 cs_config *arguments_read(int count, char **argument, command_line *options)
 {
-    cs_config  *config;
+    cs_config *config;
     const char *world_size = NULL;
     CS_MUST(cs_config_open(&config, find_config(count, argument)));
     for (int i = 1; i < count; i++) {

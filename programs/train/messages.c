@@ -40,7 +40,7 @@ void complain(const char *format, ...)
 
 char *text(const char *format, ...)
 {
-    char   *made;
+    char *made;
     va_list arguments;
     va_start(arguments, format);
     int length = vasprintf(&made, format, arguments);

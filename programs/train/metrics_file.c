@@ -15,10 +15,10 @@ static void keep_lines(const char *path, int64_t step)
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device holds no lines, and stays */
         return;
-    char  *part = text("%s.part", path), *line = NULL;
+    char *part = text("%s.part", path), *line = NULL;
     size_t room = 0;
-    FILE  *in = fopen(path, "r"), *out = in ? fopen(part, "w") : NULL;
-    bool   good = out != NULL;
+    FILE *in = fopen(path, "r"), *out = in ? fopen(part, "w") : NULL;
+    bool good = out != NULL;
     while (good && getline(&line, &room, in) > 0) {
         long long at = 0;
         if (sscanf(line, "{\"step\": %lld", &at) == 1 && at <= step && line[strlen(line) - 1] == '\n')

@@ -25,7 +25,7 @@ int outdir_make_above(char *path)
 /* Anything but the file that says whose it is. */
 static bool holds_files(const char *output)
 {
-    bool found   = false;
+    bool found = false;
     DIR *listing = opendir(output);
     for (const struct dirent *entry; listing && !found && (entry = readdir(listing)) != NULL;)
         found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
@@ -50,15 +50,15 @@ static bool move_aside(const char *output)
     if (access(output, F_OK) != 0)
         return true; /* make_output says what is wrong with a link that leads nowhere */
     char *folder = lstat(output, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(output, NULL) : NULL;
-    folder       = folder ? folder : text("%s", output);
-    char *aside  = text("%s.1", folder);
+    folder = folder ? folder : text("%s", output);
+    char *aside = text("%s.1", folder);
     for (int i = 2; access(aside, F_OK) == 0; i++) {
         free(aside);
         aside = text("%s.%d", folder, i);
     }
     bool moved = rename(folder, aside) == 0;
-    bool made  = moved && (mkdir(folder, 0777) == 0 || errno == EEXIST); /* by another run, whose it is then */
-    int  why   = errno;
+    bool made = moved && (mkdir(folder, 0777) == 0 || errno == EEXIST); /* by another run, whose it is then */
+    int why = errno;
     if (moved)
         drop_owner(aside);
     if (made)
@@ -75,8 +75,8 @@ static bool move_aside(const char *output)
 static bool make_output(const char *output)
 {
     struct stat info;
-    char       *inside = text("%s/", output);
-    int         why    = outdir_make_above(inside);
+    char *inside = text("%s/", output);
+    int why = outdir_make_above(inside);
     free(inside);
     if (stat(output, &info) != 0 && lstat(output, &info) == 0)
         complain("the output folder %s is a symbolic link to a folder that is not there; make that folder, or --output "
@@ -98,17 +98,17 @@ static bool make_output(const char *output)
 static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
-    char       *mark  = text("%s/.%s-%s", output, what, job ? job : "");
-    bool        begun = attempt && atoi(attempt) > 0 && access(mark, F_OK) == 0;
+    char *mark = text("%s/.%s-%s", output, what, job ? job : "");
+    bool begun = attempt && atoi(attempt) > 0 && access(mark, F_OK) == 0;
     free(mark);
     return begun;
 }
 
 static void mark_begun(const char *output, const char *what)
 {
-    const char *job  = getenv("CSPEED_JOB_ID");
-    char       *mark = text("%s/.%s-%s", output, what, job ? job : "");
-    FILE       *file = job ? fopen(mark, "w") : NULL;
+    const char *job = getenv("CSPEED_JOB_ID");
+    char *mark = text("%s/.%s-%s", output, what, job ? job : "");
+    FILE *file = job ? fopen(mark, "w") : NULL;
     if (file)
         fclose(file);
     free(mark);
@@ -142,7 +142,7 @@ void outdir_claim(const char *output, bool force)
     if (!is_rank_zero())
         return;
     bool made = access(output, F_OK) != 0;
-    int  code = make_output(output) ? owner_take(output, made, force) : 1;
+    int code = make_output(output) ? owner_take(output, made, force) : 1;
     if (code)
         exit(code);
 }
@@ -161,7 +161,7 @@ bool outdir_is_free(const char *folder)
     for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
         path[end - 1] = 0;
     outdir_make_above(path);
-    char       *slash = strrchr(path, '/');
+    char *slash = strrchr(path, '/');
     const char *above = !slash ? "." : slash == path ? "/" : path;
     if (slash && slash > path)
         *slash = 0;

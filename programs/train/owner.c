@@ -29,26 +29,26 @@ enum { REFRESH = 10, PATIENCE = 60, LOCK_TRIES = 100, TEXT_BYTES = 1024, ANY_FAI
 
 /* What the file says of a run. */
 typedef struct {
-    char               job[256], host[256], boot[64], space[64]; /* job "-": no launcher named one */
-    long               attempt, process;
+    char job[256], host[256], boot[64], space[64]; /* job "-": no launcher named one */
+    long attempt, process;
     unsigned long long began; /* the process, in clock ticks since the boot */
 } owner;
 
 /* The file at one moment. */
 typedef struct {
-    char            text[TEXT_BYTES];
+    char text[TEXT_BYTES];
     struct timespec changed;
 } sight;
 
 static struct {
-    char           *output, *path, *text; /* path: of the file; text: what this run writes into it */
-    owner           who;
-    pid_t           process;
-    bool            made, refreshes; /* made: this run has made the folder */
-    bool            ends;            /* under the mutex */
+    char *output, *path, *text; /* path: of the file; text: what this run writes into it */
+    owner who;
+    pid_t process;
+    bool made, refreshes; /* made: this run has made the folder */
+    bool ends;            /* under the mutex */
     pthread_mutex_t mutex;
-    pthread_cond_t  ending;
-    pthread_t       thread;
+    pthread_cond_t ending;
+    pthread_t thread;
 } own = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ending = PTHREAD_COND_INITIALIZER };
 
 /* ---- who a run is ---- */
@@ -57,13 +57,13 @@ static struct {
 static void read_name(char *name, size_t room, const char *path)
 {
     ssize_t length = readlink(path, name, room - 1);
-    int     file   = length < 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int file = length < 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file >= 0) {
         length = read(file, name, room - 1);
         close(file);
     }
     name[length > 0 ? length : 0] = 0;
-    name[strcspn(name, "\n")]     = 0;
+    name[strcspn(name, "\n")] = 0;
     if (!name[0])
         strcpy(name, "-");
 }
@@ -72,15 +72,15 @@ static void read_name(char *name, size_t room, const char *path)
 static bool read_process(long process, char *state, unsigned long long *began)
 {
     enum { STATE = 3, BEGAN = 22 }; /* fields of the line, from 1; the second ends with the last ')' */
-    char  *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
-    FILE  *file = fopen(path, "r");
+    char *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
+    FILE *file = fopen(path, "r");
     size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;
     free(path);
     if (file)
         fclose(file);
-    line[read]     = 0;
+    line[read] = 0;
     const char *at = strrchr(line, ')');
-    *state         = at && at[1] ? at[2] : 0;
+    *state = at && at[1] ? at[2] : 0;
     for (int field = STATE; at && field <= BEGAN; field++)
         at = strchr(at + 1, ' ');
     return at && sscanf(at, "%llu", began) == 1;
@@ -89,7 +89,7 @@ static bool read_process(long process, char *state, unsigned long long *began)
 static void read_own(owner *who)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
-    char        state;
+    char state;
     snprintf(who->job, sizeof who->job, "%s", job && *job ? job : "-");
     who->attempt = attempt ? atol(attempt) : 0;
     read_name(who->host, sizeof who->host, "/proc/sys/kernel/hostname");
@@ -131,9 +131,9 @@ static char *describe(const char *written)
 static void look(sight *seen, int file)
 {
     struct stat facts;
-    ssize_t     length                  = pread(file, seen->text, sizeof seen->text - 1, 0);
+    ssize_t length = pread(file, seen->text, sizeof seen->text - 1, 0);
     seen->text[length > 0 ? length : 0] = 0;
-    seen->changed                       = fstat(file, &facts) == 0 ? facts.st_mtim : (struct timespec){ 0 };
+    seen->changed = fstat(file, &facts) == 0 ? facts.st_mtim : (struct timespec){ 0 };
 }
 
 static bool same(const sight *one, const sight *other)
@@ -190,7 +190,7 @@ static bool write_record(int file)
  * then. `renew`: others see that this run lives. */
 static bool names_us(sight *found, bool renew)
 {
-    int file       = open(own.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int file = open(own.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     found->text[0] = 0;
     if (file < 0)
         return errno != ENOENT && errno != ENOTDIR;
@@ -209,7 +209,7 @@ typedef enum { FREE, HELD, FAR } verdict;
 /* A zombie writes nothing more. One that may not be looked at is there if signals find it. */
 static bool lives(const owner *who)
 {
-    char               state;
+    char state;
     unsigned long long began;
     if (read_process(who->process, &state, &began))
         return began == who->began && state != 'Z' && state != 'X';
@@ -242,7 +242,7 @@ static bool stands_still(const sight *seen)
     free(holder);
     for (double began = now(); now() - began < PATIENCE;) {
         double before = now();
-        sight  again;
+        sight again;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
         if (names_us(&again, false)) /* it is there, and cannot be read */
             return false;
@@ -290,7 +290,7 @@ static int contend(bool force)
             return ANY_FAILURE;
         look(&seen, file);
         verdict found = force ? FREE : judge(&seen, &still);
-        int     code  = found == FREE ? take(file, &seen, force) : 0;
+        int code = found == FREE ? take(file, &seen, force) : 0;
         close(file);
         if (found == FREE)
             return code;
@@ -304,7 +304,7 @@ static int contend(bool force)
 
 static void *refresh(void *unused)
 {
-    sight           found;
+    sight found;
     struct timespec next;
     pthread_mutex_lock(&own.mutex);
     while (!own.ends) {
@@ -357,11 +357,11 @@ int owner_take(const char *output, bool made, bool force)
 {
     if (!own.path) {
         read_own(&own.who);
-        own.output  = text("%s", output);
-        own.path    = text("%s/%s", output, OWNER_FILE);
-        own.text    = write_text(&own.who);
+        own.output = text("%s", output);
+        own.path = text("%s/%s", output, OWNER_FILE);
+        own.text = write_text(&own.who);
         own.process = getpid();
-        own.made    = made;
+        own.made = made;
         atexit(release);
     }
     int code = contend(force);
@@ -373,7 +373,7 @@ int owner_take(const char *output, bool made, bool force)
 void owner_check(cs_engine *engine)
 {
     sight found;
-    bool  lost = is_rank_zero() && !names_us(&found, true);
+    bool lost = is_rank_zero() && !names_us(&found, true);
     if (lost) {
         char *holder = found.text[0] ? describe(found.text) : text("%s is gone", OWNER_FILE);
         complain("the output folder %s is no longer this run's: %s%s. It ends here, and has not written the checkpoint "

@@ -7,15 +7,15 @@
 
 typedef struct {
     const char *name, *key; /* for people; in JSON */
-    size_t      bytes;
+    size_t bytes;
 } line;
 
 enum { LINES = 10 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
-    size_t     kept  = m->values + m->gradients + m->masters + m->slots;
-    size_t     total = kept + m->value_rows + m->gradient_rows + m->activations + m->copy;
+    size_t kept = m->values + m->gradients + m->masters + m->slots;
+    size_t total = kept + m->value_rows + m->gradient_rows + m->activations + m->copy;
     const line all[] = {
         { "parameters", "parameters", m->values },
         { "gradients", "gradients", m->gradients },
@@ -70,19 +70,21 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
 /* Ranks that hold the same are shown once. */
 void preview_show(cs_config *config, int64_t world_size, bool json)
 {
-    char      *precision = text("%s", cs_config_get_string(config, "precision")); /* the configuration goes first */
-    int64_t    stage     = cs_config_get_int(config, "zero_optimization.stage");
-    int64_t    micro     = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
-    cs_memory *memory    = calloc((size_t)world_size, sizeof *memory);
+    char *precision = text("%s", cs_config_get_string(config, "precision")); /* the configuration goes first */
+    int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
+    int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
+    cs_memory *memory = calloc((size_t)world_size, sizeof *memory);
     if (!memory)
         exit(1);
     CS_MUST(cs_estimate(config, memory, &parameters));
     if (json)
         say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"zero_stage\": %" PRId64
-            ", \"micro_batch\": %" PRId64 ", \"ranks\": [", parameters, precision, stage, micro);
+            ", \"micro_batch\": %" PRId64 ", \"ranks\": [",
+            parameters, precision, stage, micro);
     else
         say("memory of a rank: %" PRId64 " parameters, %s, ZeRO-%" PRId64 ", micro-batch %" PRId64
-            ", world size %" PRId64, parameters, precision, stage, micro, world_size);
+            ", world size %" PRId64,
+            parameters, precision, stage, micro, world_size);
     for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
         for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
             to++;

@@ -17,7 +17,7 @@ static bool engine_talks(const cs_config *config)
 void progress_open(progress *bar, const cs_config *config)
 {
     const char *window = getenv("CSPEED_TERMINAL"); /* the launcher's, whose pipe hides the terminal */
-    bar->terminal      = (window ? window[0] == '1' : isatty(STDOUT_FILENO)) && !engine_talks(config);
+    bar->terminal = (window ? window[0] == '1' : isatty(STDOUT_FILENO)) && !engine_talks(config);
 }
 
 void progress_end(progress *bar)
@@ -30,8 +30,8 @@ void progress_end(progress *bar)
 /* Under the launcher standard output is a pipe, and COLUMNS says how wide the terminal behind it is. */
 static int terminal_width(void)
 {
-    struct winsize window  = { 0 };
-    const char    *columns = getenv("COLUMNS");
+    struct winsize window = { 0 };
+    const char *columns = getenv("COLUMNS");
     if (columns && atoi(columns) > 1)
         return atoi(columns);
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 ? window.ws_col : 80;
@@ -44,7 +44,7 @@ enum { PARTS = 7, PART_BYTES = 48, LINE_BYTES = PARTS * (PART_BYTES + 2) };
 static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_BYTES])
 {
     static const int dispensable[] = { 5, 3, 2, 4 }; /* of peak, norm, lr, tok/s */
-    int              dropped       = 0, used;
+    int dropped = 0, used;
     for (;;) {
         used = 0;
         for (int i = 0; i < PARTS; i++)
@@ -64,7 +64,7 @@ void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double sec
         return;
     bar->last = now();
     int64_t left = (int64_t)((double)(steps - m->step) * seconds_a_step);
-    char    parts[PARTS][PART_BYTES], line[LINE_BYTES];
+    char parts[PARTS][PART_BYTES], line[LINE_BYTES];
     snprintf(parts[0], PART_BYTES, "step %" PRId64 "/%" PRId64, m->step, steps);
     snprintf(parts[1], PART_BYTES, "loss %.4f", m->loss);
     snprintf(parts[2], PART_BYTES, "lr %.2e", m->learning_rate);

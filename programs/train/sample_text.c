@@ -10,10 +10,10 @@ enum { WINDOW = 128, TOKENS = 240 };
 /* The folder of this program with a slash, as one in the current folder would type it; empty where it is not known. */
 static const char *find_folder(char *program, size_t room)
 {
-    char    here[4096];
-    ssize_t length                   = readlink("/proc/self/exe", program, room - 1);
+    char here[4096];
+    ssize_t length = readlink("/proc/self/exe", program, room - 1);
     program[length > 0 ? length : 0] = 0;
-    char *slash                      = strrchr(program, '/');
+    char *slash = strrchr(program, '/');
     if (slash)
         slash[1] = 0;
     if (!getcwd(here, sizeof here) || strncmp(program, here, strlen(here)) != 0 || program[strlen(here)] != '/')
@@ -24,17 +24,17 @@ static const char *find_folder(char *program, size_t room)
 /* Bytes are text; for another vocabulary there is `generate`. */
 void taste_print(cs_engine *engine, const cs_config *config)
 {
-    cs_sampling how            = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };
-    int64_t     window         = cs_config_get_int(config, "cspeed.data.seq_len");
-    int32_t     tokens[TOKENS] = { '\n' };
-    char        program[4096];
+    cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };
+    int64_t window = cs_config_get_int(config, "cspeed.data.seq_len");
+    int32_t tokens[TOKENS] = { '\n' };
+    char program[4096];
     if (cs_vocabulary(engine) != 256)
         return;
     window = window > WINDOW ? WINDOW : window;
     say("\na sample:\n");
     for (int64_t count = 1; count < TOKENS; count++) {
-        int64_t   from  = count > window ? count - window : 0;
-        cs_batch  batch = { .inputs = cs_matrix(tokens + from, CS_I32, 1, count - from) };
+        int64_t from = count > window ? count - window : 0;
+        cs_batch batch = { .inputs = cs_matrix(tokens + from, CS_I32, 1, count - from) };
         cs_tensor logits;
         CS_MUST(cs_predict(engine, &batch, &logits));
         tokens[count] = cs_sample(logits, &how, 0, count);

@@ -40,13 +40,14 @@ static void say_saved(session *run)
 
 static void save(session *run)
 {
-    cs_metrics m      = cs_last_step(run->engine);
-    char      *best   = isfinite(run->best) ? text("%.17g", run->best) : text("null");
-    char      *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
-    char      *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
-                             ", \"best_valid_loss\": %s%s}", m.step, m.epoch, m.samples, m.tokens, best, fitted);
+    cs_metrics m = cs_last_step(run->engine);
+    char *best = isfinite(run->best) ? text("%.17g", run->best) : text("null");
+    char *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
+    char *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
+                        ", \"best_valid_loss\": %s%s}",
+                        m.step, m.epoch, m.samples, m.tokens, best, fitted);
     owner_check(run->engine);
-    cs_status  status = cs_save_checkpoint(run->engine, run->output, NULL, client);
+    cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
         CS_MUST(status);
     progress_end(&run->progress);
@@ -54,7 +55,8 @@ static void save(session *run)
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* of the last step alone, whose parameters may be good all the same */
         complain("the loss or the gradients of step %" PRId64 ", the last, are not finite, and its checkpoint is saved "
-                 "all the same; earlier checkpoints are kept: --tag goes back to one", m.step);
+                 "all the same; earlier checkpoints are kept: --tag goes back to one",
+                 m.step);
     say_saved(run);
     free(best);
     free(fitted);
@@ -63,7 +65,7 @@ static void save(session *run)
 
 static void take_fitted(session *run, int64_t steps)
 {
-    run->steps  = steps;
+    run->steps = steps;
     run->fitted = true;
     cs_set_total_steps(run->engine, steps);
 }
@@ -71,20 +73,21 @@ static void take_fitted(session *run, int64_t steps)
 /* After a few steps the speed is known, the first aside, which warms up; rank 0's clock decides for all. */
 static void fit_steps(session *run)
 {
-    double     wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
-    cs_metrics m      = cs_last_step(run->engine);
+    double wanted = cs_config_get_number(run->config, "cspeed.fit_seconds");
+    cs_metrics m = cs_last_step(run->engine);
     if (m.step == run->first + 1)
         run->warm = now();
     if (m.step != run->first + FIT_STEPS || run->fitted || wanted <= 0 || run->options.steps_given)
         return;
-    double  seconds = (now() - run->warm) / (FIT_STEPS - 1);
-    double  fitting = fmin((double)run->steps, (double)run->first + fmax(wanted / seconds, FIT_STEPS));
-    int64_t steps   = cs_agree(run->engine, (int64_t)fitting);
+    double seconds = (now() - run->warm) / (FIT_STEPS - 1);
+    double fitting = fmin((double)run->steps, (double)run->first + fmax(wanted / seconds, FIT_STEPS));
+    int64_t steps = cs_agree(run->engine, (int64_t)fitting);
     if (steps >= run->steps)
         return;
     progress_end(&run->progress);
     say("%.2f s a step on this machine: %" PRId64 " steps instead of %" PRId64 ", about %.0f s (cspeed.fit_seconds; "
-        "--steps N decides otherwise)", seconds, steps, run->steps, wanted);
+        "--steps N decides otherwise)",
+        seconds, steps, run->steps, wanted);
     take_fitted(run, steps);
 }
 
@@ -95,11 +98,11 @@ static bool due(int64_t step, int64_t interval, int64_t steps)
 
 void session_step(session *run)
 {
-    cs_metrics m       = cs_last_step(run->engine);
-    double     seconds = (now() - run->started) / (double)(m.step - run->first);
+    cs_metrics m = cs_last_step(run->engine);
+    double seconds = (now() - run->started) / (double)(m.step - run->first);
     progress_draw(&run->progress, &m, run->steps, seconds);
     fit_steps(run);
-    bool   check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
+    bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
     double valid = check ? validate(run) : (double)NAN;
     journal_write(&run->metrics, &m, valid);
     say_saved(run);
@@ -116,10 +119,10 @@ void session_step(session *run)
 /* The number behind "key": in an object that `save` wrote; `fallback` where there is none. */
 static double number_after(const char *json, const char *key, double fallback)
 {
-    char       *quoted = text("\"%s\":", key), *end;
-    const char *at     = json ? strstr(json, quoted) : NULL;
+    char *quoted = text("\"%s\":", key), *end;
+    const char *at = json ? strstr(json, quoted) : NULL;
     const char *number = at ? at + strlen(quoted) : "";
-    double      value  = strtod(number, &end);
+    double value = strtod(number, &end);
     free(quoted);
     return end > number ? value : fallback;
 }
@@ -136,18 +139,18 @@ static cs_status go_back(session *run, const char *tag, char **client)
 /* Takes up what an earlier run left: its own output folder's newest checkpoint, or the one --load or --tag names. */
 static void resume(session *run)
 {
-    const char *load   = cs_config_get_string(run->config, "cspeed.load");
-    const char *tag    = cs_config_get_string(run->config, "cspeed.tag");
-    char       *client = NULL;
-    bool        back   = tag && !load && !outdir_went_back(run->engine, run->output);
-    cs_status   status =
+    const char *load = cs_config_get_string(run->config, "cspeed.load");
+    const char *tag = cs_config_get_string(run->config, "cspeed.tag");
+    char *client = NULL;
+    bool back = tag && !load && !outdir_went_back(run->engine, run->output);
+    cs_status status =
         back ? go_back(run, tag, &client) : cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
-    run->source        = run->output;
+    run->source = run->output;
     if (status == CS_OK && load)
         say("--load %s is passed over: %s holds a checkpoint; --fresh starts from %s", load, run->output, load);
     if (status == CS_NOT_FOUND) {
         run->source = load;
-        status      = load ? cs_load_checkpoint(run->engine, load, tag, NULL, &client) : CS_OK;
+        status = load ? cs_load_checkpoint(run->engine, load, tag, NULL, &client) : CS_OK;
     }
     CS_MUST(status);
     if (!run->source)
@@ -156,7 +159,7 @@ static void resume(session *run)
     /* another run's budget is not this one's */
     if (fitted > 0 && run->source == run->output && !run->options.steps_given)
         take_fitted(run, fitted);
-    run->best  = number_after(client, "best_valid_loss", run->best);
+    run->best = number_after(client, "best_valid_loss", run->best);
     run->first = cs_last_step(run->engine).step;
     if (run->first <= run->steps)
         say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
@@ -167,13 +170,14 @@ static void resume(session *run)
 static void introduce(const session *run)
 {
     cs_memory memory = cs_memory_of(run->engine);
-    double    kept   = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
-    double    moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
+    double kept = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
+    double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
     say("%.2f M parameters, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)cs_parameter_count(run->engine),
         cs_config_get_string(run->config, "precision"), cs_config_get_int(run->config, "zero_optimization.stage"),
         cs_world_size(run->engine), cs_world_size(run->engine) > 1 ? "s" : "", cs_device_description(run->engine));
     say("a rank holds %.1f MB between steps, and %.1f MB more within one; batch %" PRId64 " = %" PRId64 " x %" PRId64
-        " accumulated x %d", 1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
+        " accumulated x %d",
+        1e-6 * kept, 1e-6 * moving, cs_config_get_int(run->config, "train_batch_size"),
         cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
         cs_config_get_int(run->config, "gradient_accumulation_steps"), cs_world_size(run->engine));
 }
@@ -182,9 +186,9 @@ static void introduce(const session *run)
 static void check_export(session *run)
 {
     const char *folder = cs_config_get_string(run->config, "cspeed.export");
-    bool        asked  = folder && is_rank_zero();
-    bool        there  = asked && access(folder, F_OK) == 0;
-    run->exported      = folder;
+    bool asked = folder && is_rank_zero();
+    bool there = asked && access(folder, F_OK) == 0;
+    run->exported = folder;
     if (cs_agree(run->engine, asked && !there && !outdir_is_free(folder)))
         exit(WRONG_CONFIG);
     if (!cs_agree(run->engine, there))
@@ -195,7 +199,8 @@ static void check_export(session *run)
         return;
     }
     complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
-             "away, or name another folder", folder);
+             "away, or name another folder",
+             folder);
     exit(WRONG_CONFIG);
 }
 
@@ -213,8 +218,8 @@ static void check_room(const session *run)
 session session_open(int count, char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
-    run.config  = arguments_read(count, argument, &run.options);
-    run.output  = text("%s", cs_config_get_string(run.config, "cspeed.output"));
+    run.config = arguments_read(count, argument, &run.options);
+    run.output = text("%s", cs_config_get_string(run.config, "cspeed.output"));
     for (size_t end = strlen(run.output); end > 1 && run.output[end - 1] == '/'; end--)
         run.output[end - 1] = 0;
     outdir_claim(run.output, run.options.force_output);
@@ -246,15 +251,16 @@ session session_open(int count, char **argument)
 /* From the last checkpoint, which where nothing was left to do is the one this run began with. */
 static void export(session *run)
 {
-    bool        idle = run->first >= run->steps && run->source;
+    bool idle = run->first >= run->steps && run->source;
     const char *from = idle ? run->source : run->output;
-    const char *tag  = from != run->output ? cs_config_get_string(run->config, "cspeed.tag") : NULL;
+    const char *tag = from != run->output ? cs_config_get_string(run->config, "cspeed.tag") : NULL;
     if (!run->exported)
         return;
     cs_status status = cs_export(run->engine, from, tag, run->exported);
     if (status != CS_OK)
         complain("%s is not written, and the checkpoint in %s is whole: the same command again writes it, or `cspeed "
-                 "export %s DIR`", run->exported, from, from);
+                 "export %s DIR`",
+                 run->exported, from, from);
     CS_MUST(status);
     say("wrote %s, a Hugging Face folder", run->exported);
 }

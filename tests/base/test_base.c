@@ -14,7 +14,7 @@
 static uint16_t nearest(float value, float (*widen)(uint16_t), uint16_t infinity)
 {
     uint16_t low = 0, high = infinity;
-    float    size = fabsf(value);
+    float size = fabsf(value);
     while (low + 1 < high) {
         uint16_t middle = (uint16_t)((low + high) / 2);
         if (widen(middle) <= size)
@@ -22,10 +22,10 @@ static uint16_t nearest(float value, float (*widen)(uint16_t), uint16_t infinity
         else
             high = middle;
     }
-    double below  = widen(low),
-           above  = high == infinity ? 2 * (double)widen((uint16_t)(infinity - 1)) - widen((uint16_t)(infinity - 2))
-                                     : widen(high);
-    double   down = size - below, up = above - size;
+    double below = widen(low),
+           above = high == infinity ? 2 * (double)widen((uint16_t)(infinity - 1)) - widen((uint16_t)(infinity - 2))
+                                    : widen(high);
+    double down = size - below, up = above - size;
     uint16_t best = down < up || (down == up && low % 2 == 0) ? low : high;
     return (uint16_t)(best | (signbit(value) ? 0x8000 : 0));
 }
@@ -74,9 +74,9 @@ END_TEST
 
 START_TEST(normals_have_mean_and_deviation)
 {
-    double   sum = 0, squares = 0;
+    double sum = 0, squares = 0;
     uint64_t key = cs_rng_key(1, "weight");
-    int      n   = 200000;
+    int n = 200000;
     for (int i = 0; i < n; i++) {
         double value = cs_rng_normal(key, (uint64_t)i);
         sum += value;
@@ -93,10 +93,10 @@ END_TEST
 START_TEST(exact_sums_commute)
 {
     enum { COUNT = 3000 };
-    static double  values[COUNT];
+    static double values[COUNT];
     unsigned short state[3] = { 7, 8, 9 };
-    cs_exact       forward = { 0 }, backward = { 0 }, halves[2] = { 0 };
-    long double    plain = 0;
+    cs_exact forward = { 0 }, backward = { 0 }, halves[2] = { 0 };
+    long double plain = 0;
     for (int i = 0; i < COUNT; i++) {
         values[i] = ldexp(erand48(state) - 0.4, (int)(erand48(state) * 40) - 20);
         plain += (long double)values[i];

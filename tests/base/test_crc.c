@@ -12,13 +12,13 @@ START_TEST(vectors)
     uint8_t zeros[32] = { 0 }, ones[32], up[32], down[32];
     for (int i = 0; i < 32; i++) {
         ones[i] = 0xff;
-        up[i]   = (uint8_t)i;
+        up[i] = (uint8_t)i;
         down[i] = (uint8_t)(31 - i);
     }
     const struct {
         const void *bytes;
-        size_t      count;
-        uint32_t    crc;
+        size_t count;
+        uint32_t crc;
     } cases[] = {
         { "", 0, 0 },           { "123456789", 9, 0xe3069283 }, { zeros, 32, 0x8a9136aa }, { ones, 32, 0x62a8ab43 },
         { up, 32, 0x46dd794e }, { down, 32, 0x113fdb5c },
@@ -36,10 +36,10 @@ START_TEST(both_ways_agree)
     enum { BYTES = 100000 };
     static const size_t lengths[] = { 1,    7,    8,    9,     63,    511,   1535,  1536,
                                       1537, 3072, 4095, 24575, 24576, 24577, 50000, 99000 };
-    uint8_t            *bytes     = malloc(BYTES);
-    uint32_t            random    = 1;
+    uint8_t *bytes = malloc(BYTES);
+    uint32_t random = 1;
     for (int i = 0; i < BYTES; i++) {
-        random   = random * 1664525 + 1013904223;
+        random = random * 1664525 + 1013904223;
         bytes[i] = (uint8_t)(random >> 24);
     }
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)

@@ -16,10 +16,10 @@
 static const unsigned char key_one[CS_MAC_BYTES] = "one", key_two[CS_MAC_BYTES] = "two";
 
 typedef struct {
-    int           sockets[2];
-    cs_join       sides[2]; /* the caller, the listener */
+    int sockets[2];
+    cs_join sides[2]; /* the caller, the listener */
     cs_join_state states[2];
-    char          errors[2][512];
+    char errors[2][512];
 } pair;
 
 static void begin(pair *both, const unsigned char *key, const char *job, int attempt)
@@ -73,7 +73,7 @@ END_TEST
 START_TEST(sessions_differ)
 {
     unsigned char first[CS_MAC_BYTES];
-    pair          both;
+    pair both;
     begin(&both, key_one, "job", 3);
     run(&both);
     memcpy(first, both.sides[0].session, sizeof first);
@@ -87,9 +87,9 @@ END_TEST
 
 static const struct {
     const unsigned char *key;
-    const char          *job;
-    int                  attempt;
-    const char          *listener, *caller; /* what they say */
+    const char *job;
+    int attempt;
+    const char *listener, *caller; /* what they say */
 } strangers[] = {
     { key_two, "job", 3, "does not know the secret of job \"job\"", "refuses: the two sides' secrets differ" },
     { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
@@ -138,9 +138,9 @@ static size_t carry(pair *here, int from, int to_socket, unsigned char *kept, si
 /* Somebody who overheard a whole joining says the caller's part again, word for word. */
 START_TEST(a_replay_is_refused)
 {
-    pair          caller, listener;
+    pair caller, listener;
     unsigned char said[8192], answered[8192];
-    size_t        said_bytes = 0, answered_bytes = 0;
+    size_t said_bytes = 0, answered_bytes = 0;
     begin(&caller, key_one, "job", 3);   /* its sockets[1] is in the hands of the one in the middle */
     begin(&listener, key_one, "job", 3); /* and so is the other's sockets[0] */
     for (int turn = 0; turn < 4; turn++) {
@@ -172,9 +172,9 @@ END_TEST
 START_TEST(a_listener_proves_nothing_first)
 {
     enum { HELLO = 1 };
-    pair                 both;
-    unsigned char        said[8192], again[8192];
-    ssize_t              lengths[2];
+    pair both;
+    unsigned char said[8192], again[8192];
+    ssize_t lengths[2];
     const unsigned char *keys[] = { key_one, key_two };
     for (int i = 0; i < 2; i++) {
         begin(&both, keys[i], "job", 3);
@@ -195,7 +195,7 @@ END_TEST
 /* A listener that is called by another listener's words, or a caller by its own: roles are part of what is proved. */
 START_TEST(a_mirror_is_refused)
 {
-    pair          both;
+    pair both;
     unsigned char words[4096];
     begin(&both, key_one, "job", 3);
     advance(&both, 0);
@@ -207,7 +207,7 @@ START_TEST(a_mirror_is_refused)
     end(&both);
     begin(&both, key_one, "job", 3);
     advance(&both, 0);
-    got                 = read(both.sockets[1], words, sizeof words);
+    got = read(both.sockets[1], words, sizeof words);
     words[CS_JOIN_HEAD] = 2; /* the same words, as a listener's */
     ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
     advance(&both, 0);
@@ -222,14 +222,14 @@ START_TEST(a_changed_byte_is_noticed)
 {
     for (int direction = 0; direction < 2; direction++)
         for (size_t at = 0; at < 200; at++) {
-            pair          caller, listener;
+            pair caller, listener;
             unsigned char words[8192];
-            size_t        passed = 0;
-            bool          hit    = false;
+            size_t passed = 0;
+            bool hit = false;
             begin(&caller, key_one, "job", 3);
             begin(&listener, key_one, "job", 3);
             for (int turn = 0; turn < 8; turn++) {
-                int   from  = turn % 2;
+                int from = turn % 2;
                 pair *talks = from ? &listener : &caller, *hears = from ? &caller : &listener;
                 advance(talks, from);
                 ssize_t got = recv(talks->sockets[1 - from], words, sizeof words, MSG_DONTWAIT);
@@ -253,7 +253,7 @@ END_TEST
 
 static const struct {
     const char *words;
-    size_t      bytes;
+    size_t bytes;
     const char *says;
 } garbage[] = {
     { "GET / HTTP/1.1\r\n\r\n", 18, "malformed hello" },
@@ -302,7 +302,7 @@ END_TEST
 /* A byte at a time: what comes slowly is put together. */
 START_TEST(a_slow_peer_joins)
 {
-    pair          caller, listener;
+    pair caller, listener;
     unsigned char one[1];
     begin(&caller, key_one, "job", 3);
     begin(&listener, key_one, "job", 3);
@@ -324,7 +324,7 @@ END_TEST
 START_TEST(sizes_are_bounded)
 {
     cs_join join;
-    char    job[CS_JOIN_JOB + 2] = "", who[CS_JOIN_IDENTITY + 1] = "";
+    char job[CS_JOIN_JOB + 2] = "", who[CS_JOIN_IDENTITY + 1] = "";
     memset(job, 'j', CS_JOIN_JOB + 1);
     ck_assert_int_eq(cs_join_begin(&join, true, NULL, job, 0, "", 0), CS_BAD_CONFIG);
     job[CS_JOIN_JOB] = 0;
@@ -343,7 +343,7 @@ static void set_number(const char *name, int value)
 START_TEST(a_key_is_inherited)
 {
     unsigned char key[CS_MAC_BYTES];
-    bool          known;
+    bool known;
     unsetenv("CSPEED_KEY_FD");
     ck_assert_int_eq(cs_join_key(key, &known), CS_OK);
     ck_assert(!known);
@@ -366,7 +366,7 @@ END_TEST
 
 static const struct {
     const char *address;
-    bool        loopback;
+    bool loopback;
 } addresses[] = {
     { "127.0.0.1", true },
     { "127.3.2.1", true },
@@ -384,8 +384,8 @@ START_TEST(without_a_key_only_loopback)
     unsetenv("CSPEED_INSECURE_JOIN");
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
         struct sockaddr_storage any = { 0 };
-        bool                    six = strchr(addresses[i].address, ':') != NULL;
-        any.ss_family               = six ? AF_INET6 : AF_INET;
+        bool six = strchr(addresses[i].address, ':') != NULL;
+        any.ss_family = six ? AF_INET6 : AF_INET;
         inet_pton(any.ss_family, addresses[i].address,
                   six ? (void *)&((struct sockaddr_in6 *)(void *)&any)->sin6_addr
                       : (void *)&((struct sockaddr_in *)(void *)&any)->sin_addr);

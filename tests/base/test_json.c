@@ -40,49 +40,50 @@ START_TEST(test_syntax)
     static const struct {
         const char *text, *sentence;
     } bad[] = {
-        {"", "file:1:1: the text is empty"},
-        {" // only a comment", "the text is empty"},
-        {"[1]", "file:1:1: a configuration is one object"},
-        {"{\"a\": adam}", "file:1:7: a string must be quoted: write \"adam\""},
-        {"{\"a\": /data/x y, \"b\": 1}", "a string must be quoted: write \"/data/x y\""},
-        {"{stage: 2}", "file:1:2: a key must be quoted: write \"stage\""},
-        {"{\"a\": 1\n \"b\": 2}", "file:2:2: a comma is missing before this"},
-        {"{\"a\" 1}", "a colon is missing behind the key \"a\""},
-        {"{\"a\": 1, \"b\": {}, \"a\": 2}",
-         "file:1:19: the key \"a\" stands here a second time; the first is in line 1"},
-        {"{\"a\": 1, \"\\u0061\": 2}", "duplicate"},
-        {"{\"a\": [1, 2}", "'}' closes what '[' opened in line 1"},
-        {"{\"a\": {", "file:1:7: the object opened here is never closed"},
-        {"{\"a\": 1} x", "nothing may follow the value"},
-        {"{\"a\": 1}\n```", "nothing may follow the value"},
-        {"{\"a\": 'x'}", "double quotes"},
-        {"{\"a\": \"x\n\"}", "no closing quote on its line"},
-        {"{\"a\": True, \"b\": None, \"c\": NaN}", "write true, not True"},
-        {"{\"a\": 01}", "01 is not a number in JSON"},
-        {"{\"a\": 1.}", "1. is not a number in JSON"},
-        {"{\"a\": +1}", "+1 is not a number in JSON"},
-        {"{\"a\": }", "a value is missing here"},
-        {"{\"a\": 1,, \"b\": 2}", "a value is missing between two commas"},
-        {"{\"a\": 1 /* never", "never closed with */"},
-        {"{\"a\": \"\xff\"}", "UTF-8"},
-        {"{\"a\": \"\\q\"}", "escape"},
-        {"{\"a\": 99999999999999999999}", "too big"},
-        {"{\"a\": 1e999}", "overflow"},
-        {"{\"a\": {{ x }}, \"b\": 1}",
-         "file:1:7: the placeholder {{ x }} was never filled in: this file is a template"},
-        {"{\"a\": ${X},\n \"b\": ${Y}}", "\nfile:2:7: the placeholder ${Y} was never filled in"},
-        {"{\"a\": <the size>}", "file:1:7: the placeholder <the size> was never"},
-        {"{\"a\": %(x)s}", "file:1:7: the placeholder %(x)s was never"},
-        {"{\n {% if a %}\n \"a\": 1\n}", "file:2:2: the placeholder {% if a %} was never"},
-        {"{{ all }}", "file:1:1: the placeholder {{ all }} was never"},
-        {"{\"a\": CONFIG_SIZE, \"b\": 1}", "file:1:7: CONFIG_SIZE is no value: fill it in if this file is a template"},
-        {"{\"a\": {{ x }", "a key"}, /* none: it is not closed */
-        {"{\"a\": <x}", "a string must be quoted"},
-        {"train_batch_size: 8\nfp16:\n  enabled: true\n", "file:1:1: this is YAML, or Hjson without braces"},
-        {"# a remark\n---\na: 1\n", "file:2:1: this is YAML"},
-        {"- a\n- b\n", "file:1:1: this is YAML"},
-        {"compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n",
-         "of Accelerate's own YAML, give the file that deepspeed_config_file names"},
+        { "", "file:1:1: the text is empty" },
+        { " // only a comment", "the text is empty" },
+        { "[1]", "file:1:1: a configuration is one object" },
+        { "{\"a\": adam}", "file:1:7: a string must be quoted: write \"adam\"" },
+        { "{\"a\": /data/x y, \"b\": 1}", "a string must be quoted: write \"/data/x y\"" },
+        { "{stage: 2}", "file:1:2: a key must be quoted: write \"stage\"" },
+        { "{\"a\": 1\n \"b\": 2}", "file:2:2: a comma is missing before this" },
+        { "{\"a\" 1}", "a colon is missing behind the key \"a\"" },
+        { "{\"a\": 1, \"b\": {}, \"a\": 2}",
+          "file:1:19: the key \"a\" stands here a second time; the first is in line 1" },
+        { "{\"a\": 1, \"\\u0061\": 2}", "duplicate" },
+        { "{\"a\": [1, 2}", "'}' closes what '[' opened in line 1" },
+        { "{\"a\": {", "file:1:7: the object opened here is never closed" },
+        { "{\"a\": 1} x", "nothing may follow the value" },
+        { "{\"a\": 1}\n```", "nothing may follow the value" },
+        { "{\"a\": 'x'}", "double quotes" },
+        { "{\"a\": \"x\n\"}", "no closing quote on its line" },
+        { "{\"a\": True, \"b\": None, \"c\": NaN}", "write true, not True" },
+        { "{\"a\": 01}", "01 is not a number in JSON" },
+        { "{\"a\": 1.}", "1. is not a number in JSON" },
+        { "{\"a\": +1}", "+1 is not a number in JSON" },
+        { "{\"a\": }", "a value is missing here" },
+        { "{\"a\": 1,, \"b\": 2}", "a value is missing between two commas" },
+        { "{\"a\": 1 /* never", "never closed with */" },
+        { "{\"a\": \"\xff\"}", "UTF-8" },
+        { "{\"a\": \"\\q\"}", "escape" },
+        { "{\"a\": 99999999999999999999}", "too big" },
+        { "{\"a\": 1e999}", "overflow" },
+        { "{\"a\": {{ x }}, \"b\": 1}",
+          "file:1:7: the placeholder {{ x }} was never filled in: this file is a template" },
+        { "{\"a\": ${X},\n \"b\": ${Y}}", "\nfile:2:7: the placeholder ${Y} was never filled in" },
+        { "{\"a\": <the size>}", "file:1:7: the placeholder <the size> was never" },
+        { "{\"a\": %(x)s}", "file:1:7: the placeholder %(x)s was never" },
+        { "{\n {% if a %}\n \"a\": 1\n}", "file:2:2: the placeholder {% if a %} was never" },
+        { "{{ all }}", "file:1:1: the placeholder {{ all }} was never" },
+        { "{\"a\": CONFIG_SIZE, \"b\": 1}",
+          "file:1:7: CONFIG_SIZE is no value: fill it in if this file is a template" },
+        { "{\"a\": {{ x }", "a key" }, /* none: it is not closed */
+        { "{\"a\": <x}", "a string must be quoted" },
+        { "train_batch_size: 8\nfp16:\n  enabled: true\n", "file:1:1: this is YAML, or Hjson without braces" },
+        { "# a remark\n---\na: 1\n", "file:2:1: this is YAML" },
+        { "- a\n- b\n", "file:1:1: this is YAML" },
+        { "compute_environment: LOCAL_MACHINE\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n",
+          "of Accelerate's own YAML, give the file that deepspeed_config_file names" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_json *doc;
@@ -99,7 +100,7 @@ START_TEST(test_all_syntax_faults)
     ck_assert_int_eq(parse("{\n \"a\": adam,\n \"b\": 1\n \"c\": 01,\n d: [1 2]\n}", &doc), CS_BAD_CONFIG);
     const char *at = cs_error();
     for (const char *const *place =
-             (const char *const[]){"file:2:7:", "file:4:2:", "file:4:7:", "file:5:2:", "file:5:8:", NULL};
+             (const char *const[]){ "file:2:7:", "file:4:2:", "file:4:7:", "file:5:2:", "file:5:8:", NULL };
          *place; place++) {
         at = strstr(at, *place);
         ck_assert_msg(at != NULL, "%s is missing or out of order: %s", *place, cs_error());
@@ -109,7 +110,7 @@ END_TEST
 
 START_TEST(test_depth)
 {
-    char     text[1024];
+    char text[1024];
     cs_json *doc;
     for (int depth = 63; depth <= 65; depth++) { /* the root is one more */
         memset(text, '[', (size_t)depth);
@@ -175,9 +176,9 @@ END_TEST
 
 START_TEST(test_open)
 {
-    cs_json    *doc;
+    cs_json *doc;
     const char *folder = getenv("TMPDIR");
-    char        path[512], text[1 << 10];
+    char path[512], text[1 << 10];
     snprintf(path, sizeof path, "%s/test_json.XXXXXX", folder ? folder : "/tmp");
     ck_assert_int_eq(cs_json_open(&doc, "/nowhere/at/all.json"), CS_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(cs_error(), "/nowhere/at/all.json"));
@@ -198,8 +199,9 @@ END_TEST
 
 START_TEST(test_strict)
 {
-    static const char *const bad[] = {
-        "", "{\"a\": 1,}", "{\"a\": 1, \"a\": 2}", "// x\n{}", "{\"a\": Infinity}", "{} {}", "3"};
+    static const char *const bad[] = { "",         "{\"a\": 1,}",       "{\"a\": 1, \"a\": 2}",
+                                       "// x\n{}", "{\"a\": Infinity}", "{} {}",
+                                       "3" };
     json_t *good = cs_json_strict("{\"a\": [1, \"[[\"]}", 16);
     ck_assert_ptr_nonnull(good);
     json_decref(good);
@@ -211,28 +213,28 @@ END_TEST
 /* ---- key tables ---- */
 
 typedef struct {
-    bool        flag;
-    int64_t     count, max;
-    double      number, pair[2];
+    bool flag;
+    int64_t count, max;
+    double number, pair[2];
     const char *text;
-    int         choice;
-    json_t     *any;
+    int choice;
+    json_t *any;
 } thing;
 
 #define AT(field) offsetof(thing, field)
 static const cs_key keys[] = {
-    {"flag", CS_KEY_BOOL, AT(flag), "true", 0, 0, "auto", ""},
-    {"count", CS_KEY_INT, AT(count), "7", 1, 2e18, NULL, ""},
-    {"most", CS_KEY_INT, AT(max), "1", 0, INFINITY, NULL, ""},
-    {"number", CS_KEY_NUMBER, AT(number), "0.5", 0, 0, NULL, ""},
-    {"pair", CS_KEY_PAIR, AT(pair), "[1, 2]", 0, 0, NULL, ""},
-    {"text", CS_KEY_STRING, AT(text), "usual", 0, 0, NULL, ""},
-    {"choice", CS_KEY_CHOICE, AT(choice), "\"two\"", 0, 0, "one|two|three", ""},
-    {"any", CS_KEY_JSON, AT(any), "null", 0, 0, NULL, ""},
-    {"inert", CS_KEY_INERT, 0, "5e8", 0, 1e9, NULL, ""},
-    {"refused", CS_KEY_REFUSED, 0, "false", 0, 0, "0|\"off\"", "it is a test"},
-    {"switched", CS_KEY_REFUSED, 0, "{\"enabled\": false}", 0, 0, NULL, "it is a test"},
-    {"section", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, ""},
+    { "flag", CS_KEY_BOOL, AT(flag), "true", 0, 0, "auto", "" },
+    { "count", CS_KEY_INT, AT(count), "7", 1, 2e18, NULL, "" },
+    { "most", CS_KEY_INT, AT(max), "1", 0, INFINITY, NULL, "" },
+    { "number", CS_KEY_NUMBER, AT(number), "0.5", 0, 0, NULL, "" },
+    { "pair", CS_KEY_PAIR, AT(pair), "[1, 2]", 0, 0, NULL, "" },
+    { "text", CS_KEY_STRING, AT(text), "usual", 0, 0, NULL, "" },
+    { "choice", CS_KEY_CHOICE, AT(choice), "\"two\"", 0, 0, "one|two|three", "" },
+    { "any", CS_KEY_JSON, AT(any), "null", 0, 0, NULL, "" },
+    { "inert", CS_KEY_INERT, 0, "5e8", 0, 1e9, NULL, "" },
+    { "refused", CS_KEY_REFUSED, 0, "false", 0, 0, "0|\"off\"", "it is a test" },
+    { "switched", CS_KEY_REFUSED, 0, "{\"enabled\": false}", 0, 0, NULL, "it is a test" },
+    { "section", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "" },
 };
 
 static cs_status fill(const char *text, thing *to, cs_json **doc)
@@ -244,7 +246,7 @@ static cs_status fill(const char *text, thing *to, cs_json **doc)
 
 START_TEST(test_fill)
 {
-    thing    t;
+    thing t;
     cs_json *doc;
     ck_assert_int_eq(fill("{}", &t, &doc), CS_OK);
     ck_assert(t.flag && t.count == 7 && t.number == 0.5 && t.pair[1] == 2 && t.choice == 1 && !t.any);
@@ -278,31 +280,31 @@ START_TEST(test_fill_faults)
     static const struct {
         const char *text, *sentence;
     } bad[] = {
-        {"{\"flag\": 2}", "true or false is needed, not 2"},
-        {"{\"flag\": \"true\"}", "true or false is needed"},
-        {"{\"count\": 0}", "at least 1 is needed, not 0"},
-        {"{\"count\": 0.5}", "a whole number is needed, not 0.5"},
-        {"{\"count\": 1e19}", "a whole number is needed"},
-        {"{\"count\": 3e18}", "at most 2e+18 is possible"},
-        {"{\"count\": Infinity}", "a whole number is needed"},
-        {"{\"count\": \"5\"}", "a whole number is needed, not \"5\""},
-        {"{\"count\": \"auto\"}", "\"auto\" cannot be resolved here"},
-        {"{\"number\": Infinity}", "a number is needed"},
-        {"{\"number\": [1]}", "a number is needed, not [1]"},
-        {"{\"pair\": [1, \"2\"]}", "a list of two numbers is needed"},
-        {"{\"text\": 5}", "a string in double quotes is needed"},
-        {"{\"choice\": \"four\"}", "one of one|two|three is needed, not \"four\""},
-        {"{\"inert\": true}", "a number is needed, not true"},
-        {"{\"inert\": 2e9}", "at most 1000000000 is possible"},
-        {"{\"refused\": true}", "not supported: refused, because it is a test"},
-        {"{\"switched\": {\"enabled\": true}}", "not supported: switched, because it is a test"},
-        {"{\"section\": true}", "an object is needed, not true"},
-        {"{\"cuont\": 1}", "file:1:2 at cuont: unknown key; the nearest known one is \"count\""},
-        {"{\"Count\": 1}", "the nearest known one is \"count\""},
-        {"{\"\\u001b[2J\": 1}", "unknown key, and no known one is near"},
+        { "{\"flag\": 2}", "true or false is needed, not 2" },
+        { "{\"flag\": \"true\"}", "true or false is needed" },
+        { "{\"count\": 0}", "at least 1 is needed, not 0" },
+        { "{\"count\": 0.5}", "a whole number is needed, not 0.5" },
+        { "{\"count\": 1e19}", "a whole number is needed" },
+        { "{\"count\": 3e18}", "at most 2e+18 is possible" },
+        { "{\"count\": Infinity}", "a whole number is needed" },
+        { "{\"count\": \"5\"}", "a whole number is needed, not \"5\"" },
+        { "{\"count\": \"auto\"}", "\"auto\" cannot be resolved here" },
+        { "{\"number\": Infinity}", "a number is needed" },
+        { "{\"number\": [1]}", "a number is needed, not [1]" },
+        { "{\"pair\": [1, \"2\"]}", "a list of two numbers is needed" },
+        { "{\"text\": 5}", "a string in double quotes is needed" },
+        { "{\"choice\": \"four\"}", "one of one|two|three is needed, not \"four\"" },
+        { "{\"inert\": true}", "a number is needed, not true" },
+        { "{\"inert\": 2e9}", "at most 1000000000 is possible" },
+        { "{\"refused\": true}", "not supported: refused, because it is a test" },
+        { "{\"switched\": {\"enabled\": true}}", "not supported: switched, because it is a test" },
+        { "{\"section\": true}", "an object is needed, not true" },
+        { "{\"cuont\": 1}", "file:1:2 at cuont: unknown key; the nearest known one is \"count\"" },
+        { "{\"Count\": 1}", "the nearest known one is \"count\"" },
+        { "{\"\\u001b[2J\": 1}", "unknown key, and no known one is near" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        thing    t;
+        thing t;
         cs_json *doc;
         ck_assert_msg(fill(bad[i].text, &t, &doc) == CS_BAD_CONFIG, "%s was accepted", bad[i].text);
         ck_assert_msg(strstr(cs_error(), bad[i].sentence) != NULL, "%s: %s", bad[i].text, cs_error());
@@ -314,8 +316,8 @@ END_TEST
 
 START_TEST(test_many_faults)
 {
-    char     text[8192] = "{", *end = text + 1;
-    thing    t;
+    char text[8192] = "{", *end = text + 1;
+    thing t;
     cs_json *doc;
     for (int i = 0; i < 100; i++)
         end += sprintf(end, "\"unknown%d\": %d,", i, i);
@@ -328,7 +330,7 @@ END_TEST
 
 START_TEST(test_lenient)
 {
-    thing    t;
+    thing t;
     cs_json *doc = must_parse("{\"cuont\": 1, \"count\": 2}");
     cs_json_lenient(doc);
     cs_keys_fill(doc, cs_json_root(doc), "", &t, CS_KEYS(keys));

@@ -57,7 +57,7 @@ static bool store(const bench_option *option, const char *text)
         *option->word = text;
         return cl_flags_choice(option->choices, text) >= 0;
     }
-    errno        = 0;
+    errno = 0;
     long long at = strtoll(text, &end, 10);
     if (errno || end == text || *end || at < option->min || at > option->max)
         return false;

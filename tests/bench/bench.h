@@ -6,12 +6,12 @@
 
 /* Exactly one of number, word and given is set. What is not on the command line keeps its value. */
 typedef struct {
-    const char  *name;   /* "--rounds", followed by its value; "ROUNDS": a positional number. NULL ends a table */
-    int         *number; /* a whole number from min to max                                                     */
-    int          min, max;
+    const char *name; /* "--rounds", followed by its value; "ROUNDS": a positional number. NULL ends a table */
+    int *number;      /* a whole number from min to max                                                     */
+    int min, max;
     const char **word; /* one of the words in choices ("fp32|bf16")                                          */
-    const char  *choices;
-    bool        *given; /* a switch, without a value                                                          */
+    const char *choices;
+    bool *given; /* a switch, without a value                                                          */
 } bench_option;
 
 /* Reads argv[1] and all that follow it. At the first argument that the table does not allow, prints what is wrong

@@ -38,10 +38,10 @@ typedef struct {
 
 typedef struct {
     const cs_checkpoint_content *content;
-    cs_comm                     *comm;
-    double                       bytes;
-    int                          threads;
-    char                         memory[64]; /* the state, as a file */
+    cs_comm *comm;
+    double bytes;
+    int threads;
+    char memory[64]; /* the state, as a file */
 } bench;
 
 static void shell(const char *command)
@@ -70,9 +70,9 @@ static cs_status sum_piece(void *argument, int64_t index)
 static cs_status read_piece(void *argument, int64_t index)
 {
     static _Thread_local char part[1 << 18];
-    bool                      optim  = index % 3;
-    int                       file   = open(optim ? SHARD("optim") : SHARD("weights"), O_RDONLY);
-    int64_t                   number = optim ? index - (index + 2) / 3 : index / 3;
+    bool optim = index % 3;
+    int file = open(optim ? SHARD("optim") : SHARD("weights"), O_RDONLY);
+    int64_t number = optim ? index - (index + 2) / 3 : index / 3;
     (void)argument;
     for (off_t at = number * TENSOR_BYTES, end = at + TENSOR_BYTES; at < end; at += (off_t)sizeof part)
         if (pread(file, part, sizeof part, at) <= 0)
@@ -89,7 +89,7 @@ static double since(double begun, const bench *p)
 static double load(const bench *p)
 {
     cs_checkpoint_reader *reader;
-    double                begun = cs_clock_seconds();
+    double begun = cs_clock_seconds();
     CS_MUST(cs_checkpoint_open(&reader, p->comm, "out", NULL));
     CS_MUST(cs_checkpoint_read(reader, p->comm, p->content->pieces, p->content->piece_count));
     double speed = since(begun, p);
@@ -99,22 +99,22 @@ static double load(const bench *p)
 
 static void measure_round(speeds *s, const bench *p)
 {
-    char     command[256];
+    char command[256];
     cs_audit audit = { .fault = fault, .threads = p->threads };
     snprintf(command, sizeof command, "dd if=%s of=disk bs=16M oflag=direct conv=fsync 2>dd.txt", p->memory);
     double begun = cs_clock_seconds();
     shell(command);
     s->speed[DISK] = since(begun, p);
-    begun          = cs_clock_seconds();
+    begun = cs_clock_seconds();
     CS_MUST(cs_checkpoint_save(p->comm, "out", p->content));
     s->speed[SAVE] = since(begun, p);
-    begun          = cs_clock_seconds();
+    begun = cs_clock_seconds();
     shell("dd if=disk of=/dev/null bs=16M iflag=direct 2>dd.txt");
     s->speed[READ] = since(begun, p);
     unlink("disk");
-    s->speed[LOAD]  = load(p);
+    s->speed[LOAD] = load(p);
     s->speed[AGAIN] = load(p);
-    begun           = cs_clock_seconds();
+    begun = cs_clock_seconds();
     cs_audit_directory(&audit, "out/t");
     s->speed[VERIFY] = since(begun, p);
     for (kind roof = CRC_ONE; roof <= CRC_ALL; roof++) {
@@ -171,11 +171,11 @@ static void keep_in_memory(bench *p)
 
 static void measure_io(int megabytes, int count)
 {
-    static cs_piece       pieces[MOST];
-    static char           names[MOST][16];
-    speeds                rounds[ROUNDS_MOST];
-    cs_world              world   = { .size = 1, .local_size = 1 };
-    int                   tensors = megabytes / 16 < 1 ? 1 : megabytes / 16 > MOST ? MOST : megabytes / 16;
+    static cs_piece pieces[MOST];
+    static char names[MOST][16];
+    speeds rounds[ROUNDS_MOST];
+    cs_world world = { .size = 1, .local_size = 1 };
+    int tensors = megabytes / 16 < 1 ? 1 : megabytes / 16 > MOST ? MOST : megabytes / 16;
     cs_checkpoint_content content = {
         .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = tensors, .writing.threads = 2
     };
@@ -208,7 +208,7 @@ static cs_engine *open_training(void)
 {
     cs_config *config;
     cs_engine *engine;
-    FILE      *file = fopen("config.json", "w");
+    FILE *file = fopen("config.json", "w");
     CS_ASSERT(file);
     fputs(training, file);
     fclose(file);
@@ -220,8 +220,8 @@ static cs_engine *open_training(void)
 static void measure_stall(void)
 {
     static int32_t tokens[4 * 128];
-    double         step[STEPS];
-    cs_engine     *engine = open_training();
+    double step[STEPS];
+    cs_engine *engine = open_training();
     cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, 4, 128), .targets = cs_matrix(tokens, CS_I32, 4, 128) };
     for (int i = 0; i < STEPS; i++) {
         cs_forward(engine, &batch);
@@ -242,9 +242,9 @@ static void measure_stall(void)
 
 int main(int argc, char **argv)
 {
-    char        folder[4096], command[8192];
+    char folder[4096], command[8192];
     const char *place = getenv("TMPDIR"), *python = getenv("CSPEED_PEER_PYTHON");
-    int         megabytes = 256, rounds = ROUNDS;
+    int megabytes = 256, rounds = ROUNDS;
     bench_arguments(argc, argv,
                     (const bench_option[]){ { "MEGABYTES", .number = &megabytes, .min = 1, .max = MOST * 16 },
                                             { "ROUNDS", .number = &rounds, .min = 1, .max = ROUNDS_MOST },

@@ -32,9 +32,9 @@ enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 1
 static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
 
 typedef struct {
-    size_t      smallest, largest;
-    const char *kind, *device;                             /* device NULL: the host's memory */
-    double      seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
+    size_t smallest, largest;
+    const char *kind, *device;                        /* device NULL: the host's memory */
+    double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
 static size_t size_at(int index)
@@ -115,7 +115,7 @@ static void run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b,
 static double measure(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
 {
     double times[MOST_REPETITIONS], all[MOST_RANKS];
-    int    count = repetitions(bytes);
+    int count = repetitions(bytes);
     for (int i = -2; i < count; i++) {
         write_vector(far, a, bytes); /* as in a training, each rank has just written its own vector */
         cs_comm_barrier(comm);
@@ -146,7 +146,7 @@ static void pin(int rank)
 
 static void measure_all(results *into, cs_comm *comm, cs_device *device)
 {
-    size_t max       = into->largest;
+    size_t max = into->largest;
     float *ways[2][2] = { { cs_comm_alloc(comm, max), cs_comm_alloc(comm, max) }, { malloc(max), malloc(max) } };
     for (int way = IN_PLACE; way <= STAGED; way++)
         for (int i = 0; i < 2; i++)
@@ -154,8 +154,8 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
     for (int i = 0; i < SIZE_COUNT; i++)
         for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
-                cs_device *far     = way == IN_PLACE ? device : NULL;
-                double     seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i));
+                cs_device *far = way == IN_PLACE ? device : NULL;
+                double seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i));
                 if (cs_comm_rank(comm) == 0)
                     into->seconds[way][row][i] = seconds;
             }
@@ -166,9 +166,9 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
 static int run(void *argument)
 {
     const results *wish = argument;
-    cs_world       world;
-    cs_comm       *comm   = NULL;
-    cs_device     *device = NULL;
+    cs_world world;
+    cs_comm *comm = NULL;
+    cs_device *device = NULL;
     if (cs_world_read(&world) != CS_OK)
         return 1;
     pin(world.rank);
@@ -187,7 +187,7 @@ static int run(void *argument)
 static void read_peer(results *into, int way, const char *command)
 {
     FILE *pipe = popen(command, "r");
-    char  line[256], name[32];
+    char line[256], name[32];
     while (pipe && fgets(line, sizeof line, pipe)) {
         size_t bytes;
         double seconds;
@@ -213,7 +213,7 @@ static bool build_mpi(char *program)
 
 static void run_peers(results *into, int ranks, const char *mpi_folder, int round)
 {
-    char        command[1024];
+    char command[1024];
     const char *python = getenv("CSPEED_PEER_PYTHON");
     if (mpi_folder) {
         snprintf(command, sizeof command,
@@ -266,9 +266,9 @@ static void print(const results *all, int ranks)
 
 static void bench(results *page, int ranks, int rounds, bool peers, const char *mpi_folder)
 {
-    results *kept  = calloc((size_t)rounds, sizeof *kept);
-    double  *cells = (double *)page->seconds;
-    size_t   count = sizeof page->seconds / sizeof(double);
+    results *kept = calloc((size_t)rounds, sizeof *kept);
+    double *cells = (double *)page->seconds;
+    size_t count = sizeof page->seconds / sizeof(double);
     for (int round = 0; kept && round < rounds; round++) {
         memset(page->seconds, 0, sizeof page->seconds);
         CS_MUST(cs_spawn(ranks, run, page));
@@ -296,10 +296,10 @@ static void remove_mpi(const char *folder)
 
 int main(int count, char **words)
 {
-    int      ranks = 0, rounds = 3, smallest = 1, largest = (int)size_at(SIZE_COUNT - 1);
-    bool     peers    = false;
-    char     folder[] = "/tmp/cspeed-bench-XXXXXX";
-    results *page     = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int ranks = 0, rounds = 3, smallest = 1, largest = (int)size_at(SIZE_COUNT - 1);
+    bool peers = false;
+    char folder[] = "/tmp/cspeed-bench-XXXXXX";
+    results *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return 1;
     page->kind = "shm";
@@ -313,8 +313,8 @@ int main(int count, char **words)
                                             { "--peers", .given = &peers },
                                             { .name = NULL } });
     page->smallest = (size_t)smallest;
-    page->largest  = (size_t)largest;
-    bool mpi       = peers && build_mpi(folder);
+    page->largest = (size_t)largest;
+    bool mpi = peers && build_mpi(folder);
     for (int n = ranks ? ranks : 2; n <= (ranks ? ranks : 4); n += 2)
         bench(page, n, rounds, peers, mpi ? folder : NULL);
     if (mpi)

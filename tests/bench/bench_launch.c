@@ -23,10 +23,10 @@ enum { MOST_ROUNDS = 50, WAYS = 4, HOSTS = 8, NODES = 64, PATIENCE = 120 };
 
 typedef struct {
     const char *name, *goal;
-    int         ranks;
-    char        command[4096]; /* for sh; "" : not on this machine */
-    double      seconds[MOST_ROUNDS];
-    int         count;
+    int ranks;
+    char command[4096]; /* for sh; "" : not on this machine */
+    double seconds[MOST_ROUNDS];
+    int count;
 } way;
 
 static double now(void)
@@ -46,9 +46,9 @@ static int compare(const void *a, const void *b)
 static double measure(const way *w)
 {
     struct stat file = { 0 };
-    double      began, seconds = -1;
+    double began, seconds = -1;
     unlink("here");
-    began       = now();
+    began = now();
     pid_t child = shell_start("sh -c '%s'", w->command);
     while (seconds < 0 && now() < began + PATIENCE) {
         if (stat("here", &file) == 0 && file.st_size >= w->ranks)
@@ -63,17 +63,17 @@ static double measure(const way *w)
 static void write_ways(way *ways, bool hosts)
 {
     const char *python = getenv("CSPEED_PEER_PYTHON");
-    int         used;
+    int used;
     ways[0] = (way){ .name = "1 node x 2 ranks", .goal = "under 50", .ranks = 2 };
     snprintf(ways[0].command, sizeof ways[0].command, "%s/cspeed -q --num_gpus 2 --oversubscribe ./rank", CS_BIN);
     ways[1] = (way){ .name = "8 hosts by SSH", .goal = "under 500", .ranks = HOSTS };
     if (hosts)
         snprintf(ways[1].command, sizeof ways[1].command, "%s/cspeed -q --hostfile hosts ./rank", CS_BIN);
     ways[2] = (way){ .name = "64 nodes by --no_ssh", .goal = "-", .ranks = NODES };
-    used    = snprintf(ways[2].command, sizeof ways[2].command,
-                       "for n in $(seq %d -1 0); do %s/cspeed -q --hostfile nodes --no_ssh --master_addr 127.0.0.1 "
-                          "--master_port 29613 --node_rank $n --log_dir logs/$n ./rank & done; wait",
-                       NODES - 1, CS_BIN);
+    used = snprintf(ways[2].command, sizeof ways[2].command,
+                    "for n in $(seq %d -1 0); do %s/cspeed -q --hostfile nodes --no_ssh --master_addr 127.0.0.1 "
+                    "--master_port 29613 --node_rank $n --log_dir logs/$n ./rank & done; wait",
+                    NODES - 1, CS_BIN);
     ways[3] = (way){ .name = "torchrun, 2 ranks", .goal = "-", .ranks = 2 };
     if (python && used > 0)
         snprintf(ways[3].command, sizeof ways[3].command,
@@ -134,8 +134,8 @@ END_TEST
 int main(int argc, char **argv)
 {
     const TTest *const tests[] = { bench };
-    bench_arguments(
-        argc, argv,
-        (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MOST_ROUNDS }, { .name = NULL } });
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MOST_ROUNDS },
+                                            { .name = NULL } });
     return suite_run("bench_launch", tests, 1);
 }

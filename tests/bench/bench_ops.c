@@ -18,14 +18,14 @@
 
 enum { WIDTH = 768, HEADS = 12, VOCABULARY = 50304, STATE = 8 << 20, LONG = 16 << 20, NEAR = 128 };
 
-static cs_device      *device;
-static cs_stream      *stream;
-static int64_t         B = 4, T = 256, N;
-static cs_dtype        dtype;
-static double          copy_rate;
-static uint64_t       *keys;   /* of B samples, on the device */
-static cs_tensor       starts; /* documents of NEAR tokens */
-static cs_rope         turns = { .width = WIDTH / HEADS, .factor = 1 };
+static cs_device *device;
+static cs_stream *stream;
+static int64_t B = 4, T = 256, N;
+static cs_dtype dtype;
+static double copy_rate;
+static uint64_t *keys;   /* of B samples, on the device */
+static cs_tensor starts; /* documents of NEAR tokens */
+static cs_rope turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
 
 static double seconds(void)
@@ -39,14 +39,14 @@ static double seconds(void)
 static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss;
     cs_tensor head_lse;
-    float    *state[4];
+    float *state[4];
     cs_exact *sum;
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
 {
-    size_t    bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
-    cs_tensor x     = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
+    size_t bytes = (size_t)(rows * columns) * cs_dtype_bytes(type);
+    cs_tensor x = cs_matrix(cs_device_alloc(device, bytes), type, rows, columns);
     if (type <= CS_F16)
         cs_op_fill(stream, x, 0.01f); /* untouched memory would read as one page of zeros */
     return x;
@@ -73,7 +73,7 @@ static void make_small(void)
         begins[i] = (int32_t)(i % T / NEAR * NEAR);
     for (int i = 0; i < WIDTH / HEADS / 2; i++)
         turns.frequency[i] = (float)pow(10000, -2.0 * i * HEADS / WIDTH);
-    keys   = bring(numbers, sizeof numbers);
+    keys = bring(numbers, sizeof numbers);
     starts = cs_matrix(bring(begins, (size_t)N * sizeof *begins), CS_I32, B, T);
     free(begins);
 }
@@ -194,7 +194,7 @@ static cs_dropout dropout(float rate)
     return (cs_dropout){ .rate = rate, .place = 3, .keys = keys, .batch = B };
 }
 static const cs_heads all = { .queries = HEADS, .keys = HEADS }, window = { HEADS, HEADS, NEAR, { 0 } };
-static cs_heads       packed(void)
+static cs_heads packed(void)
 {
     return (cs_heads){ .queries = HEADS, .keys = HEADS, .starts = starts };
 }
@@ -318,8 +318,8 @@ static void run_sum_into(void)
 static void update(cs_optim_kind kind)
 {
     cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
-    cs_optimizer      found    = cs_optim_find(&settings);
-    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
+    cs_optimizer found = cs_optim_find(&settings);
+    cs_state_span span = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
     if (dtype != CS_F32 && !found.directs)
         span.publish = on.table.data;
     cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
@@ -374,7 +374,7 @@ static double best_of(void (*run)(void))
 {
     double once, best = INFINITY, begin = seconds();
     time_of(run, 1);
-    once      = time_of(run, 1);
+    once = time_of(run, 1);
     int times = cs_device_has_own_memory(device) ? (int)fmin(200, 1 + 5e-3 / once) : 1;
     for (int round = 0; round < 3 || (round < 50 && seconds() - begin < 0.15); round++)
         best = fmin(best, time_of(run, times) / times);
@@ -428,8 +428,8 @@ static void show_products(void)
 
 static void show_walks(void)
 {
-    double      each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
-    double      logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
+    double each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
+    double logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
     const bench walks[] = {
         { "norm", run_norm, 2 * rows },
         { "norm grad", run_norm_grad, 3 * rows },
@@ -467,8 +467,8 @@ static void show_walks(void)
 
 int main(int count, char **arguments)
 {
-    const char *kind    = "cpu";
-    int         threads = 0, samples = (int)B, length = (int)T;
+    const char *kind = "cpu";
+    int threads = 0, samples = (int)B, length = (int)T;
     bench_arguments(count, arguments,
                     (const bench_option[]){ { "--device", .word = &kind, .choices = "cpu|cuda" },
                                             { "THREADS", .number = &threads, .min = 0, .max = 1024 },

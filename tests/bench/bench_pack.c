@@ -18,15 +18,15 @@ enum { ROUNDS = 3 };
 
 static double pack(int threads)
 {
-    static char         text[]   = "text";
-    static char *const  paths[]  = { text };
-    cs_packing_settings settings = { .paths        = paths,
-                                     .path_count   = 1,
-                                     .output       = "out",
-                                     .tokenizer    = "tokenizer.json",
+    static char text[] = "text";
+    static char *const paths[] = { text };
+    cs_packing_settings settings = { .paths = paths,
+                                     .path_count = 1,
+                                     .output = "out",
+                                     .tokenizer = "tokenizer.json",
                                      .shard_tokens = 100000000,
-                                     .threads      = threads };
-    cs_packing_counts   counts;
+                                     .threads = threads };
+    cs_packing_counts counts;
     CS_MUST(cs_packing_run(&settings, &counts));
     return 1e-6 * (double)counts.bytes / counts.seconds;
 }
@@ -40,8 +40,8 @@ static double peer(const char *python)
                                   "for i in range(0, len(d), 10**6):\n"
                                   "    t.encode(d[i:i + 10**6])\n"
                                   "print(len(d.encode()) / 1e6 / (time.time() - s))\n";
-    char              command[2048];
-    double            rate = 0;
+    char command[2048];
+    double rate = 0;
     snprintf(command, sizeof command, "'%s' -c \"%s\"", python, program);
     FILE *out = popen(command, "r");
     CS_ASSERT(out);
@@ -54,7 +54,7 @@ static double peer(const char *python)
 /* The small tokenizer of that name in the tests' golden file. */
 static void write_tokenizer(const char *name)
 {
-    size_t  index;
+    size_t index;
     json_t *golden = json_load_file(CS_TESTS "/golden/tokenizer.golden", 0, NULL), *entry;
     CS_ASSERT(golden);
     json_array_foreach(golden, index, entry) if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
@@ -71,12 +71,12 @@ static void run(const char *command)
 
 int main(int argc, char **argv)
 {
-    const char *python   = getenv("CSPEED_PEER_PYTHON");
-    int         size     = 8;
-    char        folder[] = "/tmp/bench_pack.XXXXXX", command[512];
-    bench_arguments(
-        argc, argv,
-        (const bench_option[]){ { "MEGABYTES", .number = &size, .min = 1, .max = 1000 }, { .name = NULL } });
+    const char *python = getenv("CSPEED_PEER_PYTHON");
+    int size = 8;
+    char folder[] = "/tmp/bench_pack.XXXXXX", command[512];
+    bench_arguments(argc, argv,
+                    (const bench_option[]){ { "MEGABYTES", .number = &size, .min = 1, .max = 1000 },
+                                            { .name = NULL } });
     CS_ASSERT(mkdtemp(folder));
     CS_ASSERT(chdir(folder) == 0);
     write_tokenizer("llama3");

@@ -39,7 +39,7 @@ static int shell(const char *folder, const char *command)
 /* Seconds until the first step's line; below 0 when it never came. */
 static double start(const char *folder)
 {
-    char   command[4096], line[1024];
+    char command[4096], line[1024];
     double began = now(), seconds = -1;
     snprintf(command, sizeof command,
              "cd '%s' && rm -rf out && exec %s/cspeed -q --num_gpus 2 --oversubscribe train --config "
@@ -57,9 +57,9 @@ static double start(const char *folder)
 
 int main(int argc, char **argv)
 {
-    char   folder[] = "/tmp/cspeed-start-XXXXXX";
+    char folder[] = "/tmp/cspeed-start-XXXXXX";
     double seconds[MOST];
-    int    runs = 10;
+    int runs = 10;
     bench_arguments(argc, argv,
                     (const bench_option[]){ { "RUNS", .number = &runs, .min = 1, .max = MOST }, { .name = NULL } });
     if (!mkdtemp(folder))

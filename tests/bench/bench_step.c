@@ -27,7 +27,7 @@ enum { MOST_STEPS = 64, MOST_ROUNDS = 16 };
 /* Sizes as the models' own config.json has them, dropout off. */
 typedef struct {
     const char *name;
-    int         vocabulary;
+    int vocabulary;
     const char *json;
 } shape;
 
@@ -53,24 +53,24 @@ static shape models[] = {
 
 typedef struct {
     const shape *model;
-    const char  *device, *precision;
-    int          batch, length, ranks, threads, stage, steps;
-    bool         pure;   /* bf16 moments and no fp32 masters */
-    bool         phases; /* each waits for the device */
-    bool         graphs; /* cspeed.cuda_graphs */
+    const char *device, *precision;
+    int batch, length, ranks, threads, stage, steps;
+    bool pure;   /* bf16 moments and no fp32 masters */
+    bool phases; /* each waits for the device */
+    bool graphs; /* cspeed.cuda_graphs */
 } workload;
 
 typedef struct {
-    double           seconds[MOST_STEPS];
+    double seconds[MOST_STEPS];
     cs_phase_seconds phases[MOST_STEPS];
-    double           peak_share;
-    cs_memory        memory;
+    double peak_share;
+    cs_memory memory;
 } measurement;
 
 typedef struct {
     const workload *work;
-    measurement    *outcome;
-    const char     *config;
+    measurement *outcome;
+    const char *config;
 } order;
 
 static const char *const text =
@@ -92,8 +92,8 @@ static const char *truth(bool value)
 static void write_config(const workload *work, char *path)
 {
     strcpy(path, "/tmp/cspeed-bench-XXXXXX");
-    int   handle = mkstemp(path);
-    FILE *file   = handle < 0 ? NULL : fdopen(handle, "w");
+    int handle = mkstemp(path);
+    FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
     if (!file ||
         fprintf(file, text, work->batch / work->ranks, truth(strcmp(work->precision, "bf16") == 0), truth(work->pure),
                 truth(work->pure), work->stage, truth(work->phases), work->steps, work->threads, work->device,
@@ -109,26 +109,26 @@ static void note(cs_engine *engine, measurement *outcome, int step)
 {
     if (cs_rank(engine) != 0)
         return;
-    cs_metrics m           = cs_last_step(engine);
+    cs_metrics m = cs_last_step(engine);
     outcome->seconds[step] = m.step_seconds;
-    outcome->phases[step]  = cs_phases(engine);
-    outcome->peak_share    = m.peak_share;
-    outcome->memory        = cs_memory_of(engine);
+    outcome->phases[step] = cs_phases(engine);
+    outcome->peak_share = m.peak_share;
+    outcome->memory = cs_memory_of(engine);
 }
 
 static int run(void *argument)
 {
-    const order    *given = argument;
-    const workload *work  = given->work;
-    cs_config      *config;
-    cs_engine      *engine;
+    const order *given = argument;
+    const workload *work = given->work;
+    cs_config *config;
+    cs_engine *engine;
     CS_MUST(cs_config_open(&config, given->config));
     CS_MUST(cs_initialize(&engine, config, NULL));
-    int64_t        rows = work->batch / work->ranks, count = rows * work->length;
-    int32_t       *tokens   = malloc((size_t)count * 2 * sizeof *tokens);
+    int64_t rows = work->batch / work->ranks, count = rows * work->length;
+    int32_t *tokens = malloc((size_t)count * 2 * sizeof *tokens);
     unsigned short state[3] = { 1, 2, (unsigned short)cs_rank(engine) };
-    cs_batch       batch    = { .inputs  = cs_matrix(tokens, CS_I32, rows, work->length),
-                                .targets = cs_matrix(tokens + count, CS_I32, rows, work->length) };
+    cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, rows, work->length),
+                       .targets = cs_matrix(tokens + count, CS_I32, rows, work->length) };
     for (int64_t i = 0; i < 2 * count; i++)
         tokens[i] = (int32_t)(erand48(state) * work->model->vocabulary);
     for (int step = 0; step < work->steps; step++) {
@@ -161,7 +161,7 @@ static double train(const workload *work, measurement *shared)
 {
     char config[64];
     write_config(work, config);
-    order     given  = { work, shared, config };
+    order given = { work, shared, config };
     cs_status status = cs_spawn(work->ranks, run, &given);
     unlink(config);
     CS_MUST(status);
@@ -174,8 +174,8 @@ static double train(const workload *work, measurement *shared)
 static double train_peer_with(const workload *work, const char *script, const char *more)
 {
     const char *python = getenv("CSPEED_PEER_PYTHON");
-    char        command[2048], line[1024];
-    double      rate = 0;
+    char command[2048], line[1024];
+    double rate = 0;
     if (!python)
         return 0;
     snprintf(command, sizeof command,
@@ -186,7 +186,7 @@ static double train_peer_with(const workload *work, const char *script, const ch
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe)) {
         const char *at = strstr(line, "tokens_per_s=");
-        rate           = at ? fmax(rate, atof(at + 13)) : rate;
+        rate = at ? fmax(rate, atof(at + 13)) : rate;
     }
     if (pipe)
         pclose(pipe);
@@ -210,8 +210,8 @@ static double train_peer(const workload *work)
 static void report(const workload *work, const measurement *o, double *ours, double *theirs, int rounds)
 {
     const cs_phase_seconds *p = &o->phases[work->steps - 1];
-    const cs_memory        *m = &o->memory;
-    double                  ratio[MOST_ROUNDS];
+    const cs_memory *m = &o->memory;
+    double ratio[MOST_ROUNDS];
     for (int i = 0; i < rounds; i++)
         ratio[i] = theirs[i] > 0 ? ours[i] / theirs[i] : 0;
     double torch = theirs[0];
@@ -235,7 +235,7 @@ static void report(const workload *work, const measurement *o, double *ours, dou
 
 typedef struct {
     const char *device, *model, *precision, *layout, *graphs;
-    int         length, stage, rounds, steps, batch; /* batch 0: the table's */
+    int length, stage, rounds, steps, batch; /* batch 0: the table's */
 } selection;
 
 static bool chosen(const selection *choice, const workload *work)
@@ -255,13 +255,13 @@ static void bench(const selection *choice, const workload *work, measurement *sh
     if (!chosen(choice, work))
         return;
     for (int round = 0; round < choice->rounds; round++) {
-        ours[round]   = train(work, shared);
+        ours[round] = train(work, shared);
         theirs[round] = work->stage == 0 ? train_peer(work) : 0;
     }
     if (strcmp(work->device, "cuda") == 0) {
         workload phases = *work;
-        double   share  = shared->peak_share;
-        phases.phases   = true;
+        double share = shared->peak_share;
+        phases.phases = true;
         train(&phases, shared);
         shared->peak_share = share;
     }
@@ -270,8 +270,8 @@ static void bench(const selection *choice, const workload *work, measurement *sh
 
 static selection read_choice(int argc, char **argv)
 {
-    selection choice     = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
-    int       vocabulary = 0;
+    selection choice = { .device = "cpu", .graphs = "off", .stage = -1, .rounds = 1, .steps = 4 };
+    int vocabulary = 0;
     bench_arguments(argc, argv,
                     (const bench_option[]){
                         { "--device", .word = &choice.device, .choices = "cpu|cuda" },
@@ -295,7 +295,7 @@ static selection read_choice(int argc, char **argv)
 static void bench_cpu(const selection *choice, measurement *shared)
 {
     static const char *const precisions[] = { "fp32", "bf16" };
-    static const int         lengths[] = { 256, 64 }, stages[] = { 0, 3 };
+    static const int lengths[] = { 256, 64 }, stages[] = { 0, 3 };
     for (int p = 0; p < 2; p++)
         for (int l = 0; l < 2; l++)
             for (int ranks = 1; ranks <= 2; ranks++)
@@ -309,7 +309,7 @@ static void bench_cpu(const selection *choice, measurement *shared)
 static void bench_gpu(const selection *choice, measurement *shared)
 {
     static const int batches[] = { 32, 8, 8, 4, 2 }, lengths[] = { 1024, 1024, 2048, 2048, 2048 };
-    bool             both = strcmp(choice->graphs, "both") == 0, on = strcmp(choice->graphs, "on") == 0;
+    bool both = strcmp(choice->graphs, "both") == 0, on = strcmp(choice->graphs, "on") == 0;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         workload work = {
             &models[i], "cuda", "bf16",        choice->batch ? choice->batch : batches[i], lengths[i], 1,
@@ -324,7 +324,7 @@ static void bench_gpu(const selection *choice, measurement *shared)
 
 int main(int argc, char **argv)
 {
-    selection    choice = read_choice(argc, argv);
+    selection choice = read_choice(argc, argv);
     measurement *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;

@@ -18,19 +18,19 @@ enum { STEPS = 8 };
 
 typedef struct {
     run_spec spec;
-    double   loss[2][STEPS];                       /* without and with cspeed.async_save */
+    double loss[2][STEPS];                         /* without and with cspeed.async_save */
     uint32_t masters[RUN_RANKS], slots[RUN_RANKS]; /* of each rank when step 4 was saved */
-    bool     same[RUN_RANKS];
+    bool same[RUN_RANKS];
 } job;
 
 /* Saves after steps 2, 4 and 6, the last of them when the one before may be in flight. */
 static void train(job *j, int async)
 {
-    run_spec spec     = j->spec;
-    spec.set[0]       = async ? "cspeed.async_save=true" : "cspeed.async_save=false";
-    spec.set[1]       = "cspeed.keep_last=0";
+    run_spec spec = j->spec;
+    spec.set[0] = async ? "cspeed.async_save=true" : "cspeed.async_save=false";
+    spec.set[1] = "cspeed.keep_last=0";
     cs_engine *engine = run_open(&spec, NULL);
-    int        rank   = cs_rank(engine);
+    int rank = cs_rank(engine);
     for (int step = 1; step <= STEPS; step++) {
         run_step(engine, &spec);
         if (rank == 0)
@@ -39,7 +39,7 @@ static void train(job *j, int async)
             CS_MUST(cs_save_checkpoint(engine, async ? "async" : "sync", NULL, "{\"a\": 1}"));
         if (step == 4) {
             j->masters[rank] = run_masters(engine);
-            j->slots[rank]   = run_slots(engine);
+            j->slots[rank] = run_slots(engine);
         }
     }
     CS_MUST(cs_finish_checkpoint(engine));
@@ -55,8 +55,8 @@ static int train_both(void *argument)
     train(j, 0);
     train(j, 1);
     cs_engine *engine = run_open(&j->spec, NULL);
-    int        rank   = cs_rank(engine);
-    char      *client = NULL;
+    int rank = cs_rank(engine);
+    char *client = NULL;
     CS_MUST(cs_load_checkpoint(engine, "async", "global_step4", NULL, &client));
     j->same[rank] = cs_last_step(engine).step == 4 && run_masters(engine) == j->masters[rank] &&
                     run_slots(engine) == j->slots[rank] && strcmp(client, "{\"a\": 1}") == 0;
@@ -77,7 +77,7 @@ START_TEST(the_same_bits)
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
         shell_enter();
         memset(j, 0, sizeof *j);
-        j->spec       = specs[i];
+        j->spec = specs[i];
         j->spec.steps = STEPS;
         run_ranks(j->spec.world, train_both, j);
         ck_assert_mem_eq(j->loss[0], j->loss[1], sizeof j->loss[0]);
@@ -121,11 +121,11 @@ static bool told(cs_status status, int step)
 
 static int fail_on_one_rank(void *argument)
 {
-    run_spec spec     = { .world = 2, .stage = 1, .precision = "fp32", .steps = STEPS };
-    bool    *good     = argument;
-    spec.set[0]       = "cspeed.async_save=true";
+    run_spec spec = { .world = 2, .stage = 1, .precision = "fp32", .steps = STEPS };
+    bool *good = argument;
+    spec.set[0] = "cspeed.async_save=true";
     cs_engine *engine = run_open(&spec, NULL);
-    int        rank   = cs_rank(engine);
+    int rank = cs_rank(engine);
     run_step(engine, &spec);
     CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
     CS_MUST(cs_finish_checkpoint(engine));
@@ -176,7 +176,7 @@ START_TEST(the_program)
                 "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, "
                 "\"n_positions\": 32, \"vocab_size\": 256 } } }\n");
     const char *start = "%s/cspeed --num_gpus 2 --oversubscribe train --config config.json";
-    char        command[512];
+    char command[512];
     snprintf(command, sizeof command, start, CS_BIN);
     ck_assert_int_eq(shell_run("%s --output a", command), 0);
     ck_assert_int_eq(shell_run("%s --output b --set cspeed.async_save=true", command), 0);

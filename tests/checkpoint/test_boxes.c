@@ -9,13 +9,13 @@ enum { MOST = 4 * 4 * 4 * 4 };
 static bool mark(uint8_t *marks, const cs_box *box, const int64_t *shape, cs_range range)
 {
     int64_t before = -1, volume = cs_boxes_volume(box), run = cs_boxes_run(box, shape);
-    bool    fine = volume % run == 0;
+    bool fine = volume % run == 0;
     for (int64_t i = 0; i < volume; i++) {
         int64_t place = cs_boxes_place(box, shape, i);
-        fine          = fine && place >= range.from && place < range.to && marks[place] == 0;
-        fine          = fine && (i % run == 0 ? place > before : place == before + 1);
-        marks[place]  = 1;
-        before        = place;
+        fine = fine && place >= range.from && place < range.to && marks[place] == 0;
+        fine = fine && (i % run == 0 ? place > before : place == before + 1);
+        marks[place] = 1;
+        before = place;
     }
     return fine;
 }
@@ -23,11 +23,11 @@ static bool mark(uint8_t *marks, const cs_box *box, const int64_t *shape, cs_ran
 /* The boxes are few, in order, each contiguous, and together the range. */
 static bool try_range(const int64_t *shape, int dims, cs_range range)
 {
-    cs_box  boxes[CS_MAX_BOXES];
+    cs_box boxes[CS_MAX_BOXES];
     uint8_t marks[MOST] = { 0 };
-    int     count       = cs_boxes_split(boxes, shape, dims, range);
-    int64_t next        = range.from;
-    bool    fine        = count <= (dims ? 2 * dims - 1 : 1);
+    int count = cs_boxes_split(boxes, shape, dims, range);
+    int64_t next = range.from;
+    bool fine = count <= (dims ? 2 * dims - 1 : 1);
     for (int i = 0; i < count; i++) {
         fine = fine && cs_boxes_place(&boxes[i], shape, 0) == next;
         next += cs_boxes_volume(&boxes[i]);
@@ -70,12 +70,12 @@ START_TEST(cuts)
                 box.size[i] = sizes >> i & 1 ? shape[i] - box.offset[i] : 1;
             for (int64_t from = 0; from <= 60; from += 3) {
                 for (int64_t to = from; to <= 60; to += 7) {
-                    cs_range cut  = cs_boxes_cut(&box, shape, (cs_range){ from, to });
-                    bool     fine = true;
+                    cs_range cut = cs_boxes_cut(&box, shape, (cs_range){ from, to });
+                    bool fine = true;
                     for (int64_t i = 0; i < cs_boxes_volume(&box); i++) {
-                        int64_t place  = cs_boxes_place(&box, shape, i);
-                        bool    inside = place >= from && place < to;
-                        fine           = fine && inside == (i >= cut.from && i < cut.to);
+                        int64_t place = cs_boxes_place(&box, shape, i);
+                        bool inside = place >= from && place < to;
+                        fine = fine && inside == (i >= cut.from && i < cut.to);
                     }
                     ck_assert(fine);
                 }

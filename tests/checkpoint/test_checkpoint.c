@@ -20,7 +20,7 @@ static bool exists(const char *path)
 static void expect_latest(const char *tag)
 {
     size_t bytes;
-    char  *text = shell_read("out/latest", &bytes);
+    char *text = shell_read("out/latest", &bytes);
     ck_assert_str_eq(text, tag);
     free(text);
 }
@@ -62,17 +62,17 @@ END_TEST
 START_TEST(types_convert)
 {
     static const cs_dtype dtypes[] = { CS_F32, CS_BF16, CS_F16 };
-    float                 wide[6]  = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
-    cs_comm              *comm     = saved_world();
-    cs_piece              piece    = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
-    cs_checkpoint_content content  = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
+    float wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
+    cs_comm *comm = saved_world();
+    cs_piece piece = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
+    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
     shell_enter();
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     for (int from = 0; from < 3; from++) {
-        uint16_t              stored[6], got[12];
+        uint16_t stored[6], got[12];
         cs_checkpoint_reader *reader;
         piece.dtype = dtypes[from];
-        piece.data  = from ? (void *)stored : (void *)wide;
+        piece.data = from ? (void *)stored : (void *)wide;
         if (from) { /* as the reader converts it; then saved as that type */
             SHOULD(cs_checkpoint_open(&reader, comm, "out", "t"));
             SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
@@ -84,7 +84,7 @@ START_TEST(types_convert)
             float back[6];
             SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
             piece.dtype = dtypes[to];
-            piece.data  = to ? (void *)got : (void *)back;
+            piece.data = to ? (void *)got : (void *)back;
             SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
             cs_checkpoint_close(reader);
             if (to == 0)
@@ -104,19 +104,19 @@ END_TEST
 
 START_TEST(texts_come_back)
 {
-    cs_comm              *comm       = saved_world();
-    json_t               *engine     = json_pack("{s:I, s:f}", "samples", (json_int_t)1 << 53, "scale", 0.5);
-    json_t               *aliases    = json_pack("{s:s}", "lm_head.weight", "wte");
-    json_t               *provenance = json_pack("{s:i}", "world_size", 1);
-    const char           *state      = " {\"b\":1,\n\"a\": \"\xc3\xa9\"}\n\n";
+    cs_comm *comm = saved_world();
+    json_t *engine = json_pack("{s:I, s:f}", "samples", (json_int_t)1 << 53, "scale", 0.5);
+    json_t *aliases = json_pack("{s:s}", "lm_head.weight", "wte");
+    json_t *provenance = json_pack("{s:i}", "world_size", 1);
+    const char *state = " {\"b\":1,\n\"a\": \"\xc3\xa9\"}\n\n";
     cs_checkpoint_reader *reader;
-    cs_checkpoint_content content = { .tag          = "a",
+    cs_checkpoint_content content = { .tag = "a",
                                       .client_state = state,
-                                      .config_text  = "// as it was\n{}",
-                                      .engine       = engine,
-                                      .aliases      = aliases,
-                                      .provenance   = provenance,
-                                      .step         = 5 };
+                                      .config_text = "// as it was\n{}",
+                                      .engine = engine,
+                                      .aliases = aliases,
+                                      .provenance = provenance,
+                                      .step = 5 };
     shell_enter();
     SHOULD(cs_checkpoint_save(comm, "deep/down/out/", &content));
     SHOULD(cs_checkpoint_open(&reader, comm, "deep/down/out", NULL));
@@ -135,7 +135,7 @@ START_TEST(texts_come_back)
     cs_checkpoint_close(reader);
     ck_assert(!exists("deep/down/out/a/client_state.json"));
     size_t bytes;
-    char  *text = shell_read("deep/down/out/a/ds_config.json", &bytes);
+    char *text = shell_read("deep/down/out/a/ds_config.json", &bytes);
     ck_assert_str_eq(text, content.config_text);
     free(text);
     shell_leave();
@@ -208,7 +208,7 @@ END_TEST
 /* keep_last 2, keep_every 4: of steps 1 to 9, then step 3 again under another name. */
 START_TEST(pruning)
 {
-    cs_comm              *comm    = saved_world();
+    cs_comm *comm = saved_world();
     cs_checkpoint_content content = { .config_text = "{}", .keep_last = 2, .keep_every = 4 };
     shell_enter();
     ck_assert_int_eq(
@@ -217,7 +217,7 @@ START_TEST(pruning)
     for (int step = 1; step <= 9; step++) {
         char tag[32];
         snprintf(tag, sizeof tag, "step/%d", step);
-        content.tag  = tag;
+        content.tag = tag;
         content.step = step;
         SHOULD(cs_checkpoint_save(comm, "out", &content));
         if (step == 2)
@@ -226,7 +226,7 @@ START_TEST(pruning)
     ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = "
                                "'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ]"),
                      0);
-    content.tag  = "old";
+    content.tag = "old";
     content.step = 3; /* not among the last two by step, but it is what latest names */
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     ck_assert(exists("out/old/manifest.json"));
@@ -239,11 +239,11 @@ END_TEST
 
 START_TEST(pieces_must_fit_together)
 {
-    float                 data[64] = { 0 };
-    cs_comm              *comm     = saved_world();
-    cs_piece              piece[2] = { { "w", "weights", CS_F32, 2, { 8, 8 }, { 0, 32 }, data },
-                                       { "w", "weights", CS_F32, 2, { 8, 8 }, { 32, 64 }, data } };
-    cs_checkpoint_content content  = { .tag = "t", .config_text = "{}", .pieces = piece, .piece_count = 2 };
+    float data[64] = { 0 };
+    cs_comm *comm = saved_world();
+    cs_piece piece[2] = { { "w", "weights", CS_F32, 2, { 8, 8 }, { 0, 32 }, data },
+                          { "w", "weights", CS_F32, 2, { 8, 8 }, { 32, 64 }, data } };
+    cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = piece, .piece_count = 2 };
     shell_enter();
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     piece[1].range.from = 31;
@@ -257,7 +257,7 @@ START_TEST(pieces_must_fit_together)
                "elements 60 to 64 of tensor w are written by no rank");
     piece[1].range = (cs_range){ 32, 65 };
     SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG, "elements 32 to 65 of 64");
-    piece[1].range  = (cs_range){ 32, 64 };
+    piece[1].range = (cs_range){ 32, 64 };
     piece[1].folder = "optim";
     SHOULD_SAY(cs_checkpoint_save(comm, "out", &content), CS_BAD_CONFIG,
                "disagree about the type, shape or folder of tensor w");
@@ -274,12 +274,12 @@ END_TEST
 /* Every rank misses something else; every rank hears of the first and how many there are. */
 static int want_too_much(void *argument)
 {
-    static float          data[8];
-    cs_comm              *comm = saved_world();
+    static float data[8];
+    cs_comm *comm = saved_world();
     cs_checkpoint_reader *reader;
-    cs_piece              piece[3] = { { "absent", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data },
-                                       { "h.0.ln.weight", "weights", CS_F32, 2, { 2, 4 }, { 0, 4 }, data },
-                                       { "nowhere", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data } };
+    cs_piece piece[3] = { { "absent", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data },
+                          { "h.0.ln.weight", "weights", CS_F32, 2, { 2, 4 }, { 0, 4 }, data },
+                          { "nowhere", "weights", CS_F32, 1, { 4 }, { 0, 4 }, data } };
     (void)argument;
     cs_status status = cs_checkpoint_open(&reader, comm, "out", NULL);
     if (status == CS_OK)
@@ -306,9 +306,9 @@ END_TEST
 START_TEST(large_tensors)
 {
     enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */
-    float                *data = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
-    cs_comm              *comm    = saved_world();
-    cs_piece              piece   = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
+    float *data = malloc((COUNT + TAIL) * sizeof *data), *back = calloc(COUNT + TAIL, sizeof *back);
+    cs_comm *comm = saved_world();
+    cs_piece piece = { "w", "weights", CS_F32, 1, { COUNT + TAIL }, { 0, COUNT + TAIL }, data };
     cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
     cs_checkpoint_reader *reader;
     shell_enter();

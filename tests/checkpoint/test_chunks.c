@@ -36,11 +36,11 @@ static int fill(float *data, box b)
 static json_t *write_shard(const box *boxes, int count, const char *save_id)
 {
     json_t *header = json_object(), *sharding = json_object(), *crcs = json_object();
-    float   data[MOST * ELEMENTS];
-    int     used = 0;
+    float data[MOST * ELEMENTS];
+    int used = 0;
     for (int i = 0; i < count; i++) {
         char key[32], digits[9];
-        int  elements = fill(data + used, boxes[i]);
+        int elements = fill(data + used, boxes[i]);
         snprintf(key, sizeof key, "w.__dcp_shard_%d", i);
         snprintf(digits, sizeof digits, "%08x", (unsigned)cs_crc32c(0, data + used, (size_t)elements * sizeof *data));
         json_object_set_new(crcs, key, json_pack("[s]", digits));
@@ -56,9 +56,9 @@ static json_t *write_shard(const box *boxes, int count, const char *save_id)
     json_object_set_new(header, "__metadata__",
                         json_pack("{s:s, s:s, s:s, s:s}", "cspeed.version", "1", "cspeed.save_id", save_id,
                                   "DCP_SHARDING_INFO", sharding_text, "cspeed.crc32c", crcs_text));
-    char     *text   = json_dumps(header, 0), block[8192], digits[9];
-    uint64_t  length = strlen(text);
-    FILE     *file   = fopen("out/t/weights/shard-00001-of-00001.safetensors", "wb");
+    char *text = json_dumps(header, 0), block[8192], digits[9];
+    uint64_t length = strlen(text);
+    FILE *file = fopen("out/t/weights/shard-00001-of-00001.safetensors", "wb");
     memcpy(block, &length, 8);
     memcpy(block + 8, text, length);
     fwrite(block, 1, 8 + length, file);
@@ -82,9 +82,9 @@ static void forge(const box *boxes, int count, const char *save_id)
     mkdir("out", 0777);
     mkdir("out/t", 0777);
     mkdir("out/t/weights", 0777);
-    json_t *files   = write_shard(boxes, count, save_id);
+    json_t *files = write_shard(boxes, count, save_id);
     json_t *tensors = json_pack("{s:{s:s, s:[i,i]}}", "w", "dtype", "F32", "shape", ROWS, COLUMNS);
-    char   *text    = cs_manifest_text(&content, "this-save", tensors, files);
+    char *text = cs_manifest_text(&content, "this-save", tensors, files);
     shell_write("out/t/manifest.json", text);
     free(text);
     json_decref(files);
@@ -94,11 +94,11 @@ static void forge(const box *boxes, int count, const char *save_id)
 /* Ranges that begin in every row, at every column but one. */
 static cs_status read_all_ranges(void)
 {
-    cs_comm              *comm   = saved_world();
+    cs_comm *comm = saved_world();
     cs_checkpoint_reader *reader = NULL;
-    float                 data[ELEMENTS];
-    cs_piece              piece  = { "w", "weights", CS_F32, 2, { ROWS, COLUMNS }, { 0, 0 }, data };
-    cs_status             status = cs_checkpoint_open(&reader, comm, "out", "t");
+    float data[ELEMENTS];
+    cs_piece piece = { "w", "weights", CS_F32, 2, { ROWS, COLUMNS }, { 0, 0 }, data };
+    cs_status status = cs_checkpoint_open(&reader, comm, "out", "t");
     for (int from = 0; from < ELEMENTS && status == CS_OK; from += 5) {
         for (int to = from + 1; to <= ELEMENTS && status == CS_OK; to++) {
             piece.range = (cs_range){ from, to };
@@ -117,12 +117,12 @@ static cs_status read_all_ranges(void)
 START_TEST(boxes_of_any_kind)
 {
     static const box columns[] = { { 0, 0, 4, 2 }, { 0, 2, 4, 3 }, { 0, 5, 4, 1 } };
-    static const box tiles[]   = { { 2, 3, 2, 3 }, { 0, 0, 2, 3 }, { 0, 3, 2, 3 }, { 2, 0, 2, 3 } };
-    static const box wheel[]   = { { 0, 0, 1, 4 }, { 0, 4, 3, 2 }, { 3, 2, 1, 4 }, { 1, 0, 3, 2 }, { 1, 2, 2, 2 } };
-    static const box whole[]   = { { 0, 0, 4, 6 } };
+    static const box tiles[] = { { 2, 3, 2, 3 }, { 0, 0, 2, 3 }, { 0, 3, 2, 3 }, { 2, 0, 2, 3 } };
+    static const box wheel[] = { { 0, 0, 1, 4 }, { 0, 4, 3, 2 }, { 3, 2, 1, 4 }, { 1, 0, 3, 2 }, { 1, 2, 2, 2 } };
+    static const box whole[] = { { 0, 0, 4, 6 } };
     static const struct {
         const box *boxes;
-        int        count;
+        int count;
     } rows[] = { { columns, 3 }, { tiles, 4 }, { wheel, 5 }, { whole, 1 } };
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -135,14 +135,14 @@ END_TEST
 
 START_TEST(boxes_that_do_not_fit)
 {
-    static const box hole[]    = { { 0, 0, 4, 2 }, { 0, 3, 4, 3 } };
+    static const box hole[] = { { 0, 0, 4, 2 }, { 0, 3, 4, 3 } };
     static const box overlap[] = { { 0, 0, 4, 2 }, { 0, 1, 4, 4 } }; /* as many elements as the tensor has */
-    static const box twice[]   = { { 0, 0, 2, 6 }, { 0, 0, 2, 6 } };
-    static const box more[]    = { { 0, 0, 4, 6 }, { 0, 0, 1, 6 } };
+    static const box twice[] = { { 0, 0, 2, 6 }, { 0, 0, 2, 6 } };
+    static const box more[] = { { 0, 0, 4, 6 }, { 0, 0, 1, 6 } };
     static const box outside[] = { { 0, 0, 4, 6 }, { 3, 5, 1, 2 } };
     static const struct {
-        const box  *boxes;
-        int         count;
+        const box *boxes;
+        int count;
         const char *save_id, *words;
     } rows[] = {
         { hole, 2, "this-save", "the shards hold 20 of the 24 elements of tensor w" },

@@ -22,16 +22,16 @@
 
 #define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
 
-static shim_arm_call   arm;
+static shim_arm_call arm;
 static shim_calls_call count_calls;
-static shim_lose_call  lose;
+static shim_lose_call lose;
 
 static const char *const hows[] = { "counted", "EIO", "ENOSPC", "short", "killed", "power lost" };
 
 typedef struct {
     const char *name, *tag; /* what the save under test is called; the old state is tag "old", step 1, in latest */
-    int64_t     keep_last;
-    bool        background;
+    int64_t keep_last;
+    bool background;
     const char *damaged; /* a checkpoint that was found so, and is to be kept; NULL: none */
 } scene;
 
@@ -49,20 +49,20 @@ enum { SCENES = sizeof scenes / sizeof *scenes, OLD = 1, NEW = 9 };
 /* In a child: saves step 9 with the fault armed. The exit code says whether the save says it succeeded. */
 static _Noreturn void save_armed(const scene *s, int at, shim_how how, int report)
 {
-    cs_comm              *comm = saved_world();
-    cs_background        *work = NULL;
-    saved_pieces          pieces;
-    cs_checkpoint_content content = { .tag                  = s->tag,
-                                      .step                 = NEW,
-                                      .config_text          = "{}",
-                                      .client_state         = "{\"a\": 1}",
-                                      .keep_last            = s->keep_last,
+    cs_comm *comm = saved_world();
+    cs_background *work = NULL;
+    saved_pieces pieces;
+    cs_checkpoint_content content = { .tag = s->tag,
+                                      .step = NEW,
+                                      .config_text = "{}",
+                                      .client_state = "{\"a\": 1}",
+                                      .keep_last = s->keep_last,
                                       .writing.buffer_bytes = 4096 };
-    json_t               *engine  = json_pack("{s:i}", "global_step", NEW);
+    json_t *engine = json_pack("{s:i}", "global_step", NEW);
     saved_open(&pieces, 0, 1, SAVED_FLAT, NEW);
-    content.damaged     = s->damaged ? json_pack("[s]", s->damaged) : NULL;
-    content.engine      = engine;
-    content.pieces      = pieces.piece;
+    content.damaged = s->damaged ? json_pack("[s]", s->damaged) : NULL;
+    content.engine = engine;
+    content.pieces = pieces.piece;
     content.piece_count = pieces.count;
     arm(at, how);
     cs_status status =
@@ -172,9 +172,9 @@ int main(int count, char **arguments)
 {
     const TTest *const tests[] = { every_call };
     (void)count;
-    arm         = (shim_arm_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_arm");
+    arm = (shim_arm_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_arm");
     count_calls = (shim_calls_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_calls");
-    lose        = (shim_lose_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_lose");
+    lose = (shim_lose_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_lose");
     if (!arm && getenv("CSPEED_CRASH_AGAIN")) {
         fprintf(stderr, "the library %s was not loaded\n", CS_SHIM);
         return 1;

@@ -53,7 +53,7 @@ static void path_of(char path[200], const char *file)
 
 /* As a kernel before Linux 5.14 has it. */
 static bool old_kernel;
-static int  refusals;
+static int refusals;
 
 int madvise(void *address, size_t length, int advice)
 {
@@ -130,7 +130,7 @@ START_TEST(cut_and_missing_files)
     for (int i = 0; i < SHARDS; i++) {
         path_of(path, shards[i]);
         save_two_ranks();
-        long       size    = size_of(path);
+        long size = size_of(path);
         const long sizes[] = { size + 1, size - 1, 4096, 4095, 100, 8, 7, 0 };
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             ck_assert_int_eq(truncate(path, sizes[s]), 0);
@@ -267,9 +267,9 @@ END_TEST
 static int save_with_limit(void *argument)
 {
     struct rlimit limit = { 5000, 5000 };
-    cs_comm      *comm  = saved_world();
-    int           rank  = cs_comm_rank(comm);
-    saved_pieces  pieces;
+    cs_comm *comm = saved_world();
+    int rank = cs_comm_rank(comm);
+    saved_pieces pieces;
     (void)argument;
     signal(SIGXFSZ, SIG_IGN);
     if (rank == 1)
@@ -302,9 +302,9 @@ END_TEST
 START_TEST(full_disks)
 {
     enum { COUNT = 1 << 20 };
-    float                *data    = calloc(COUNT, sizeof *data);
-    cs_comm              *comm    = saved_world();
-    cs_piece              piece   = { "w", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data };
+    float *data = calloc(COUNT, sizeof *data);
+    cs_comm *comm = saved_world();
+    cs_piece piece = { "w", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data };
     cs_checkpoint_content content = {
         .tag = "big", .config_text = "{}", .step = 9, .pieces = &piece, .piece_count = 1
     };
@@ -351,7 +351,7 @@ START_TEST(killed_at_any_moment)
 {
     enum { ROUNDS = 20 };
     unsigned short random[3] = { 1, 2, 3 };
-    int64_t        max      = 0;
+    int64_t max = 0;
     shell_enter();
     SHOULD(saved_save("out", "t0", 0));
     for (int round = 0; round < ROUNDS; round++) {
@@ -361,7 +361,7 @@ START_TEST(killed_at_any_moment)
             save_until_killed();
         usleep((useconds_t)(1000 + nrand48(random) % 250000));
         int64_t step = -1;
-        int     status;
+        int status;
         kill(child, SIGKILL);
         waitpid(child, &status, 0);
         ck_assert_msg(WIFSIGNALED(status), "a save failed");

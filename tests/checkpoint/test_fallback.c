@@ -25,8 +25,8 @@ enum { OLD = 2, NEW = 4, SHARDS = 16, PLACES = 4 };
 
 /* All that a checkpoint carries. */
 typedef struct {
-    uint32_t  masters, slots;
-    int64_t   step, samples, tokens, skipped, updates, scheduled;
+    uint32_t masters, slots;
+    int64_t step, samples, tokens, skipped, updates, scheduled;
     cs_scaler scaler;
 } state;
 
@@ -48,7 +48,7 @@ static bool same_state(const state *a, const state *b)
 
 typedef struct {
     run_spec spec;
-    bool     headers_alone; /* are damaged, and texts */
+    bool headers_alone; /* are damaged, and texts */
 } job;
 
 static void flip(const cs_engine *engine, const char *path, long offset)
@@ -100,11 +100,11 @@ static long size_of(const char *path)
 
 static int damaged_while_reading(void *argument)
 {
-    job       *j      = argument;
+    job *j = argument;
     cs_engine *engine = run_open(&j->spec, NULL);
-    double     losses[NEW];
-    char       shards[SHARDS][256];
-    state      old = { 0 };
+    double losses[NEW];
+    char shards[SHARDS][256];
+    state old = { 0 };
     for (int step = 0; step < NEW; step++) {
         run_step(engine, &j->spec);
         losses[step] = cs_last_step(engine).loss;
@@ -135,20 +135,20 @@ static int damaged_while_reading(void *argument)
 START_TEST(damage_that_shows_while_it_is_read)
 {
     static const struct {
-        int         world, stage;
+        int world, stage;
         const char *verify;
     } rows[] = { { 1, 0, "touched" }, { 2, 1, "touched" }, { 2, 3, "full" }, { 2, 2, "off" }, { 4, 3, "touched" } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char verify[64];
         snprintf(verify, sizeof verify, "cspeed.checkpoint.verify_on_load=%s", rows[i].verify);
-        job j = { .spec          = { .world     = rows[i].world,
-                                     .stage     = rows[i].stage,
-                                     .precision = "fp16",
-                                     .steps     = NEW,
-                                     .dropout   = 0.1,
-                                     .more = "\"scheduler\": {\"type\": \"WarmupLR\", "
-                                              "\"params\": {\"warmup_num_steps\": 9}},",
-                                     .set  = { "fp16.loss_scale_window=1", "fp16.initial_scale_power=8", verify } },
+        job j = { .spec = { .world = rows[i].world,
+                            .stage = rows[i].stage,
+                            .precision = "fp16",
+                            .steps = NEW,
+                            .dropout = 0.1,
+                            .more = "\"scheduler\": {\"type\": \"WarmupLR\", "
+                                    "\"params\": {\"warmup_num_steps\": 9}},",
+                            .set = { "fp16.loss_scale_window=1", "fp16.initial_scale_power=8", verify } },
                   .headers_alone = strcmp(rows[i].verify, "off") == 0 };
         shell_enter();
         run_ranks(rows[i].world, damaged_while_reading, &j);
@@ -161,8 +161,8 @@ END_TEST
 
 static int go_on_past_damage(void *argument)
 {
-    const run_spec *spec   = argument;
-    cs_engine      *engine = run_open(spec, NULL);
+    const run_spec *spec = argument;
+    cs_engine *engine = run_open(spec, NULL);
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL));
     CS_ASSERT(cs_last_step(engine).step == 2);
     for (int step = 3; step <= 5; step++) {
@@ -176,8 +176,8 @@ static int go_on_past_damage(void *argument)
 
 static int save_three(void *argument)
 {
-    const run_spec *spec   = argument;
-    cs_engine      *engine = run_open(spec, NULL);
+    const run_spec *spec = argument;
+    cs_engine *engine = run_open(spec, NULL);
     for (int step = 1; step <= 3; step++) {
         run_step(engine, spec);
         CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
@@ -209,7 +209,7 @@ START_TEST(what_is_damaged_is_kept)
     };
     for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
         run_spec spec = { .world = 2, .stage = 1, .precision = "fp32", .steps = 5, .set = { "cspeed.keep_last=2" } };
-        spec.set[1]   = i % 2 ? "cspeed.async_save=true" : "cspeed.async_save=false";
+        spec.set[1] = i % 2 ? "cspeed.async_save=true" : "cspeed.async_save=false";
         shell_enter();
         run_ranks(2, save_three, &spec);
         expect_listing("global_step2 global_step3 latest ");
@@ -228,8 +228,8 @@ END_TEST
 
 static int expect_refusal(void *argument)
 {
-    const run_spec *spec   = argument;
-    cs_engine      *engine = run_open(spec, NULL);
+    const run_spec *spec = argument;
+    cs_engine *engine = run_open(spec, NULL);
     CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
     CS_ASSERT(strstr(cs_error(), "global_step3/weights"));
     CS_ASSERT(strstr(cs_error(), spec->set[1] ? "on_bad_latest" : "global_step2/weights"));
@@ -257,7 +257,7 @@ END_TEST
 
 static int go_back_to_two(void *argument)
 {
-    run_spec  *spec   = argument;
+    run_spec *spec = argument;
     cs_engine *engine = run_open(spec, NULL);
     for (int step = 1; step <= 6; step++) {
         run_step(engine, spec);
@@ -266,7 +266,7 @@ static int go_back_to_two(void *argument)
     CS_MUST(cs_load_checkpoint(engine, "out", "global_step2", NULL, NULL));
     cs_destroy(engine);
     spec->set[0] = "cspeed.keep_last=2";
-    engine       = run_open(spec, NULL);
+    engine = run_open(spec, NULL);
     CS_MUST(cs_load_checkpoint(engine, "out", "global_step2", &(cs_load_options){ .rewind = true }, NULL));
     for (int step = 3; step <= 4; step++) {
         run_step(engine, spec);
@@ -279,8 +279,8 @@ static int go_back_to_two(void *argument)
 
 static int expect_step(void *argument)
 {
-    const run_spec *spec   = argument;
-    cs_engine      *engine = run_open(spec, NULL);
+    const run_spec *spec = argument;
+    cs_engine *engine = run_open(spec, NULL);
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL));
     CS_ASSERT(cs_last_step(engine).step == spec->steps);
     cs_destroy(engine);
@@ -313,17 +313,17 @@ END_TEST
 /* Its configuration has the step for a seed. */
 static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep_last, int64_t keep_every)
 {
-    char                  text[64];
-    float                 value   = (float)step;
-    cs_comm              *comm    = saved_world();
-    cs_piece              piece   = { "w", "weights", CS_F32, 1, { 1 }, { 0, 1 }, &value };
-    cs_checkpoint_content content = { .tag         = tag,
+    char text[64];
+    float value = (float)step;
+    cs_comm *comm = saved_world();
+    cs_piece piece = { "w", "weights", CS_F32, 1, { 1 }, { 0, 1 }, &value };
+    cs_checkpoint_content content = { .tag = tag,
                                       .config_text = text,
-                                      .step        = step,
-                                      .line        = line,
-                                      .keep_last   = keep_last,
-                                      .keep_every  = keep_every,
-                                      .pieces      = &piece,
+                                      .step = step,
+                                      .line = line,
+                                      .keep_last = keep_last,
+                                      .keep_every = keep_every,
+                                      .pieces = &piece,
                                       .piece_count = 1 };
     snprintf(text, sizeof text, "{ \"cspeed\": { \"seed\": %lld } }", (long long)step);
     SHOULD(cs_checkpoint_save(comm, "out", &content));
@@ -333,14 +333,15 @@ static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep
 static void expect_generations(const char *name, const char *wanted)
 {
     cs_catalog catalog;
-    char       text[512];
-    size_t     used = 0;
+    char text[512];
+    size_t used = 0;
     SHOULD(cs_catalog_open(&catalog, "out"));
     cs_line_follow(&catalog, "out", name);
     for (int64_t i = 0; i < catalog.count; i++)
-        used += (size_t)snprintf(
-            text + used, sizeof text - used, "%s:%lld ", catalog.items[i].name,
-            catalog.items[i].generation == CS_NO_ANCESTOR ? -1 : (long long)catalog.items[i].generation);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s:%lld ", catalog.items[i].name,
+                             catalog.items[i].generation == CS_NO_ANCESTOR ? -1
+                                                                           : (long long)catalog.items[i].generation);
     ck_assert_str_eq(text, wanted);
     cs_catalog_close(&catalog);
 }
@@ -350,7 +351,7 @@ static void expect_generations(const char *name, const char *wanted)
 START_TEST(lists_of_ancestors)
 {
     static const char *const tags[] = { "s4", "s5", "s6", "s7", "s8", "s9" };
-    cs_manifest              manifest;
+    cs_manifest manifest;
     shell_enter();
     save_small("a", 1, NULL, 2, 0);
     save_small("b", 2, NULL, 2, 0);
@@ -380,7 +381,7 @@ END_TEST
 START_TEST(the_configuration_of_the_line)
 {
     cs_config *config;
-    json_t    *line = json_array(), *other = json_array();
+    json_t *line = json_array(), *other = json_array();
     shell_enter();
     save_small("a", 1, line, 0, 0);
     save_small("dead", 9, other, 0, 0);

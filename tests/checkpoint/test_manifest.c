@@ -13,9 +13,9 @@ static char *text_of(json_t *tensors, json_t *files)
     json_t *engine =
         json_pack("{s:i, s:i, s:{s:s, s:f, s:i}, s:{s:s}, s:{s:i}}", "global_step", 7, "samples", 14, "loss_scale",
                   "kind", "dynamic", "scale", 8.0, "last_overflow", -1, "optimizer", "type", "AdamW", "rng", "seed", 5);
-    json_t               *ancestors = json_pack("[{s:s, s:s}]", "tag", "before", "crc32c", "0a1b2c3d");
-    cs_checkpoint_content content   = {
-          .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}", .engine = engine, .line = ancestors
+    json_t *ancestors = json_pack("[{s:s, s:s}]", "tag", "before", "crc32c", "0a1b2c3d");
+    cs_checkpoint_content content = {
+        .tag = "t/\xc3\xa9", .step = 7, .client_state = "{}", .config_text = "{}", .engine = engine, .line = ancestors
     };
     char *text = cs_manifest_text(&content, "the-id", tensors, files);
     json_decref(engine);
@@ -41,7 +41,7 @@ static json_t *one_file(const char *name)
 START_TEST(says_what_was_said)
 {
     cs_manifest manifest;
-    char       *text = text_of(some_tensors(), one_file(SHARD));
+    char *text = text_of(some_tensors(), one_file(SHARD));
     ck_assert_msg(cs_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
     ck_assert_str_eq(manifest.tag, "t/\xc3\xa9");
     ck_assert_str_eq(manifest.save_id, "the-id");
@@ -63,7 +63,7 @@ END_TEST
 /* One bit of any byte, or any byte missing. */
 START_TEST(no_other_text_passes)
 {
-    char  *text   = text_of(some_tensors(), one_file(SHARD));
+    char *text = text_of(some_tensors(), one_file(SHARD));
     size_t length = strlen(text), passed = 0;
     for (size_t i = 0; i < length; i++) {
         for (int bit = 0; bit < 8; bit++) {
@@ -88,7 +88,7 @@ END_TEST
 static void expect_refusal(char *text, const char *words)
 {
     cs_manifest manifest;
-    cs_status   status = cs_manifest_parse(&manifest, text, strlen(text), "m");
+    cs_status status = cs_manifest_parse(&manifest, text, strlen(text), "m");
     ck_assert_msg(status == CS_BAD_FILE || status == CS_UNSUPPORTED, "accepted: %s", words);
     ck_assert_msg(strncmp(cs_error(), "m: ", 3) == 0 && strstr(cs_error(), words), "%s", cs_error());
     cs_manifest_close(&manifest);
@@ -185,17 +185,17 @@ START_TEST(lists_of_files)
 {
     enum { MANY = 99999 };
     json_t *many = json_array(), *twice = json_array(), *huge = json_array();
-    char    name[64];
+    char name[64];
     for (int i = 1; i <= MANY; i++) {
         snprintf(name, sizeof name, "weights/shard-%05d-of-%05d.safetensors", i, MANY);
-        json_array_append_new(
-            many, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)1, "header_crc32c", "0012ab34"));
+        json_array_append_new(many, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)1, "header_crc32c",
+                                              "0012ab34"));
         json_array_append(twice, json_array_get(many, 0));
         json_array_append_new(huge, json_pack("{s:s, s:I, s:s}", "name", name, "bytes", (json_int_t)1 << 60,
                                               "header_crc32c", "0012ab34"));
     }
     cs_manifest manifest;
-    char       *text = text_of(some_tensors(), many);
+    char *text = text_of(some_tensors(), many);
     ck_assert_msg(cs_manifest_parse(&manifest, text, strlen(text), "m") == CS_OK, "%s", cs_error());
     ck_assert_int_eq(manifest.bytes, MANY);
     cs_manifest_close(&manifest);

@@ -16,9 +16,9 @@
 /* Reads `count` pieces of "out" in this process. */
 static cs_status read_as(const cs_checkpoint_reading *reading, const char *tag, const cs_piece *pieces, int64_t count)
 {
-    cs_comm              *comm = saved_world();
+    cs_comm *comm = saved_world();
     cs_checkpoint_reader *reader;
-    cs_status             status = cs_checkpoint_open_as(&reader, comm, "out", tag, reading);
+    cs_status status = cs_checkpoint_open_as(&reader, comm, "out", tag, reading);
     if (status == CS_OK)
         status = cs_checkpoint_read(reader, comm, pieces, count);
     if (status == CS_OK || reader)
@@ -29,7 +29,7 @@ static cs_status read_as(const cs_checkpoint_reading *reading, const char *tag, 
 
 START_TEST(names)
 {
-    float          ln[12] = { 0 }, other[3] = { 5, 6, 7 };
+    float ln[12] = { 0 }, other[3] = { 5, 6, 7 };
     const cs_piece wanted[] = {
         { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln },
         { "nobody", "weights", CS_F32, 1, { 3 }, { 0, 3 }, other },
@@ -56,7 +56,7 @@ END_TEST
 
 START_TEST(verification)
 {
-    float    ln[12];
+    float ln[12];
     cs_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
@@ -94,7 +94,7 @@ END_TEST
 START_TEST(ways_of_writing)
 {
     enum { COUNT = 300001 };
-    float                             *data = malloc(COUNT * sizeof *data), *back = malloc(COUNT * sizeof *back);
+    float *data = malloc(COUNT * sizeof *data), *back = malloc(COUNT * sizeof *back);
     static const cs_checkpoint_writing ways[] = {
         { 0 }, { .threads = 4 }, { .buffer_bytes = 4096 }, { .buffered = true }, { 3, 12288, true }
     };
@@ -102,11 +102,11 @@ START_TEST(ways_of_writing)
         data[i] = (float)i;
     shell_enter();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        cs_comm              *comm     = saved_world();
-        cs_piece              pieces[] = { { "a", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data },
-                                           { "b", "optim", CS_F32, 1, { COUNT }, { 0, COUNT }, data } };
-        cs_checkpoint_content content  = {
-             .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = 2, .writing = ways[i]
+        cs_comm *comm = saved_world();
+        cs_piece pieces[] = { { "a", "weights", CS_F32, 1, { COUNT }, { 0, COUNT }, data },
+                              { "b", "optim", CS_F32, 1, { COUNT }, { 0, COUNT }, data } };
+        cs_checkpoint_content content = {
+            .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = 2, .writing = ways[i]
         };
         ck_assert_msg(cs_checkpoint_save(comm, "out", &content) == CS_OK, "%s", cs_error());
         cs_comm_close(comm);
@@ -128,16 +128,16 @@ static int engine_options(void *argument)
 {
     run_spec spec = { .world = 1, .stage = 1, .precision = "fp32", .steps = 4 };
     (void)argument;
-    spec.set[0]       = "cspeed.checkpoint.writer_threads=3";
-    spec.set[1]       = "cspeed.checkpoint.verify_on_load=full";
-    spec.set[2]       = "cspeed.checkpoint.on_bad_latest=fail";
-    spec.set[3]       = "cspeed.checkpoint.direct=false";
+    spec.set[0] = "cspeed.checkpoint.writer_threads=3";
+    spec.set[1] = "cspeed.checkpoint.verify_on_load=full";
+    spec.set[2] = "cspeed.checkpoint.on_bad_latest=fail";
+    spec.set[3] = "cspeed.checkpoint.direct=false";
     cs_engine *engine = run_open(&spec, NULL);
     run_step(engine, &spec);
     CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
     cs_destroy(engine);
     spec.set[4] = "cspeed.model.n_layer=2"; /* a smaller model: what is left over is an error, or is passed over */
-    engine      = run_open(&spec, NULL);
+    engine = run_open(&spec, NULL);
     CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
     CS_ASSERT(strstr(cs_error(), "transformer.h.2."));
     CS_ASSERT(strstr(cs_error(), " is there and not in this model"));

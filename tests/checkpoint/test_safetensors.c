@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-#define A16                      "{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
+#define A16 "{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}"
 #define T(dtype, shape, offsets) "{\"a\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 
 typedef struct {
     const char *text;
-    int64_t     data;
+    int64_t data;
     const char *fault; /* part of the sentence; NULL: accepted */
 } header_case;
 
@@ -114,7 +114,7 @@ static const header_case cases[] = {
 static void try_case(const header_case *c)
 {
     cs_safetensors header;
-    cs_status      status = cs_safetensors_parse(&header, c->text, strlen(c->text), c->data, "FILE");
+    cs_status status = cs_safetensors_parse(&header, c->text, strlen(c->text), c->data, "FILE");
     if (!c->fault) {
         ck_assert_msg(status == CS_OK, "%s: %s", c->text, cs_error());
     } else {
@@ -134,9 +134,9 @@ END_TEST
 
 START_TEST(depth_and_length)
 {
-    char           text[8192] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":";
+    char text[8192] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":";
     cs_safetensors header;
-    size_t         at = strlen(text);
+    size_t at = strlen(text);
     memset(text + at, '[', 100);
     memset(text + at + 100, ']', 100);
     strcpy(text + at + 200, "}}");
@@ -177,7 +177,7 @@ START_TEST(lengths)
 {
     static const struct {
         uint8_t start[8];
-        size_t  start_bytes;
+        size_t start_bytes;
         int64_t file;
         int64_t bytes; /* -1: refused */
     } rows[] = {
@@ -193,7 +193,7 @@ START_TEST(lengths)
         { { 0x01, 0xe1, 0xf5, 0x05 }, 8, 200000000, -1 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int64_t   bytes = -1;
+        int64_t bytes = -1;
         cs_status status =
             cs_safetensors_header_bytes(&bytes, rows[i].start, rows[i].start_bytes, rows[i].file, "FILE");
         ck_assert_int_eq(status, rows[i].bytes < 0 ? CS_BAD_FILE : CS_OK);

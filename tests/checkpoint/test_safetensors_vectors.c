@@ -36,8 +36,8 @@ static bool is_stricter(const char *name)
 }
 
 typedef struct {
-    char  name[64], verdict[16], length[32];
-    long  data;
+    char name[64], verdict[16], length[32];
+    long data;
     char *header;
 } vector;
 
@@ -58,9 +58,9 @@ static size_t decode(char *text)
 static void write_file(const char *path, const vector *v)
 {
     static const char zeros[256];
-    FILE             *file   = fopen(path, "wb");
-    uint64_t          number = strtoull(v->length, NULL, 10);
-    size_t            bytes  = decode(v->header);
+    FILE *file = fopen(path, "wb");
+    uint64_t number = strtoull(v->length, NULL, 10);
+    size_t bytes = decode(v->header);
     ck_assert(v->data <= (long)sizeof zeros);
     if (strcmp(v->length, "-") != 0)
         ck_assert_uint_eq(fwrite(&number, sizeof number, 1, file), 1);
@@ -72,10 +72,10 @@ static void write_file(const char *path, const vector *v)
 static bool is_taken(const char *path)
 {
     cs_safetensors header = { 0 };
-    char          *block;
-    size_t         block_bytes;
-    int64_t        file_bytes;
-    cs_status      status = cs_safetensors_load(&block, &block_bytes, &file_bytes, path);
+    char *block;
+    size_t block_bytes;
+    int64_t file_bytes;
+    cs_status status = cs_safetensors_load(&block, &block_bytes, &file_bytes, path);
     if (status == CS_OK)
         status = cs_safetensors_parse(&header, block + 8, block_bytes - 8, file_bytes - (int64_t)block_bytes, path);
     ck_assert_msg(status == CS_OK || status == CS_BAD_FILE, "%d: %s", status, cs_error());
@@ -88,7 +88,7 @@ static bool is_taken(const char *path)
 static bool next(vector *v, FILE *file)
 {
     static char header[1 << 16];
-    char        line[sizeof header];
+    char line[sizeof header];
     v->header = header;
     if (!fgets(line, sizeof line, file))
         return false;
@@ -101,8 +101,8 @@ static bool next(vector *v, FILE *file)
 
 START_TEST(every_verdict_is_the_reference_readers)
 {
-    FILE  *file   = fopen(CS_TESTS "/golden/safetensors.golden", "r");
-    int    count  = 0;
+    FILE *file = fopen(CS_TESTS "/golden/safetensors.golden", "r");
+    int count = 0;
     size_t strict = 0;
     vector v;
     ck_assert_ptr_nonnull(file);

@@ -15,18 +15,18 @@
 
 enum { SAVED_AT = 3, ON = 2, BATCH = 84 }; /* 84 windows a step: worlds of 1, 2, 3, 4 and 7 share them evenly */
 
-static const int         worlds[] = { 1, 2, 3, 4, 7 };
-static const char *const types[]  = { "fp32", "bf16", "fp16" };
+static const int worlds[] = { 1, 2, 3, 4, 7 };
+static const char *const types[] = { "fp32", "bf16", "fp16" };
 enum { WORLDS = 5, STAGES = 4, TYPES = 3 };
 
 typedef struct {
     uint32_t state; /* of all masters and slots in the order of names, whoever holds them */
-    double   loss[ON];
+    double loss[ON];
 } outcome;
 
 typedef struct {
     run_spec spec;
-    bool     saves;
+    bool saves;
     outcome *out; /* shared */
 } job;
 
@@ -46,7 +46,7 @@ static uint32_t state_of(cs_engine *engine)
     uint64_t sum = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             int64_t elements = cs_range_length(pieces[at].range);
             add_piece(&sum, pieces[at].entry->full_name, pieces[at].range.from, pieces[at].master, elements);
@@ -64,7 +64,7 @@ static uint32_t state_of(cs_engine *engine)
 
 static int train(void *argument)
 {
-    job       *j      = argument;
+    job *j = argument;
     cs_engine *engine = run_open(&j->spec, NULL);
     if (j->saves) {
         for (int step = 0; step < SAVED_AT; step++)
@@ -88,15 +88,15 @@ static int train(void *argument)
 
 static outcome one(int world, int stage, int type, bool saves, bool background)
 {
-    job j               = { .spec  = { .world     = worlds[world],
-                                       .stage     = stage,
-                                       .precision = types[type],
-                                       .steps     = SAVED_AT + ON,
-                                       .micro     = BATCH / worlds[world] > 42 ? 42 : BATCH / worlds[world] },
-                            .saves = saves,
-                            .out   = run_share(sizeof(outcome)) };
+    job j = { .spec = { .world = worlds[world],
+                        .stage = stage,
+                        .precision = types[type],
+                        .steps = SAVED_AT + ON,
+                        .micro = BATCH / worlds[world] > 42 ? 42 : BATCH / worlds[world] },
+              .saves = saves,
+              .out = run_share(sizeof(outcome)) };
     j.spec.accumulation = BATCH / worlds[world] / j.spec.micro;
-    j.spec.set[0]       = background ? "cspeed.async_save=true" : "cspeed.async_save=false";
+    j.spec.set[0] = background ? "cspeed.async_save=true" : "cspeed.async_save=false";
     run_ranks(worlds[world], train, &j);
     outcome result = *j.out;
     run_unshare(j.out, sizeof(outcome));
@@ -119,7 +119,7 @@ static void go_on(place from, place to, bool background)
     char what[128];
     snprintf(what, sizeof what, "%s, world %d, stage %d to %s, world %d, stage %d", types[from.type],
              worlds[from.world], from.stage, types[to.type], worlds[to.world], to.stage);
-    outcome saved  = one(from.world, from.stage, from.type, true, background),
+    outcome saved = one(from.world, from.stage, from.type, true, background),
             loaded = one(to.world, to.stage, to.type, false, false);
     ck_assert_msg(saved.state == loaded.state, "%s: masters or moments differ", what);
     for (int step = 0; step < ON; step++) {

@@ -32,7 +32,7 @@ static cs_status open_world(cs_comm **comm, const char *kind)
 static int each_collective(void *argument)
 {
     const char *kind = argument;
-    cs_comm    *comm = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, kind));
     int failed = sums_try_each(comm, 10007);
     cs_comm_close(comm);
@@ -42,7 +42,7 @@ static int each_collective(void *argument)
 START_TEST(collectives_are_the_tree)
 {
     static const int sizes[] = { 1, 1, 2, 3, 4, 5, 7 };
-    char             kind[] = "auto", shm[] = "shm";
+    char kind[] = "auto", shm[] = "shm";
     ck_assert_msg(cs_spawn(sizes[_i], each_collective, _i ? kind : shm) == CS_OK, "%s", cs_error());
 }
 END_TEST
@@ -52,9 +52,9 @@ static int large_collectives(void *argument)
     (void)argument;
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, "shm"));
-    int        size = cs_comm_size(comm), failed = 0;
-    size_t     room  = (size_t)size * LARGE * 4;
-    char      *lone  = malloc(2 * room);
+    int size = cs_comm_size(comm), failed = 0;
+    size_t room = (size_t)size * LARGE * 4;
+    char *lone = malloc(2 * room);
     sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
                          { "staged", lone, lone + room } };
     EXPECT(lone, "no memory");
@@ -80,17 +80,17 @@ static int disagreeing_places(void *argument)
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, "shm"));
     enum { COUNT = 70001 };
-    int    rank = cs_comm_rank(comm), size = cs_comm_size(comm);
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     size_t room = (size_t)size * COUNT * sizeof(float);
-    char  *lone = malloc(2 * room);
-    char  *big = cs_comm_alloc(comm, room), *small = cs_comm_alloc(comm, room);
+    char *lone = malloc(2 * room);
+    char *big = cs_comm_alloc(comm, room), *small = cs_comm_alloc(comm, room);
     EXPECT(lone, "no memory");
     int failed = 0;
     for (int odd = 0; odd <= size && !failed; odd++) {
         sums_place where = { "disagreeing", rank == odd ? lone : big, rank == odd ? lone + room : small };
         failed = sums_try(comm, where, COUNT, odd, CS_F32, CS_SUM) || sums_try_copies(comm, where, COUNT, odd, CS_F32);
         sums_place cross = { "crosswise", rank == odd ? small : big, rank == odd ? big : small };
-        failed           = failed || sums_try(comm, cross, COUNT, odd + 50, CS_F32, CS_SUM) ||
+        failed = failed || sums_try(comm, cross, COUNT, odd + 50, CS_F32, CS_SUM) ||
                  sums_try_copies(comm, cross, COUNT, odd + 50, CS_F32);
     }
     free(lone);
@@ -106,7 +106,7 @@ END_TEST
 
 START_TEST(not_a_number_is_kept)
 {
-    float       a[3] = { NAN, 1, 2 }, b[3] = { 1, NAN, 2 }, c[3] = { 1, 1, NAN }, out[3];
+    float a[3] = { NAN, 1, 2 }, b[3] = { 1, NAN, 2 }, c[3] = { 1, 1, NAN }, out[3];
     const void *inputs[] = { a, b, c };
     for (int op = CS_SUM; op <= CS_MAX; op++)
         for (int ranks = 2; ranks <= 3; ranks++) {
@@ -130,7 +130,7 @@ START_TEST(halves_round_as_everywhere)
             }
             cs_fold((void *[]){ out }, 1, (const void *[]){ a, b }, 2, 8, dtypes[d], CS_SUM);
             for (int i = 0; i < 8; i++) {
-                float    sum    = sums_get(a, i, dtypes[d]).real + sums_get(b, i, dtypes[d]).real;
+                float sum = sums_get(a, i, dtypes[d]).real + sums_get(b, i, dtypes[d]).real;
                 uint16_t should = dtypes[d] == CS_BF16 ? cs_float_to_bf16(sum) : cs_float_to_f16(sum);
                 ck_assert_msg(isnan(sum) ? isnan(sums_get(out, i, dtypes[d]).real) : out[i] == should,
                               "%s: %04x + %04x is %04x", d ? "f16" : "bf16", a[i], b[i], out[i]);
@@ -151,7 +151,7 @@ static _Atomic int *shared_counter(void)
 static int count_at_barriers(void *argument)
 {
     _Atomic int *counter = argument;
-    cs_comm     *comm    = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, "shm"));
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     for (int round = 1; round <= 300; round++) {
@@ -223,7 +223,7 @@ static int count_traffic(void *argument)
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, "auto"));
     uint64_t others = (uint64_t)cs_comm_size(comm) - 1;
-    float    data[4 * 30], part[30];
+    float data[4 * 30], part[30];
     sums_fill(data, 4 * 30, 0, 0, 0, CS_F32);
     cs_comm_reduce_scatter(comm, part, data, 30, CS_F32, CS_SUM);
     cs_comm_all_gather(comm, data, part, 30, CS_F32);
@@ -283,26 +283,26 @@ END_TEST
 /* ---- meeting, losing, leaving: ranks started by hand, so that each one's end can be seen -------- */
 
 typedef struct {
-    int    ranks, rank;
+    int ranks, rank;
     double seconds;
     int (*run)(cs_comm *comm);
 } role;
 
 typedef struct {
-    int  code; /* exit code, or 128 + signal */
+    int code; /* exit code, or 128 + signal */
     char said[1024];
 } ending;
 
 static _Noreturn void play(const role *part, int port, int output)
 {
     cs_world world = { .rank = part->rank, .size = part->ranks, .local_rank = part->rank, .local_size = part->ranks };
-    cs_comm *comm  = NULL;
-    world.port     = port;
+    cs_comm *comm = NULL;
+    world.port = port;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     dup2(output, STDERR_FILENO);
     cs_log_open(CS_LOG_INFO, part->rank);
     cs_comm_settings settings = { .kind = "shm", .heap_bytes = 1 << 20, .timeout_seconds = part->seconds };
-    cs_status        status   = cs_comm_open(&comm, &world, &settings);
+    cs_status status = cs_comm_open(&comm, &world, &settings);
     if (status != CS_OK) {
         dprintf(output, "%s\n", cs_error());
         _exit(cs_exit_code(status));
@@ -314,8 +314,8 @@ static _Noreturn void play(const role *part, int port, int output)
 static void perform(const role *parts, int count, ending *endings)
 {
     static int port = 20000;
-    pid_t      children[MOST_RANKS];
-    int        outputs[MOST_RANKS][2];
+    pid_t children[MOST_RANKS];
+    int outputs[MOST_RANKS][2];
     port++;
     for (int i = 0; i < count; i++) {
         ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
@@ -328,9 +328,9 @@ static void perform(const role *parts, int count, ending *endings)
     for (int i = 0; i < count; i++) {
         int status;
         ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length                           = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
         endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code                          = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         close(outputs[i][0]);
     }
 }
@@ -354,7 +354,7 @@ static int die_in_time(cs_comm *comm)
 
 START_TEST(a_lost_rank_ends_the_others)
 {
-    role   parts[4] = { 0 };
+    role parts[4] = { 0 };
     ending ends[4];
     for (int i = 0; i < _i; i++)
         parts[i] = (role){ _i, i, 60, die_in_time };
@@ -388,7 +388,7 @@ static int leave_early(cs_comm *comm)
 
 START_TEST(a_rank_that_left_is_missed_only_when_waited_for)
 {
-    role   parts[3];
+    role parts[3];
     ending ends[3];
     for (int i = 0; i < 3; i++)
         parts[i] = (role){ 3, i, 60, leave_early };
@@ -411,7 +411,7 @@ static int call_another(cs_comm *comm)
 
 START_TEST(mismatched_calls_are_refused_with_both)
 {
-    role   parts[2] = { { 2, 0, 60, call_another }, { 2, 1, 60, call_another } };
+    role parts[2] = { { 2, 0, 60, call_another }, { 2, 1, 60, call_another } };
     ending ends[2];
     perform(parts, 2, ends);
     expect_ending(&ends[0], 1, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
@@ -428,7 +428,7 @@ static int count_differently(cs_comm *comm)
 
 START_TEST(mismatched_counts_are_refused)
 {
-    role   parts[2] = { { 2, 0, 60, count_differently }, { 2, 1, 60, count_differently } };
+    role parts[2] = { { 2, 0, 60, count_differently }, { 2, 1, 60, count_differently } };
     ending ends[2];
     perform(parts, 2, ends);
     expect_ending(&ends[0], 1,
@@ -449,7 +449,7 @@ static int receive_more(cs_comm *comm)
 
 START_TEST(a_message_of_another_length_is_refused)
 {
-    role   parts[2] = { { 2, 0, 60, receive_more }, { 2, 1, 60, receive_more } };
+    role parts[2] = { { 2, 0, 60, receive_more }, { 2, 1, 60, receive_more } };
     ending ends[2];
     perform(parts, 2, ends);
     expect_ending(&ends[1], 1, "rank 0 sent 9 bytes, but rank 1 receives 10");
@@ -458,7 +458,7 @@ END_TEST
 
 START_TEST(a_missing_rank_is_named)
 {
-    role   parts[2] = { { 4, 0, 0.5, NULL }, { 4, 2, 0.5, NULL } };
+    role parts[2] = { { 4, 0, 0.5, NULL }, { 4, 2, 0.5, NULL } };
     ending ends[2];
     perform(parts, 2, ends);
     expect_ending(&ends[0], 75, "ranks 1, 3 did not come within 0.5 seconds");
@@ -471,13 +471,13 @@ END_TEST
 
 START_TEST(a_second_job_of_the_same_name_is_refused)
 {
-    role   parts[2] = { { 2, 0, 0.5, NULL }, { 2, 0, 0.5, NULL } };
+    role parts[2] = { { 2, 0, 0.5, NULL }, { 2, 0, 0.5, NULL } };
     ending ends[2];
     perform(parts, 2, ends);
     bool first_won = strstr(ends[0].said, "did not come") != NULL;
     expect_ending(&ends[first_won ? 1 : 0], 75, "another job is meeting at MASTER_PORT");
     expect_ending(&ends[first_won ? 0 : 1], 75, "rank 1 did not come");
-    role   twice[4] = { { 3, 0, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 2, 1, 0.5, NULL } };
+    role twice[4] = { { 3, 0, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 2, 1, 0.5, NULL } };
     ending fates[4];
     perform(twice, 4, fates);
     bool first_in = strstr(fates[1].said, "did not come") != NULL;
@@ -489,7 +489,7 @@ END_TEST
 
 static int count_open(void)
 {
-    int  count     = 0;
+    int count = 0;
     DIR *directory = opendir("/proc/self/fd");
     while (directory && readdir(directory))
         count++;
@@ -504,7 +504,7 @@ static int open_and_close(void *argument)
     int before = count_open();
     for (int i = 0; i < 50; i++) {
         cs_comm *comm = NULL;
-        float    one  = 1;
+        float one = 1;
         SHOULD(open_world(&comm, "shm"));
         cs_comm_all_reduce(comm, &one, 1, CS_F32, CS_SUM);
         EXPECT(one == (float)cs_comm_size(comm), "round %d: the sum is %g", i, (double)one);
@@ -523,7 +523,7 @@ END_TEST
 START_TEST(unfit_kinds_are_refused)
 {
     cs_comm *comm = NULL;
-    cs_world two  = { .size = 2, .local_size = 1, .port = 29500 };
+    cs_world two = { .size = 2, .local_size = 1, .port = 29500 };
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "auto" }), CS_BAD_CONFIG);
     ck_assert_msg(strstr(cs_error(), "set both for all ranks") != NULL, "%s", cs_error()); /* MASTER_ADDR, _PORT */
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "shm" }), CS_BAD_CONFIG);

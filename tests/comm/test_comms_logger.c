@@ -15,7 +15,7 @@ START_TEST(names)
 {
     static const struct {
         const char *name;
-        int         operation;
+        int operation;
     } cases[] = {
         { "all_reduce", CS_BEAT_ALL_REDUCE },
         { "reduce_scatter_tensor", CS_BEAT_REDUCE_SCATTER },
@@ -37,7 +37,7 @@ static char *table_of(cs_tally *tally)
 {
     cs_world world = { .rank = 0, .size = 1, .local_rank = 0, .local_size = 1 };
     cs_comm *comm;
-    int      before = dup(STDOUT_FILENO);
+    int before = dup(STDOUT_FILENO);
     ck_assert_int_eq(cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = "self" }), CS_OK);
     fflush(stdout);
     FILE *file = fopen("table.txt", "w");
@@ -56,9 +56,9 @@ static char *table_of(cs_tally *tally)
 START_TEST(arithmetic)
 {
     static const struct {
-        int         operation;
+        int operation;
         const char *name;
-        double      algorithm, bus;
+        double algorithm, bus;
     } cases[] = {
         { CS_BEAT_ALL_REDUCE, "all_reduce", 2 * 8.388608, 8.388608 * 2 * 3 / 4 },
         { CS_BEAT_REDUCE_SCATTER, "reduce_scatter_tensor", 4 * 8.388608, 3 * 8.388608 },
@@ -68,17 +68,17 @@ START_TEST(arithmetic)
     shell_enter();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cs_tally *tally = cs_tally_new(&(cs_tally_settings){ true, false, UINT32_MAX }, 4);
-        double    count, total, mean, algorithm, bus, min, max;
+        double count, total, mean, algorithm, bus, min, max;
         for (int call = 0; call < 20; call++) /* two of twenty lie outside the trimmed mean at each end */
             cs_tally_note(tally, cases[i].operation, 1 << 20, call < 2 ? 100e-3 : call < 4 ? 1e-6 : 1e-3);
         char *table = table_of(tally);
-        char *row   = strstr(table, cases[i].name);
+        char *row = strstr(table, cases[i].name);
         ck_assert_ptr_nonnull(row);
         row = strstr(row, "1.0 MB");
         ck_assert_ptr_nonnull(row);
-        ck_assert_int_eq(
-            sscanf(row, "1.0 MB %lf %lf %lf %lf %lf %lf %lf", &count, &total, &mean, &algorithm, &bus, &min, &max),
-            7);
+        ck_assert_int_eq(sscanf(row, "1.0 MB %lf %lf %lf %lf %lf %lf %lf", &count, &total, &mean, &algorithm, &bus,
+                                &min, &max),
+                         7);
         ck_assert(count == 20 && fabs(total - 216.002) < 0.02 && fabs(mean - 1) < 0.01);
         ck_assert(fabs(algorithm - cases[i].algorithm) < 0.02 && fabs(bus - cases[i].bus) < 0.02);
         ck_assert(min < 0.01 && fabs(max - 100) < 0.01);
@@ -124,7 +124,7 @@ START_TEST(a_training)
     free(lines);
     spec.set[0] = "comms_logger={\"enabled\": true, \"verbose\": true, \"prof_all\": false, \"prof_ops\": "
                   "[\"reduce_scatter_tensor\"]}";
-    lines       = lines_of(&spec);
+    lines = lines_of(&spec);
     ck_assert_int_eq(lines_count(lines,
                                  "comm op: reduce_scatter_tensor \\| time \\(ms\\): [0-9.]+ \\| msg size: [0-9.]+ "
                                  "K?B \\| algbw \\(Gbps\\): [0-9.]+ \\| busbw \\(Gbps\\): [0-9.]+ $"),
@@ -132,7 +132,7 @@ START_TEST(a_training)
     ck_assert_int_eq(lines_count(lines, "all_gather|all_reduce"), 0);
     free(lines);
     spec.set[0] = "comms_logger.enabled=false";
-    lines       = lines_of(&spec);
+    lines = lines_of(&spec);
     ck_assert_str_eq(lines, "");
     free(lines);
     shell_leave();

@@ -18,30 +18,30 @@
 enum { BLOCKS = 64, COPIES = 4096 };
 
 typedef struct {
-    char  *seen, *real; /* the same memory, for the host and for the device */
+    char *seen, *real; /* the same memory, for the host and for the device */
     size_t bytes;
 } distant_block;
 
 typedef struct {
     distant_block blocks[BLOCKS];
     struct {
-        void       *to;
+        void *to;
         const void *from;
-        size_t      bytes;
+        size_t bytes;
     } copies[COPIES]; /* waiting */
     int copy_count;
 } distant;
 
 static void *distant_alloc(cs_device *device, size_t bytes)
 {
-    distant       *own   = device->own;
-    int            fd    = memfd_create("distant", MFD_CLOEXEC);
+    distant *own = device->own;
+    int fd = memfd_create("distant", MFD_CLOEXEC);
     distant_block *block = own->blocks;
     while (block->seen)
         block++;
     CS_ASSERT(block < own->blocks + BLOCKS && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
-    block->real  = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    block->seen  = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
+    block->real = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    block->seen = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     block->bytes = bytes;
     CS_ASSERT(block->real != MAP_FAILED && block->seen != MAP_FAILED);
     close(fd);
@@ -77,8 +77,8 @@ static void distant_copy(cs_stream *stream, void *to, const void *from, size_t b
 {
     distant *own = stream->device->own;
     CS_ASSERT(own->copy_count < COPIES);
-    own->copies[own->copy_count].to      = to;
-    own->copies[own->copy_count].from    = from;
+    own->copies[own->copy_count].to = to;
+    own->copies[own->copy_count].from = from;
     own->copies[own->copy_count++].bytes = bytes;
 }
 
@@ -118,19 +118,19 @@ static void distant_wait(cs_stream *stream, cs_event event)
 
 static cs_device *distant_open(void)
 {
-    static const cs_device_table table  = { .kind         = "distant",
-                                            .alloc        = distant_alloc,
-                                            .free         = distant_free,
-                                            .alloc_pinned = distant_alloc_pinned,
-                                            .free_pinned  = distant_free_pinned,
-                                            .copy         = distant_copy,
-                                            .call         = distant_call,
-                                            .record       = distant_record,
-                                            .wait         = distant_wait };
-    cs_device                   *device = calloc(1, sizeof *device);
+    static const cs_device_table table = { .kind = "distant",
+                                           .alloc = distant_alloc,
+                                           .free = distant_free,
+                                           .alloc_pinned = distant_alloc_pinned,
+                                           .free_pinned = distant_free_pinned,
+                                           .copy = distant_copy,
+                                           .call = distant_call,
+                                           .record = distant_record,
+                                           .wait = distant_wait };
+    cs_device *device = calloc(1, sizeof *device);
     CS_ASSERT(device);
     device->table = &table;
-    device->own   = calloc(1, sizeof(distant));
+    device->own = calloc(1, sizeof(distant));
     CS_ASSERT(device->own);
     pthread_mutex_init(&device->lock, NULL);
     for (int role = 0; role < 2; role++)
@@ -149,7 +149,7 @@ static void distant_close(cs_device *device)
 
 typedef struct {
     const char *kind;
-    int         each; /* ranks of a simulated host; 0: all */
+    int each; /* ranks of a simulated host; 0: all */
 } place;
 
 static cs_status open_world(cs_comm **comm, const place *where, cs_device *device)
@@ -166,7 +166,7 @@ static cs_status open_world(cs_comm **comm, const place *where, cs_device *devic
 static int each_collective(void *argument)
 {
     cs_device *device = distant_open();
-    cs_comm   *comm   = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, argument, device));
     sums_far(device);
     int failed = sums_try_each(comm, cs_comm_size(comm) <= 3 ? 257 : 31);
@@ -176,7 +176,7 @@ static int each_collective(void *argument)
 }
 
 static const struct {
-    int   ranks;
+    int ranks;
     place where;
 } worlds[] = {
     { 1, { "auto", 0 } }, { 2, { "auto", 0 } }, { 3, { "shm", 0 } }, { 4, { "auto", 0 } },
@@ -198,17 +198,16 @@ static int large_collectives(void *argument)
 {
     enum { LARGE = (5 << 18) + 5, BYTES = (9 << 20) + 7 };
     cs_device *device = distant_open();
-    cs_comm   *comm   = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, argument, device));
-    int        size   = cs_comm_size(comm);
-    int64_t    count  = LARGE / size;
+    int size = cs_comm_size(comm);
+    int64_t count = LARGE / size;
     cs_stream *stream = cs_device_stream(device, CS_COMM);
-    char      *lone   = malloc(BYTES);
+    char *lone = malloc(BYTES);
     EXPECT(lone, "no memory");
     sums_far(device);
-    sums_place where  = { "far", cs_comm_alloc(comm, BYTES), cs_comm_alloc(comm, BYTES) };
-    int        failed = sums_try(comm, where, count, 11, CS_F32, CS_SUM) ||
-                        sums_try_copies(comm, where, count, 17, CS_I32);
+    sums_place where = { "far", cs_comm_alloc(comm, BYTES), cs_comm_alloc(comm, BYTES) };
+    int failed = sums_try(comm, where, count, 11, CS_F32, CS_SUM) || sums_try_copies(comm, where, count, 17, CS_I32);
     memset(lone, 1, BYTES);
     cs_stream_copy(stream, where.big, lone, BYTES);
     cs_comm_all_reduce(comm, where.big, BYTES, CS_U8, CS_SUM);
@@ -232,13 +231,13 @@ END_TEST
 static int pass_messages(void *argument)
 {
     static const size_t lengths[] = { 0, 1, 7, 65537, (4 << 20) + 1 };
-    cs_device          *device    = distant_open();
-    cs_comm            *comm      = NULL;
+    cs_device *device = distant_open();
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, argument, device));
-    int        rank = cs_comm_rank(comm);
-    size_t     max = (4 << 20) + 1;
+    int rank = cs_comm_rank(comm);
+    size_t max = (4 << 20) + 1;
     cs_stream *stream = cs_device_stream(device, CS_COMM);
-    char      *lone = malloc(max), *data = cs_comm_alloc(comm, max);
+    char *lone = malloc(max), *data = cs_comm_alloc(comm, max);
     EXPECT(lone, "no memory");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         size_t bytes = lengths[i];
@@ -269,7 +268,7 @@ END_TEST
 static int allocate(void *argument)
 {
     cs_device *device = distant_open();
-    cs_comm   *comm   = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, argument, device));
     char *big = cs_comm_alloc(comm, 5000), *none = cs_comm_alloc(comm, 0), held[5000];
     EXPECT(cs_device_holds(device, big) && cs_device_holds(device, big + 4999), "not the device's memory");
@@ -296,9 +295,9 @@ END_TEST
 static int want_nccl(void *argument)
 {
     cs_device *device = argument ? distant_open() : NULL;
-    cs_comm   *comm   = NULL;
-    place      where  = { "nccl", 0 };
-    cs_status  status = open_world(&comm, &where, device);
+    cs_comm *comm = NULL;
+    place where = { "nccl", 0 };
+    cs_status status = open_world(&comm, &where, device);
     EXPECT(status != CS_OK, "it was opened");
     EXPECT(strstr(cs_error(), argument ? argument : "moves a CUDA device's memory"), "\"%s\"", cs_error());
     if (device)
@@ -317,7 +316,7 @@ END_TEST
 static int lose_one(void *argument)
 {
     cs_device *device = distant_open();
-    cs_comm   *comm   = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, argument, device));
     float *data = cs_comm_alloc(comm, 4000);
     for (int i = 0; i < 1000; i++) {

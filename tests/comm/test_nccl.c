@@ -30,7 +30,7 @@ static bool is_emulated(const char *devices)
 
 typedef struct {
     cs_device *device;
-    cs_comm   *comm;
+    cs_comm *comm;
 } rank_state;
 
 static cs_status open_rank(rank_state *state, const cs_world *world, const char *kind, double seconds)
@@ -134,11 +134,11 @@ static int compute_around(void *kind)
     rank_state state;
     SHOULD(open_here(&state, kind));
     enum { COUNT = 1000 };
-    float      got[COUNT];
-    int        size    = cs_comm_size(state.comm);
+    float got[COUNT];
+    int size = cs_comm_size(state.comm);
     cs_stream *compute = cs_device_stream(state.device, CS_COMPUTE), *comm = cs_device_stream(state.device, CS_COMM);
-    cs_tensor  all   = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
-    cs_tensor  twice = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
+    cs_tensor all = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
+    cs_tensor twice = cs_vector(cs_device_alloc(state.device, sizeof got), CS_F32, COUNT);
     for (int round = 1; round <= 3; round++) {
         cs_op_fill(compute, all, (float)(round * (1 + cs_comm_rank(state.comm))));
         cs_stream_wait(comm, cs_stream_record(compute));
@@ -166,12 +166,12 @@ END_TEST
 static int pass_messages(void *kind)
 {
     static const size_t lengths[] = { 0, 1, 65537, 300001 };
-    rank_state          state;
-    char                held[300001];
+    rank_state state;
+    char held[300001];
     SHOULD(open_here(&state, kind));
-    int        rank = cs_comm_rank(state.comm), size = cs_comm_size(state.comm);
+    int rank = cs_comm_rank(state.comm), size = cs_comm_size(state.comm);
     cs_stream *stream = cs_device_stream(state.device, CS_COMM);
-    char      *data   = cs_comm_alloc(state.comm, sizeof held);
+    char *data = cs_comm_alloc(state.comm, sizeof held);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         sums_fill(held, (int64_t)lengths[i], 0, 0, (int)i, CS_U8);
         if (rank == 0)
@@ -201,21 +201,21 @@ END_TEST
 /* ---- meeting, losing: ranks started by hand, so that each one's end can be seen ---------------- */
 
 typedef struct {
-    int         ranks, started;
+    int ranks, started;
     const char *kind;
-    double      seconds;
+    double seconds;
     int (*run)(rank_state *state);
 } scene;
 
 typedef struct {
-    int  code; /* exit code, or 128 + signal */
+    int code; /* exit code, or 128 + signal */
     char said[1024];
 } ending;
 
 static _Noreturn void play(const scene *on, int rank, int port, int output)
 {
     rank_state state;
-    cs_world   world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
+    cs_world world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
     snprintf(world.job, sizeof world.job, "test-nccl-%d", (int)getppid());
     dup2(output, STDERR_FILENO);
     cs_log_open(CS_LOG_WARNING, rank);
@@ -230,9 +230,9 @@ static _Noreturn void play(const scene *on, int rank, int port, int output)
 static void perform(const scene *on, ending *endings)
 {
     static int port = 21000;
-    pid_t      children[MOST_RANKS];
-    int        outputs[MOST_RANKS][2];
-    double     begun = cs_clock_seconds();
+    pid_t children[MOST_RANKS];
+    int outputs[MOST_RANKS][2];
+    double begun = cs_clock_seconds();
     port++;
     for (int i = 0; i < on->started; i++) {
         ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
@@ -245,9 +245,9 @@ static void perform(const scene *on, ending *endings)
     for (int i = 0; i < on->started; i++) {
         int status;
         ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length                           = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
         endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code                          = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         close(outputs[i][0]);
     }
     ck_assert_msg(cs_clock_seconds() - begun < LONGEST_SECONDS, "it took %g s", cs_clock_seconds() - begun);
@@ -275,7 +275,7 @@ START_TEST(a_lost_rank_ends_the_others)
 {
     static const char *const kinds[] = { "nccl", "shm", "tcp" };
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        scene  on = { 3, 3, kinds[k], LONGEST_SECONDS, die_in_time };
+        scene on = { 3, 3, kinds[k], LONGEST_SECONDS, die_in_time };
         ending ends[MOST_RANKS];
         if (!is_emulated("3"))
             return;
@@ -302,7 +302,7 @@ static int die_while_others_compute(rank_state *state)
 
 START_TEST(a_lost_rank_is_missed_without_a_call)
 {
-    scene  on = { 2, 2, "nccl", LONGEST_SECONDS, die_while_others_compute };
+    scene on = { 2, 2, "nccl", LONGEST_SECONDS, die_while_others_compute };
     ending ends[MOST_RANKS];
     if (!is_emulated("2"))
         return;
@@ -313,7 +313,7 @@ END_TEST
 
 START_TEST(a_rank_that_never_comes_is_named)
 {
-    scene  on = { 3, 2, "nccl", 1, die_in_time };
+    scene on = { 3, 2, "nccl", 1, die_in_time };
     ending ends[MOST_RANKS];
     if (!is_emulated("3"))
         return;
@@ -329,7 +329,7 @@ static int count_traffic(void *kind)
     rank_state state;
     SHOULD(open_here(&state, kind));
     uint64_t others = (uint64_t)cs_comm_size(state.comm) - 1;
-    float   *all = cs_comm_alloc(state.comm, 3 * 120), *part = cs_comm_alloc(state.comm, 120), loss = 1;
+    float *all = cs_comm_alloc(state.comm, 3 * 120), *part = cs_comm_alloc(state.comm, 120), loss = 1;
     cs_comm_reduce_scatter(state.comm, part, all, 30, CS_F32, CS_SUM);
     cs_comm_all_gather(state.comm, all, part, 30, CS_F32);
     cs_comm_all_reduce(state.comm, &loss, 1, CS_F32, CS_SUM); /* the host's */
@@ -425,7 +425,7 @@ START_TEST(recorded_times_are_those_of_the_collective)
 END_TEST
 
 SUITE_MAIN_APART("nccl", ranks_that_share_a_device_go_through_the_host, ranks_of_their_own_devices_go_by_nccl,
-           auto_takes_nccl_where_it_can, nccl_refuses_a_shared_device, events_order_computing_and_collectives,
-           messages_arrive, a_lost_rank_ends_the_others, a_lost_rank_is_missed_without_a_call,
-           a_rank_that_never_comes_is_named, a_call_is_not_slept_for, traffic_is_counted,
-           recorded_times_are_those_of_the_collective)
+                 auto_takes_nccl_where_it_can, nccl_refuses_a_shared_device, events_order_computing_and_collectives,
+                 messages_arrive, a_lost_rank_ends_the_others, a_lost_rank_is_missed_without_a_call,
+                 a_rank_that_never_comes_is_named, a_call_is_not_slept_for, traffic_is_counted,
+                 recorded_times_are_those_of_the_collective)

@@ -18,8 +18,8 @@
 typedef struct {
     _Atomic int ran[8];
     _Atomic int pids[8];
-    int         port[8];
-    char        job[8][64];
+    int port[8];
+    char job[8][64];
 } record;
 
 static record *shared_record(void)
@@ -31,7 +31,7 @@ static record *shared_record(void)
 
 static int note_world(void *argument)
 {
-    record  *page = argument;
+    record *page = argument;
     cs_world world;
     if (cs_world_read(&world) != CS_OK)
         return 1;
@@ -114,7 +114,7 @@ static int fail_fatally(void *argument)
 
 static const struct {
     int (*run)(void *argument);
-    cs_status   status;
+    cs_status status;
     const char *sentence;
 } failures[] = {
     { fail_with_sentence, CS_BAD_CONFIG, "rank 1 ended with code 78: the moon is not a rank" },
@@ -160,8 +160,8 @@ static int wait_forever(void *argument)
 
 START_TEST(ranks_die_with_their_parent)
 {
-    record *page   = shared_record();
-    pid_t   parent = fork();
+    record *page = shared_record();
+    pid_t parent = fork();
     ck_assert_int_ge(parent, 0);
     if (parent == 0)
         _exit(cs_spawn(2, wait_forever, page) != CS_OK);

@@ -23,7 +23,7 @@ enum { MOST = 8 };
 typedef int (*part)(const cs_world *world);
 
 typedef struct {
-    int  code;
+    int code;
     char said[4096];
 } ending;
 
@@ -39,7 +39,7 @@ static cs_world world_of(int rank, int size, int port)
 
 typedef struct {
     pid_t pid;
-    int   output;
+    int output;
 } actor;
 
 static actor begin(cs_world world, part run)
@@ -62,10 +62,10 @@ static actor begin(cs_world world, part run)
 
 static ending end(actor one)
 {
-    ending  result = { 0 };
+    ending result = { 0 };
     ssize_t got;
-    size_t  length = 0;
-    int     status;
+    size_t length = 0;
+    int status;
     while ((got = read(one.output, result.said + length, sizeof result.said - 1 - length)) > 0)
         length += (size_t)got;
     close(one.output);
@@ -83,10 +83,10 @@ static void expect(const ending *is, int code, const char *sentence)
 /* Everybody tells everybody its number, three bytes times its rank. */
 static int tell_all(const cs_world *world)
 {
-    cs_store     *store;
+    cs_store *store;
     unsigned char bytes[CS_STORE_VALUE];
-    char          name[32];
-    size_t        length;
+    char name[32];
+    size_t length;
     if (cs_store_open(&store, world, 20) != CS_OK)
         return 1;
     memset(bytes, world->rank, sizeof bytes);
@@ -141,8 +141,8 @@ END_TEST
 static int wait_for_nothing(const cs_world *world)
 {
     cs_store *store;
-    char      value[8];
-    size_t    length;
+    char value[8];
+    size_t length;
     if (cs_store_open(&store, world, 20) != CS_OK)
         return 1;
     if (cs_store_get(store, "nothing", value, sizeof value, &length, 0.3) != CS_NO_PEER)
@@ -162,7 +162,7 @@ static int wait_for_nothing(const cs_world *world)
 
 START_TEST(waits_end)
 {
-    int   port      = ports_free("127.0.0.1");
+    int port = ports_free("127.0.0.1");
     actor actors[2] = { begin(world_of(0, 2, port), wait_for_nothing), begin(world_of(1, 2, port), wait_for_nothing) };
     for (int i = 0; i < 2; i++) {
         ending is = end(actors[i]);
@@ -182,14 +182,14 @@ static int meet_soon(const cs_world *world)
 
 START_TEST(the_missing_are_named)
 {
-    int   port      = ports_free("127.0.0.1");
+    int port = ports_free("127.0.0.1");
     actor actors[2] = { begin(world_of(0, 4, port), meet_soon), begin(world_of(2, 4, port), meet_soon) };
     for (int i = 0; i < 2; i++) {
         ending is = end(actors[i]);
         expect(&is, 75, "ranks 1, 3 did not come within");
     }
-    actor  lonely = begin(world_of(1, 4, port), meet_soon);
-    ending is     = end(lonely);
+    actor lonely = begin(world_of(1, 4, port), meet_soon);
+    ending is = end(lonely);
     expect(&is, 75, "rank 0 did not come within 1 seconds (127.0.0.1:");
 }
 END_TEST
@@ -198,10 +198,10 @@ END_TEST
 static int meet_without_descriptors(const cs_world *world)
 {
     enum { OWN = 4, SECONDS = 3 };
-    cs_store     *store;
+    cs_store *store;
     struct rlimit limit;
     struct rusage used;
-    int           lowest = dup(STDERR_FILENO);
+    int lowest = dup(STDERR_FILENO);
     close(lowest);
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = (rlim_t)(lowest + OWN);
@@ -214,8 +214,8 @@ static int meet_without_descriptors(const cs_world *world)
 
 START_TEST(running_out_of_descriptors_is_said)
 {
-    int    port = ports_free("127.0.0.1");
-    actor  host = begin(world_of(0, 2, port), meet_without_descriptors), other = begin(world_of(1, 2, port), meet_soon);
+    int port = ports_free("127.0.0.1");
+    actor host = begin(world_of(0, 2, port), meet_without_descriptors), other = begin(world_of(1, 2, port), meet_soon);
     ending is = end(host);
     expect(&is, 75, "ranks cannot come to their meeting: too many open files: raise ulimit -n");
     end(other);
@@ -224,15 +224,15 @@ END_TEST
 
 START_TEST(places_are_taken_once)
 {
-    int      port = ports_free("127.0.0.1");
-    cs_world big  = world_of(1, 3, port);
-    actor    host = begin(world_of(0, 3, port), meet_soon), first = begin(big, meet_soon);
+    int port = ports_free("127.0.0.1");
+    cs_world big = world_of(1, 3, port);
+    actor host = begin(world_of(0, 3, port), meet_soon), first = begin(big, meet_soon);
     nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
     actor second = begin(big, meet_soon);
-    big.size     = 4;
-    big.rank     = 2;
-    actor  odd   = begin(big, meet_soon);
-    ending is    = end(odd);
+    big.size = 4;
+    big.rank = 2;
+    actor odd = begin(big, meet_soon);
+    ending is = end(odd);
     expect(&is, 75, "rank 2 has WORLD_SIZE 4, but rank 0 has 3");
     is = end(second);
     expect(&is, 75, "there are two ranks 1");
@@ -247,9 +247,9 @@ END_TEST
 
 static int knock(int port)
 {
-    struct sockaddr_in to   = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-    int                made = -1;
-    to.sin_addr.s_addr      = htonl(INADDR_LOOPBACK);
+    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    int made = -1;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (int i = 0; i < 500 && made < 0; i++) {
         made = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(made, (struct sockaddr *)&to, sizeof to) == 0)
@@ -265,20 +265,20 @@ static int knock(int port)
 START_TEST(strangers_disturb_nobody)
 {
     enum { SILENT = 400 };
-    int   port = ports_free("127.0.0.1"), sockets[SILENT], code = 0;
+    int port = ports_free("127.0.0.1"), sockets[SILENT], code = 0;
     actor host = begin(world_of(0, 3, port), tell_all);
     for (int i = 0; i < SILENT; i++)
         sockets[i] = knock(port);
     for (int i = 0; i < 3; i++) {
         static const char *const nonsense[] = { "GET / HTTP/1.1\r\n\r\n", "CSJN\1\1\1\1",
                                                 "\377\377\377\377\377\377\377" };
-        int                      one        = knock(port);
+        int one = knock(port);
         if (write(one, nonsense[i], strlen(nonsense[i])) < 0)
             code = 1;
         nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
         close(one);
     }
-    int   slow = knock(port);
+    int slow = knock(port);
     actor others[2];
     for (int i = 0; i < 2; i++) {
         others[i] = begin(world_of(i + 1, 3, port), tell_all);
@@ -302,8 +302,8 @@ END_TEST
 static void inherit_key(const char *text)
 {
     unsigned char key[32] = { 0 };
-    char          number[16];
-    int           memory = memfd_create("key", 0);
+    char number[16];
+    int memory = memfd_create("key", 0);
     memcpy(key, text, strlen(text));
     if (write(memory, key, sizeof key) != sizeof key)
         _exit(9);
@@ -325,20 +325,20 @@ static int come_with_wrong_key(const cs_world *world)
 
 START_TEST(only_who_knows_the_key_gets_in)
 {
-    int      port  = ports_free("127.0.0.1");
+    int port = ports_free("127.0.0.1");
     cs_world other = world_of(1, 2, port);
-    actor    host = begin(world_of(0, 2, port), come_with_key), wrong = begin(other, come_with_wrong_key);
-    actor    keyless = begin(other, tell_all);
-    ending   is      = end(wrong);
+    actor host = begin(world_of(0, 2, port), come_with_key), wrong = begin(other, come_with_wrong_key);
+    actor keyless = begin(other, tell_all);
+    ending is = end(wrong);
     expect(&is, 1, "secrets differ");
     is = end(keyless);
     expect(&is, 1, "one side has a secret");
     snprintf(other.job, sizeof other.job, "another");
     is = end(begin(other, come_with_key));
     expect(&is, 1, "it is of another job");
-    other         = world_of(1, 2, port);
+    other = world_of(1, 2, port);
     other.attempt = 1;
-    is            = end(begin(other, come_with_key));
+    is = end(begin(other, come_with_key));
     expect(&is, 1, "it is of another attempt");
     is = end(begin(world_of(1, 2, port), come_with_key));
     expect(&is, 0, NULL);
@@ -364,7 +364,7 @@ END_TEST
 /* A rank that is lost before all have come makes room for another. */
 START_TEST(a_rank_may_come_again)
 {
-    int   port = ports_free("127.0.0.1");
+    int port = ports_free("127.0.0.1");
     actor host = begin(world_of(0, 3, port), tell_all), first = begin(world_of(1, 3, port), tell_all);
     nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
     kill(first.pid, SIGKILL);
@@ -404,9 +404,9 @@ START_TEST(ranks_meet_again_and_sockets_are_inherited)
 {
     int port = ports_free("127.0.0.1");
     for (int round = 0; round < 2; round++) {
-        struct sockaddr_in own    = { .sin_family = AF_INET };
-        socklen_t          length = sizeof own;
-        own.sin_addr.s_addr       = htonl(INADDR_LOOPBACK);
+        struct sockaddr_in own = { .sin_family = AF_INET };
+        socklen_t length = sizeof own;
+        own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         if (round) {
             inherited = socket(AF_INET, SOCK_STREAM, 0);
             ck_assert_int_eq(bind(inherited, (struct sockaddr *)&own, sizeof own), 0);

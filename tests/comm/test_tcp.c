@@ -19,7 +19,7 @@ enum { HEAP = 256 << 20, LARGE = (1 << 20) + 5 };
 /* How many ranks each simulated host has; 0 ends the list. */
 typedef struct {
     const char *name;
-    int         ranks, hosts[SUMS_RANKS];
+    int ranks, hosts[SUMS_RANKS];
 } layout;
 
 static const layout layouts[] = {
@@ -77,10 +77,10 @@ static int large_collectives(void *hosts)
 {
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, hosts));
-    int        size = cs_comm_size(comm), failed = 0;
-    int64_t    count = LARGE / size;
-    size_t     room  = (size_t)size * (size_t)count * 4;
-    char      *lone  = malloc(2 * room);
+    int size = cs_comm_size(comm), failed = 0;
+    int64_t count = LARGE / size;
+    size_t room = (size_t)size * (size_t)count * 4;
+    char *lone = malloc(2 * room);
     sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
                          { "private", lone, lone + room } };
     EXPECT(lone, "no memory");
@@ -109,7 +109,7 @@ static int compare_with_shm(void *hosts)
     enum { COUNT = 100003 };
     cs_world world;
     cs_comm *comms[3] = { NULL };
-    float   *results[3];
+    float *results[3];
     SHOULD(cs_world_read(&world));
     for (int i = 0; i < 3; i++) {
         cs_world own = world;
@@ -136,7 +136,7 @@ END_TEST
 static int pass_messages(void *hosts)
 {
     static const size_t lengths[] = { 0, 1, 7, 65536, 65537, 0, 3000001 };
-    cs_comm            *comm      = NULL;
+    cs_comm *comm = NULL;
     SHOULD(open_world(&comm, hosts));
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm), next = (rank + 1) % size, last = (rank + size - 1) % size;
     char *data = malloc(3000001), *got = malloc(3000001);
@@ -168,20 +168,20 @@ END_TEST
 /* ---- losing, leaving: ranks started by hand, so that each one's end can be seen ---------------- */
 
 typedef struct {
-    int  code; /* exit code, or 128 + signal */
+    int code; /* exit code, or 128 + signal */
     char said[2048];
 } ending;
 
 static _Noreturn void play(int rank, const layout *on, int port, int output, int (*run)(cs_comm *comm))
 {
     cs_world world = { .rank = rank, .size = on->ranks, .address = "127.0.0.1", .port = port };
-    cs_comm *comm  = NULL;
+    cs_comm *comm = NULL;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     place_rank(&world, on->hosts);
     dup2(output, STDERR_FILENO);
     cs_log_open(CS_LOG_INFO, rank);
     cs_comm_settings settings = { .kind = "tcp", .heap_bytes = 1 << 20, .timeout_seconds = 60 };
-    cs_status        status   = cs_comm_open(&comm, &world, &settings);
+    cs_status status = cs_comm_open(&comm, &world, &settings);
     if (status != CS_OK) {
         dprintf(output, "%s\n", cs_error());
         _exit(cs_exit_code(status));
@@ -192,7 +192,7 @@ static _Noreturn void play(int rank, const layout *on, int port, int output, int
 static void perform(const layout *on, int (*run)(cs_comm *comm), ending *endings)
 {
     pid_t children[SUMS_RANKS];
-    int   outputs[SUMS_RANKS][2], port = ports_free("127.0.0.1");
+    int outputs[SUMS_RANKS][2], port = ports_free("127.0.0.1");
     for (int i = 0; i < on->ranks; i++) {
         ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
         children[i] = fork();
@@ -204,9 +204,9 @@ static void perform(const layout *on, int (*run)(cs_comm *comm), ending *endings
     for (int i = 0; i < on->ranks; i++) {
         int status;
         ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length                           = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
+        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
         endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code                          = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         close(outputs[i][0]);
     }
 }
@@ -334,7 +334,7 @@ static int open_twice(void *hosts)
 {
     for (int i = 0; i < 5; i++) {
         cs_comm *comm = NULL;
-        float    one  = 1;
+        float one = 1;
         SHOULD(open_world(&comm, hosts));
         cs_comm_all_reduce(comm, &one, 1, CS_F32, CS_SUM);
         EXPECT((int)one == cs_comm_size(comm), "%g", (double)one);
@@ -355,7 +355,7 @@ START_TEST(a_training_is_that_over_shm)
 {
     static run_result over[2];
     for (int stage = 0; stage <= 3; stage += 3) {
-        run_spec spec  = { .world = 2, .stage = stage, .steps = 8, .micro = 2, .accumulation = 2, .precision = "fp32" };
+        run_spec spec = { .world = 2, .stage = stage, .steps = 8, .micro = 2, .accumulation = 2, .precision = "fp32" };
         spec.recompute = "none";
         for (int tcp = 0; tcp < 2; tcp++) {
             spec.set[0] = tcp ? "cspeed.comm=\"tcp\"" : "cspeed.comm=\"shm\"";

@@ -52,7 +52,7 @@ static cs_status read_with(cs_world *world, const char *environment)
     text[sizeof text - 1] = 0;
     for (char *pair = strtok_r(text, " ", &rest); pair; pair = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(pair, '=');
-        *value++    = 0;
+        *value++ = 0;
         setenv(pair, strcmp(value, "''") == 0 ? "" : value, 1);
     }
     cs_status status = cs_world_read(world);
@@ -68,7 +68,7 @@ static cs_status read_with(cs_world *world, const char *environment)
 
 static const struct {
     const char *environment;
-    int         rank, size, local_rank, local_size, port;
+    int rank, size, local_rank, local_size, port;
     const char *address, *job;
 } good[] = {
     { "", 0, 1, 0, 1, 0, "", "" },

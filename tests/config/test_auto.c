@@ -41,20 +41,20 @@ static void check_number(cs_config *config, const char *path, double wanted)
 START_TEST(test_trainer)
 {
     shell_enter();
-    cs_config *config    = must_finish("{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
-                                          "\"gradient_accumulation_steps\": "
-                                          "\"auto\",\n\"gradient_clipping\": \"auto\", \"optimizer\": {\"type\": \"AdamW\", "
-                                          "\"params\": {\"lr\": \"auto\", \"betas\": "
-                                          "\"auto\", \"eps\": \"auto\", \"weight_decay\": \"auto\"}},\n\"scheduler\": "
-                                          "{\"type\": \"WarmupDecayLR\", \"params\": "
-                                          "{\"warmup_min_lr\": \"auto\", \"warmup_max_lr\": \"auto\", \"warmup_num_steps\": "
-                                          "\"auto\", \"total_num_steps\": \"auto\"}},\n"
-                                          "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": \"auto\", "
-                                          "\"stage3_prefetch_bucket_size\": \"auto\", "
-                                          "\"stage3_param_persistence_threshold\": \"auto\", \"offload_param\": {\"device\": "
-                                          "\"auto\"}},\n\"cspeed\": {\"steps\": 90, "
-                                          "\"model\": {\"model_type\": \"gpt2\", \"n_embd\": 48}}}",
-                                       3);
+    cs_config *config = must_finish("{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\", "
+                                    "\"gradient_accumulation_steps\": "
+                                    "\"auto\",\n\"gradient_clipping\": \"auto\", \"optimizer\": {\"type\": \"AdamW\", "
+                                    "\"params\": {\"lr\": \"auto\", \"betas\": "
+                                    "\"auto\", \"eps\": \"auto\", \"weight_decay\": \"auto\"}},\n\"scheduler\": "
+                                    "{\"type\": \"WarmupDecayLR\", \"params\": "
+                                    "{\"warmup_min_lr\": \"auto\", \"warmup_max_lr\": \"auto\", \"warmup_num_steps\": "
+                                    "\"auto\", \"total_num_steps\": \"auto\"}},\n"
+                                    "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": \"auto\", "
+                                    "\"stage3_prefetch_bucket_size\": \"auto\", "
+                                    "\"stage3_param_persistence_threshold\": \"auto\", \"offload_param\": {\"device\": "
+                                    "\"auto\"}},\n\"cspeed\": {\"steps\": 90, "
+                                    "\"model\": {\"model_type\": \"gpt2\", \"n_embd\": 48}}}",
+                                    3);
     const cs_settings *s = &config->settings;
     ck_assert(s->train_batch_size == 24 && s->micro_batch == 8 && s->accumulation == 1 && s->gradient_clipping == 1.0);
     ck_assert(s->optim.rate == 5e-5 && s->optim.betas[0] == 0.9 && s->optim.epsilon == 1e-8 &&
@@ -97,10 +97,10 @@ START_TEST(test_left_out)
 {
     static const struct {
         const char *more, *set; /* behind the batch size; of the command line, or NULL */
-        double      rate;
-        const char *shape;        /* NULL: constant */
-        double      first, later; /* rates of the updates 1 and 6 of 10 */
-        const char *note;         /* NULL: none of an optimizer */
+        double rate;
+        const char *shape;   /* NULL: constant */
+        double first, later; /* rates of the updates 1 and 6 of 10 */
+        const char *note;    /* NULL: none of an optimizer */
     } rows[] = {
         { "\"fp16\": {}", NULL, 1e-3, NULL, 1e-3, 1e-3,
           OF_PROGRAM " (lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight_decay 0), at a constant rate;" },
@@ -135,7 +135,7 @@ START_TEST(test_left_out)
             ck_assert_int_eq(cs_config_set(config, rows[i].set), CS_OK);
         ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", text, cs_error());
         const cs_schedule_settings *schedule = &config->settings.schedule;
-        const char                 *shape    = schedule->shape ? schedule->shape->name : "none";
+        const char *shape = schedule->shape ? schedule->shape->name : "none";
         ck_assert_msg(config->settings.optim.rate == rows[i].rate, "%s: %g", text, config->settings.optim.rate);
         ck_assert_msg(strcmp(shape, rows[i].shape ? rows[i].shape : "none") == 0, "%s: %s", text, shape);
         ck_assert_msg(cs_schedule_rate(schedule, 0) == rows[i].first && cs_schedule_rate(schedule, 5) == rows[i].later,
@@ -294,9 +294,9 @@ START_TEST(test_differences)
         { "gradient_accumulation_steps", "averages these means", "one mean over all targets" },
         { "scheduler.params.warmup_min_lr", "0.14 a warm-up began at the full rate", "warmup_min_lr" },
     };
-    char                *page = shell_read(CS_SOURCE "/docs/differences.md", NULL), line[1024];
+    char *page = shell_read(CS_SOURCE "/docs/differences.md", NULL), line[1024];
     const cs_difference *row;
-    int                  rows = 0;
+    int rows = 0;
     for (int i = 0; (row = cs_differences_at(i)); i++, rows++) {
         snprintf(line, sizeof line, "| `%s` | %s | %s | %s |\n", row->path, row->theirs, row->ours, row->why);
         ck_assert_msg(strstr(page, line) != NULL, "docs/differences.md lacks: %s", line);

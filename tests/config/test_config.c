@@ -34,7 +34,7 @@ static cs_config *must_finish(const char *text)
 /* "auto" alone is what Hugging Face's trainer fills in when it is told nothing. */
 static void check_usual(const char *text, int accumulation)
 {
-    char       origin[64];
+    char origin[64];
     cs_config *config = must_finish(text);
     ck_assert_int_eq(config->settings.micro_batch, 8);
     ck_assert_int_eq(config->settings.train_batch_size, 8 * config->world.size * (accumulation ? accumulation : 1));
@@ -52,7 +52,7 @@ START_TEST(test_triangle)
         { 0, 8, 2, 32, 8, 2 },    { 32, 0, 0, 32, 16, 1 }, { 0, 8, 0, 16, 8, 1 },
     };
     static const struct {
-        int         given[3];
+        int given[3];
         const char *sentence;
     } bad[] = {
         { { 33, 17, 2 },
@@ -76,9 +76,9 @@ START_TEST(test_triangle)
     };
     set_world(2);
     for (size_t i = 0; i < sizeof good / sizeof *good + sizeof bad / sizeof *bad; i++) {
-        bool       fine = i < sizeof good / sizeof *good;
-        const int *g    = fine ? good[i] : bad[i - sizeof good / sizeof *good].given;
-        char       text[256], numbers[3][16];
+        bool fine = i < sizeof good / sizeof *good;
+        const int *g = fine ? good[i] : bad[i - sizeof good / sizeof *good].given;
+        char text[256], numbers[3][16];
         for (int k = 0; k < 3; k++)
             snprintf(numbers[k], sizeof numbers[k], g[k] ? "%d" : i % 2 ? "null" : "\"auto\"", g[k]);
         snprintf(
@@ -157,8 +157,8 @@ END_TEST
 
 START_TEST(test_defaults)
 {
-    cs_config         *config = must_finish("{\"train_batch_size\": 8}");
-    const cs_settings *s      = &config->settings;
+    cs_config *config = must_finish("{\"train_batch_size\": 8}");
+    const cs_settings *s = &config->settings;
     ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow && !s->gradient_sum);
     ck_assert(s->scaler.hysteresis == 2 && s->scaler.loss_scale_window == 1000 && s->scaler.initial_scale_power == 16);
     ck_assert(s->optim.kind == CS_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
@@ -384,7 +384,7 @@ END_TEST
 
 static cs_config *open_file(const char *name)
 {
-    char       path[512];
+    char path[512];
     cs_config *config;
     snprintf(path, sizeof path, CS_SOURCE "/configs/%s", name);
     ck_assert_msg(cs_config_open(&config, path) == CS_OK, "%s", cs_error());
@@ -395,7 +395,7 @@ START_TEST(test_files)
 {
     static const struct {
         const char *name;
-        int         ranks, stage;
+        int ranks, stage;
     } files[] = { { "quickstart.json", 2, 2 },
                   { "tiny_cpu.json", 2, 1 },
                   { "gpt2_124m_zero1.json", 3, 1 },
@@ -414,7 +414,7 @@ END_TEST
 
 static bool same_default(const cs_key *key, const json_t *value)
 {
-    bool    bare  = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
+    bool bare = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
     json_t *usual = bare ? json_string(key->fallback) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
     bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
     json_decref(usual);
@@ -423,8 +423,8 @@ static bool same_default(const cs_key *key, const json_t *value)
 
 static void check_table(cs_json *doc, const char *path, const cs_key *keys, int count)
 {
-    const char   *name;
-    json_t       *value;
+    const char *name;
+    json_t *value;
     const json_t *object = cs_json_find(doc, path);
     ck_assert_msg(json_is_object(object), "reference.json lacks the section %s", path);
     for (int i = 0; i < count; i++) {
@@ -440,9 +440,9 @@ static void check_table(cs_json *doc, const char *path, const cs_key *keys, int 
 
 START_TEST(test_reference)
 {
-    int               count;
-    cs_optim_settings adamw  = { 0 };
-    cs_config        *config = open_file("reference.json");
+    int count;
+    cs_optim_settings adamw = { 0 };
+    cs_config *config = open_file("reference.json");
     const cs_section *section;
     for (int i = 0; (section = cs_sections_at(i)); i++)
         check_table(config->doc, section->path, section->keys, section->count);

@@ -22,37 +22,37 @@ static cs_config *open_section(const char *section, const char *more)
 
 typedef struct {
     const char *section;
-    int64_t     world, batch;
+    int64_t world, batch;
     const char *worlds; /* NULL: only their count is known */
-    int         count;
-    int64_t     micro; /* 0: without a world */
+    int count;
+    int64_t micro; /* 0: without a world */
 } row;
 
 /* DeepSpeed's own results; of 0.2 the corrected ones: see elasticity.h. */
 static const row table[] = {
-    {FIRST ", \"version\": 0.1", 0, 9792,
-     " 32 34 36 48 51 64 68 72 96 102 136 144 153 192 204 272 288 306 408 576 612 816 1224", 23, 0},
-    {FIRST ", \"version\": 0.1", 64, 9792, NULL, 23, 17},
-    {"\"max_train_batch_size\": 2000, \"micro_batch_sizes\": [2, 4, 6], \"version\": 0.1", 0, 1680, NULL, 32, 0},
-    {"\"max_train_batch_size\": 32, \"micro_batch_sizes\": [1, 2, 3, 7], \"version\": 0.1", 4, 24, " 1 2 3 4 6 8 12 24",
-     8, 3},
-    {SMALL, 0, 96, " 1 2 3 4 6 8 12", 7, 0},
-    {"\"max_train_batch_size\": 4, \"micro_batch_sizes\": [1, 2, 3, 4], \"max_gpus\": 4, \"version\": 0.1", 2, 4,
-     " 1 2 4", 3, 2},
+    { FIRST ", \"version\": 0.1", 0, 9792,
+      " 32 34 36 48 51 64 68 72 96 102 136 144 153 192 204 272 288 306 408 576 612 816 1224", 23, 0 },
+    { FIRST ", \"version\": 0.1", 64, 9792, NULL, 23, 17 },
+    { "\"max_train_batch_size\": 2000, \"micro_batch_sizes\": [2, 4, 6], \"version\": 0.1", 0, 1680, NULL, 32, 0 },
+    { "\"max_train_batch_size\": 32, \"micro_batch_sizes\": [1, 2, 3, 7], \"version\": 0.1", 4, 24,
+      " 1 2 3 4 6 8 12 24", 8, 3 },
+    { SMALL, 0, 96, " 1 2 3 4 6 8 12", 7, 0 },
+    { "\"max_train_batch_size\": 4, \"micro_batch_sizes\": [1, 2, 3, 4], \"max_gpus\": 4, \"version\": 0.1", 2, 4,
+      " 1 2 4", 3, 2 },
     /* 16 ranks in groups of 4 are 4 parts of 2499, which 17 divides; DeepSpeed says 16, which does not */
-    {FIRST ", \"model_parallel_size\": 4, \"num_gpus_per_node\": 8", 16, 9996, " 16", 1, 17},
-    {FIRST, 64, 9792, NULL, 23, 17},
-    {"\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8], \"num_gpus_per_node\": 4", 12, 96, " 12", 1, 8},
-    {"\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8], \"num_gpus_per_node\": 4", 8, 64, " 4 8", 2, 8},
-    {"\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8, 3], \"prefer_larger_batch\": false, \"max_gpus\": 2", 5,
-     80, " 5", 1, 8},
+    { FIRST ", \"model_parallel_size\": 4, \"num_gpus_per_node\": 8", 16, 9996, " 16", 1, 17 },
+    { FIRST, 64, 9792, NULL, 23, 17 },
+    { "\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8], \"num_gpus_per_node\": 4", 12, 96, " 12", 1, 8 },
+    { "\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8], \"num_gpus_per_node\": 4", 8, 64, " 4 8", 2, 8 },
+    { "\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8, 3], \"prefer_larger_batch\": false, \"max_gpus\": 2",
+      5, 80, " 5", 1, 8 },
 };
 
 static void check_row(const row *r)
 {
-    char               text[512] = "";
+    char text[512] = "";
     cs_elasticity_plan plan;
-    cs_config         *config = open_section(r->section, "");
+    cs_config *config = open_section(r->section, "");
     ck_assert_msg(cs_resolve_elasticity(config) == CS_OK, "%s", cs_error());
     const cs_elasticity *settings = &config->settings.elasticity;
     ck_assert_msg(cs_elasticity_solve(&plan, settings, r->world) == CS_OK, "%s: %s", r->section, cs_error());
@@ -80,22 +80,23 @@ END_TEST
 START_TEST(test_refused)
 {
     static const char *const bad[][2] = {
-        {"\"micro_batch_sizes\": [1]", "\"max_train_batch_size\" is missing"},
-        {"\"max_train_batch_size\": 10", "\"micro_batch_sizes\" is missing"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": 2", "a list of 1 to 32 micro batch sizes is needed"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": []", "a list of 1 to 32 micro batch sizes is needed"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1, \"2\"]", "each is a whole number from 1 to"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [0]", "each is a whole number from 1 to"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [11]", "each is a whole number from 1 to"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"min_gpus\": 0", "at least 1 is needed, not 0"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"min_gpus\": 5, \"max_gpus\": 4",
-         "at least min_gpus, 5"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"version\": 0.3", "0.1 or 0.2 is needed, not 0.3"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"version\": 0.1, \"model_parallel_size\": 4",
-         "above 1 needs version 0.2"},
-        {"\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"model_parallel_size\": 16, "
-         "\"num_gpus_per_node\": 8",
-         "8 is not a multiple of model_parallel_size, 16"},
+        { "\"micro_batch_sizes\": [1]", "\"max_train_batch_size\" is missing" },
+        { "\"max_train_batch_size\": 10", "\"micro_batch_sizes\" is missing" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": 2", "a list of 1 to 32 micro batch sizes is needed" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": []", "a list of 1 to 32 micro batch sizes is needed" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1, \"2\"]", "each is a whole number from 1 to" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [0]", "each is a whole number from 1 to" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [11]", "each is a whole number from 1 to" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"min_gpus\": 0", "at least 1 is needed, not 0" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"min_gpus\": 5, \"max_gpus\": 4",
+          "at least min_gpus, 5" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"version\": 0.3",
+          "0.1 or 0.2 is needed, not 0.3" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"version\": 0.1, \"model_parallel_size\": 4",
+          "above 1 needs version 0.2" },
+        { "\"max_train_batch_size\": 10, \"micro_batch_sizes\": [1], \"model_parallel_size\": 16, "
+          "\"num_gpus_per_node\": 8",
+          "8 is not a multiple of model_parallel_size, 16" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_config *config = open_section(bad[i][0], "");
@@ -115,17 +116,17 @@ static cs_status finish(cs_config *config, int world)
 START_TEST(test_training)
 {
     static const struct {
-        int         world;
+        int world;
         const char *more, *sentence; /* NULL: accepted */
     } rows[] = {
-        {4, "", NULL},
-        {4, ", \"train_batch_size\": \"auto\"", NULL},
-        {4, ", \"train_batch_size\": 7", "train_batch_size: elasticity chooses the batch sizes"},
-        {5, "", "5 ranks cannot share a batch of 96 evenly; these can: 1 2 3 4 6 8 12"},
+        { 4, "", NULL },
+        { 4, ", \"train_batch_size\": \"auto\"", NULL },
+        { 4, ", \"train_batch_size\": 7", "train_batch_size: elasticity chooses the batch sizes" },
+        { 5, "", "5 ranks cannot share a batch of 96 evenly; these can: 1 2 3 4 6 8 12" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cs_config *config = open_section(SMALL, rows[i].more);
-        cs_status  status = finish(config, rows[i].world);
+        cs_status status = finish(config, rows[i].world);
         if (rows[i].sentence)
             ck_assert_msg(status == CS_BAD_CONFIG && strstr(cs_error(), rows[i].sentence), "%s", cs_error());
         else
@@ -168,15 +169,15 @@ END_TEST
 START_TEST(test_best)
 {
     for (int64_t max = 20; max < 400; max += 37) {
-        cs_elasticity      settings = {.version              = 0.1,
-                                       .prefer_larger_batch  = true,
-                                       .max_train_batch_size = max,
-                                       .micro_batch_sizes    = {3, 4, 10},
-                                       .micro_count          = 3,
-                                       .min_gpus             = 2,
-                                       .max_gpus             = 60,
-                                       .num_gpus_per_node    = 1,
-                                       .model_parallel_size  = 1};
+        cs_elasticity settings = { .version = 0.1,
+                                   .prefer_larger_batch = true,
+                                   .max_train_batch_size = max,
+                                   .micro_batch_sizes = { 3, 4, 10 },
+                                   .micro_count = 3,
+                                   .min_gpus = 2,
+                                   .max_gpus = 60,
+                                   .num_gpus_per_node = 1,
+                                   .model_parallel_size = 1 };
         cs_elasticity_plan plan;
         ck_assert_int_eq(cs_elasticity_solve(&plan, &settings, 0), CS_OK);
         ck_assert_int_le(plan.batch, max);

@@ -20,7 +20,8 @@ static const char file[] =
 static void must_say(const char *sentence, bool whether)
 {
     char *said = shell_read("out.txt", NULL);
-    ck_assert_msg((strstr(said, sentence) != NULL) == whether, "%s: %.2000s", whether ? sentence : "not to be said", said);
+    ck_assert_msg((strstr(said, sentence) != NULL) == whether, "%s: %.2000s", whether ? sentence : "not to be said",
+                  said);
     free(said);
 }
 
@@ -78,8 +79,8 @@ START_TEST(test_refusals)
     must_say("the nearest known one is \"optimizer\"", true);
     must_say("a.json: refused at world size 4 (--world_size N asks of another)", true);
     char *said = shell_read("out.txt", NULL), *verdict = strstr(said, "a.json: refused at world size 4");
-    ck_assert_msg(verdict && strstr(said, "cspeed: a.json:1:23") > verdict, "an error stands before the output: %.2000s",
-                  said);
+    ck_assert_msg(verdict && strstr(said, "cspeed: a.json:1:23") > verdict,
+                  "an error stands before the output: %.2000s", said);
     free(said);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --lenient"), 78);
     must_say("note: optimiser: ignored: unknown key", true);
@@ -101,8 +102,8 @@ END_TEST
 START_TEST(test_json)
 {
     json_error_t error;
-    const char  *origin;
-    int          accepted, value;
+    const char *origin;
+    int accepted, value;
     shell_enter();
     shell_write("a.json", file);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config a.json --json > a.out; exit $?"), 0);

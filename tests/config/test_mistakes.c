@@ -60,13 +60,13 @@ END_TEST
 /* DeepSpeed's pydantic sections take strings for booleans and numbers; "auto" is the default there. */
 START_TEST(test_strings)
 {
-    cs_config *config = must_finish(
-        written_with("\"fp16\": {\"enabled\": \"True\", \"loss_scale\": \"1e3\", \"hysteresis\": \"3\", "
-             "\"initial_scale_power\": \"12.0\", \"fp16_master_weights_and_grads\": \"auto\"}, \"zero_optimization\": "
-             "{\"stage\": \"2\", \"overlap_comm\": \"yes\", \"reduce_bucket_size\": \"500\", \"offload_optimizer\": "
-             "{\"ratio\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
-             "\"tensorboard\": {\"enabled\": \"auto\"}, \"comms_logger\": {\"enabled\": \"n\", \"verbose\": \"t\"}, "
-             "\"timers\": {\"throughput\": {\"enabled\": \"0\"}}, \"steps_per_print\": \"auto\""));
+    cs_config *config = must_finish(written_with(
+        "\"fp16\": {\"enabled\": \"True\", \"loss_scale\": \"1e3\", \"hysteresis\": \"3\", "
+        "\"initial_scale_power\": \"12.0\", \"fp16_master_weights_and_grads\": \"auto\"}, \"zero_optimization\": "
+        "{\"stage\": \"2\", \"overlap_comm\": \"yes\", \"reduce_bucket_size\": \"500\", \"offload_optimizer\": "
+        "{\"ratio\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
+        "\"tensorboard\": {\"enabled\": \"auto\"}, \"comms_logger\": {\"enabled\": \"n\", \"verbose\": \"t\"}, "
+        "\"timers\": {\"throughput\": {\"enabled\": \"0\"}}, \"steps_per_print\": \"auto\""));
     const cs_settings *s = &config->settings;
     ck_assert(s->dtype == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
     ck_assert(s->scaler.initial_scale_power == 12 && s->stage == 2 && s->steps_per_print == 0 && !s->csv.enabled);
@@ -85,7 +85,7 @@ END_TEST
 START_TEST(test_templates)
 {
     static const char *const forms[] = { "{{ batch }}", "${BATCH}", "<batch size>", "%(batch)s", "{% if x %}" };
-    char                     text[256], sentence[128];
+    char text[256], sentence[128];
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         snprintf(text, sizeof text, "{\"train_batch_size\": \"%s\", \"frobnicate\": 1}", forms[i]);
         snprintf(sentence, sizeof sentence, ":1:22 at train_batch_size: the placeholder %s was never filled in",
@@ -93,9 +93,10 @@ START_TEST(test_templates)
         written_refused(text, sentence);
         ck_assert_ptr_null(strstr(cs_error(), "frobnicate"));
     }
-    written_refused("{\"cspeed\": {\"data\": {\"train\": [\"a/${X}\"]}}}", "at cspeed.data.train: the placeholder ${X}");
+    written_refused("{\"cspeed\": {\"data\": {\"train\": [\"a/${X}\"]}}}",
+                    "at cspeed.data.train: the placeholder ${X}");
     cs_config_close(must_finish(written_with("\"_\": \"${X}\", \"cspeed\": {\"output\": \"a<b>c{d}\", \"model\": "
-                                     "{\"bos_token\": \"<s>\"}}")));
+                                             "{\"bos_token\": \"<s>\"}}")));
 }
 END_TEST
 

@@ -35,7 +35,7 @@ END_TEST
 START_TEST(masked_rows_weigh_alike_wherever_they_are)
 {
     run_result alone, dealt, whole;
-    run_spec   spec = { .world = 1, .steps = 3, .precision = "fp32", .accumulation = 4, .masked = true };
+    run_spec spec = { .world = 1, .steps = 3, .precision = "fp32", .accumulation = 4, .masked = true };
     run_train(&spec, &alone);
     spec.masked = false;
     run_train(&spec, &whole);
@@ -59,16 +59,16 @@ END_TEST
 /* ---- loads ---- */
 
 typedef struct {
-    int64_t   step, samples, updates, scheduled;
-    double    rate; /* of the next update */
+    int64_t step, samples, updates, scheduled;
+    double rate; /* of the next update */
     cs_scaler scaler;
-    uint32_t  masters, slots;
+    uint32_t masters, slots;
 } numbers;
 
 typedef struct {
-    run_spec        spec;
+    run_spec spec;
     cs_load_options options;
-    numbers         fresh[WORLD], before[WORLD], after[WORLD]; /* opened, saved, loaded */
+    numbers fresh[WORLD], before[WORLD], after[WORLD]; /* opened, saved, loaded */
 } trip;
 
 static numbers numbers_of(cs_engine *engine)
@@ -85,7 +85,7 @@ static numbers numbers_of(cs_engine *engine)
 
 static int save(void *argument)
 {
-    trip      *job    = argument;
+    trip *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
     for (int step = 0; step < SAVED_STEPS; step++)
         run_step(engine, &job->spec);
@@ -97,8 +97,8 @@ static int save(void *argument)
 
 static int load(void *argument)
 {
-    trip      *job              = argument;
-    cs_engine *engine           = run_open(&job->spec, NULL);
+    trip *job = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
     job->fresh[cs_rank(engine)] = numbers_of(engine);
     CS_MUST(cs_load_checkpoint(engine, "saved", NULL, &job->options, NULL));
     job->after[cs_rank(engine)] = numbers_of(engine);
@@ -113,9 +113,9 @@ static trip *saved_trip(const char *precision)
     trip *job = run_share(sizeof *job);
     shell_enter();
     job->spec =
-        (run_spec){ .world     = WORLD,
-                    .stage     = 2,
-                    .steps     = SAVED_STEPS,
+        (run_spec){ .world = WORLD,
+                    .stage = 2,
+                    .steps = SAVED_STEPS,
                     .precision = precision,
                     .more = "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_num_steps\": 40 } }," };
     run_ranks(WORLD, save, job);
@@ -163,14 +163,14 @@ END_TEST
 START_TEST(a_loss_scale_comes_from_fp16_alone)
 {
     for (int half = 0; half < 2; half++) {
-        trip *job           = saved_trip(half ? "fp16" : "bf16");
+        trip *job = saved_trip(half ? "fp16" : "bf16");
         job->spec.precision = "fp16";
-        job->spec.set[0]    = "fp16.initial_scale_power=9";
-        job->spec.set[1]    = "fp16.hysteresis=3";
+        job->spec.set[0] = "fp16.initial_scale_power=9";
+        job->spec.set[1] = "fp16.hysteresis=3";
         run_ranks(WORLD, load, job);
         for (int rank = 0; rank < WORLD; rank++) {
             const cs_scaler *wanted = half ? &job->before[rank].scaler : &job->fresh[rank].scaler;
-            const cs_scaler *now    = &job->after[rank].scaler;
+            const cs_scaler *now = &job->after[rank].scaler;
             ck_assert_msg(now->scale == wanted->scale && now->scale > 1, "a scale of %g, not %g", now->scale,
                           wanted->scale);
             ck_assert_int_eq(now->hysteresis, wanted->hysteresis);
@@ -185,16 +185,16 @@ END_TEST
 /* ---- tags ---- */
 
 typedef struct {
-    run_spec  spec;
+    run_spec spec;
     cs_status status[WORLD];
-    char      said[WORLD][512];
+    char said[WORLD][512];
 } tags;
 
 static int save_by_rank(void *argument)
 {
-    tags      *job    = argument;
+    tags *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
-    int        rank   = cs_rank(engine);
+    int rank = cs_rank(engine);
     run_step(engine, &job->spec);
     job->status[rank] = cs_save_checkpoint(engine, "saved", rank == 0 ? "mine" : "yours", NULL);
     if (job->status[rank] != CS_OK)

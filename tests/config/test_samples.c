@@ -14,7 +14,7 @@
 static cs_status resolve(const char *path, int world)
 {
     cs_config *config;
-    cs_status  status = cs_config_open(&config, path);
+    cs_status status = cs_config_open(&config, path);
     if (status != CS_OK)
         return status;
     cs_config_for_world(config, world);
@@ -32,7 +32,7 @@ static cs_status resolve(const char *path, int world)
 
 static void expect(const char *path, char *first_line, cs_status status)
 {
-    char *refused                         = strstr(first_line, "refused: ");
+    char *refused = strstr(first_line, "refused: ");
     first_line[strcspn(first_line, "\n")] = 0;
     if (refused)
         ck_assert_msg(status == CS_BAD_CONFIG && strstr(cs_error(), refused + 9), "%s: %s", path,
@@ -44,7 +44,7 @@ static void expect(const char *path, char *first_line, cs_status status)
 START_TEST(test_ours)
 {
     glob_t files;
-    char   first_line[256];
+    char first_line[256];
     ck_assert_int_eq(glob(CS_TESTS "/configs/*.json", 0, NULL, &files), 0);
     ck_assert_uint_ge(files.gl_pathc, 25);
     for (size_t i = 0; i < files.gl_pathc; i++) {
@@ -73,7 +73,7 @@ static const char *base_name(const char *path)
 /* One line: the place is known from the name. */
 static void print_refusal(const char *name, int world)
 {
-    char        text[160];
+    char text[160];
     const char *sentence = strstr(cs_error(), ".json:") ? strstr(cs_error(), ".json:") + 6 : cs_error();
     snprintf(text, sizeof text, "%.*s", (int)strcspn(sentence, "\n"), sentence);
     printf("%-28s refused at world size %d   %s%s\n", name, world, text, strchr(sentence, '\n') ? " ..." : "");
@@ -86,7 +86,7 @@ typedef struct {
 static void print_row(const char *path, counts *so_far)
 {
     cs_status status = resolve(path, 1);
-    int       world  = status == CS_OK ? 1 : fitting_world(cs_error());
+    int world = status == CS_OK ? 1 : fitting_world(cs_error());
     if (status != CS_OK && world > 1)
         status = resolve(path, world);
     if (status == CS_OK)
@@ -100,9 +100,9 @@ static void print_row(const char *path, counts *so_far)
 
 static void print_table(const char *folder)
 {
-    char   pattern[1024];
+    char pattern[1024];
     glob_t files;
-    counts all = {0};
+    counts all = { 0 };
     snprintf(pattern, sizeof pattern, "%s/*.json", folder);
     ck_assert_int_eq(glob(pattern, 0, NULL, &files), 0);
     for (size_t i = 0; i < files.gl_pathc; i++)

@@ -11,12 +11,12 @@
 START_TEST(schedules)
 {
     static const cs_difficulty linear = { CS_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },
-                               root   = { CS_DIFFICULTY_ROOT, 64, 1000, 400, 24, 2, 0, { 0 }, { 0 } },
-                               flat   = { CS_DIFFICULTY_ROOT, 10, 10, 5, 8, 1, 0, { 0 }, { 0 } },
+                               root = { CS_DIFFICULTY_ROOT, 64, 1000, 400, 24, 2, 0, { 0 }, { 0 } },
+                               flat = { CS_DIFFICULTY_ROOT, 10, 10, 5, 8, 1, 0, { 0 }, { 0 } },
                                stairs = { CS_DIFFICULTY_STAIRCASE, 0, 0, 0, 0, 0, 3, { 128, 16, 512 }, { 5, 10 } };
     static const struct {
         const cs_difficulty *difficulty;
-        int64_t              step, value;
+        int64_t step, value;
     } cases[] = {
         { &linear, 1, 16 },
         { &linear, 2, 24 },
@@ -54,8 +54,8 @@ START_TEST(schedules)
 }
 END_TEST
 
-#define COURSE(min, max, schedule)                                                                                  \
-    "\"curriculum_learning\": {\"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": " #min        \
+#define COURSE(min, max, schedule)                                                                                     \
+    "\"curriculum_learning\": {\"enabled\": true, \"curriculum_type\": \"seqlen\", \"min_difficulty\": " #min          \
     ", \"max_difficulty\": " #max ", " schedule "},"
 #define LINEAR(total, stride)                                                                                          \
     "\"schedule_type\": \"fixed_linear\", \"schedule_config\": {\"total_curriculum_step\": " #total                    \
@@ -67,10 +67,10 @@ END_TEST
 /* Tokens of each step of a training on one rank, 2 samples a step. */
 static int check_tokens(const char *more, int accumulation, const int *lengths, int steps)
 {
-    run_spec   spec   = { .world = 1, .steps = steps, .accumulation = accumulation, .precision = "fp32", .more = more };
+    run_spec spec = { .world = 1, .steps = steps, .accumulation = accumulation, .precision = "fp32", .more = more };
     cs_engine *engine = run_open(&spec, NULL);
-    int64_t    tokens = 0;
-    int        wrong  = 0;
+    int64_t tokens = 0;
+    int wrong = 0;
     for (int step = 0; step < steps; step++) {
         run_step(engine, &spec);
         wrong += cs_last_step(engine).tokens - tokens != 2 * accumulation * lengths[step];
@@ -83,7 +83,7 @@ static int check_tokens(const char *more, int accumulation, const int *lengths, 
 
 START_TEST(samples_grow)
 {
-    static const int         linear[] = { 5, 7, 8, 10, 12, 12 }, stairs[] = { 3, 3, 11, 11, 12, 12 };
+    static const int linear[] = { 5, 7, 8, 10, 12, 12 }, stairs[] = { 3, 3, 11, 11, 12, 12 };
     static const char *const discrete =
         "\"curriculum_learning\": {\"enabled\": true, \"schedule_type\": \"fixed_discrete\", \"schedule_config\": "
         "{\"difficulty\": [3, 11, 12], \"max_step\": [2, 4]}},";
@@ -105,7 +105,7 @@ START_TEST(losses)
     };
     run_result first, other, plain, whole;
     run_train(&spec, &first);
-    spec.stage     = 3;
+    spec.stage = 3;
     spec.recompute = "unit";
     run_train(&spec, &other);
     for (int step = 0; step < spec.steps; step++)
@@ -151,9 +151,9 @@ START_TEST(faults)
         { "\"progressive_layer_drop\": {\"enabled\": true},", "not supported: progressive_layer_drop" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char       path[4096];
+        char path[4096];
         cs_config *config;
-        run_spec   spec = { .world = 1, .steps = 1, .precision = "fp32", .more = cases[i][0] };
+        run_spec spec = { .world = 1, .steps = 1, .precision = "fp32", .more = cases[i][0] };
         run_write_config(&spec, path, sizeof path);
         ck_assert_int_eq(cs_config_open(&config, path), CS_OK);
         remove(path);

@@ -10,8 +10,8 @@
 START_TEST(shares_are_the_weights)
 {
     static const struct {
-        int     count;
-        double  weights[4];
+        int count;
+        double weights[4];
         int64_t windows[4];
     } cases[] = {
         { 2, { 1, 1 }, { 10, 990 } },
@@ -22,8 +22,8 @@ START_TEST(shares_are_the_weights)
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         cs_mixture mixture;
-        int64_t    total = 0, epochs = 20;
-        double     sum = 0;
+        int64_t total = 0, epochs = 20;
+        double sum = 0;
         ck_assert_msg(cs_mixture_open(&mixture, cases[c].weights, cases[c].windows, cases[c].count) == CS_OK, "%s",
                       cs_error());
         static int seen[4][1000];
@@ -53,10 +53,10 @@ END_TEST
 
 START_TEST(sets_are_spread_and_seeds_differ)
 {
-    static const double  weights[] = { 1, 1 };
+    static const double weights[] = { 1, 1 };
     static const int64_t windows[] = { 1000, 1000 };
-    cs_mixture           mixture;
-    int                  changes = 0, same = 0;
+    cs_mixture mixture;
+    int changes = 0, same = 0;
     ck_assert_int_eq(cs_mixture_open(&mixture, weights, windows, 2), CS_OK);
     for (int64_t i = 0; i < 1999; i++) {
         cs_mixture_place here = cs_mixture_at(&mixture, 1, i), other = cs_mixture_at(&mixture, 2, i);
@@ -72,8 +72,8 @@ END_TEST
 START_TEST(wrong_weights_are_refused)
 {
     static const struct {
-        double    weights[2];
-        int64_t   windows[2];
+        double weights[2];
+        int64_t windows[2];
         cs_status status;
     } cases[] = {
         { { 0, 0 }, { 5, 5 }, CS_BAD_CONFIG },   { { -1, 2 }, { 5, 5 }, CS_BAD_CONFIG },

@@ -34,7 +34,7 @@ static void remove_folder(void)
 static int count_files(void)
 {
     char command[600];
-    int  count = -1;
+    int count = -1;
     snprintf(command, sizeof command, "ls -A '%s' | wc -l", folder);
     FILE *listing = popen(command, "r");
     ck_assert_ptr_nonnull(listing);
@@ -68,7 +68,7 @@ static void write_shard(int64_t vocab_size, int64_t count)
 START_TEST(what_is_written_is_read)
 {
     static const int64_t vocabularies[] = { 1, 256, 65536, 65537, 128256, 0x7fffffff };
-    static const int64_t counts[]       = { 0, 1, 2, 3, 4, 5, 1000, 10001 };
+    static const int64_t counts[] = { 0, 1, 2, 3, 4, 5, 1000, 10001 };
     for (size_t v = 0; v < sizeof vocabularies / sizeof *vocabularies; v++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
             cs_tokens tokens;
@@ -90,9 +90,9 @@ END_TEST
 START_TEST(long_appends_are_chunked)
 {
     enum { COUNT = 10000 };
-    static int32_t    many[COUNT];
+    static int32_t many[COUNT];
     cs_tokens_writer *writer;
-    cs_tokens         tokens;
+    cs_tokens tokens;
     for (int32_t i = 0; i < COUNT; i++)
         many[i] = i;
     ck_assert_int_eq(cs_tokens_create(&writer, path, COUNT), CS_OK);
@@ -136,10 +136,10 @@ START_TEST(llmc_files_are_read)
         int32_t magic, version;
     } forms[] = { { 20240520, 1 }, { 20240520, 7 }, { 20240801, 7 } };
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
-        int32_t   file[256 + 3] = { forms[f].magic, forms[f].version, 3 };
-        uint16_t  narrow[]      = { 5, 50256, 7 };
-        uint32_t  wide[]        = { 5, 128255, 7 };
-        bool      is_wide       = forms[f].version == 7;
+        int32_t file[256 + 3] = { forms[f].magic, forms[f].version, 3 };
+        uint16_t narrow[] = { 5, 50256, 7 };
+        uint32_t wide[] = { 5, 128255, 7 };
+        bool is_wide = forms[f].version == 7;
         cs_tokens tokens;
         memcpy(file + 256, is_wide ? (void *)wide : (void *)narrow, is_wide ? sizeof wide : sizeof narrow);
         write_file(file, 1024 + (is_wide ? sizeof wide : sizeof narrow));
@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(raw_files_are_read)
 {
-    uint16_t  raw[] = { 1, 2, 50256 };
+    uint16_t raw[] = { 1, 2, 50256 };
     cs_tokens tokens;
     write_file(raw, sizeof raw);
     ck_assert_int_eq(cs_tokens_open(&tokens, path), CS_OK);
@@ -179,8 +179,8 @@ END_TEST
 START_TEST(malformed_headers_are_refused)
 {
     static const struct {
-        size_t      offset, bytes;
-        uint64_t    value;
+        size_t offset, bytes;
+        uint64_t value;
         const char *word;
     } faults[] = {
         { 8, 4, 2, "version is 2" },
@@ -204,11 +204,11 @@ START_TEST(malformed_headers_are_refused)
         { 88, 8, 10, "document 1 starts at token 3" },
     };
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-        static const uint64_t starts[]   = { 0, 3 };
-        unsigned char         shard[104] = "CSTOKENS";
-        uint32_t              form[2]    = { 1, 2 };
-        uint64_t              field[4]   = { 256, 10, 2, 88 };
-        cs_tokens             tokens;
+        static const uint64_t starts[] = { 0, 3 };
+        unsigned char shard[104] = "CSTOKENS";
+        uint32_t form[2] = { 1, 2 };
+        uint64_t field[4] = { 256, 10, 2, 88 };
+        cs_tokens tokens;
         memcpy(shard + 8, form, sizeof form);
         memcpy(shard + 16, field, sizeof field);
         memcpy(shard + 88, starts, sizeof starts);
@@ -229,7 +229,7 @@ START_TEST(cut_shards_are_refused)
 {
     unsigned char shard[2048];
     write_shard(256, 100);
-    FILE  *file = fopen(path, "r");
+    FILE *file = fopen(path, "r");
     size_t size = fread(shard, 1, sizeof shard, file);
     fclose(file);
     ck_assert_uint_eq(size, 64 + 200 + 80);
@@ -263,7 +263,7 @@ END_TEST
 START_TEST(writers_refuse_and_clean_up)
 {
     cs_tokens_writer *writer;
-    int32_t           above = 256, below = -1;
+    int32_t above = 256, below = -1;
     ck_assert_int_eq(cs_tokens_create(&writer, path, 0), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_tokens_create(&writer, path, INT64_C(1) << 31), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
@@ -284,10 +284,10 @@ START_TEST(masks_are_kept)
 {
     enum { COUNT = 10000 };
     static int32_t many[COUNT];
-    static bool    learnt[COUNT];
+    static bool learnt[COUNT];
     for (int masked = 0; masked < 2; masked++) {
         cs_tokens_writer *writer;
-        cs_tokens         tokens;
+        cs_tokens tokens;
         for (int i = 0; i < COUNT; i++)
             learnt[i] = !masked || i * 7 % 5 > 1;
         ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
@@ -310,8 +310,8 @@ END_TEST
 START_TEST(writing_is_atomic)
 {
     cs_tokens_writer *writer;
-    cs_tokens         tokens;
-    int32_t           token = 9;
+    cs_tokens tokens;
+    int32_t token = 9;
     write_shard(256, 20);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 256), CS_OK);
     ck_assert_int_eq(cs_tokens_append(writer, &token, 1), CS_OK);

@@ -44,8 +44,8 @@ static void write_shard(const char *name, int64_t vocab_size, int32_t first, int
 static cs_status open_pattern(cs_windows **windows, const char *pattern, int64_t seq_len, int64_t vocab_size)
 {
     snprintf(path, sizeof path, "%s/%s", folder, pattern);
-    const char      *patterns[] = { path };
-    cs_data_settings settings   = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false };
+    const char *patterns[] = { path };
+    cs_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false };
     return cs_windows_open(windows, &settings);
 }
 
@@ -78,7 +78,7 @@ START_TEST(huge_counts_stay_inside)
     static const int64_t counts[] = { INT64_C(1) << 40, (INT64_C(1) << 40) + 1, INT64_MAX / 2, INT64_MAX };
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
         for (int64_t i = 0; i < 1000; i++) {
-            int64_t low  = cs_windows_permute(1, 0, counts[c], i);
+            int64_t low = cs_windows_permute(1, 0, counts[c], i);
             int64_t high = cs_windows_permute(1, 0, counts[c], counts[c] - 1 - i);
             ck_assert(low >= 0 && low < counts[c]);
             ck_assert(high >= 0 && high < counts[c]);
@@ -144,7 +144,7 @@ START_TEST(windows_stay_inside_shards)
     static const int32_t sizes[] = { 12, 4, 0, 5, 1, 9 }, first[] = { 0, 4, 300, 500, 504 };
     for (int wide = 0; wide < 2; wide++) {
         cs_windows *windows;
-        int32_t     inputs[4], targets[4];
+        int32_t inputs[4], targets[4];
         for (int32_t s = 0; s < 6; s++) {
             char name[32];
             snprintf(name, sizeof name, "train-%05d.bin", s);
@@ -177,13 +177,13 @@ END_TEST
 START_TEST(unshuffled_is_file_order)
 {
     cs_windows *windows;
-    int32_t     inputs[3], targets[3];
+    int32_t inputs[3], targets[3];
     write_shard("b.bin", 100, 20, 10);
     char second[512];
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
-    const char      *patterns[] = { second, path }; /* the order of the list wins over the alphabet */
-    cs_data_settings settings   = { patterns, 2, 3, false, 0, 0, NULL, false };
+    const char *patterns[] = { second, path }; /* the order of the list wins over the alphabet */
+    cs_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false };
     ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
         static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
@@ -199,22 +199,22 @@ END_TEST
 START_TEST(mixtures_and_masks_are_read)
 {
     static const double weights[] = { 1, 1 };
-    cs_windows         *windows;
-    cs_tokens_writer   *writer;
-    int32_t             inputs[4], targets[4], small = 0;
-    char                first[512];
+    cs_windows *windows;
+    cs_tokens_writer *writer;
+    int32_t inputs[4], targets[4], small = 0;
+    char first[512];
     write_shard("large.bin", 1000, 0, 401);
     strcpy(first, path);
     snprintf(path, sizeof path, "%s/small.bin", folder);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
     for (int32_t i = 0; i < 41; i++) {
-        int32_t token  = 500 + i;
-        bool    learnt = i % 2;
+        int32_t token = 500 + i;
+        bool learnt = i % 2;
         ck_assert_int_eq(cs_tokens_append_masked(writer, &token, &learnt, 1), CS_OK);
     }
     ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
-    const char      *patterns[] = { first, path };
-    cs_data_settings settings   = { patterns, 2, 4, true, 7, 0, weights, false };
+    const char *patterns[] = { first, path };
+    cs_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false };
     ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(cs_windows_count(windows), 110);
     for (int64_t position = 0; position < 110; position++) {
@@ -234,9 +234,9 @@ END_TEST
 START_TEST(documents_are_kept_apart)
 {
     static const int32_t first[] = { 0, 3, 3, 4, 9, 16 };
-    cs_tokens_writer    *writer;
-    cs_windows          *windows;
-    int32_t              inputs[4], targets[4], starts[4];
+    cs_tokens_writer *writer;
+    cs_windows *windows;
+    int32_t inputs[4], targets[4], starts[4];
     snprintf(path, sizeof path, "%s/documents.bin", folder);
     ck_assert_int_eq(cs_tokens_create(&writer, path, 1000), CS_OK);
     for (int32_t token = 0, next = 0; token < 18; token++) {
@@ -245,13 +245,13 @@ START_TEST(documents_are_kept_apart)
         ck_assert_int_eq(cs_tokens_append(writer, &token, 1), CS_OK);
     }
     ck_assert_int_eq(cs_tokens_finish(writer), CS_OK);
-    const char      *patterns[] = { path };
-    cs_data_settings settings   = { .patterns = patterns, .pattern_count = 1, .seq_len = 4, .documents = true };
+    const char *patterns[] = { path };
+    cs_data_settings settings = { .patterns = patterns, .pattern_count = 1, .seq_len = 4, .documents = true };
     ck_assert_msg(cs_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(cs_windows_count(windows), 4);
     for (int32_t t = 0; t < 16; t++) {
         int32_t start = 0;
-        bool    ends  = false; /* a document begins behind this token */
+        bool ends = false; /* a document begins behind this token */
         if (t % 4 == 0)
             cs_windows_read(windows, t / 4, (cs_window){ inputs, targets, starts });
         for (int d = 0; d < 6; d++) {
@@ -298,7 +298,7 @@ END_TEST
 
 START_TEST(faults_are_named)
 {
-    cs_windows      *windows;
+    cs_windows *windows;
     cs_data_settings empty = { .seq_len = 4 };
     ck_assert_int_eq(cs_windows_open(&windows, &empty), CS_BAD_CONFIG);
     ck_assert_int_eq(open_pattern(&windows, "none-*.bin", 4, 0), CS_NOT_FOUND);
@@ -333,8 +333,8 @@ END_TEST
 START_TEST(tokens_beyond_the_shard_are_named)
 {
     cs_windows *windows;
-    uint16_t    broken         = 256;
-    int32_t     llmc[256 + 10] = { 20240801, 7, 10 };
+    uint16_t broken = 256;
+    int32_t llmc[256 + 10] = { 20240801, 7, 10 };
     write_shard("own.bin", 256, 0, 200);
     FILE *file = fopen(path, "r+");
     ck_assert_int_eq(fseek(file, 64 + 2 * 77, SEEK_SET), 0);

@@ -42,7 +42,7 @@ END_TEST
 START_TEST(threads_follow_settings_variable_and_cores)
 {
     const char *before = getenv("OMP_NUM_THREADS");
-    char       *kept   = before ? strdup(before) : NULL;
+    char *kept = before ? strdup(before) : NULL;
     setenv("OMP_NUM_THREADS", "3", 1);
     cs_device *device = open_device("cpu", 0);
     ck_assert_int_eq(cs_device_threads(device), 3);
@@ -78,9 +78,9 @@ static bool all_zero(const char *memory, size_t bytes)
 START_TEST(memory_is_zeroed_aligned_and_counted)
 {
     static const size_t sizes[] = { 0, 1, 63, 4096, 2 << 20, (5 << 20) + 1 };
-    cs_device          *device  = open_device("cpu", 1);
-    void               *memory[6];
-    size_t              sum = 0;
+    cs_device *device = open_device("cpu", 1);
+    void *memory[6];
+    size_t sum = 0;
     for (int i = 0; i < 6; i++) {
         memory[i] = cs_device_alloc(device, sizes[i]);
         sum += sizes[i];
@@ -103,7 +103,7 @@ END_TEST
 static void some_step(cs_device *device, const cs_tensor *x)
 {
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    cs_tensor  absent = { 0 };
+    cs_tensor absent = { 0 };
     cs_op_matmul(stream, x[0], x[1], x[2], absent, CS_OUT_IN);
     cs_op_norm(stream, x[0], x[3], x[1], cs_vector(x[2].data, CS_BF16, 96), cs_vector(x[2].data, CS_BF16, 96), 1e-5f);
     cs_op_attention(stream, x[4], x[5], x[1], (cs_heads){ .queries = 4, .keys = 4 }, (cs_dropout){ 0 });
@@ -112,8 +112,8 @@ static void some_step(cs_device *device, const cs_tensor *x)
 START_TEST(workspace_settles_after_one_step)
 {
     cs_device *device = open_device("cpu", 2);
-    cs_tensor  x[6]   = { near_new(CS_BF16, 70, 96), near_new(CS_BF16, 70, 96), near_new(CS_BF16, 96, 96),
-                          near_new(CS_F32, 70, 2),   near_new(CS_BF16, 70, 32), near_new(CS_F32, 4, 70) };
+    cs_tensor x[6] = { near_new(CS_BF16, 70, 96), near_new(CS_BF16, 70, 96), near_new(CS_BF16, 96, 96),
+                       near_new(CS_F32, 70, 2),   near_new(CS_BF16, 70, 32), near_new(CS_F32, 4, 70) };
     ck_assert_uint_eq(cs_device_workspace(device), 0);
     some_step(device, x);
     size_t settled = cs_device_workspace(device);
@@ -152,8 +152,8 @@ START_TEST(dry_plans_what_no_machine_holds)
     cs_device *device = open_device("dry", 8);
     ck_assert(cs_device_is_dry(device));
     ck_assert_int_eq(cs_device_threads(device), 8);
-    size_t     large  = (size_t)1 << 36;
-    char      *memory = cs_device_alloc(device, large), *more = cs_device_alloc(device, large);
+    size_t large = (size_t)1 << 36;
+    char *memory = cs_device_alloc(device, large), *more = cs_device_alloc(device, large);
     ck_assert(memory + large <= more || more + large <= memory);
     ck_assert_uint_eq(cs_device_allocated(device), 2 * large);
     cs_device_free(device, memory);
@@ -176,7 +176,7 @@ typedef struct {
 
 static void write_note(void *argument)
 {
-    note *one                 = argument;
+    note *one = argument;
     one->log[(*one->count)++] = one->value;
 }
 
@@ -186,9 +186,9 @@ static void check_order(int threads)
     cs_device *device = open_device("cpu", threads);
     cs_stream *comm = cs_device_stream(device, CS_COMM), *compute = cs_device_stream(device, CS_COMPUTE);
     ck_assert_ptr_eq(cs_stream_device(comm), device);
-    int      *log = calloc(CALLS, sizeof *log), count = 0;
-    note     *notes = calloc(CALLS, sizeof *notes);
-    cs_event  half  = { 0 };
+    int *log = calloc(CALLS, sizeof *log), count = 0;
+    note *notes = calloc(CALLS, sizeof *notes);
+    cs_event half = { 0 };
     for (int i = 0; i < CALLS; i++) {
         notes[i] = (note){ log, &count, i };
         cs_stream_call(comm, write_note, &notes[i]);
@@ -220,8 +220,8 @@ END_TEST
 START_TEST(calls_given_are_done_before_closing)
 {
     enum { CALLS = 40 };
-    int        log[CALLS], count = 0;
-    note       notes[CALLS];
+    int log[CALLS], count = 0;
+    note notes[CALLS];
     cs_device *device = open_device("cpu", 1);
     for (int i = 0; i < CALLS; i++) {
         notes[i] = (note){ log, &count, i };
@@ -235,7 +235,7 @@ END_TEST
 /* ---- threads ---- */
 
 typedef struct {
-    cs_device  *device;
+    cs_device *device;
     _Atomic int seen[100];
 } tally;
 
@@ -293,7 +293,7 @@ END_TEST
 START_TEST(the_roof_is_measured_once)
 {
     cs_device *device = open_device("cpu", 1);
-    double     roof   = cs_device_roof(device, CS_F32);
+    double roof = cs_device_roof(device, CS_F32);
     ck_assert(roof > 1e6);
     ck_assert(cs_device_roof(device, CS_F32) == roof);
     ck_assert(cs_device_raise_roof(device, CS_F32, roof / 2) == roof); /* no step is above the peak */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static cs_stream *stream;
-static uint64_t   keys[4]; /* of samples */
+static uint64_t keys[4]; /* of samples */
 
 static void open_device(void)
 {
@@ -30,7 +30,7 @@ static void fill_bytes(cs_tensor x, int byte)
 
 /* documents: the longest one packed into a sample; 0: samples are not packed. */
 typedef struct {
-    int   B, T, queries, keys, D, window, documents;
+    int B, T, queries, keys, D, window, documents;
     float rate;
 } attention_case;
 
@@ -44,8 +44,8 @@ static cs_tensor packed(attention_case given)
         int32_t *start = (int32_t *)starts.data + b * given.T;
         for (int t = 1, length = given.documents - b; t < given.T; t++) {
             bool fresh = t - start[t - 1] >= length;
-            start[t]   = fresh ? t : start[t - 1];
-            length     = fresh ? 1 + length * 5 % given.documents : length;
+            start[t] = fresh ? t : start[t - 1];
+            length = fresh ? 1 + length * 5 % given.documents : length;
         }
     }
     return starts;
@@ -58,7 +58,7 @@ static int32_t *firsts(attention_case given, cs_tensor starts)
     ck_assert_ptr_nonnull(first);
     for (int i = 0; i < given.B * given.T; i++) {
         int begin = starts.data ? ((int32_t *)starts.data)[i] : 0, t = i % given.T;
-        first[i]  = given.window && t - given.window + 1 > begin ? t - given.window + 1 : begin;
+        first[i] = given.window && t - given.window + 1 > begin ? t - given.window + 1 : begin;
     }
     return first;
 }
@@ -74,8 +74,8 @@ static int expanded_column(attention_case given, int column)
 
 static double *expand(attention_case given, const double *qkv)
 {
-    int     narrow = (given.queries + 2 * given.keys) * given.D, wide = 3 * given.queries * given.D;
-    double *all    = malloc((size_t)(given.B * given.T * wide) * sizeof *all);
+    int narrow = (given.queries + 2 * given.keys) * given.D, wide = 3 * given.queries * given.D;
+    double *all = malloc((size_t)(given.B * given.T * wide) * sizeof *all);
     ck_assert_ptr_nonnull(all);
     for (int i = 0; i < given.B * given.T * wide; i++)
         all[i] = qkv[i / wide * narrow + expanded_column(given, i % wide)];
@@ -120,17 +120,17 @@ static void run_grad(cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, c
 
 static void check_attention(cs_dtype dtype, attention_case given)
 {
-    int             B = given.B, T = given.T, H = given.queries, D = given.D, C = H * D, W = C + 2 * given.keys * D;
-    cs_tensor       starts = packed(given);
-    int32_t        *first  = firsts(given, starts);
-    reference_heads shape  = { B, T, H, D, given.rate, 5, keys, first };
+    int B = given.B, T = given.T, H = given.queries, D = given.D, C = H * D, W = C + 2 * given.keys * D;
+    cs_tensor starts = packed(given);
+    int32_t *first = firsts(given, starts);
+    reference_heads shape = { B, T, H, D, given.rate, 5, keys, first };
 
     cs_tensor qkv = near_random(dtype, B * T, W, 1, 1), dy = near_random(dtype, B * T, C, 2, 1);
     cs_tensor y = near_new(dtype, B * T, C), lse = near_new(CS_F32, B * H, T), dqkv = near_new(dtype, B * T, W);
     fill_bytes(y, 0xff), fill_bytes(lse, 0xff), fill_bytes(dqkv, 0xff);
-    double   *x = near_doubles(qkv), *all = expand(given, x), *ny = near_doubles(dy);
-    double   *want = near_doubles(y), *want_lse = near_doubles(lse), *want_all = near_doubles(qkv);
-    want_all       = realloc(want_all, (size_t)(B * T * 3 * C) * sizeof *want_all);
+    double *x = near_doubles(qkv), *all = expand(given, x), *ny = near_doubles(dy);
+    double *want = near_doubles(y), *want_lse = near_doubles(lse), *want_all = near_doubles(qkv);
+    want_all = realloc(want_all, (size_t)(B * T * 3 * C) * sizeof *want_all);
     ck_assert_ptr_nonnull(want_all);
 
     run(y, lse, qkv, given, starts);
@@ -215,21 +215,21 @@ static void check_cache(const char *what, cs_tensor whole, cs_tensor got, int fr
 
 static void check_extend(cs_dtype dtype, extend_case given)
 {
-    int            T = given.T, start = given.start, S = start + T, D = given.D;
-    int            C = given.queries * D, K = given.keys * D;
-    attention_case like  = { 1, S, given.queries, given.keys, D, given.window, 0, 0 };
-    cs_tensor      whole = near_random(dtype, S, C + 2 * K, 7, 1), y = near_new(dtype, T, C);
-    cs_tensor      k = columns_of(whole, S, C, K), v = columns_of(whole, S, C + K, K);
+    int T = given.T, start = given.start, S = start + T, D = given.D;
+    int C = given.queries * D, K = given.keys * D;
+    attention_case like = { 1, S, given.queries, given.keys, D, given.window, 0, 0 };
+    cs_tensor whole = near_random(dtype, S, C + 2 * K, 7, 1), y = near_new(dtype, T, C);
+    cs_tensor k = columns_of(whole, S, C, K), v = columns_of(whole, S, C + K, K);
     for (int i = start * K; i < S * K; i++) /* what the operation is to set */
         near_set(k, i, 99), near_set(v, i, 99);
     cs_tensor fresh = whole; /* the new positions' rows */
-    fresh.data      = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);
-    fresh.shape[0]  = T;
+    fresh.data = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);
+    fresh.shape[0] = T;
     cs_heads heads = { .queries = given.queries, .keys = given.keys, .window = given.window };
     cs_op_attention_extend(stream, near_at(y), near_at(fresh), near_at(k), near_at(v), heads, start);
     near_fetch();
-    double  *x = near_doubles(whole), *all = expand(like, x), *want = malloc((size_t)(S * C) * sizeof *want);
-    double  *lse   = malloc((size_t)(S * given.queries) * sizeof *lse);
+    double *x = near_doubles(whole), *all = expand(like, x), *want = malloc((size_t)(S * C) * sizeof *want);
+    double *lse = malloc((size_t)(S * given.queries) * sizeof *lse);
     int32_t *first = firsts(like, (cs_tensor){ 0 });
     reference_attention(want, lse, all, (reference_heads){ 1, S, given.queries, D, 0, 0, NULL, first });
     ck_assert(near_all("extend", y, want + start * C, tolerance[dtype]));

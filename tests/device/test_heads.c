@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 static cs_stream *stream;
-static uint64_t   keys[4]; /* of samples */
+static uint64_t keys[4]; /* of samples */
 
 static void open_device(int threads)
 {
@@ -30,7 +30,7 @@ static cs_dropout dropout_of(float rate, int B)
 static cs_tensor packed(int B, int T, int max)
 {
     cs_tensor starts = near_new(CS_I32, B, T);
-    int32_t  *start = starts.data;
+    int32_t *start = starts.data;
     for (int b = 0; b < B; b++)
         for (int t = 1, length = max - b; t < T; t++) {
             start[b * T + t] = t - start[b * T + t - 1] == length ? t : start[b * T + t - 1];
@@ -47,15 +47,15 @@ static cs_heads heads_of(int H, cs_tensor starts)
 
 /* documents: the longest one packed into a sample; 0: samples are not packed. */
 typedef struct {
-    int   B, T, H, D, documents;
+    int B, T, H, D, documents;
     float rate;
 } attention_case;
 
 static void check_attention(cs_dtype dtype, attention_case given)
 {
-    int             B = given.B, T = given.T, H = given.H, D = given.D;
-    cs_tensor       starts = given.documents ? packed(B, T, given.documents) : (cs_tensor){ 0 };
-    int             C     = H * D;
+    int B = given.B, T = given.T, H = given.H, D = given.D;
+    cs_tensor starts = given.documents ? packed(B, T, given.documents) : (cs_tensor){ 0 };
+    int C = H * D;
     reference_heads shape = { B, T, H, D, given.rate, 5, keys, starts.data };
     cs_tensor qkv = near_random(dtype, B * T, 3 * C, 1, 1), dy = near_random(dtype, B * T, C, 2, 1);
     cs_tensor y = near_new(dtype, B * T, C), lse = near_new(CS_F32, B * H, T), dqkv = near_new(dtype, B * T, 3 * C);
@@ -86,8 +86,8 @@ static void check_attention(cs_dtype dtype, attention_case given)
 START_TEST(attention_attends)
 {
     static const attention_case sizes[] = {
-        { 1, 1, 1, 1, 0, 0 },    { 2, 3, 2, 5, 0, 0 },    { 1, 63, 3, 16, 0, 0 },   { 1, 64, 1, 64, 0, 0 },
-        { 3, 65, 2, 24, 0, 0 },  { 2, 129, 2, 64, 0, 0 }, { 1, 200, 1, 33, 0, 0 },  { 2, 3, 2, 5, 1, 0 },
+        { 1, 1, 1, 1, 0, 0 },    { 2, 3, 2, 5, 0, 0 },    { 1, 63, 3, 16, 0, 0 },    { 1, 64, 1, 64, 0, 0 },
+        { 3, 65, 2, 24, 0, 0 },  { 2, 129, 2, 64, 0, 0 }, { 1, 200, 1, 33, 0, 0 },   { 2, 3, 2, 5, 1, 0 },
         { 3, 65, 2, 24, 64, 0 }, { 2, 129, 2, 64, 7, 0 }, { 2, 330, 1, 33, 150, 0 }, { 1, 200, 2, 8, 199, 0 },
     };
     for (int threads = 1; threads <= near_threads(3); threads++) {
@@ -96,7 +96,7 @@ START_TEST(attention_attends)
             for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
                 for (int drop = 0; drop < 2; drop++) {
                     attention_case given = sizes[i];
-                    given.rate           = drop ? 0.3f : 0;
+                    given.rate = drop ? 0.3f : 0;
                     check_attention((cs_dtype)dtype, given);
                 }
         near_close();
@@ -130,8 +130,8 @@ static void check_dropout(cs_dtype dtype, int B, int rows, int columns, float ra
 {
     cs_tensor x = near_random(dtype, B * rows, columns, 1, 1), a = near_random(dtype, B * rows, columns, 2, 1);
     cs_tensor y = near_new(dtype, B * rows, columns), sum = near_new(dtype, B * rows, columns);
-    double   *want = near_doubles(x), *want_sum = near_doubles(a);
-    int64_t   sample = rows * columns;
+    double *want = near_doubles(x), *want_sum = near_doubles(a);
+    int64_t sample = rows * columns;
     for (int64_t i = 0; i < B * sample; i++) {
         want[i] *= reference_keep(keys[i / sample], 5, (uint64_t)(i % sample), rate);
         want_sum[i] += want[i];

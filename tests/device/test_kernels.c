@@ -26,7 +26,7 @@ static void open_devices(void)
     if (near_is_cpu())
         printf("kernels: the emulated module is not built; the CPU is compared with itself\n");
     CS_MUST(cs_device_open(&judging, &(cs_device_settings){ .kind = "cpu", .threads = 1 }));
-    judge   = cs_device_stream(judging, CS_COMPUTE);
+    judge = cs_device_stream(judging, CS_COMPUTE);
     subject = cs_device_stream(near_open(1), CS_COMPUTE);
 }
 
@@ -117,8 +117,8 @@ START_TEST(norms_take_rows_of_any_width)
     static const int64_t sizes[][2] = { { 1, 3 }, { 70, 7 }, { 3, 520 }, { 9, 768 }, { 2, 8200 }, { 2, 9001 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++) {
-            int64_t   rows = sizes[i][0], width = sizes[i][1];
-            cs_dtype  c = (cs_dtype)dtype, w = i % 2 ? CS_F32 : c;
+            int64_t rows = sizes[i][0], width = sizes[i][1];
+            cs_dtype c = (cs_dtype)dtype, w = i % 2 ? CS_F32 : c;
             cs_tensor x = near_random(CS_F32, rows, width, 1, 1), y = near_new(c, rows, width);
             COMPARE("norm", norm_work, tolerance_of(c), x, y, near_new(CS_F32, rows, 2), near_random(w, 1, width, 3, 1),
                     near_random(w, 1, width, 4, 1), near_random(c, rows, width, 5, 1), near_new(c, rows, width),
@@ -171,9 +171,9 @@ START_TEST(residuals_are_normed_on_the_way)
     static const int64_t widths[] = { 7, 44, 768, 8200, 9001 };
     for (size_t i = 0; i < 2 * sizeof widths / sizeof *widths; i++) {
         for (int dtype = CS_F32; dtype <= CS_BF16; dtype++) {
-            cs_dtype c     = (cs_dtype)dtype;
-            int64_t  width = widths[i / 2], rows = width > 768 ? 3 : 6;
-            dropped        = i % 2 ? 0.3f : 0;
+            cs_dtype c = (cs_dtype)dtype;
+            int64_t width = widths[i / 2], rows = width > 768 ? 3 : 6;
+            dropped = i % 2 ? 0.3f : 0;
             for (int rms = 0; rms < 2; rms++)
                 COMPARE(rms ? "add_rms" : "add_norm", rms ? add_rms_work : add_norm_work, 2 * tolerance_of(c),
                         near_random(c, rows, width, 1, 1), near_random(CS_BF16, rows, width, 2, 1),
@@ -232,7 +232,7 @@ START_TEST(a_token_may_fill_the_batch)
     open_devices();
     static const int64_t widths[] = { 5, 44, 264 };
     for (int i = 0; i < 6; i++) {
-        int64_t   width = widths[i / 2], rows = 2 * LENGTH;
+        int64_t width = widths[i / 2], rows = 2 * LENGTH;
         cs_tensor none = { 0 };
         COMPARE("embed", embed_work, 4e-6, near_new(CS_F32, rows, width), integers(2, LENGTH, frequent),
                 near_random(CS_F32, VOCABULARY, width, 1, 1), near_random(CS_F32, LENGTH, width, 2, 1),
@@ -276,7 +276,7 @@ START_TEST(hits_are_the_first_of_the_largest)
                     near_set(logits, row * width + i, rows[row][i]);
             near_set(logits, 6 * width + 10, 50);
             static const float want[7] = { 0, 1, 0, 0, 0, 1, 1 };
-            cs_tensor          targets = integers(7, 1, targets_of);
+            cs_tensor targets = integers(7, 1, targets_of);
             cs_op_hits(subject, near_at(hits), near_at(logits), near_at(flat(targets)));
             near_fetch();
             for (int i = 0; i < 7; i++)
@@ -350,16 +350,23 @@ START_TEST(conversion_where_it_lies)
 }
 END_TEST
 
-static const cs_optim_settings adamw = { .kind = CS_OPTIM_ADAMW, .rate = 0.01, .betas = { 0.9, 0.95 },
-                                         .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true };
+static const cs_optim_settings adamw = { .kind = CS_OPTIM_ADAMW,
+                                         .rate = 0.01,
+                                         .betas = { 0.9, 0.95 },
+                                         .epsilon = 1e-8,
+                                         .weight_decay = 0.1,
+                                         .bias_correction = true };
 
 /* master gradient slot slot publish, of elements [from, to) */
 static void update_span(cs_stream *stream, const cs_tensor *at, int64_t from, int64_t to)
 {
-    cs_optimizer  optimizer = cs_optim_find(&adamw);
-    cs_state_span span      = { .master = (float *)at[0].data + from, .gradient = (float *)at[1].data + from,
-                                .slots = { (float *)at[2].data + from, (float *)at[3].data + from },
-                                .publish = (uint16_t *)at[4].data + from, .dtype = CS_BF16, .count = to - from };
+    cs_optimizer optimizer = cs_optim_find(&adamw);
+    cs_state_span span = { .master = (float *)at[0].data + from,
+                           .gradient = (float *)at[1].data + from,
+                           .slots = { (float *)at[2].data + from, (float *)at[3].data + from },
+                           .publish = (uint16_t *)at[4].data + from,
+                           .dtype = CS_BF16,
+                           .count = to - from };
     cs_state_update(stream, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), span);
 }
 
@@ -392,9 +399,10 @@ END_TEST
 
 static void narrow_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_optimizer    optimizer = cs_optim_find(&adamw);
-    cs_state_narrow state     = { .master = at(t[0]), .gradient = at(t[1]), .slots = { at(t[2]), at(t[3]) },
-                                  .publish = at(t[4]) };
+    cs_optimizer optimizer = cs_optim_find(&adamw);
+    cs_state_narrow state = {
+        .master = at(t[0]), .gradient = at(t[1]), .slots = { at(t[2]), at(t[3]) }, .publish = at(t[4])
+    };
     cs_state_update_narrow(stream, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), &state);
 }
 
@@ -415,7 +423,7 @@ START_TEST(exact_sums_have_the_same_digits)
     open_devices();
     for (int dtype = CS_F32; dtype <= CS_F16; dtype++) {
         cs_tensor g = near_random((cs_dtype)dtype, 1, 20011, 5, 3), f = near_random(CS_F32, 1, 20011, 6, 1e-3);
-        cs_exact  want = { 0 }, got = { 0 };
+        cs_exact want = { 0 }, got = { 0 };
         for (int64_t i = 0; i < 40; i++)
             near_set(f, i * 401, i % 2 ? 1e30 / (double)(i + 1) : -1e-30 * (double)i);
         near_set(f, 77, (double)INFINITY);
@@ -433,7 +441,8 @@ START_TEST(exact_sums_have_the_same_digits)
 }
 END_TEST
 
-SUITE_MAIN_APART("kernels", norms_take_rows_of_any_width, heads_are_normed_where_they_lie, residuals_are_normed_on_the_way,
-           columns_are_summed, a_token_may_fill_the_batch, hits_are_the_first_of_the_largest,
-           losses_of_odd_vocabularies, dropout_has_the_same_bits, conversion_where_it_lies,
-           updates_have_the_same_bits_however_cut, narrow_state_is_updated_in_fp32, exact_sums_have_the_same_digits)
+SUITE_MAIN_APART("kernels", norms_take_rows_of_any_width, heads_are_normed_where_they_lie,
+                 residuals_are_normed_on_the_way, columns_are_summed, a_token_may_fill_the_batch,
+                 hits_are_the_first_of_the_largest, losses_of_odd_vocabularies, dropout_has_the_same_bits,
+                 conversion_where_it_lies, updates_have_the_same_bits_however_cut, narrow_state_is_updated_in_fp32,
+                 exact_sums_have_the_same_digits)

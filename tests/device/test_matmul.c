@@ -24,7 +24,7 @@ static void open_device(int threads)
 static bool multiplies(cs_dtype dtype, const char *test)
 {
     static const char *told;
-    bool               there = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
+    bool there = cs_matmul_grade_of(cs_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
     if (!there && told != test)
         printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test, cs_matmul_isa());
     told = test;
@@ -36,9 +36,9 @@ static bool multiplies(cs_dtype dtype, const char *test)
 /* c lies in a wider matrix, whose other columns must stay. */
 typedef struct {
     reference_shape shape;
-    cs_dtype        dtype, to;
-    cs_tensor       a, b, bias, c; /* bias absent: none */
-    double         *want;          /* of the whole c    */
+    cs_dtype dtype, to;
+    cs_tensor a, b, bias, c; /* bias absent: none */
+    double *want;            /* of the whole c    */
 } product;
 
 static product make_product(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
@@ -53,8 +53,8 @@ static product make_product(cs_dtype dtype, cs_dtype to, reference_shape s, bool
                   NULL };
     double *a = near_doubles(p.a), *b = near_doubles(p.b), *add = near_doubles(p.bias);
     double *block = calloc((size_t)(s.m * s.n), sizeof *block);
-    int     wide  = s.n + MARGIN;
-    p.want        = near_doubles(p.c);
+    int wide = s.n + MARGIN;
+    p.want = near_doubles(p.c);
     for (int i = 0; i < s.m * s.n; i++)
         block[i] = p.want[i / s.n * wide + i % s.n];
     reference_product(block, a, b, with_bias ? add : NULL, s);
@@ -96,11 +96,11 @@ static cs_panel rows_of(const product *p, int from, int to)
 
 /* Of every task: its rows, and its scratch between two guards, full of numbers that are none. */
 typedef struct {
-    const product  *p;
-    int             from[MOST_THREADS + 1];
+    const product *p;
+    int from[MOST_THREADS + 1];
     cs_matmul_shape shape[MOST_THREADS];
-    size_t          bytes[MOST_THREADS];
-    unsigned char  *scratch[MOST_THREADS]; /* the first guard */
+    size_t bytes[MOST_THREADS];
+    unsigned char *scratch[MOST_THREADS]; /* the first guard */
 } cutting;
 
 static void prepare_task(cutting *cut, int task)
@@ -108,8 +108,8 @@ static void prepare_task(cutting *cut, int task)
     const product *p = cut->p;
     cut->shape[task] =
         (cs_matmul_shape){ rows_of(p, cut->from[task], cut->from[task + 1]), p->dtype, p->to, p->bias.data != NULL };
-    cut->bytes[task]   = cs_matmul_prepare(cs_cpu_of(device)->matmul, &cut->shape[task]);
-    size_t whole       = (size_t)cs_round_up((int64_t)cut->bytes[task] + 2 * GUARD, 64);
+    cut->bytes[task] = cs_matmul_prepare(cs_cpu_of(device)->matmul, &cut->shape[task]);
+    size_t whole = (size_t)cs_round_up((int64_t)cut->bytes[task] + 2 * GUARD, 64);
     cut->scratch[task] = aligned_alloc(64, whole);
     ck_assert_ptr_nonnull(cut->scratch[task]);
     memset(cut->scratch[task], MARK, whole);
@@ -118,9 +118,9 @@ static void prepare_task(cutting *cut, int task)
 
 static void run_task(void *argument, int task)
 {
-    const cutting     *cut  = argument;
-    const product     *p    = cut->p;
-    int64_t            from = cut->from[task];
+    const cutting *cut = argument;
+    const product *p = cut->p;
+    int64_t from = cut->from[task];
     cs_matmul_operands with = { element(p->a, p->shape.transpose_a ? from : from * p->shape.k), p->b.data, p->bias.data,
                                 element(p->c, from * (p->shape.n + MARGIN)), cut->scratch[task] + GUARD };
     cs_matmul_run(cs_cpu_of(device)->matmul, &cut->shape[task], &with, task);
@@ -138,11 +138,11 @@ static void check_guards(const cutting *cut, int task)
 /* A task a thread; later panels are larger. */
 static void check_primitives(cs_dtype dtype, cs_dtype to, reference_shape s, bool with_bias)
 {
-    int     tasks = cs_device_threads(device) < s.m ? cs_device_threads(device) : s.m, steps = tasks * (tasks + 1) / 2;
-    product p   = make_product(dtype, to, s, with_bias);
+    int tasks = cs_device_threads(device) < s.m ? cs_device_threads(device) : s.m, steps = tasks * (tasks + 1) / 2;
+    product p = make_product(dtype, to, s, with_bias);
     cutting cut = { .p = &p };
     for (int task = 0; task < tasks; task++) {
-        int grown          = s.m * ((task + 1) * (task + 2) / 2) / steps;
+        int grown = s.m * ((task + 1) * (task + 2) / 2) / steps;
         cut.from[task + 1] = grown > cut.from[task] ? grown : cut.from[task] + 1;
     }
     cut.from[tasks] = s.m;
@@ -208,10 +208,10 @@ END_TEST
 static void check_operation(reference_shape s)
 {
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    cs_cpu    *cpu    = cs_cpu_of(device);
-    cs_tensor  x = near_random(CS_BF16, s.m, s.k, 1, 1), w = near_random(CS_BF16, s.k, s.n, 2, 1);
-    cs_tensor  y = near_new(CS_BF16, s.m, s.n), dw = near_new(CS_F32, s.k, s.n), none = { 0 };
-    double    *a = near_doubles(x), *b = near_doubles(w), *want = calloc((size_t)(s.m * s.n), sizeof *want);
+    cs_cpu *cpu = cs_cpu_of(device);
+    cs_tensor x = near_random(CS_BF16, s.m, s.k, 1, 1), w = near_random(CS_BF16, s.k, s.n, 2, 1);
+    cs_tensor y = near_new(CS_BF16, s.m, s.n), dw = near_new(CS_F32, s.k, s.n), none = { 0 };
+    double *a = near_doubles(x), *b = near_doubles(w), *want = calloc((size_t)(s.m * s.n), sizeof *want);
     reference_product(want, a, b, NULL, s);
     for (int round = 0; round < 6; round++) {
         if (cpu->memory[CS_CPU_SCRATCH])
@@ -274,7 +274,7 @@ START_TEST(packed_products_multiply)
     for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
         for (int size = 0; size < SIZES; size++)
             for (int bits = 0; bits < 8; bits++) {
-                product  p     = make_product((cs_dtype)dtype, CS_F32, shape_of(size, bits), false);
+                product p = make_product((cs_dtype)dtype, CS_F32, shape_of(size, bits), false);
                 cs_panel panel = rows_of(&p, 0, p.shape.m);
                 cs_gemm_run(&panel, p.dtype, p.a.data, p.b.data, p.c.data, scratch);
                 check_product("packed", &p);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 static const cs_tensor absent;
-static const cs_dtype  types[] = { CS_F32, CS_BF16, CS_F16 };
+static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
 enum { TYPES = 3, MOST_THREADS = 3 };
 
 static cs_stream *stream;
@@ -57,7 +57,7 @@ static void free_all(int count, const cs_tensor *tensors)
 typedef struct {
     int N, K, M;
 } product_size;
-static const product_size product_sizes[] = { { 1, 1, 1 },    { 3, 5, 7 },     { 63, 65, 1 },    { 65, 63, 129 },
+static const product_size product_sizes[] = { { 1, 1, 1 },     { 3, 5, 7 },     { 63, 65, 1 },    { 65, 63, 129 },
                                               { 130, 48, 96 }, { 2, 300, 500 }, { 257, 128, 384 } };
 
 static void check_forward(cs_dtype dtype, product_size s, cs_layout layout, bool with_bias, cs_dtype out)
@@ -65,7 +65,7 @@ static void check_forward(cs_dtype dtype, product_size s, cs_layout layout, bool
     cs_tensor x = near_random(dtype, s.N, s.K, 1, 1);
     cs_tensor w = layout == CS_IN_OUT ? near_random(dtype, s.K, s.M, 2, 1) : near_random(dtype, s.M, s.K, 2, 1);
     cs_tensor b = near_random(dtype, 1, s.M, 3, 1), y = near_new(out, s.N, s.M), again = near_new(out, s.N, s.M);
-    double   *dx = near_doubles(x), *dw = near_doubles(w), *db = near_doubles(b), *want = zeros(s.N * s.M);
+    double *dx = near_doubles(x), *dw = near_doubles(w), *db = near_doubles(b), *want = zeros(s.N * s.M);
     cs_op_matmul(stream, near_at(y), near_at(x), near_at(w),
                  near_at(with_bias ? cs_vector(b.data, dtype, s.M) : absent), layout);
     cs_op_matmul(stream, near_at(again), near_at(x), near_at(w),
@@ -91,13 +91,13 @@ static void check_matmul(cs_dtype dtype)
 
 static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
 {
-    bool      in_out = layout == CS_IN_OUT;
+    bool in_out = layout == CS_IN_OUT;
     cs_tensor x = near_random(dtype, s.N, s.K, 1, 1), dy = near_random(dtype, s.N, s.M, 4, 1);
-    cs_tensor w  = in_out ? near_random(dtype, s.K, s.M, 2, 1) : near_random(dtype, s.M, s.K, 2, 1);
+    cs_tensor w = in_out ? near_random(dtype, s.K, s.M, 2, 1) : near_random(dtype, s.M, s.K, 2, 1);
     cs_tensor dx = near_new(dtype, s.N, s.K), dw = near_random(CS_F32, cs_rows(w), cs_columns(w), 5, 1);
     cs_tensor db = near_random(CS_F32, 1, s.M, 6, 1);
-    double   *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *want = zeros(s.N * s.K);
-    double   *want_w = near_doubles(dw), *want_b = near_doubles(db); /* gradients are added to what was there */
+    double *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *want = zeros(s.N * s.K);
+    double *want_w = near_doubles(dw), *want_b = near_doubles(db); /* gradients are added to what was there */
     cs_op_matmul_grad_input(stream, near_at(dx), near_at(dy), near_at(w), layout);
     cs_op_matmul_grad_weight(stream, near_at(dw), near_at(cs_vector(db.data, CS_F32, s.M)), near_at(x), near_at(dy),
                              layout);
@@ -137,8 +137,8 @@ static void check_norm_size(cs_dtype dtype, int rows, int columns)
     cs_tensor y = near_new(dtype, rows, columns), dx = near_new(dtype, rows, columns);
     cs_tensor stats = near_new(CS_F32, rows, 2);
     cs_tensor dw = near_random(CS_F32, 1, columns, 5, 1), db = near_random(CS_F32, 1, columns, 6, 1);
-    double   *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *nb = near_doubles(b);
-    double   *want = zeros(rows * columns), *want_stats = zeros(rows * 2), *want_w = near_doubles(dw),
+    double *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *nb = near_doubles(b);
+    double *want = zeros(rows * columns), *want_stats = zeros(rows * 2), *want_w = near_doubles(dw),
            *want_b = near_doubles(db);
     cs_tensor weight = cs_vector(w.data, dtype, columns), bias = cs_vector(b.data, dtype, columns);
     cs_op_norm(stream, near_at(y), near_at(stats), near_at(x), near_at(weight), near_at(bias), 1e-5f);
@@ -176,8 +176,8 @@ static void check_gelu(cs_dtype dtype)
 {
     cs_tensor x = near_random(dtype, 37, 1001, 1, 2), dy = near_random(dtype, 37, 1001, 2, 1);
     cs_tensor y = near_new(dtype, 37, 1001), dx = near_new(dtype, 37, 1001);
-    int64_t   count = cs_count(x);
-    double   *want = near_doubles(x), *slope = near_doubles(dy);
+    int64_t count = cs_count(x);
+    double *want = near_doubles(x), *slope = near_doubles(dy);
     for (int64_t i = 0; i < count; i++) {
         slope[i] *= reference_gelu_slope(want[i]);
         want[i] = reference_gelu(want[i]);
@@ -200,7 +200,7 @@ static void check_add(cs_dtype dtype)
 {
     cs_tensor a = near_random(dtype, 129, 401, 1, 1), b = near_random(dtype, 129, 401, 2, 1);
     cs_tensor y = near_new(dtype, 129, 401);
-    double   *want = near_doubles(a), *more = near_doubles(b);
+    double *want = near_doubles(a), *more = near_doubles(b);
     for (int64_t i = 0; i < cs_count(a); i++)
         want[i] += more[i];
     cs_op_add(stream, near_at(y), near_at(a), near_at(b));
@@ -216,8 +216,9 @@ static void check_add(cs_dtype dtype)
 /* A cast to a type is what rounding one element gives, ends of the range included. */
 static void check_cast(cs_dtype dtype)
 {
-    static const float odd[] = { 0.0f, -0.0f, 1.0f, 65504.0f, 65519.9f, 65520.0f, 1e30f, -1e30f, 3.4e38f, 6e-8f, 2e-8f,
-                                 -6.1e-5f, 6.0e-5f, 1e-40f, INFINITY, -INFINITY, 1.00390625f, 1.01171875f };
+    static const float odd[] = { 0.0f,    -0.0f,  1.0f,     65504.0f,  65519.9f,    65520.0f,
+                                 1e30f,   -1e30f, 3.4e38f,  6e-8f,     2e-8f,       -6.1e-5f,
+                                 6.0e-5f, 1e-40f, INFINITY, -INFINITY, 1.00390625f, 1.01171875f };
     enum { ODD = sizeof odd / sizeof *odd };
     cs_tensor x = near_random(CS_F32, 3, 20011, 1, 1), y = near_new(dtype, 3, 20011), want = near_new(dtype, 3, 20011);
     for (int i = 0; i < ODD; i++)
@@ -293,13 +294,13 @@ static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_posi
     cs_tensor table = near_random(dtype, V, C, 1, 1), positions = near_random(dtype, T + 2, C, 2, 1);
     cs_tensor y = near_new(dtype, B * T, C), dy = near_random(dtype, B * T, C, 3, 1), tokens = near_new(CS_I32, B, T);
     cs_tensor dtable = near_random(CS_F32, V, C, 4, 1), dpositions = near_random(CS_F32, T + 2, C, 5, 1);
-    double   *want = zeros(B * T * C), *want_t = near_doubles(dtable), *want_p = near_doubles(dpositions);
+    double *want = zeros(B * T * C), *want_t = near_doubles(dtable), *want_p = near_doubles(dpositions);
     for (int row = 0; row < B * T; row++) {
-        int token                     = row * 7 % V;
+        int token = row * 7 % V;
         ((int32_t *)tokens.data)[row] = token;
         for (int c = 0; c < C; c++) {
-            want[row * C + c] = near_element(table, token * C + c) +
-                                (with_positions ? near_element(positions, row % T * C + c) : 0);
+            want[row * C + c] =
+                near_element(table, token * C + c) + (with_positions ? near_element(positions, row % T * C + c) : 0);
             want_t[token * C + c] += near_element(dy, row * C + c);
             want_p[row % T * C + c] += with_positions ? near_element(dy, row * C + c) : 0;
         }
@@ -336,11 +337,11 @@ static void check_entropy_size(cs_dtype dtype, int rows, int width)
     cs_tensor logits = near_random(dtype, rows, width, 1, 5), targets = near_new(CS_I32, rows, 1);
     cs_tensor loss = near_new(CS_F32, rows, 1), lse = near_new(CS_F32, rows, 1);
     cs_tensor dloss = near_random(CS_F32, rows, 1, 2, 1);
-    double   *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * width), ignored;
+    double *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * width), ignored;
     for (int i = 0; i < rows; i++) {
-        int target                   = i % 4 == 1 ? -1 : i * 131 % width;
+        int target = i % 4 == 1 ? -1 : i * 131 % width;
         ((int32_t *)targets.data)[i] = target;
-        want[i]                      = reference_cross_entropy(&ignored, x + i * width, width, target);
+        want[i] = reference_cross_entropy(&ignored, x + i * width, width, target);
         reference_cross_entropy_grad(want_d + i * width, near_element(dloss, i), x + i * width, width, target);
     }
     cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
@@ -370,7 +371,7 @@ static void check_squares(cs_dtype dtype)
     enum { ROWS = 33, COLUMNS = 1031 };
     cs_tensor y = near_random(dtype, ROWS, COLUMNS, 1, 1), target = near_random(CS_F32, ROWS, COLUMNS, 2, 1);
     cs_tensor loss = near_new(CS_F32, ROWS, 1), dloss = near_random(CS_F32, ROWS, 1, 3, 1), dy = near_copy(y);
-    double   *want = zeros(ROWS), *want_d = zeros(ROWS * COLUMNS);
+    double *want = zeros(ROWS), *want_d = zeros(ROWS * COLUMNS);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         double apart = near_element(y, i) - near_element(target, i);
         want[i / COLUMNS] += apart * apart / COLUMNS;

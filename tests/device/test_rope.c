@@ -19,18 +19,18 @@ static void open_device(int threads)
 
 static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
 {
-    int       W = heads * D + rest;
+    int W = heads * D + rest;
     cs_tensor x = near_random(dtype, B * T, W, 1, 1), whole = near_copy(x);
-    double   *want = near_doubles(x);
-    cs_rope   rope = { .width = D, .factor = 1.25f };
+    double *want = near_doubles(x);
+    cs_rope rope = { .width = D, .factor = 1.25f };
     for (int i = 0; i < D / 2; i++)
         rope.frequency[i] = 1.0f / (float)(i + 1);
     for (int row = 0; row < B * T; row++)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < D / 2; i++) {
                 double *low = want + row * W + h * D + i, *high = low + D / 2, angle = (3 + row % T) / (i + 1.0);
-                double  a = *low, b = *high;
-                *low  = 1.25 * (a * cos(angle) - b * sin(angle));
+                double a = *low, b = *high;
+                *low = 1.25 * (a * cos(angle) - b * sin(angle));
                 *high = 1.25 * (b * cos(angle) + a * sin(angle));
             }
     cs_rope_rows rows = { heads, T, 3 };
@@ -48,12 +48,12 @@ static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D)
 
 static void check_rms(cs_dtype dtype, int N, int first, int heads, int D, int rest)
 {
-    int       W = first + heads * D + rest;
+    int W = first + heads * D + rest;
     cs_tensor x = near_random(dtype, N, W, 1, 2), dy = near_random(dtype, N, W, 2, 1), y = near_copy(x);
     cs_tensor weight = near_random(dtype, 1, D, 3, 1), stats = near_new(CS_F32, N, heads), dw = near_new(CS_F32, 1, D);
-    double   *want = near_doubles(x), *slope = near_doubles(dy), *sums = near_doubles(dw);
+    double *want = near_doubles(x), *slope = near_doubles(dy), *sums = near_doubles(dw);
     for (int at = 0; at < N * heads; at++) {
-        int    place  = at / heads * W + first + at % heads * D;
+        int place = at / heads * W + first + at % heads * D;
         double square = 0, mean = 0;
         for (int i = 0; i < D; i++)
             square += near_element(x, place + i) * near_element(x, place + i);
@@ -83,12 +83,12 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
 {
     cs_tensor x = near_random(dtype, N, 2 * C, 1, 3), dy = near_random(dtype, N, C, 2, 1), y = near_new(dtype, N, C);
     cs_tensor dx = near_new(dtype, N, 2 * C);
-    double   *want = near_doubles(y), *slope = near_doubles(dx);
+    double *want = near_doubles(y), *slope = near_doubles(dx);
     for (int at = 0; at < N * C; at++) {
-        int    gate = at / C * 2 * C + at % C;
+        int gate = at / C * 2 * C + at % C;
         double g = near_element(x, gate), up = near_element(x, gate + C), s = 1 / (1 + exp(-g));
-        want[at]        = g * s * up;
-        slope[gate]     = near_element(dy, at) * up * (s + g * s * (1 - s));
+        want[at] = g * s * up;
+        slope[gate] = near_element(dy, at) * up * (s + g * s * (1 - s));
         slope[gate + C] = near_element(dy, at) * g * s;
     }
     cs_op_swiglu(stream, near_at(y), near_at(x));
@@ -107,14 +107,14 @@ typedef struct {
 /* y of fp64 values x; the loss sum(y dy) for differences. */
 static double attend(double *y, const double *x, const double *dy, heads s)
 {
-    int    W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
+    int W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
     double loss = 0, *p = calloc((size_t)s.T, sizeof *p);
     for (int h = 0; h < s.H; h++)
         for (int i = 0; i < s.T; i++) {
-            int          start = s.document ? i / s.document * s.document : 0;
-            int          from  = s.window && i - s.window + 1 > start ? i - s.window + 1 : start;
+            int start = s.document ? i / s.document * s.document : 0;
+            int from = s.window && i - s.window + 1 > start ? i - s.window + 1 : start;
             const double *q = x + i * W + h * s.D, *k = x + (s.H + h / (s.H / s.G)) * s.D, *v = k + s.G * s.D;
-            double        sum = 0;
+            double sum = 0;
             for (int j = from; j <= i; j++) {
                 double score = 0;
                 for (int d = 0; d < s.D; d++)
@@ -135,13 +135,13 @@ static double attend(double *y, const double *x, const double *dy, heads s)
 
 static void check_heads(cs_dtype dtype, heads s)
 {
-    int       W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
+    int W = (s.H + 2 * s.G) * s.D, C = s.H * s.D;
     cs_tensor starts = near_new(CS_I32, 1, s.T);
-    cs_heads  given  = { .queries = s.H, .keys = s.G, .window = s.window };
+    cs_heads given = { .queries = s.H, .keys = s.G, .window = s.window };
     cs_tensor qkv = near_random(dtype, s.T, W, 1, 1), dy = near_random(dtype, s.T, C, 2, 1);
     cs_tensor dqkv = near_new(dtype, s.T, W), y = near_new(dtype, s.T, C), lse = near_new(CS_F32, s.H, s.T);
-    double   *x = near_doubles(qkv), *ndy = near_doubles(dy), *want = near_doubles(y), *spare = near_doubles(y);
-    double   *slope = near_doubles(dqkv);
+    double *x = near_doubles(qkv), *ndy = near_doubles(dy), *want = near_doubles(y), *spare = near_doubles(y);
+    double *slope = near_doubles(dqkv);
     for (int i = 0; i < s.T && s.document; i++)
         ((int32_t *)starts.data)[i] = i / s.document * s.document;
     if (s.document)
@@ -154,11 +154,11 @@ static void check_heads(cs_dtype dtype, heads s)
     ck_assert(near_all("heads", y, want, 3e-6));
     for (int i = 0; i < s.T * W; i++) { /* by differences */
         double before = x[i], above;
-        x[i]     = before + 1e-5;
-        above    = attend(spare, x, ndy, s);
-        x[i]     = before - 1e-5;
+        x[i] = before + 1e-5;
+        above = attend(spare, x, ndy, s);
+        x[i] = before - 1e-5;
         slope[i] = (above - attend(spare, x, ndy, s)) / 2e-5;
-        x[i]     = before;
+        x[i] = before;
     }
     ck_assert(near_all("heads_grad", dqkv, slope, dtype == CS_F32 ? 5e-6 : dtype == CS_F16 ? 1e-3 : 8e-3));
     free(x), free(ndy), free(want), free(spare), free(slope);
@@ -187,8 +187,8 @@ END_TEST
 
 START_TEST(heads_share_keys_and_see_windows)
 {
-    static const heads cases[] = { { 1, 2, 1, 2, 0, 0 },  { 9, 6, 2, 4, 0, 0 },  { 9, 4, 4, 2, 3, 0 },
-                                   { 70, 2, 1, 2, 5, 0 }, { 12, 3, 1, 4, 1, 0 }, { 9, 6, 2, 4, 0, 4 },
+    static const heads cases[] = { { 1, 2, 1, 2, 0, 0 },  { 9, 6, 2, 4, 0, 0 },   { 9, 4, 4, 2, 3, 0 },
+                                   { 70, 2, 1, 2, 5, 0 }, { 12, 3, 1, 4, 1, 0 },  { 9, 6, 2, 4, 0, 4 },
                                    { 70, 2, 1, 2, 5, 8 }, { 140, 2, 1, 2, 0, 65 } };
     open_device(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

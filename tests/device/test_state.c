@@ -35,9 +35,9 @@ static float *floats_at(float *values, int64_t count)
 START_TEST(sums_do_not_depend_on_cuts_or_threads)
 {
     enum { COUNT = 64 * 3000 };
-    cs_tensor g    = near_random(CS_F32, 1, COUNT, 1, 1e-3);
-    double    want = 0, first[2] = { 0 }, plain = 0;
-    float    *values = g.data;
+    cs_tensor g = near_random(CS_F32, 1, COUNT, 1, 1e-3);
+    double want = 0, first[2] = { 0 }, plain = 0;
+    float *values = g.data;
     for (int i = 0; i < COUNT; i++) {
         want += (double)values[i] * (double)values[i] * 0.25;
         plain += (double)values[i];
@@ -46,7 +46,7 @@ START_TEST(sums_do_not_depend_on_cuts_or_threads)
         open_device(threads);
         for (int cut = 0; cut <= COUNT; cut += 64 * 750) {
             cs_exact squares = { 0 }, sum = { 0 };
-            float   *there = near_at(g).data;
+            float *there = near_at(g).data;
             cs_state_sum_squares(stream, sum_at(&squares), cs_vector(there + cut, CS_F32, COUNT - cut), 0, 0.5);
             cs_state_sum_squares(stream, sum_at(&squares), cs_vector(there, CS_F32, cut), 0, 0.5);
             cs_state_sum(stream, sum_at(&sum), there, cut);
@@ -69,9 +69,9 @@ END_TEST
 START_TEST(sums_of_a_tensor_in_a_row)
 {
     enum { FROM = 100, CUT = 64 * 600, TO = 64 * 900 + 7 };
-    cs_tensor row    = near_random(CS_F32, 1, TO, 1, 1);
-    float    *values = row.data;
-    double    want   = 0;
+    cs_tensor row = near_random(CS_F32, 1, TO, 1, 1);
+    float *values = row.data;
+    double want = 0;
     for (int i = FROM; i < TO; i++)
         want += (double)values[i] * (double)values[i];
     for (int threads = 1; threads <= near_threads(2); threads++) {
@@ -93,14 +93,14 @@ END_TEST
 START_TEST(sums_take_every_finite_float)
 {
     open_device(1);
-    float    g[64] = { 3e38f, 1e-38f, 1e-45f };
-    cs_exact sum   = { 0 };
+    float g[64] = { 3e38f, 1e-38f, 1e-45f };
+    cs_exact sum = { 0 };
     cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
     near_fetch();
     ck_assert_double_eq_tol(cs_exact_value(&sum), (double)3e38f * (double)3e38f, 1e62);
     memset(g, 0, sizeof g);
     g[1] = 1e-45f;
-    sum  = (cs_exact){ 0 };
+    sum = (cs_exact){ 0 };
     cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64)), 0, 1);
     near_fetch();
     ck_assert(cs_exact_value(&sum) == (double)1e-45f * (double)1e-45f);
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(sums_count_what_is_not_finite)
 {
     open_device(2);
-    float   *g   = calloc(64 * 1000, sizeof *g);
+    float *g = calloc(64 * 1000, sizeof *g);
     cs_exact sum = { 0 };
     g[5] = INFINITY, g[6] = NAN, g[64 * 999] = -INFINITY;
     cs_state_sum_squares(stream, sum_at(&sum), near_at(cs_vector(g, CS_F32, 64 * 1000)), 0, 1);
@@ -130,7 +130,7 @@ START_TEST(add_adds)
     enum { COUNT = 40001 };
     open_device(2);
     cs_tensor a = near_random(CS_F32, 1, COUNT, 1, 1), b = near_random(CS_F32, 1, COUNT, 2, 1);
-    double   *want = near_doubles(a);
+    double *want = near_doubles(a);
     for (int i = 0; i < COUNT; i++)
         want[i] += near_element(b, i);
     cs_state_add(stream, near_at(a), near_at(b));
@@ -148,7 +148,7 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
 {
     enum { COUNT = 40003 };
     cs_tensor p = near_random(CS_F32, 1, COUNT, 1, 1), g = near_random(CS_F32, 1, COUNT, 2, 1);
-    cs_tensor s[2]  = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
+    cs_tensor s[2] = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
     cs_tensor out = near_new(publish, 1, COUNT), want = near_copy(p);
     for (int i = 0; i < COUNT && optimizer.kind == CS_OPTIM_ADAGRAD; i++)
         ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* a sum of squares */
@@ -158,11 +158,14 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
         float none[2] = { 0 }, *slot[2];
         for (int k = 0; k < 2; k++)
             slot[k] = k < optimizer.slots ? (float *)want_s[k].data + i : &none[k];
-        float scaled            = ((float *)g.data)[i] * hyper.grad_scale;
+        float scaled = ((float *)g.data)[i] * hyper.grad_scale;
         ((float *)want.data)[i] = rule(((float *)p.data)[i], scaled, slot[0], slot[1], hyper);
     }
-    cs_state_span span = { .master = near_at(p).data, .gradient = near_at(g).data, .publish = near_at(out).data,
-                           .dtype = publish, .count = COUNT };
+    cs_state_span span = { .master = near_at(p).data,
+                           .gradient = near_at(g).data,
+                           .publish = near_at(out).data,
+                           .dtype = publish,
+                           .count = COUNT };
     for (int k = 0; k < optimizer.slots; k++)
         span.slots[k] = near_at(s[k]).data;
     cs_state_update(stream, &optimizer, hyper, span);
@@ -180,16 +183,20 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
 
 START_TEST(update_walks_every_rule)
 {
-    cs_optim_settings settings = { .rate = 0.01, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1,
-                                   .momentum = 0.9, .bias_correction = true };
+    cs_optim_settings settings = { .rate = 0.01,
+                                   .betas = { 0.9, 0.95 },
+                                   .epsilon = 1e-8,
+                                   .weight_decay = 0.1,
+                                   .momentum = 0.9,
+                                   .bias_correction = true };
     static rule_function *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* as cs_optim_kind */
     for (int threads = 1; threads <= near_threads(2); threads++) {
         open_device(threads);
         for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_MUON; kind++) {
             for (int momentum = 0; momentum < 2; momentum++) {
-                settings.kind      = kind;
-                settings.momentum  = momentum ? 0.9 : 0;
-                cs_hyper     hyper = cs_optim_hyper(&settings, 0.01, 3, 0.5);
+                settings.kind = kind;
+                settings.momentum = momentum ? 0.9 : 0;
+                cs_hyper hyper = cs_optim_hyper(&settings, 0.01, 3, 0.5);
                 cs_optimizer found = cs_optim_find(&settings);
                 for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
                     check_update(found, rules[kind], hyper, (cs_dtype)dtype);
@@ -204,7 +211,7 @@ START_TEST(first_values_depend_on_key_and_element_alone)
 {
     enum { COUNT = 20000 };
     static const cs_init inits[] = { { CS_ZEROS, 0 }, { CS_ONES, 0 }, { CS_NORMAL, 0.02f }, { CS_UNIFORM, 0.5f } };
-    cs_tensor            all = near_new(CS_F32, 1, COUNT), part = near_new(CS_F32, 1, COUNT);
+    cs_tensor all = near_new(CS_F32, 1, COUNT), part = near_new(CS_F32, 1, COUNT);
     for (int i = 0; i < 4; i++) {
         double sum = 0, squares = 0;
         open_device(1);

@@ -8,18 +8,23 @@
 #include <math.h>
 #include <string.h>
 
-#define DYNAMIC { .initial_scale_power = 8, .loss_scale_window = 3, .hysteresis = 1, .min_loss_scale = 1 }
-#define TERMS(way, by, max, looks)                                                                                    \
-    { .step_rows = 8, .before = way, .times = by, .clipping = max, .checked = looks, .scaler = DYNAMIC }
+#define DYNAMIC                                                                                                        \
+    {                                                                                                                  \
+        .initial_scale_power = 8, .loss_scale_window = 3, .hysteresis = 1, .min_loss_scale = 1                         \
+    }
+#define TERMS(way, by, max, looks)                                                                                     \
+    {                                                                                                                  \
+        .step_rows = 8, .before = way, .times = by, .clipping = max, .checked = looks, .scaler = DYNAMIC               \
+    }
 
 static const struct {
     const char *name;
-    double      gradient, loss; /* of each of 100 gradients, times the scale; of each of `rows` rows */
-    int64_t     rows, nonfinite;
-    cs_step_terms    terms;
-    double      scale;
-    bool        open;
-    double      factor, norm, next; /* wanted; factor before clipping */
+    double gradient, loss; /* of each of 100 gradients, times the scale; of each of `rows` rows */
+    int64_t rows, nonfinite;
+    cs_step_terms terms;
+    double scale;
+    bool open;
+    double factor, norm, next; /* wanted; factor before clipping */
 } table[] = {
     { "as it is", 3, 2, 8, 0, TERMS(1, 1, 0, false), 1, true, 1, 30, 1 },
     { "half of the rows count", 3, 2, 4, 0, TERMS(1, 1, 0, false), 1, true, 2, 60, 1 },
@@ -55,11 +60,11 @@ static cs_scaler scaler_of(size_t number)
 START_TEST(what_is_judged)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const char *name     = table[i].name;
-        double      clipping = table[i].terms.clipping, norm = table[i].norm;
-        double      clip     = clipping > 0 && isfinite(norm) ? fmin(1, clipping / (norm + 1e-6)) : 1;
-        cs_step_sums    words    = words_of(i);
-        cs_verdict  got      = cs_verdict_judge(&words, &table[i].terms, scaler_of(i));
+        const char *name = table[i].name;
+        double clipping = table[i].terms.clipping, norm = table[i].norm;
+        double clip = clipping > 0 && isfinite(norm) ? fmin(1, clipping / (norm + 1e-6)) : 1;
+        cs_step_sums words = words_of(i);
+        cs_verdict got = cs_verdict_judge(&words, &table[i].terms, scaler_of(i));
         ck_assert_msg(got.gate.open == table[i].open, "%s: open %d", name, got.gate.open);
         ck_assert_msg(got.gate.factor == (float)(table[i].factor * clip), "%s: factor %.9g", name,
                       (double)got.gate.factor);
@@ -95,13 +100,12 @@ static cs_tensor memory_of(void *at, size_t bytes)
 START_TEST(a_device_judges_alike)
 {
     cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
-    cs_scaler  scaler = { .dynamic = true, .scale = 256, .hysteresis = 1, .last_overflow = -1 };
-    cs_verdict got    = { .scaler = scaler };
+    cs_scaler scaler = { .dynamic = true, .scale = 256, .hysteresis = 1, .last_overflow = -1 };
+    cs_verdict got = { .scaler = scaler };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cs_step_sums   words = words_of(i);
-        cs_verdict want  = cs_verdict_judge(&words, &table[i].terms, scaler);
-        cs_state_judge(stream, memory_of(&got, sizeof got).data, memory_of(&words, sizeof words).data,
-                       &table[i].terms);
+        cs_step_sums words = words_of(i);
+        cs_verdict want = cs_verdict_judge(&words, &table[i].terms, scaler);
+        cs_state_judge(stream, memory_of(&got, sizeof got).data, memory_of(&words, sizeof words).data, &table[i].terms);
         near_fetch();
         check_same(table[i].name, &got, &want);
         scaler = want.scaler;
@@ -113,7 +117,7 @@ END_TEST
 START_TEST(a_seed_is_the_scale_over_its_divisor)
 {
     cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
-    double     scale  = 1024;
+    double scale = 1024;
     for (int64_t rows = 1; rows < 100; rows += 19) {
         cs_tensor dy = near_new(CS_F32, rows, 1);
         cs_state_seed(stream, near_at(dy), memory_of(&scale, sizeof scale).data, 3 * (double)rows);
@@ -139,15 +143,16 @@ static void fill(cs_tensor *all, bool narrow)
 
 static void update(cs_stream *stream, const cs_tensor *all, bool narrow, double grad_scale, cs_gate *gate)
 {
-    cs_optim_settings settings  = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.95 }, .epsilon = 1e-8,
-                                    .weight_decay = 0.1, .bias_correction = true };
-    cs_optimizer      optimizer = cs_optim_find(&settings);
-    cs_hyper          hyper     = cs_optim_hyper(&settings, 0.01, 3, grad_scale);
-    cs_tensor         at[TENSORS];
-    const cs_gate    *there = gate ? memory_of(gate, sizeof *gate).data : NULL;
+    cs_optim_settings settings = {
+        .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true
+    };
+    cs_optimizer optimizer = cs_optim_find(&settings);
+    cs_hyper hyper = cs_optim_hyper(&settings, 0.01, 3, grad_scale);
+    cs_tensor at[TENSORS];
+    const cs_gate *there = gate ? memory_of(gate, sizeof *gate).data : NULL;
     for (int i = 0; i < TENSORS; i++)
         at[i] = near_at(all[i]);
-    cs_state_span   span  = { at[0].data, at[1].data, { at[2].data, at[3].data }, at[4].data, CS_BF16, COUNT, there };
+    cs_state_span span = { at[0].data, at[1].data, { at[2].data, at[3].data }, at[4].data, CS_BF16, COUNT, there };
     cs_state_narrow state = { at[0], at[1], { at[2], at[3] }, at[4], there };
     if (narrow)
         cs_state_update_narrow(stream, &optimizer, hyper, &state);
@@ -160,7 +165,7 @@ static void update(cs_stream *stream, const cs_tensor *all, bool narrow, double 
 START_TEST(a_gate_lets_through_or_not)
 {
     cs_stream *stream = cs_device_stream(near_open(1), CS_COMPUTE);
-    cs_gate    open = { 0.37f, 1 }, shut = { 0.37f, 0 };
+    cs_gate open = { 0.37f, 1 }, shut = { 0.37f, 0 };
     for (int narrow = 0; narrow < 2; narrow++) {
         cs_tensor gated[TENSORS], plain[TENSORS], kept[TENSORS];
         fill(gated, narrow), fill(plain, narrow), fill(kept, narrow);

@@ -8,7 +8,7 @@
 enum { WIDTH = 16 };
 
 struct copy {
-    unsigned char       *to;
+    unsigned char *to;
     const unsigned char *from; /* NULL: zeros */
 };
 

@@ -18,20 +18,20 @@ struct cublasLtContext {
 };
 
 struct cublasLtMatmulDescOpaque {
-    cublasComputeType_t compute    = CUBLAS_COMPUTE_32F;
-    cudaDataType_t      scale      = CUDA_R_32F;
-    int32_t             transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
-    uint32_t            epilogue   = CUBLASLT_EPILOGUE_DEFAULT;
-    void               *bias       = nullptr, *pre = nullptr;
-    int64_t             pre_ld     = 0;
-    int32_t             bias_type  = -1, pre_type = -1; /* -1: d's */
+    cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+    cudaDataType_t scale = CUDA_R_32F;
+    int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+    uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    void *bias = nullptr, *pre = nullptr;
+    int64_t pre_ld = 0;
+    int32_t bias_type = -1, pre_type = -1; /* -1: d's */
 };
 
 struct cublasLtMatrixLayoutOpaque {
     cudaDataType_t type;
-    int64_t        rows, columns, ld;
-    int32_t        batch = 1;
-    int64_t        apart = 0;
+    int64_t rows, columns, ld;
+    int32_t batch = 1;
+    int64_t apart = 0;
 };
 
 struct cublasLtPreferenceOpaque {
@@ -40,12 +40,12 @@ struct cublasLtPreferenceOpaque {
 
 /* A product as it was when it was asked for. */
 struct product {
-    cublasLtMatmulDescOpaque   how;
+    cublasLtMatmulDescOpaque how;
     cublasLtMatrixLayoutOpaque a_layout, b_layout, c_layout, d_layout;
-    float                      alpha, beta;
-    const char                *a, *b, *c;
-    char                      *d;
-    uint64_t                   algorithm;
+    float alpha, beta;
+    const char *a, *b, *c;
+    char *d;
+    uint64_t algorithm;
 };
 
 static size_t bytes_of(cudaDataType_t type)
@@ -56,18 +56,27 @@ static size_t bytes_of(cudaDataType_t type)
 static float load(const void *base, int64_t at, cudaDataType_t type)
 {
     switch (type) {
-    case CUDA_R_16F:  return (float)((const __half *)base)[at];
-    case CUDA_R_16BF: return (float)((const __nv_bfloat16 *)base)[at];
-    default:          return ((const float *)base)[at];
+    case CUDA_R_16F:
+        return (float)((const __half *)base)[at];
+    case CUDA_R_16BF:
+        return (float)((const __nv_bfloat16 *)base)[at];
+    default:
+        return ((const float *)base)[at];
     }
 }
 
 static void store(void *base, int64_t at, cudaDataType_t type, float value)
 {
     switch (type) {
-    case CUDA_R_16F:  ((__half *)base)[at] = __half(value); break;
-    case CUDA_R_16BF: ((__nv_bfloat16 *)base)[at] = __nv_bfloat16(value); break;
-    default:          ((float *)base)[at] = value; break;
+    case CUDA_R_16F:
+        ((__half *)base)[at] = __half(value);
+        break;
+    case CUDA_R_16BF:
+        ((__nv_bfloat16 *)base)[at] = __nv_bfloat16(value);
+        break;
+    default:
+        ((float *)base)[at] = value;
+        break;
     }
 }
 
@@ -85,10 +94,10 @@ static bool has(const cublasLtMatmulDescOpaque &how, uint32_t bits)
 
 static bool is_known(uint32_t epilogue)
 {
-    for (uint32_t known : { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADA,
-                            CUBLASLT_EPILOGUE_BGRADB, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS,
-                            CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU,
-                            CUBLASLT_EPILOGUE_DGELU_BGRAD })
+    for (uint32_t known :
+         { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB,
+           CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
+           CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_DGELU_BGRAD })
         if (epilogue == known)
             return true;
     return false;
@@ -103,7 +112,7 @@ static bool same_shape(const cublasLtMatrixLayoutOpaque &c, const cublasLtMatrix
 static bool types_fit(const product &p)
 {
     cudaDataType_t from = p.a_layout.type, to = p.d_layout.type;
-    bool           fast = p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 || p.how.compute == CUBLAS_COMPUTE_32F_FAST_16F ||
+    bool fast = p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 || p.how.compute == CUBLAS_COMPUTE_32F_FAST_16F ||
                 p.how.compute == CUBLAS_COMPUTE_32F_FAST_16BF;
     return (p.how.compute == CUBLAS_COMPUTE_32F || p.how.compute == CUBLAS_COMPUTE_32F_PEDANTIC ||
             (fast && from == CUDA_R_32F)) &&
@@ -113,8 +122,8 @@ static bool types_fit(const product &p)
 static cublasStatus_t check_shapes(const product &p)
 {
     const auto &a = p.a_layout, &b = p.b_layout, &d = p.d_layout;
-    int64_t     m = p.how.transpose_a ? a.columns : a.rows, k = p.how.transpose_a ? a.rows : a.columns;
-    int64_t     n = p.how.transpose_b ? b.rows : b.columns, inner = p.how.transpose_b ? b.columns : b.rows;
+    int64_t m = p.how.transpose_a ? a.columns : a.rows, k = p.how.transpose_a ? a.rows : a.columns;
+    int64_t n = p.how.transpose_b ? b.rows : b.columns, inner = p.how.transpose_b ? b.columns : b.rows;
     for (const auto *layout : { &a, &b, &p.c_layout, &d })
         if (layout->ld < layout->rows || layout->rows < 1 || layout->columns < 1 || layout->batch != d.batch)
             return CUBLAS_STATUS_INVALID_VALUE;
@@ -196,7 +205,7 @@ static float gelu_slope(float x)
 static float finish(const product &p, float value, int64_t row, int64_t column)
 {
     cudaDataType_t type = p.d_layout.type;
-    int64_t        at   = column * p.how.pre_ld + row;
+    int64_t at = column * p.how.pre_ld + row;
     if (has(p.how, 4))
         value += load(p.how.bias, row, type);
     if (has(p.how, 64))
@@ -220,8 +229,8 @@ static void multiply_one(const product &p, int64_t number)
 {
     const char *at_a = p.a + number * p.a_layout.apart * (int64_t)bytes_of(p.a_layout.type);
     const char *at_b = p.b + number * p.b_layout.apart * (int64_t)bytes_of(p.b_layout.type);
-    int64_t     skip = number * p.d_layout.apart, m = p.d_layout.rows, n = p.d_layout.columns;
-    int64_t     inner = p.how.transpose_a ? p.a_layout.rows : p.a_layout.columns;
+    int64_t skip = number * p.d_layout.apart, m = p.d_layout.rows, n = p.d_layout.columns;
+    int64_t inner = p.how.transpose_a ? p.a_layout.rows : p.a_layout.columns;
     std::vector<float> a = pack(at_a, p.a_layout, !p.how.transpose_a), b = pack(at_b, p.b_layout, p.how.transpose_b);
     if (p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
         for (std::vector<float> *factor : { &a, &b })
@@ -231,9 +240,9 @@ static void multiply_one(const product &p, int64_t number)
     for (int64_t column = 0; column < n; column++) {
         std::fill(sums.begin(), sums.end(), 0.0f);
         for (int64_t i = 0; i < inner; i++) {
-            int64_t      k      = p.algorithm == 2 ? inner - 1 - i : i;
-            float        factor = b[(size_t)(k * n + column)];
-            const float *from   = &a[(size_t)(k * m)];
+            int64_t k = p.algorithm == 2 ? inner - 1 - i : i;
+            float factor = b[(size_t)(k * n + column)];
+            const float *from = &a[(size_t)(k * m)];
             for (int64_t row = 0; row < m; row++)
                 sums[(size_t)row] += from[row] * factor;
         }
@@ -272,8 +281,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               size_t workspace_bytes, cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
-    product p = { *description, *a_layout, *b_layout, *c_layout, *d_layout, *(const float *)alpha,
-                  *(const float *)beta, (const char *)a, (const char *)b, (const char *)c, (char *)d,
+    product p = { *description,
+                  *a_layout,
+                  *b_layout,
+                  *c_layout,
+                  *d_layout,
+                  *(const float *)alpha,
+                  *(const float *)beta,
+                  (const char *)a,
+                  (const char *)b,
+                  (const char *)c,
+                  (char *)d,
                   algorithm ? algorithm->data[0] : 0 };
     cublasStatus_t status = check(p);
     if (status != CUBLAS_STATUS_SUCCESS)
@@ -296,20 +314,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t *results, int *found)
 {
-    product        p      = { *description, *a, *b, *c, *d, 1, 0, nullptr, nullptr, nullptr, nullptr, 0 };
+    product p = { *description, *a, *b, *c, *d, 1, 0, nullptr, nullptr, nullptr, nullptr, 0 };
     cublasStatus_t status = check(p);
-    *found                = 0;
+    *found = 0;
     if (status != CUBLAS_STATUS_SUCCESS)
         return status == CUBLAS_STATUS_INVALID_VALUE ? status : CUBLAS_STATUS_NOT_SUPPORTED;
     for (uint64_t i = 0; i < ALGORITHMS && *found < wanted; i++) {
         uint64_t workspace = i * 4096;
         if (workspace > preference->workspace)
             continue;
-        results[*found]                    = {};
-        results[*found].algo.data[0]       = i;
-        results[*found].algo.data[1]       = workspace;
-        results[*found].workspaceSize      = workspace;
-        results[(*found)++].state          = CUBLAS_STATUS_SUCCESS;
+        results[*found] = {};
+        results[*found].algo.data[0] = i;
+        results[*found].algo.data[1] = workspace;
+        results[*found].workspaceSize = workspace;
+        results[(*found)++].state = CUBLAS_STATUS_SUCCESS;
     }
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -326,26 +344,37 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t it, cublasLtM
                                               const void *value, size_t bytes)
 {
     switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE:           return take(it->compute, value, bytes);
-    case CUBLASLT_MATMUL_DESC_SCALE_TYPE:             return take(it->scale, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSA:                 return take(it->transpose_a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB:                 return take(it->transpose_b, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:               return take(it->epilogue, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:           return take(it->bias, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:   return take(it->pre, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:        return take(it->pre_ld, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:         return take(it->bias_type, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE: return take(it->pre_type, value, bytes);
-    default:                                          return CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE:
+        return take(it->compute, value, bytes);
+    case CUBLASLT_MATMUL_DESC_SCALE_TYPE:
+        return take(it->scale, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        return take(it->transpose_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        return take(it->transpose_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return take(it->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return take(it->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return take(it->pre, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return take(it->pre_ld, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+        return take(it->bias_type, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE:
+        return take(it->pre_type, value, bytes);
+    default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     }
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *description, cublasComputeType_t compute,
                                         cudaDataType_t scale)
 {
-    *description            = new cublasLtMatmulDescOpaque;
+    *description = new cublasLtMatmulDescOpaque;
     (*description)->compute = compute;
-    (*description)->scale   = scale;
+    (*description)->scale = scale;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -370,13 +399,17 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
-                                                const void *value, size_t bytes)
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute, const void *value,
+                                                size_t bytes)
 {
     switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:          return take(layout->batch, value, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: return take(layout->apart, value, bytes);
-    default:                                          return CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+        return take(layout->batch, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+        return take(layout->apart, value, bytes);
+    default:
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     }
 }
 
@@ -392,7 +425,7 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t           preference,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
                                                     size_t bytes)
 {
@@ -422,14 +455,22 @@ size_t cublasLtGetVersion(void)
 const char *cublasLtGetStatusName(cublasStatus_t status)
 {
     switch (status) {
-    case CUBLAS_STATUS_SUCCESS:          return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED:  return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED:     return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE:    return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_ARCH_MISMATCH:    return "CUBLAS_STATUS_ARCH_MISMATCH";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case CUBLAS_STATUS_INTERNAL_ERROR:   return "CUBLAS_STATUS_INTERNAL_ERROR";
-    case CUBLAS_STATUS_NOT_SUPPORTED:    return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+        return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+        return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+        return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+        return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+        return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
     }
     return "unknown";
 }

@@ -17,17 +17,21 @@
 #include <sanitizer/common_interface_defs.h>
 enum { STACK = 512 * 1024 };
 #else
-static void __sanitizer_start_switch_fiber(void **, const void *, size_t) {}
-static void __sanitizer_finish_switch_fiber(void *, const void **, size_t *) {}
+static void __sanitizer_start_switch_fiber(void **, const void *, size_t)
+{
+}
+static void __sanitizer_finish_switch_fiber(void *, const void **, size_t *)
+{
+}
 enum { STACK = 256 * 1024 };
 #endif
 
 enum { WARP = 32, WARPS = EMULATOR_BLOCK_THREADS / WARP, MARGIN = 1024, MARK = 0xa5 };
 
 struct fiber {
-    void *top   = nullptr; /* of the stack that was left */
+    void *top = nullptr; /* of the stack that was left */
     char *stack = nullptr;
-    void *fake  = nullptr; /* the sanitizer's */
+    void *fake = nullptr; /* the sanitizer's */
 };
 
 struct thread : emulator_thread {
@@ -35,30 +39,30 @@ struct thread : emulator_thread {
 };
 
 struct warp {
-    uint32_t    present, ready, ended, arrived; /* a bit a lane; ready: may run, and does not */
-    unsigned    meeting;                        /* which of the two rows of seats            */
+    uint32_t present, ready, ended, arrived; /* a bit a lane; ready: may run, and does not */
+    unsigned meeting;                        /* which of the two rows of seats            */
     const char *what, *file;
-    int         line;
+    int line;
     alignas(64) unsigned char seats[2][WARP][EMULATOR_SEAT];
 };
 
 emulator_thread *emulator_self;
-uint3            blockIdx;
-dim3             blockDim, gridDim;
+uint3 blockIdx;
+dim3 blockDim, gridDim;
 
-static std::vector<thread>          threads(EMULATOR_BLOCK_THREADS);
-static std::vector<warp>            warps(WARPS);
-static std::deque<fiber>            fibers;
-static std::vector<fiber *>         resting;
-static fiber                        outside; /* who runs the grid */
+static std::vector<thread> threads(EMULATOR_BLOCK_THREADS);
+static std::vector<warp> warps(WARPS);
+static std::deque<fiber> fibers;
+static std::vector<fiber *> resting;
+static fiber outside; /* who runs the grid */
 static const std::function<void()> *body;
-static const char                  *kernel_name;
-static unsigned                     thread_count, warp_count, ended, waiting, gathered[2], meeting;
-static const char                  *barrier_file;
-static int                          barrier_line;
-static bool                         reversed, from_outside;
-static const void                  *outside_stack;
-static size_t                       outside_bytes;
+static const char *kernel_name;
+static unsigned thread_count, warp_count, ended, waiting, gathered[2], meeting;
+static const char *barrier_file;
+static int barrier_line;
+static bool reversed, from_outside;
+static const void *outside_stack;
+static size_t outside_bytes;
 
 alignas(128) static unsigned char shared_memory[EMULATOR_SHARED_MOST + MARGIN];
 
@@ -79,9 +83,8 @@ const char *emulator_where()
     static char text[512];
     text[0] = 0;
     if (emulator_self)
-        snprintf(text, sizeof text, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ", kernel_name,
-                 blockIdx.x, blockIdx.y, blockIdx.z, emulator_self->index.x,
-                 emulator_self->index.y, emulator_self->index.z);
+        snprintf(text, sizeof text, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): ", kernel_name, blockIdx.x,
+                 blockIdx.y, blockIdx.z, emulator_self->index.x, emulator_self->index.y, emulator_self->index.z);
     return text;
 }
 
@@ -111,7 +114,7 @@ extern "C" void __assertfail(const char *condition, const char *file, unsigned l
 /* The sanitizer wants to know where the stack that runs the grid is. */
 static void arrive(void *fake)
 {
-    bool first   = from_outside;
+    bool first = from_outside;
     from_outside = false;
     __sanitizer_finish_switch_fiber(fake, first ? &outside_stack : nullptr, first ? &outside_bytes : nullptr);
 }
@@ -130,14 +133,14 @@ static void run_threads();
 
 static fiber *new_fiber()
 {
-    size_t page   = (size_t)sysconf(_SC_PAGESIZE);
-    void  *memory = mmap(nullptr, STACK + page, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *memory = mmap(nullptr, STACK + page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0)
         emulator_fatal("no memory for a thread's stack");
     fiber *made = &fibers.emplace_back();
     made->stack = (char *)memory + page;
-    made->top   = emulator_new_stack(made->stack + STACK, run_threads);
+    made->top = emulator_new_stack(made->stack + STACK, run_threads);
     return made;
 }
 
@@ -161,7 +164,7 @@ static thread *thread_of(unsigned number)
 static unsigned next_bit(uint32_t mask, unsigned after)
 {
     uint32_t behind = reversed ? mask & ((1u << after) - 1) : mask & ~((2u << after) - 1);
-    uint32_t from   = behind ? behind : mask;
+    uint32_t from = behind ? behind : mask;
     return reversed ? 31 - (unsigned)__builtin_clz(from) : (unsigned)__builtin_ctz(from);
 }
 
@@ -173,9 +176,9 @@ static thread *begin(unsigned number)
 
 static void stuck(unsigned w)
 {
-    const warp &it      = warps[w];
-    uint32_t    missing = it.present & ~it.arrived;
-    unsigned    lane    = (unsigned)__builtin_ctz(missing);
+    const warp &it = warps[w];
+    uint32_t missing = it.present & ~it.arrived;
+    unsigned lane = (unsigned)__builtin_ctz(missing);
     emulator_fatal("lane %u of warp %u is not in %s at %s:%d, where others of its warp wait: it has %s", lane, w,
                    it.what, it.file, it.line, it.ended >> lane & 1 ? "ended" : "gone into __syncthreads");
 }
@@ -191,7 +194,7 @@ static void release_barrier()
                        barrier_file, barrier_line);
     for (unsigned w = 0; w < warp_count; w++)
         warps[w].ready = warps[w].present;
-    waiting      = 0;
+    waiting = 0;
     barrier_file = nullptr;
     gathered[++meeting % 2] = 0;
 }
@@ -235,11 +238,11 @@ static void run_threads()
     for (;;) {
         (*body)();
         thread *self = (thread *)emulator_self;
-        fiber  *mine = self->on;
-        self->on     = nullptr;
+        fiber *mine = self->on;
+        self->on = nullptr;
         warps[self->number / WARP].ended |= 1u << self->number % WARP;
         ended++;
-        thread *next  = choose(self);
+        thread *next = choose(self);
         emulator_self = next;
         if (next && !next->on) {
             next->on = mine;
@@ -254,7 +257,7 @@ static void run_threads()
 
 unsigned emulator_meet_block(unsigned brought, const char *file, int line)
 {
-    thread  *self = (thread *)emulator_self;
+    thread *self = (thread *)emulator_self;
     unsigned mine = meeting;
     if (!barrier_file) {
         barrier_file = file;
@@ -272,11 +275,12 @@ unsigned emulator_meet_block(unsigned brought, const char *file, int line)
 const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const void *brought, size_t bytes,
                                         const char *file, int line)
 {
-    thread  *self = (thread *)emulator_self;
-    warp    *mine = &warps[self->number / WARP];
+    thread *self = (thread *)emulator_self;
+    warp *mine = &warps[self->number / WARP];
     unsigned lane = self->number % WARP, row = mine->meeting % 2;
     if (mask != 0xffffffffu)
-        emulator_fatal("%s at %s:%d with the mask %08x: kernels here call it with the full one", what, file, line, mask);
+        emulator_fatal("%s at %s:%d with the mask %08x: kernels here call it with the full one", what, file, line,
+                       mask);
     if (mine->present != 0xffffffffu)
         emulator_fatal("%s at %s:%d in a warp that is not whole: the block has %u threads", what, file, line,
                        thread_count);
@@ -307,14 +311,14 @@ static void set_up(dim3 block)
     barrier_file = nullptr;
     emulator_copies_forget();
     for (unsigned w = 0; w < warp_count; w++) {
-        unsigned lanes   = thread_count - w * WARP;
+        unsigned lanes = thread_count - w * WARP;
         warps[w].present = lanes >= WARP ? 0xffffffffu : (1u << lanes) - 1;
-        warps[w].ready   = warps[w].present;
+        warps[w].ready = warps[w].present;
         warps[w].ended = warps[w].arrived = warps[w].meeting = 0;
     }
     for (unsigned i = 0; i < thread_count; i++) {
         threads[i].number = i;
-        threads[i].index  = { i % block.x, i / block.x % block.y, i / block.x / block.y };
+        threads[i].index = { i % block.x, i / block.x % block.y, i / block.x / block.y };
     }
 }
 
@@ -325,9 +329,9 @@ static void run_block(dim3 block, size_t shared)
     memset(shared_memory + shared, MARK, MARGIN);
     ASAN_POISON_MEMORY_REGION(shared_memory + shared, sizeof shared_memory - shared);
     thread *first = begin(reversed ? thread_count - 1 : 0);
-    first->on     = rested();
+    first->on = rested();
     emulator_self = first;
-    from_outside  = true;
+    from_outside = true;
     switch_to(&outside, first->on);
     ASAN_UNPOISON_MEMORY_REGION(shared_memory, sizeof shared_memory);
     for (size_t i = shared; i < shared + MARGIN; i++)
@@ -338,18 +342,18 @@ static void run_block(dim3 block, size_t shared)
 void emulator_run_grid(const char *name, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread)
 {
     const char *order = getenv("CSPEED_EMULATOR_ORDER");
-    uint64_t    count = (uint64_t)grid.x * grid.y * grid.z;
-    reversed          = order && strcmp(order, "reverse") == 0;
-    kernel_name       = name;
-    body              = &thread;
-    gridDim            = grid;
-    blockDim           = block;
-    thread_count       = block.x * block.y * block.z;
-    warp_count         = (thread_count + WARP - 1) / WARP;
+    uint64_t count = (uint64_t)grid.x * grid.y * grid.z;
+    reversed = order && strcmp(order, "reverse") == 0;
+    kernel_name = name;
+    body = &thread;
+    gridDim = grid;
+    blockDim = block;
+    thread_count = block.x * block.y * block.z;
+    warp_count = (thread_count + WARP - 1) / WARP;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t number      = reversed ? count - 1 - i : i;
+        uint64_t number = reversed ? count - 1 - i : i;
         blockIdx = { (unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
-                                 (unsigned)(number / grid.x / grid.y) };
+                     (unsigned)(number / grid.x / grid.y) };
         run_block(block, shared);
     }
 }

@@ -21,10 +21,10 @@
 /* Of the GPU that is emulated: an A100's limits, the smallest that must do, and few processors, so that grids are
  * small. */
 enum {
-    EMULATOR_PROCESSORS    = 4,
+    EMULATOR_PROCESSORS = 4,
     EMULATOR_BLOCK_THREADS = 1024,
-    EMULATOR_SHARED        = 48 * 1024,  /* without asking */
-    EMULATOR_SHARED_MOST   = 163 * 1024, /* after asking   */
+    EMULATOR_SHARED = 48 * 1024,       /* without asking */
+    EMULATOR_SHARED_MOST = 163 * 1024, /* after asking   */
     EMULATOR_PROCESSOR_SHARED = 164 * 1024
 };
 
@@ -63,21 +63,21 @@ struct emulator_capture;
 /* Where in a capture a stream stands, or an event was recorded. */
 struct emulator_place {
     std::shared_ptr<emulator_capture> capture; /* empty: in none                   */
-    std::set<size_t>                  tips;    /* nodes that the next comes after */
+    std::set<size_t> tips;                     /* nodes that the next comes after */
 };
 
 struct emulator_stream {
-    bool                              waits_for_legacy = false; /* created without cudaStreamNonBlocking */
+    bool waits_for_legacy = false; /* created without cudaStreamNonBlocking */
     std::deque<std::function<void()>> items;
-    uint64_t                          given = 0, done = 0;
-    bool                              running = false;
-    emulator_place                    place;
+    uint64_t given = 0, done = 0;
+    bool running = false;
+    emulator_place place;
 };
 using emulator_queue = std::shared_ptr<emulator_stream>;
 
 emulator_queue emulator_stream_of(cudaStream_t stream); /* empty: no stream */
-cudaError_t    emulator_enqueue(cudaStream_t stream, std::function<void()> item);
-void           emulator_run_all();
+cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item);
+void emulator_run_all();
 /* For tests, who find the two by name: items in all queues, and how often the host had to wait for a stream, an event, a
  * copy or the device, with something still to do. */
 extern "C" uint64_t emulator_waiting();

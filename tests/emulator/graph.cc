@@ -11,14 +11,14 @@
 
 struct node {
     std::function<void()> run;
-    std::set<size_t>      after, before;
+    std::set<size_t> after, before;
 };
 
 struct emulator_capture {
-    std::vector<node>           nodes;
+    std::vector<node> nodes;
     std::vector<emulator_queue> members; /* the first is where it began */
-    std::thread::id             thread;
-    bool                        local = false, over = false, spoilt = false;
+    std::thread::id thread;
+    bool local = false, over = false, spoilt = false;
 };
 
 struct CUgraph_st {
@@ -30,7 +30,7 @@ struct CUgraphExec_st {
 };
 
 static std::set<std::shared_ptr<emulator_capture>> under_way;
-static uint64_t                                    launched;
+static uint64_t launched;
 
 /* ---- capturing ---- */
 
@@ -99,10 +99,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
         return emulator_fail(cudaErrorStreamCaptureUnsupported);
     if (queue->place.capture)
         return emulator_fail(cudaErrorIllegalState);
-    auto capture         = std::make_shared<emulator_capture>();
-    capture->thread      = std::this_thread::get_id();
-    capture->local       = mode != cudaStreamCaptureModeGlobal;
-    capture->members     = { queue };
+    auto capture = std::make_shared<emulator_capture>();
+    capture->thread = std::this_thread::get_id();
+    capture->local = mode != cudaStreamCaptureModeGlobal;
+    capture->members = { queue };
     queue->place.capture = capture;
     under_way.insert(capture);
     return cudaSuccess;
@@ -111,7 +111,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 /* All that `tips` come after, and they themselves. */
 static std::set<size_t> reached(const emulator_capture &capture, const std::set<size_t> &tips)
 {
-    std::set<size_t>    all  = tips;
+    std::set<size_t> all = tips;
     std::vector<size_t> left(tips.begin(), tips.end());
     while (!left.empty()) {
         size_t at = left.back();
@@ -135,16 +135,16 @@ static bool is_joined(const emulator_capture &capture)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
-    emulator_guard                    guard(emulator_lock);
+    emulator_guard guard(emulator_lock);
     std::shared_ptr<emulator_capture> capture = emulator_stream_of(stream)->place.capture;
-    *graph                                    = nullptr;
+    *graph = nullptr;
     if (!capture)
         return emulator_fail(cudaErrorIllegalState);
     if (capture->members[0] != emulator_stream_of(stream))
         return spoil(*capture, cudaErrorStreamCaptureUnmatched);
     if (capture->thread != std::this_thread::get_id())
         return emulator_fail(cudaErrorStreamCaptureWrongThread);
-    bool joined   = is_joined(*capture);
+    bool joined = is_joined(*capture);
     capture->over = true;
     under_way.erase(capture);
     for (const emulator_queue &member : capture->members)
@@ -162,7 +162,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 static std::vector<size_t> latest_order(const emulator_capture &capture)
 {
     std::vector<size_t> order, open;
-    std::set<size_t>    ready;
+    std::set<size_t> ready;
     for (const node &one : capture.nodes) {
         if (one.before.empty())
             ready.insert(open.size());
@@ -201,7 +201,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t graph, unsigned long long)
 {
     emulator_guard guard(emulator_lock);
-    cudaError_t    refused = emulator_capture_forbids(nullptr);
+    cudaError_t refused = emulator_capture_forbids(nullptr);
     if (refused != cudaSuccess)
         return refused;
     *ready = new CUgraphExec_st{ graph->captured };

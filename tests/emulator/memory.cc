@@ -13,10 +13,10 @@
 
 enum { ALIGNMENT = 256, GUARD = 256, MARK = 0xa5, EMPTY = 0xff, PAGE = 2 << 20 };
 
-static const size_t             reserved = (size_t)1 << 40;
-static char                    *range;
-static size_t                   used, held; /* of the range; by blocks that live */
-static int                      openings;
+static const size_t reserved = (size_t)1 << 40;
+static char *range;
+static size_t used, held; /* of the range; by blocks that live */
+static int openings;
 static std::map<char *, size_t> blocks, pinned;
 
 static size_t capacity()
@@ -75,8 +75,8 @@ void emulator_move(void *to, const void *from, size_t bytes)
 #if defined(__x86_64__)
     asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 #else
-    volatile char       *into = (volatile char *)to;
-    const volatile char *out  = (const volatile char *)from;
+    volatile char *into = (volatile char *)to;
+    const volatile char *out = (const volatile char *)from;
     for (size_t i = 0; i < bytes; i++)
         into[i] = out[i];
 #endif
@@ -140,7 +140,7 @@ static void check_guard(char *start, size_t bytes)
 /* The pages that were the block's alone. */
 static void give_back(char *memory, size_t bytes)
 {
-    size_t    page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t from = ((uintptr_t)memory + page - 1) / page * page, to = ((uintptr_t)memory + bytes) / page * page;
     if (from < to)
         madvise((void *)from, to - from, MADV_DONTNEED);
@@ -172,7 +172,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
     emulator_guard guard(emulator_lock);
-    *total     = capacity();
+    *total = capacity();
     *available = *total - held;
     return cudaSuccess;
 }
@@ -239,6 +239,6 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const vo
     else if (is_pinned(pointer))
         attributes->type = cudaMemoryTypeHost;
     attributes->devicePointer = attributes->type ? (void *)pointer : nullptr;
-    attributes->hostPointer   = attributes->type == cudaMemoryTypeHost ? (void *)pointer : nullptr;
+    attributes->hostPointer = attributes->type == cudaMemoryTypeHost ? (void *)pointer : nullptr;
     return cudaSuccess;
 }

@@ -23,19 +23,19 @@ static std::chrono::microseconds delay()
 
 struct ncclComm {
     std::shared_ptr<ring> members = std::make_shared<ring>();
-    bool                  blocking = true;
-    ncclResult_t          state    = ncclSuccess;
-    int                   polls    = 0;
+    bool blocking = true;
+    ncclResult_t state = ncclSuccess;
+    int polls = 0;
     std::chrono::steady_clock::time_point begun = {};
-    bool                  seen[6]  = {}; /* kinds of calls that were connected */
-    std::deque<ring_call> calls;         /* not in the stream yet */
-    cudaStream_t          stream   = nullptr;
-    int                   registered = 0;
-    std::shared_ptr<int>  captured   = std::make_shared<int>(0); /* which graphs hold too that captured calls */
+    bool seen[6] = {};           /* kinds of calls that were connected */
+    std::deque<ring_call> calls; /* not in the stream yet */
+    cudaStream_t stream = nullptr;
+    int registered = 0;
+    std::shared_ptr<int> captured = std::make_shared<int>(0); /* which graphs hold too that captured calls */
 };
 
-static thread_local int                       depth;
-static thread_local std::vector<ncclComm_t>   grouped;
+static thread_local int depth;
+static thread_local std::vector<ncclComm_t> grouped;
 
 /* ---- progress ---- */
 
@@ -88,7 +88,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     std::string name = ring_make();
-    *id              = {};
+    *id = {};
     name.copy(id->internal, sizeof id->internal - 1);
     return name.empty() ? ncclSystemError : ncclSuccess;
 }
@@ -99,8 +99,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     *comm = nullptr;
     if (ranks < 1 || ranks > RING_RANKS || rank < 0 || rank >= ranks)
         return ncclInvalidArgument;
-    ncclComm_t made     = new ncclComm;
-    made->blocking      = !config || config->blocking != 0;
+    ncclComm_t made = new ncclComm;
+    made->blocking = !config || config->blocking != 0;
     made->members->rank = rank;
     made->members->size = ranks;
     made->members->name = std::string(id.internal, strnlen(id.internal, sizeof id.internal));
@@ -201,7 +201,7 @@ static ncclResult_t run(ncclComm_t comm)
 {
     bool slow = false;
     for (const ring_call &call : comm->calls) {
-        slow                  = slow || !comm->seen[call.kind];
+        slow = slow || !comm->seen[call.kind];
         comm->seen[call.kind] = true;
     }
     return begin(comm, slow);
@@ -232,7 +232,7 @@ ncclResult_t ncclGroupStart(void)
 ncclResult_t ncclGroupEnd(void)
 {
     emulator_guard guard(emulator_lock);
-    ncclResult_t   result = ncclSuccess;
+    ncclResult_t result = ncclSuccess;
     if (depth == 0)
         return ncclInvalidUsage;
     if (--depth)
@@ -282,9 +282,14 @@ ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int from, n
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
-    static const char *const text[] = { "no error",         "unhandled cuda error", "unhandled system error",
-                                        "internal error",   "invalid argument",     "invalid usage",
-                                        "remote process exited or there was a network error", "NCCL operation in progress" };
+    static const char *const text[] = { "no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress" };
     return (unsigned)result < sizeof text / sizeof *text ? text[result] : "unknown result code";
 }
 

@@ -17,8 +17,8 @@
 std::string ring_make()
 {
     static std::atomic<int> made;
-    std::string             name = "/cspeed-emulator-" + std::to_string(getpid()) + "-" + std::to_string(made++);
-    int                     file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+    std::string name = "/cspeed-emulator-" + std::to_string(getpid()) + "-" + std::to_string(made++);
+    int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     if (file < 0)
         return "";
     bool sized = ftruncate(file, sizeof(ring_segment)) == 0;
@@ -84,7 +84,8 @@ static bool agree(ring *ring, const ring_call &call)
         if (other.kind != call.kind || other.count != call.count || other.type != call.type || other.op != call.op ||
             other.rank != call.rank)
             emulator_fatal("rank %d calls NCCL's %s of %zu elements of type %d while rank %d calls its %s of %zu of "
-                           "type %d", ring->rank, names[call.kind], call.count, (int)call.type, rank, names[other.kind],
+                           "type %d",
+                           ring->rank, names[call.kind], call.count, (int)call.type, rank, names[other.kind],
                            other.count, (int)other.type);
         if (other.captured != call.captured)
             emulator_fatal("NCCL's %s is captured by rank %d and not by rank %d", names[call.kind],
@@ -118,10 +119,18 @@ static void join(void *out, const std::vector<const char *> &from, size_t count,
         for (size_t rank = 1; rank < from.size(); rank++) {
             Summed one = (Summed)((const Stored *)from[rank])[i];
             switch (op) {
-            case ncclProd: sum = sum * one; break;
-            case ncclMax:  sum = sum > one ? sum : one; break;
-            case ncclMin:  sum = sum < one ? sum : one; break;
-            default:       sum = wrapped_sum(sum, one); break;
+            case ncclProd:
+                sum = sum * one;
+                break;
+            case ncclMax:
+                sum = sum > one ? sum : one;
+                break;
+            case ncclMin:
+                sum = sum < one ? sum : one;
+                break;
+            default:
+                sum = wrapped_sum(sum, one);
+                break;
             }
         }
         ((Stored *)out)[i] = (Stored)(op == ncclAvg ? sum / (Summed)from.size() : sum);
@@ -134,16 +143,36 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
     for (int rank = 0; rank < ring->size; rank++)
         from.push_back(ring->shared->seat[rank].data);
     switch (call.type) {
-    case ncclInt8:     join<int8_t, int8_t>(out, from, count, call.op); break;
-    case ncclUint8:    join<uint8_t, uint8_t>(out, from, count, call.op); break;
-    case ncclInt32:    join<int32_t, int32_t>(out, from, count, call.op); break;
-    case ncclUint32:   join<uint32_t, uint32_t>(out, from, count, call.op); break;
-    case ncclInt64:    join<int64_t, int64_t>(out, from, count, call.op); break;
-    case ncclUint64:   join<uint64_t, uint64_t>(out, from, count, call.op); break;
-    case ncclFloat16:  join<__half, float>(out, from, count, call.op); break;
-    case ncclFloat32:  join<float, float>(out, from, count, call.op); break;
-    case ncclFloat64:  join<double, double>(out, from, count, call.op); break;
-    case ncclBfloat16: join<__nv_bfloat16, float>(out, from, count, call.op); break;
+    case ncclInt8:
+        join<int8_t, int8_t>(out, from, count, call.op);
+        break;
+    case ncclUint8:
+        join<uint8_t, uint8_t>(out, from, count, call.op);
+        break;
+    case ncclInt32:
+        join<int32_t, int32_t>(out, from, count, call.op);
+        break;
+    case ncclUint32:
+        join<uint32_t, uint32_t>(out, from, count, call.op);
+        break;
+    case ncclInt64:
+        join<int64_t, int64_t>(out, from, count, call.op);
+        break;
+    case ncclUint64:
+        join<uint64_t, uint64_t>(out, from, count, call.op);
+        break;
+    case ncclFloat16:
+        join<__half, float>(out, from, count, call.op);
+        break;
+    case ncclFloat32:
+        join<float, float>(out, from, count, call.op);
+        break;
+    case ncclFloat64:
+        join<double, double>(out, from, count, call.op);
+        break;
+    case ncclBfloat16:
+        join<__nv_bfloat16, float>(out, from, count, call.op);
+        break;
     }
 }
 
@@ -212,15 +241,15 @@ static void broadcast(ring *ring, const ring_call &call)
 
 struct message {
     ring_call call;
-    size_t    bytes, moved = 0;
+    size_t bytes, moved = 0;
 };
 
 static bool move_on(ring *ring, message &it)
 {
-    bool         sends  = it.call.kind == RING_SEND;
-    ring_seat   *seats  = ring->shared->seat;
+    bool sends = it.call.kind == RING_SEND;
+    ring_seat *seats = ring->shared->seat;
     ring_letter *letter = sends ? &seats[ring->rank].to[it.call.rank] : &seats[it.call.rank].to[ring->rank];
-    size_t       left   = it.bytes - it.moved, piece = left < (size_t)RING_LETTER ? left : (size_t)RING_LETTER;
+    size_t left = it.bytes - it.moved, piece = left < (size_t)RING_LETTER ? left : (size_t)RING_LETTER;
     if (left == 0 || (letter->written == letter->read) != sends)
         return false;
     if (sends) {
@@ -238,10 +267,10 @@ static void move_messages(ring *ring, std::vector<message> &messages)
 {
     for (bool done = false; !done && !ring->aborted;) {
         bool moved = false;
-        done       = true;
+        done = true;
         for (message &it : messages) {
             moved = move_on(ring, it) || moved;
-            done  = done && it.moved == it.bytes;
+            done = done && it.moved == it.bytes;
         }
         if (!moved && !done)
             emulator_pause();
@@ -274,10 +303,18 @@ void ring_run(ring *ring, const std::deque<ring_call> &calls)
         if (!agree(ring, call))
             return;
         switch (call.kind) {
-        case RING_ALL_REDUCE:     all_reduce(ring, call); break;
-        case RING_REDUCE_SCATTER: reduce_scatter(ring, call); break;
-        case RING_ALL_GATHER:     all_gather(ring, call); break;
-        default:                  broadcast(ring, call); break;
+        case RING_ALL_REDUCE:
+            all_reduce(ring, call);
+            break;
+        case RING_REDUCE_SCATTER:
+            reduce_scatter(ring, call);
+            break;
+        case RING_ALL_GATHER:
+            all_gather(ring, call);
+            break;
+        default:
+            broadcast(ring, call);
+            break;
         }
     }
     move_messages(ring, messages);

@@ -12,46 +12,46 @@ enum ring_kind { RING_ALL_REDUCE, RING_REDUCE_SCATTER, RING_ALL_GATHER, RING_BRO
 
 /* A call of NCCL: `rank` is the root, or the other one. */
 struct ring_call {
-    ring_kind      kind;
-    const void    *in;
-    void          *out;
-    size_t         count;
+    ring_kind kind;
+    const void *in;
+    void *out;
+    size_t count;
     ncclDataType_t type;
-    ncclRedOp_t    op;
-    int            rank;
-    bool           captured = false; /* on each rank, or on none */
+    ncclRedOp_t op;
+    int rank;
+    bool captured = false; /* on each rank, or on none */
 };
 
 struct ring_letter {
     std::atomic<uint64_t> written, read;
-    char                  data[RING_LETTER];
+    char data[RING_LETTER];
 };
 
 /* What a rank shows to the others. */
 struct ring_seat {
     std::atomic<uint64_t> arrived; /* meetings */
-    ring_call             call;
-    char                  data[RING_PIECE];
-    ring_letter           to[RING_RANKS];
+    ring_call call;
+    char data[RING_PIECE];
+    ring_letter to[RING_RANKS];
 };
 
 struct ring_segment {
     std::atomic<int> joined;
-    ring_seat        seat[RING_RANKS];
+    ring_seat seat[RING_RANKS];
 };
 
 struct ring {
-    int               rank, size;
-    ring_segment     *shared = nullptr;
-    std::string       name;
+    int rank, size;
+    ring_segment *shared = nullptr;
+    std::string name;
     std::atomic<bool> aborted{ false };
 
     ~ring();
 };
 
-std::string ring_make();             /* a new segment's name; empty: it cannot be made */
-bool        ring_join(ring *ring);   /* opens ring->name */
-bool        ring_is_whole(ring *ring);
+std::string ring_make();    /* a new segment's name; empty: it cannot be made */
+bool ring_join(ring *ring); /* opens ring->name */
+bool ring_is_whole(ring *ring);
 /* In device memory, in the stream's turn. Returns early when aborted. Calls of one group run side by side. */
 void ring_run(ring *ring, const std::deque<ring_call> &calls);
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static thread_local cudaError_t last_error;
-static thread_local int         current;
+static thread_local int current;
 
 static const struct {
     cudaError_t error;
@@ -75,7 +75,7 @@ const char *cudaGetErrorName(cudaError_t error)
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last_error;
-    last_error        = cudaSuccess;
+    last_error = cudaSuccess;
     return error;
 }
 
@@ -89,7 +89,7 @@ cudaError_t cudaPeekAtLastError(void)
 cudaError_t cudaGetDeviceCount(int *count)
 {
     const char *given = getenv("CSPEED_EMULATOR_DEVICES");
-    *count            = 0;
+    *count = 0;
     if (emulator_is_forked())
         return emulator_fail(cudaErrorInitializationError);
     *count = given ? atoi(given) : 1;
@@ -134,30 +134,30 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     *properties = {};
     snprintf(properties->name, sizeof properties->name, "Emulated GPU");
     cudaMemGetInfo(&available, &properties->totalGlobalMem);
-    properties->major                       = 8;
-    properties->minor                       = 0;
-    properties->multiProcessorCount         = EMULATOR_PROCESSORS;
-    properties->sharedMemPerBlock           = EMULATOR_SHARED;
-    properties->sharedMemPerBlockOptin      = EMULATOR_SHARED_MOST;
-    properties->sharedMemPerMultiprocessor  = EMULATOR_PROCESSOR_SHARED;
-    properties->reservedSharedMemPerBlock   = 1024;
-    properties->regsPerBlock                = 65536;
-    properties->warpSize                    = 32;
-    properties->maxThreadsPerBlock          = EMULATOR_BLOCK_THREADS;
+    properties->major = 8;
+    properties->minor = 0;
+    properties->multiProcessorCount = EMULATOR_PROCESSORS;
+    properties->sharedMemPerBlock = EMULATOR_SHARED;
+    properties->sharedMemPerBlockOptin = EMULATOR_SHARED_MOST;
+    properties->sharedMemPerMultiprocessor = EMULATOR_PROCESSOR_SHARED;
+    properties->reservedSharedMemPerBlock = 1024;
+    properties->regsPerBlock = 65536;
+    properties->warpSize = 32;
+    properties->maxThreadsPerBlock = EMULATOR_BLOCK_THREADS;
     properties->maxThreadsPerMultiProcessor = 2048;
-    properties->maxBlocksPerMultiProcessor  = 32;
+    properties->maxBlocksPerMultiProcessor = 32;
     properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = 1024;
-    properties->maxThreadsDim[2]             = 64;
-    properties->maxGridSize[0]               = 0x7fffffff;
+    properties->maxThreadsDim[2] = 64;
+    properties->maxGridSize[0] = 0x7fffffff;
     properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
-    properties->l2CacheSize                  = 1 << 20;
-    properties->pciBusID                     = device;
-    properties->unifiedAddressing            = 1;
-    properties->canMapHostMemory             = 1;
-    properties->concurrentKernels            = 1;
-    properties->asyncEngineCount             = 2;
-    properties->memoryBusWidth               = 128;
-    properties->streamPrioritiesSupported    = 1;
+    properties->l2CacheSize = 1 << 20;
+    properties->pciBusID = device;
+    properties->unifiedAddressing = 1;
+    properties->canMapHostMemory = 1;
+    properties->concurrentKernels = 1;
+    properties->asyncEngineCount = 2;
+    properties->memoryBusWidth = 128;
+    properties->streamPrioritiesSupported = 1;
     return cudaSuccess;
 }
 
@@ -167,26 +167,55 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
         return emulator_fail(cudaErrorInvalidDevice);
     *value = 0;
     switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:               *value = EMULATOR_BLOCK_THREADS; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock:          *value = EMULATOR_SHARED; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:     *value = EMULATOR_SHARED_MOST; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = EMULATOR_PROCESSOR_SHARED; break;
-    case cudaDevAttrWarpSize:                         *value = 32; break;
-    case cudaDevAttrMultiProcessorCount:              *value = EMULATOR_PROCESSORS; break;
-    case cudaDevAttrL2CacheSize:                      *value = 1 << 20; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:      *value = 2048; break;
-    case cudaDevAttrAsyncEngineCount:                 *value = 2; break;
-    case cudaDevAttrComputeCapabilityMajor:           *value = 8; break;
-    case cudaDevAttrClockRate:                        *value = 1000000; break;
-    case cudaDevAttrMemoryClockRate:                  *value = 1000000; break;
-    case cudaDevAttrGlobalMemoryBusWidth:             *value = 128; break;
-    case cudaDevAttrPciBusId:                         *value = device; break;
+    case cudaDevAttrMaxThreadsPerBlock:
+        *value = EMULATOR_BLOCK_THREADS;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+        *value = EMULATOR_SHARED;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = EMULATOR_SHARED_MOST;
+        break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+        *value = EMULATOR_PROCESSOR_SHARED;
+        break;
+    case cudaDevAttrWarpSize:
+        *value = 32;
+        break;
+    case cudaDevAttrMultiProcessorCount:
+        *value = EMULATOR_PROCESSORS;
+        break;
+    case cudaDevAttrL2CacheSize:
+        *value = 1 << 20;
+        break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+        *value = 2048;
+        break;
+    case cudaDevAttrAsyncEngineCount:
+        *value = 2;
+        break;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 8;
+        break;
+    case cudaDevAttrClockRate:
+        *value = 1000000;
+        break;
+    case cudaDevAttrMemoryClockRate:
+        *value = 1000000;
+        break;
+    case cudaDevAttrGlobalMemoryBusWidth:
+        *value = 128;
+        break;
+    case cudaDevAttrPciBusId:
+        *value = device;
+        break;
     case cudaDevAttrComputeCapabilityMinor:
     case cudaDevAttrPciDeviceId:
     case cudaDevAttrPciDomainId:
     case cudaDevAttrEccEnabled:
     case cudaDevAttrIntegrated:
-    case cudaDevAttrComputeMode:                      break;
+    case cudaDevAttrComputeMode:
+        break;
     }
     return cudaSuccess;
 }
@@ -201,7 +230,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *name, int room, int device)
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *min, int *greatest)
 {
-    *min    = 0;
+    *min = 0;
     *greatest = -5;
     return cudaSuccess;
 }

@@ -18,19 +18,19 @@ struct CUstream_st {
 };
 
 struct CUevent_st {
-    bool                       timed = true;
-    emulator_place             place; /* in a capture, where the last record was made in one */
-    emulator_queue             queue; /* empty: never recorded */
-    uint64_t                   at = 0;
+    bool timed = true;
+    emulator_place place; /* in a capture, where the last record was made in one */
+    emulator_queue queue; /* empty: never recorded */
+    uint64_t at = 0;
     std::shared_ptr<long long> when; /* nanoseconds */
 };
 
 std::recursive_mutex emulator_lock;
 
-static std::set<emulator_queue>     queues;
+static std::set<emulator_queue> queues;
 static std::map<const void *, int> granted; /* dynamic shared memory that a kernel may have */
-static CUstream_st                *legacy;
-static uint64_t                    launched; /* kernels, by themselves */
+static CUstream_st *legacy;
+static uint64_t launched; /* kernels, by themselves */
 
 static emulator_queue legacy_queue()
 {
@@ -160,8 +160,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
-    emulator_queue queue   = emulator_stream_of(stream);
-    cudaError_t    refused = emulator_capture_forbids(queue);
+    emulator_queue queue = emulator_stream_of(stream);
+    cudaError_t refused = emulator_capture_forbids(queue);
     if (refused != cudaSuccess)
         return refused;
     if (!stream)
@@ -173,7 +173,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaDeviceSynchronize(void)
 {
     emulator_guard guard(emulator_lock);
-    cudaError_t    refused = emulator_capture_forbids(nullptr);
+    cudaError_t refused = emulator_capture_forbids(nullptr);
     if (refused == cudaSuccess)
         emulator_run_all();
     return refused;
@@ -193,8 +193,8 @@ static cudaError_t one_on(const emulator_queue &queue, uint64_t until)
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
-    emulator_queue queue   = emulator_stream_of(stream);
-    cudaError_t    refused = emulator_capture_forbids(queue);
+    emulator_queue queue = emulator_stream_of(stream);
+    cudaError_t refused = emulator_capture_forbids(queue);
     return refused == cudaSuccess ? one_on(queue, queue->given) : refused;
 }
 
@@ -229,7 +229,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
     emulator_guard guard(emulator_lock);
-    cudaError_t    refused = emulator_capture_forbids(nullptr);
+    cudaError_t refused = emulator_capture_forbids(nullptr);
     if (refused != cudaSuccess)
         return refused;
     return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
@@ -250,7 +250,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *arg
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
-    *event          = new CUevent_st;
+    *event = new CUevent_st;
     (*event)->timed = !(flags & cudaEventDisableTiming);
     return cudaSuccess;
 }
@@ -276,8 +276,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     event->place = event->queue->place;
     if (event->place.capture)
         return cudaSuccess;
-    event->at    = event->queue->given + 1;
-    event->when  = when;
+    event->at = event->queue->given + 1;
+    event->when = when;
     return emulator_enqueue(stream, [when] { *when = clock64(); });
 }
 
@@ -290,7 +290,7 @@ static cudaError_t event_refuses(cudaEvent_t event)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
-    cudaError_t    refused = event_refuses(event);
+    cudaError_t refused = event_refuses(event);
     if (refused == cudaSuccess && event->queue)
         await(event->queue, event->at);
     return refused;
@@ -299,7 +299,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
-    cudaError_t    refused = event_refuses(event);
+    cudaError_t refused = event_refuses(event);
     return refused == cudaSuccess && event->queue ? one_on(event->queue, event->at) : refused;
 }
 
@@ -318,7 +318,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     emulator_guard guard(emulator_lock);
     emulator_queue queue = event->queue;
-    uint64_t       at    = event->at;
+    uint64_t at = event->at;
     if (event->place.capture || emulator_stream_of(stream)->place.capture)
         return emulator_capture_wait(emulator_stream_of(stream), event->place, queue != nullptr);
     if (!queue || queue == emulator_stream_of(stream))
@@ -332,10 +332,10 @@ static std::string name_of(const void *kernel)
 {
     Dl_info info = {};
     dladdr(kernel, &info);
-    int         status = 0;
+    int status = 0;
     const char *symbol = info.dli_sname && info.dli_saddr == kernel ? info.dli_sname : nullptr;
-    char       *plain  = symbol ? abi::__cxa_demangle(symbol, nullptr, nullptr, &status) : nullptr;
-    char        place[64];
+    char *plain = symbol ? abi::__cxa_demangle(symbol, nullptr, nullptr, &status) : nullptr;
+    char place[64];
     snprintf(place, sizeof place, "at offset 0x%zx", (size_t)((const char *)kernel - (const char *)info.dli_fbase));
     std::string name = plain ? plain : symbol ? symbol : place;
     free(plain);
@@ -353,8 +353,8 @@ static bool fits(const cudaLaunchConfig_t *config)
 cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel, std::function<void()> thread)
 {
     emulator_guard guard(emulator_lock);
-    auto           asked = granted.find(kernel);
-    size_t         max  = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
+    auto asked = granted.find(kernel);
+    size_t max = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
     if (!fits(config))
         return emulator_fail(cudaErrorInvalidConfiguration);
     if (config->dynamicSmemBytes > max)
@@ -384,11 +384,11 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *kernel)
 {
     emulator_guard guard(emulator_lock);
-    *attributes                           = {};
-    attributes->maxThreadsPerBlock        = EMULATOR_BLOCK_THREADS;
-    attributes->numRegs                   = 32;
-    attributes->binaryVersion             = 80;
-    attributes->ptxVersion                = 80;
+    *attributes = {};
+    attributes->maxThreadsPerBlock = EMULATOR_BLOCK_THREADS;
+    attributes->numRegs = 32;
+    attributes->binaryVersion = 80;
+    attributes->ptxVersion = 80;
     attributes->maxDynamicSharedSizeBytes = granted.count(kernel) ? granted[kernel] : EMULATOR_SHARED;
     return cudaSuccess;
 }

@@ -36,8 +36,8 @@ emulator_switch_stack:
 inline void *emulator_new_stack(char *top, void (*start)())
 {
     void **words = (void **)((uintptr_t)top & ~(uintptr_t)15);
-    *--words     = nullptr; /* start() never returns; its frame is aligned as after a call */
-    *--words     = (void *)start;
+    *--words = nullptr; /* start() never returns; its frame is aligned as after a call */
+    *--words = (void *)start;
     for (int i = 0; i < 6; i++)
         *--words = nullptr;
     return words;

@@ -9,9 +9,18 @@
 struct own_stream {
     cudaStream_t stream = nullptr;
 
-    own_stream() { CS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
-    ~own_stream() { CS_CUDA(cudaStreamDestroy(stream)); }
-    operator cudaStream_t() const { return stream; }
+    own_stream()
+    {
+        CS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    }
+    ~own_stream()
+    {
+        CS_CUDA(cudaStreamDestroy(stream));
+    }
+    operator cudaStream_t() const
+    {
+        return stream;
+    }
 };
 
 template <typename T> static T *new_memory(size_t count)
@@ -48,7 +57,7 @@ __global__ void add_one(int *to, const int *from)
 static bool work_waits_for_somebody()
 {
     own_stream stream;
-    int       *memory = new_memory<int>(1);
+    int *memory = new_memory<int>(1);
     cs_launch(stream, (cs_shape{ 1, 1 }), set_value, memory, 5);
     int before = fetched(memory);
     CS_CUDA(cudaStreamSynchronize(stream));
@@ -57,9 +66,9 @@ static bool work_waits_for_somebody()
 
 static bool events_bring_order()
 {
-    own_stream  first, second;
+    own_stream first, second;
     cudaEvent_t event;
-    int        *a = new_memory<int>(1), *b = new_memory<int>(1), *missed = new_memory<int>(1);
+    int *a = new_memory<int>(1), *b = new_memory<int>(1), *missed = new_memory<int>(1);
     CS_CUDA(cudaEventCreate(&event));
     cs_launch(first, (cs_shape{ 1, 1 }), set_value, a, 5);
     CS_CUDA(cudaEventRecord(event, first));
@@ -74,7 +83,7 @@ static bool events_bring_order()
 __global__ void sum_block(int *sum)
 {
     CS_SHARED int seats[8];
-    int           all = cs_block_sum((int)threadIdx.x, seats);
+    int all = cs_block_sum((int)threadIdx.x, seats);
     if (threadIdx.x == 77)
         sum[blockIdx.x] = all;
 }
@@ -97,7 +106,7 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
     cs_tensor_close();
     cs_tensor_wait<0>();
     __syncthreads();
-    int      lane = (int)threadIdx.x, row = lane % 16, half_of_row = lane / 16 * 8;
+    int lane = (int)threadIdx.x, row = lane % 16, half_of_row = lane / 16 * 8;
     uint32_t rows[4], columns[4];
     cs_tensor_load(rows, tile + row * 16 + half_of_row);
     cs_tensor_load_turned(columns, tile + 256 + row * 16 + half_of_row);
@@ -106,7 +115,7 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
     cs_tensor_multiply<bf16>(high, rows, columns[2], columns[3]);
     for (int i = 0; i < 4; i++) {
         int at = (lane / 4 + i / 2 * 8) * 16 + lane % 4 * 2 + i % 2;
-        c[at]     = low[i];
+        c[at] = low[i];
         c[at + 8] = high[i];
     }
 }
@@ -114,9 +123,9 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
 /* 16 x 16 by 16 x 16, all of whose numbers and sums are exact. */
 static bool tiles_multiply()
 {
-    bf16  *a = new_memory<bf16>(256), *b = new_memory<bf16>(256);
+    bf16 *a = new_memory<bf16>(256), *b = new_memory<bf16>(256);
     float *c = new_memory<float>(256), got[256];
-    bf16   here_a[256], here_b[256];
+    bf16 here_a[256], here_b[256];
     for (int i = 0; i < 256; i++) {
         here_a[i] = bf16((float)(i * 7 % 11 - 5));
         here_b[i] = bf16((float)(i * 5 % 13 - 6));
@@ -139,15 +148,15 @@ static bool tiles_multiply()
 static bool limits_are_held()
 {
     cudaLaunchConfig_t config = {};
-    config.gridDim            = dim3(1, 65536);
-    config.blockDim           = dim3(32);
-    bool tall                 = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidConfiguration;
-    config.gridDim            = dim3(1);
-    config.blockDim           = dim3(1025);
-    bool wide                 = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidConfiguration;
-    config.blockDim           = dim3(32);
-    config.dynamicSmemBytes   = 48 * 1024 + 1;
-    bool shared               = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidValue;
+    config.gridDim = dim3(1, 65536);
+    config.blockDim = dim3(32);
+    bool tall = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidConfiguration;
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(1025);
+    bool wide = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidConfiguration;
+    config.blockDim = dim3(32);
+    config.dynamicSmemBytes = 48 * 1024 + 1;
+    bool shared = cudaLaunchKernelEx(&config, set_value, (int *)nullptr, 0) == cudaErrorInvalidValue;
     return tall && wide && shared && cudaGetLastError() == cudaErrorInvalidValue;
 }
 
@@ -229,8 +238,10 @@ static void tile_is_not_aligned()
 }
 
 static const emulator_right right[] = {
-    { "work waits for somebody", work_waits_for_somebody }, { "events bring order", events_bring_order },
-    { "blocks meet", blocks_meet },                         { "tiles multiply", tiles_multiply },
+    { "work waits for somebody", work_waits_for_somebody },
+    { "events bring order", events_bring_order },
+    { "blocks meet", blocks_meet },
+    { "tiles multiply", tiles_multiply },
     { "limits are held", limits_are_held },
 };
 
@@ -247,7 +258,7 @@ static const emulator_wrong wrong[] = {
 };
 
 extern "C" const emulator_trials emulator_trials_of_module;
-const emulator_trials            emulator_trials_of_module = {
+const emulator_trials emulator_trials_of_module = {
     right, sizeof right / sizeof *right, emulator_graph_trials, emulator_graph_trial_count,
     wrong, sizeof wrong / sizeof *wrong,
 };

@@ -17,11 +17,11 @@ typedef struct {
 
 typedef struct {
     const emulator_right *right;
-    int                   right_count;
+    int right_count;
     const emulator_right *graphs; /* likewise */
-    int                   graph_count;
+    int graph_count;
     const emulator_wrong *wrong;
-    int                   wrong_count;
+    int wrong_count;
 } emulator_trials;
 
 #endif

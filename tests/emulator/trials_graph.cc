@@ -11,8 +11,8 @@ static __global__ void add_to(int *to, const int *from, int more)
 
 struct pair {
     cudaStream_t main, side;
-    cudaEvent_t  forked, joined;
-    int         *a, *b;
+    cudaEvent_t forked, joined;
+    int *a, *b;
 
     pair()
     {
@@ -64,7 +64,7 @@ struct pair {
 
     void run(int times)
     {
-        cudaGraph_t     graph;
+        cudaGraph_t graph;
         cudaGraphExec_t ready;
         CS_CUDA(cudaStreamEndCapture(main, &graph));
         CS_CUDA(cudaGraphInstantiate(&ready, graph, 0));
@@ -90,7 +90,7 @@ static bool captured_work_runs_by_its_graph()
     p.begin();
     p.add(p.main, p.a, p.a, 3);
     bool waits = cudaStreamQuery(p.side) != cudaSuccess; /* which it forbids, and is spoilt by */
-    waits      = waits && p.end() == cudaErrorStreamCaptureInvalidated && p.holds(0, 0);
+    waits = waits && p.end() == cudaErrorStreamCaptureInvalidated && p.holds(0, 0);
     p.begin();
     p.add(p.main, p.a, p.a, 3);
     p.run(4);

@@ -5,6 +5,6 @@
 #include "trials.h"
 
 extern const emulator_right emulator_graph_trials[];
-extern const int            emulator_graph_trial_count;
+extern const int emulator_graph_trial_count;
 
 #endif

@@ -32,7 +32,7 @@ enum { RANKS = 3, DISAGREE = 76 };
 /* What the last of three ranks has besides: flags, and what becomes of the run. */
 static const struct {
     const char *flags;
-    int         code;
+    int code;
     const char *words;
 } rows[] = {
     { "", 0, "finished" },
@@ -71,9 +71,9 @@ START_TEST(ranks_are_compared)
                      0);
     shell_write("rank.sh", "program=$1; shift; [ $RANK = 2 ] || set --; exec \"$program\" --config config.json \"$@\"");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int   code = shell_run("rm -rf out; '%s/cspeed' --num_gpus %d --oversubscribe run sh rank.sh '%s/train' %s && "
-                                 "test -s out/latest && echo finished",
-                               CS_BIN, RANKS, CS_BIN, rows[i].flags);
+        int code = shell_run("rm -rf out; '%s/cspeed' --num_gpus %d --oversubscribe run sh rank.sh '%s/train' %s && "
+                             "test -s out/latest && echo finished",
+                             CS_BIN, RANKS, CS_BIN, rows[i].flags);
         char *said = shell_read("out.txt", NULL);
         ck_assert_msg(code == rows[i].code && strstr(said, rows[i].words),
                       "%s: exit code %d, not %d, and it printed:\n%s", rows[i].flags, code, rows[i].code, said);
@@ -91,8 +91,8 @@ START_TEST(rank_0_knows_who_gave_the_steps)
     shell_write("config.json", config_text);
     shell_write("rank.sh", "[ $RANK = 0 ] || set -- \"$@\" --steps 30; exec \"$@\"");
     int code = shell_run("seq 200 >song.txt && '%s/pack' --valid 0 --output data song.txt && sed -i 's/\"steps\": 2/"
-                           "\"steps\": 30, \"fit_seconds\": 1e-6/' config.json && '%s/cspeed' --num_gpus 2 "
-                           "--oversubscribe run sh rank.sh '%s/train' --config config.json",
+                         "\"steps\": 30, \"fit_seconds\": 1e-6/' config.json && '%s/cspeed' --num_gpus 2 "
+                         "--oversubscribe run sh rank.sh '%s/train' --config config.json",
                          CS_BIN, CS_BIN, CS_BIN);
     char *said = shell_read("out.txt", NULL);
     ck_assert_msg(code == 0 && strstr(said, "6 steps instead of 30"), "exit code %d, and it printed:\n%s", code, said);
@@ -102,25 +102,25 @@ START_TEST(rank_0_knows_who_gave_the_steps)
 END_TEST
 
 typedef struct {
-    run_spec  spec;
-    bool      same; /* seeds */
-    uint32_t  masters[RUN_RANKS];
-    int64_t   seed[RUN_RANKS];
+    run_spec spec;
+    bool same; /* seeds */
+    uint32_t masters[RUN_RANKS];
+    int64_t seed[RUN_RANKS];
     cs_status version, many;
-    char      of_version[512], of_many[4096];
+    char of_version[512], of_many[4096];
 } outcome;
 
 /* Each rank has a seed of its own, or all have rank 0's. */
 static int seeds_of_ranks(void *argument)
 {
     static char assignment[64];
-    outcome    *of = argument;
+    outcome *of = argument;
     snprintf(assignment, sizeof assignment, "cspeed.seed=%d", 100 + (of->same ? 0 : cs_launched_rank()));
-    run_spec spec                = of->spec;
-    spec.set[0]                  = assignment;
-    cs_engine *engine            = run_open(&spec, NULL);
+    run_spec spec = of->spec;
+    spec.set[0] = assignment;
+    cs_engine *engine = run_open(&spec, NULL);
     of->masters[cs_rank(engine)] = run_masters(engine);
-    of->seed[cs_rank(engine)]    = cs_config_get_int(engine->config, "cspeed.seed");
+    of->seed[cs_rank(engine)] = cs_config_get_int(engine->config, "cspeed.seed");
     cs_destroy(engine);
     return 0;
 }
@@ -128,7 +128,7 @@ static int seeds_of_ranks(void *argument)
 START_TEST(the_seed_is_rank_0s)
 {
     outcome *apart = run_share(sizeof *apart), *together = run_share(sizeof *together);
-    apart->spec    = (run_spec){ .world = 4, .stage = 0, .steps = 1, .precision = "fp32" };
+    apart->spec = (run_spec){ .world = 4, .stage = 0, .steps = 1, .precision = "fp32" };
     together->spec = apart->spec;
     together->same = true;
     run_ranks(4, seeds_of_ranks, apart);
@@ -154,9 +154,9 @@ static void compare(cs_engine *engine, json_t *told, cs_status *status, char *se
 
 static int other_programs(void *argument)
 {
-    outcome   *of     = argument;
+    outcome *of = argument;
     cs_engine *engine = run_open(&of->spec, NULL);
-    json_t    *told   = cs_accord_told(engine);
+    json_t *told = cs_accord_told(engine);
     if (cs_rank(engine) == 1)
         json_object_set_new(told, "cspeed's version", json_string("9.9"));
     compare(engine, told, &of->version, of->of_version, sizeof of->of_version);
@@ -174,7 +174,7 @@ static int other_programs(void *argument)
 START_TEST(programs_are_compared)
 {
     outcome *of = run_share(sizeof *of);
-    of->spec    = (run_spec){ .world = 3, .stage = 1, .steps = 1, .precision = "fp32" };
+    of->spec = (run_spec){ .world = 3, .stage = 1, .steps = 1, .precision = "fp32" };
     run_ranks(3, other_programs, of);
     ck_assert_int_eq(of->version, CS_DISAGREE);
     ck_assert_msg(strstr(of->of_version, "cspeed's version: \"" CS_VERSION "\" on rank 0, \"9.9\" on rank 1.") != NULL,

@@ -30,7 +30,7 @@ START_TEST(what_runs_in_what)
 {
     static const struct {
         const char *amp, *operation;
-        cs_dtype    takes, gives;
+        cs_dtype takes, gives;
     } cases[] = {
         { LEVEL("O0"), "matrix product", CS_F32, CS_F32 }, { LEVEL("O0"), "optimizer", CS_F32, CS_F32 },
         { LEVEL("O1"), "matrix product", CS_F16, CS_F16 }, { LEVEL("O1"), "norm", CS_F32, CS_F16 },
@@ -43,10 +43,10 @@ START_TEST(what_runs_in_what)
         { LEVEL("O3"), "optimizer", CS_F16, CS_F16 },      { LEVEL("O3"), "loss", CS_F16, CS_F32 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run_spec spec           = spec_of(cases[i].amp, 0);
-        spec.world              = 1;
-        cs_engine       *engine = run_open(&spec, NULL);
-        bool             found  = false;
+        run_spec spec = spec_of(cases[i].amp, 0);
+        spec.world = 1;
+        cs_engine *engine = run_open(&spec, NULL);
+        bool found = false;
         cs_precision_row row;
         for (int at = 0; cs_precision_list(&engine->settings->precision, at, &row); at++) {
             if (strcmp(row.operation, cases[i].operation) != 0)
@@ -67,7 +67,7 @@ START_TEST(o0_is_fp32)
 {
     for (int stage = 0; stage <= 3; stage += 3) {
         run_result plain, level;
-        run_spec   spec = spec_of(NULL, stage);
+        run_spec spec = spec_of(NULL, stage);
         run_train(&spec, &plain);
         spec.set[0] = LEVEL("O0");
         run_train(&spec, &level);
@@ -79,8 +79,8 @@ END_TEST
 static void check_level(const char *amp, const char *more, double bound)
 {
     run_result wide, first, other;
-    run_spec   spec = spec_of(NULL, 0);
-    spec.set[0]     = more;
+    run_spec spec = spec_of(NULL, 0);
+    spec.set[0] = more;
     run_train(&spec, &wide);
     spec.set[1] = amp;
     for (int stage = 0; stage <= 3; stage++) {
@@ -118,11 +118,11 @@ END_TEST
 
 static double *gradients(const char *amp, double *scale, int64_t *count)
 {
-    run_spec spec     = spec_of(amp, 0);
-    spec.world        = 1;
+    run_spec spec = spec_of(amp, 0);
+    spec.world = 1;
     cs_engine *engine = run_open(&spec, NULL);
-    cs_batch   batch  = run_batch(engine, &spec, 0);
-    double    *all    = calloc((size_t)cs_parameter_count(engine), sizeof *all);
+    cs_batch batch = run_batch(engine, &spec, 0);
+    double *all = calloc((size_t)cs_parameter_count(engine), sizeof *all);
     ck_assert_ptr_nonnull(all);
     *scale = engine->scaler.scale;
     *count = 0;
@@ -130,10 +130,10 @@ static double *gradients(const char *amp, double *scale, int64_t *count)
     cs_backward(engine);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            found = pieces_take(engine, i, pieces);
+        int found = pieces_take(engine, i, pieces);
         for (int at = 0; at < found; at++) {
-            int64_t   length = cs_range_length(pieces[at].range);
-            cs_tensor row    = cs_vector(pieces[at].gradient, engine->zero.precision.sums, length);
+            int64_t length = cs_range_length(pieces[at].range);
+            cs_tensor row = cs_vector(pieces[at].gradient, engine->zero.precision.sums, length);
             for (int64_t e = 0; e < length; e++)
                 all[(*count)++] = (double)cs_element(row, e) / *scale;
         }
@@ -145,8 +145,8 @@ static double *gradients(const char *amp, double *scale, int64_t *count)
 START_TEST(gradients_are_those_of_fp32)
 {
     static const char *const levels[] = { LEVEL("O1"), LEVEL("O2"), LEVEL("O3") };
-    int64_t                  count, other;
-    double                   scale, max = 0, *want = gradients(NULL, &scale, &count);
+    int64_t count, other;
+    double scale, max = 0, *want = gradients(NULL, &scale, &count);
     ck_assert_double_eq(scale, 1);
     for (int64_t i = 0; i < count; i++)
         max = fmax(max, fabs(want[i]));
@@ -166,30 +166,30 @@ END_TEST
 /* ---- O2: norms compute with their fp32 masters, on every rank ---- */
 
 typedef struct {
-    run_spec  spec;
-    bool      wide;
-    int64_t   checked, narrow; /* elements of norms, of others; rank's own */
-    int64_t   wrong;
+    run_spec spec;
+    bool wide;
+    int64_t checked, narrow; /* elements of norms, of others; rank's own */
+    int64_t wrong;
     cs_memory memory[WORLD];
 } norm_look;
 
 static int look_at_norms(void *argument)
 {
-    norm_look *job    = argument;
+    norm_look *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
     for (int step = 0; step < 4; step++)
         run_step(engine, &job->spec);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         cs_shard_gather(engine->shards[i]);
         cs_shard_await(engine->shards[i]);
         for (int at = 0; at < count; at++) {
-            const cs_param *param  = &pieces[at].entry->param;
-            const float    *master = pieces[at].master;
-            bool            wide   = job->wide && param->norm;
+            const cs_param *param = &pieces[at].entry->param;
+            const float *master = pieces[at].master;
+            bool wide = job->wide && param->norm;
             job->wrong += param->value.dtype != (wide ? CS_F32 : CS_F16);
-            float           value[WIDTH];
+            float value[WIDTH];
             if (wide)
                 cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), value, param->value.data, sizeof value);
             for (int64_t e = 0; wide && e < cs_range_length(pieces[at].range); e++) {
@@ -231,7 +231,7 @@ END_TEST
 START_TEST(o3_with_norms_and_masters_is_o2)
 {
     run_result two, three;
-    run_spec   spec = spec_of("amp={\"enabled\": true, \"opt_level\": \"O2\", \"loss_scale\": 1024}", 2);
+    run_spec spec = spec_of("amp={\"enabled\": true, \"opt_level\": \"O2\", \"loss_scale\": 1024}", 2);
     run_train(&spec, &two);
     spec.set[0] = "amp={\"enabled\": true, \"opt_level\": \"O3\", \"loss_scale\": 1024, \"keep_batchnorm_fp32\": true, "
                   "\"master_weights\": true}";
@@ -246,8 +246,8 @@ START_TEST(scales)
 {
     static const struct {
         const char *amp;
-        bool        dynamic;
-        double      scale;
+        bool dynamic;
+        double scale;
     } cases[] = {
         { LEVEL("O0"), false, 1 },
         { LEVEL("O1"), true, 65536 },
@@ -259,8 +259,8 @@ START_TEST(scales)
         { "amp={\"enabled\": false, \"opt_level\": \"O3\"}", false, 1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run_spec spec     = spec_of(cases[i].amp, 0);
-        spec.world        = 1;
+        run_spec spec = spec_of(cases[i].amp, 0);
+        spec.world = 1;
         cs_engine *engine = run_open(&spec, NULL);
         ck_assert_msg(engine->scaler.dynamic == cases[i].dynamic, "%s", cases[i].amp);
         ck_assert_msg(engine->scaler.scale == cases[i].scale, "%s: %g", cases[i].amp, engine->scaler.scale);
@@ -274,11 +274,11 @@ END_TEST
 /* Apex halves at every overflow, and rises after 2,000 clean steps to 2^24 at most. */
 START_TEST(the_scale_moves_as_apex_says)
 {
-    run_spec spec               = spec_of(LEVEL("O1"), 0);
-    spec.world                  = 1;
-    cs_engine         *engine   = run_open(&spec, NULL);
+    run_spec spec = spec_of(LEVEL("O1"), 0);
+    spec.world = 1;
+    cs_engine *engine = run_open(&spec, NULL);
     cs_scaler_settings settings = engine->settings->scaler;
-    cs_scaler          scaler   = engine->scaler;
+    cs_scaler scaler = engine->scaler;
     cs_destroy(engine);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);

@@ -24,7 +24,7 @@ enum { MODELS = sizeof models / sizeof *models };
 
 typedef struct {
     const char *precision, *threads;
-    double      within; /* of the largest logit */
+    double within; /* of the largest logit */
 } arithmetic;
 
 static const arithmetic ways[] = {
@@ -39,7 +39,11 @@ static int32_t tokens[POSITIONS];
 
 static cs_engine *open_model(const char *model, const arithmetic *way, const char *length)
 {
-    run_spec spec = { .world = 1, .steps = 1, .micro = 1, .precision = way->precision, .threads = way->threads,
+    run_spec spec = { .world = 1,
+                      .steps = 1,
+                      .micro = 1,
+                      .precision = way->precision,
+                      .threads = way->threads,
                       .set = { model, length } };
     for (int i = 0; i < POSITIONS; i++)
         tokens[i] = (i * i * 7 + 3 * i) % RUN_VOCABULARY;
@@ -56,7 +60,7 @@ static void copy_rows(float *to, cs_tensor from, int64_t first)
 static void read_at_once(cs_engine *engine, float *logits)
 {
     cs_tensor output;
-    cs_batch  batch = { .inputs = cs_matrix(tokens, CS_I32, 1, POSITIONS) };
+    cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, 1, POSITIONS) };
     CS_MUST(cs_predict(engine, &batch, &output));
     copy_rows(logits, output, 0);
 }
@@ -78,7 +82,7 @@ static void check_same(const float *whole, const float *pieces, const arithmetic
 {
     double max = 0, apart = 0;
     for (int64_t i = 0; i < LOGITS; i++) {
-        max  = fmax(max, fabs((double)whole[i]));
+        max = fmax(max, fabs((double)whole[i]));
         apart = fmax(apart, fabs((double)whole[i] - (double)pieces[i]));
     }
     ck_assert_double_gt(max, 0.1);
@@ -89,8 +93,8 @@ static void check_same(const float *whole, const float *pieces, const arithmetic
 static void check_model(const char *model, const arithmetic *way)
 {
     static float whole[LOGITS], pieces[LOGITS];
-    cs_engine   *engine = open_model(model, way, "cspeed.data.seq_len=16");
-    cs_context  *context;
+    cs_engine *engine = open_model(model, way, "cspeed.data.seq_len=16");
+    cs_context *context;
     read_at_once(engine, whole);
     CS_MUST(cs_context_open(&context, engine, 0));
     for (int64_t piece = 1; piece <= POSITIONS; piece++) {
@@ -115,9 +119,9 @@ END_TEST
 START_TEST(a_long_text_is_read_in_pieces)
 {
     static float whole[LOGITS];
-    cs_engine   *engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=16");
-    cs_context  *context;
-    cs_tensor    output;
+    cs_engine *engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=16");
+    cs_context *context;
+    cs_tensor output;
     read_at_once(engine, whole);
     cs_destroy(engine);
     engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=5");
@@ -135,11 +139,11 @@ END_TEST
 START_TEST(training_does_not_notice)
 {
     run_spec spec = { .world = 1, .stage = 0, .steps = 3, .precision = "fp32", .dropout = 0.1 };
-    float    loss[2][3];
+    float loss[2][3];
     for (int reads = 0; reads < 2; reads++) {
-        cs_engine  *engine = run_open(&spec, NULL);
+        cs_engine *engine = run_open(&spec, NULL);
         cs_context *context;
-        cs_tensor   output;
+        cs_tensor output;
         CS_MUST(cs_context_open(&context, engine, 0));
         for (int step = 0; step < 3; step++) {
             if (reads)
@@ -156,10 +160,10 @@ END_TEST
 
 START_TEST(what_cannot_be_read_is_refused)
 {
-    cs_engine  *engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=16");
+    cs_engine *engine = open_model(models[0], &ways[0], "cspeed.data.seq_len=16");
     cs_context *context;
-    cs_tensor   output;
-    int32_t     strange = RUN_VOCABULARY;
+    cs_tensor output;
+    int32_t strange = RUN_VOCABULARY;
     ck_assert_int_eq(cs_context_open(&context, engine, POSITIONS + 1), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "17 positions, and the model has 16"));
     CS_MUST(cs_context_open(&context, engine, 4));

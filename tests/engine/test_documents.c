@@ -19,7 +19,7 @@ static const int32_t packed[ROWS] = { 0, 0, 0, 0, 0, 5, 6, 6, 6, 6, 6, 6, 0, 0, 
 
 /* What one micro-batch came to: the loss of each row, and all gradients behind one another. */
 typedef struct {
-    float   loss[ROWS];
+    float loss[ROWS];
     double *gradient;
     int64_t count;
 } outcome;
@@ -29,10 +29,10 @@ static void take_gradients(outcome *out, cs_engine *engine)
     out->count = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             int64_t length = cs_range_length(pieces[at].range);
-            out->gradient  = realloc(out->gradient, (size_t)(out->count + length) * sizeof *out->gradient);
+            out->gradient = realloc(out->gradient, (size_t)(out->count + length) * sizeof *out->gradient);
             ck_assert_ptr_nonnull(out->gradient);
             for (int64_t e = 0; e < length; e++)
                 out->gradient[out->count + e] = (double)((float *)pieces[at].gradient)[e];
@@ -45,8 +45,7 @@ static void take_gradients(outcome *out, cs_engine *engine)
 static void run(outcome *out, cs_engine *engine, const cs_batch *batch)
 {
     cs_forward(engine, batch);
-    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data,
-                    sizeof out->loss);
+    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data, sizeof out->loss);
     cs_backward(engine);
     engine->phase = CS_EXPECT_FORWARD;
     take_gradients(out, engine);
@@ -64,15 +63,15 @@ static void mask_borders(int32_t *targets)
 static int alone(cs_batch *batch, const cs_batch *from, int row)
 {
     static int32_t inputs[ROWS], targets[ROWS];
-    int            sample = row / RUN_LENGTH * RUN_LENGTH, count = 0;
+    int sample = row / RUN_LENGTH * RUN_LENGTH, count = 0;
     memset(inputs, 0, sizeof inputs);
     memset(targets, -1, sizeof targets);
     while (row + count < sample + RUN_LENGTH && packed[row + count] == row - sample) {
-        inputs[sample + count]  = ((int32_t *)from->inputs.data)[row + count];
+        inputs[sample + count] = ((int32_t *)from->inputs.data)[row + count];
         targets[sample + count] = ((int32_t *)from->targets.data)[row + count];
         count++;
     }
-    *batch = (cs_batch){ .inputs  = cs_matrix(inputs, CS_I32, 2, RUN_LENGTH),
+    *batch = (cs_batch){ .inputs = cs_matrix(inputs, CS_I32, 2, RUN_LENGTH),
                          .targets = cs_matrix(targets, CS_I32, 2, RUN_LENGTH) };
     return count;
 }
@@ -85,8 +84,8 @@ static void check_alone(cs_engine *engine, const cs_batch *batch, const outcome 
     ck_assert_ptr_nonnull(sum);
     for (int row = 0, count; row < ROWS; row += count) {
         cs_batch document;
-        int      sample = row / RUN_LENGTH * RUN_LENGTH;
-        count           = alone(&document, batch, row);
+        int sample = row / RUN_LENGTH * RUN_LENGTH;
+        count = alone(&document, batch, row);
         run(&one, engine, &document);
         ck_assert_int_eq(one.count, whole->count);
         for (int t = 0; t < count; t++)
@@ -107,11 +106,11 @@ static void check_alone(cs_engine *engine, const cs_batch *batch, const outcome 
 
 static void check_model(const char *model, const char *recompute)
 {
-    run_spec   spec   = { .world = 1, .steps = 1, .precision = "fp32", .recompute = recompute, .set = { model } };
+    run_spec spec = { .world = 1, .steps = 1, .precision = "fp32", .recompute = recompute, .set = { model } };
     cs_engine *engine = run_open(&spec, NULL);
-    cs_batch   batch  = run_batch(engine, &spec, 0);
-    outcome    whole  = { 0 }, blind = { 0 };
-    int32_t    starts[ROWS];
+    cs_batch batch = run_batch(engine, &spec, 0);
+    outcome whole = { 0 }, blind = { 0 };
+    int32_t starts[ROWS];
     memcpy(starts, packed, sizeof starts);
     mask_borders(batch.targets.data);
     batch.starts = cs_matrix(starts, CS_I32, 2, RUN_LENGTH);
@@ -128,8 +127,8 @@ static void check_model(const char *model, const char *recompute)
 START_TEST(packed_documents_train_as_if_alone)
 {
     static const char *const models[] = { NULL, "cspeed.model={\"model_type\": \"llama\", " SIZES "}",
-                                          "cspeed.model={\"model_type\": \"mistral\", \"sliding_window\": 3, "
-                                          SIZES "}",
+                                          "cspeed.model={\"model_type\": \"mistral\", \"sliding_window\": 3, " SIZES
+                                          "}",
                                           "cspeed.model={\"model_type\": \"qwen3\", \"head_dim\": 6, " SIZES "}" };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         check_model(models[i], "none");
@@ -142,12 +141,12 @@ END_TEST
 START_TEST(one_document_is_no_packing)
 {
     static const char *const precisions[] = { "fp32", "bf16", "fp16" };
-    static int32_t           starts[ROWS];
+    static int32_t starts[ROWS];
     for (int i = 0; i < 3; i++) {
-        run_spec   spec = { .world = 1, .steps = 1, .precision = precisions[i], .recompute = "none", .dropout = 0.2 };
+        run_spec spec = { .world = 1, .steps = 1, .precision = precisions[i], .recompute = "none", .dropout = 0.2 };
         cs_engine *engine = run_open(&spec, NULL);
-        cs_batch   batch  = run_batch(engine, &spec, 0);
-        outcome    plain = { 0 }, listed = { 0 };
+        cs_batch batch = run_batch(engine, &spec, 0);
+        outcome plain = { 0 }, listed = { 0 };
         run(&plain, engine, &batch);
         batch.starts = cs_matrix(starts, CS_I32, 2, RUN_LENGTH);
         run(&listed, engine, &batch);

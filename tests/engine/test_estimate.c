@@ -13,9 +13,9 @@
 
 static void estimate(const run_spec *spec, cs_memory *memory)
 {
-    char       path[4096];
+    char path[4096];
     cs_config *config;
-    int64_t    parameters;
+    int64_t parameters;
     run_write_config(spec, path, sizeof path);
     CS_MUST(cs_config_open(&config, path));
     unlink(path);
@@ -28,7 +28,7 @@ static void estimate(const run_spec *spec, cs_memory *memory)
 
 static void check_same(const run_spec *spec)
 {
-    cs_memory  told[RUN_RANKS];
+    cs_memory told[RUN_RANKS];
     run_result result;
     estimate(spec, told);
     run_train(spec, &result);
@@ -52,10 +52,13 @@ START_TEST(what_is_told_is_what_is_held)
 {
     for (int stage = 0; stage <= 3; stage++)
         for (int world = 1; world <= 3; world += stage % 2 + 1)
-            check_same(&(run_spec){ .world = world, .stage = stage, .steps = 1, .prefetch = 1,
+            check_same(&(run_spec){ .world = world,
+                                    .stage = stage,
+                                    .steps = 1,
+                                    .prefetch = 1,
                                     .precision = stage % 2 ? "bf16" : "fp32",
                                     .recompute = world > 1 ? "unit" : "none",
-                                    .set       = { world > 1 ? "cspeed.async_save=true" : NULL } });
+                                    .set = { world > 1 ? "cspeed.async_save=true" : NULL } });
 }
 END_TEST
 
@@ -73,8 +76,8 @@ static void write_config(const char *path)
 /* The bytes of a line of the table, of its first rank. */
 static size_t bytes_of(const char *name)
 {
-    char  *out  = shell_read("out.txt", NULL);
-    char  *line = strstr(out, name);
+    char *out = shell_read("out.txt", NULL);
+    char *line = strstr(out, name);
     size_t bytes = 0;
     ck_assert_msg(line && sscanf(line + strlen(name), "%zu", &bytes) == 1, "no \"%s\" in\n%s", name, out);
     free(out);
@@ -83,8 +86,8 @@ static size_t bytes_of(const char *name)
 
 static bool says(const char *words)
 {
-    char *out   = shell_read("out.txt", NULL);
-    bool  found = strstr(out, words) != NULL;
+    char *out = shell_read("out.txt", NULL);
+    bool found = strstr(out, words) != NULL;
     free(out);
     return found;
 }
@@ -110,10 +113,10 @@ END_TEST
 /* The whole is one object, in which the memory is a member. */
 static void check_json(const char *path)
 {
-    char         *text   = shell_read(path, NULL);
-    json_t       *whole  = cs_json_strict(text, strlen(text));
+    char *text = shell_read(path, NULL);
+    json_t *whole = cs_json_strict(text, strlen(text));
     const json_t *memory = json_object_get(whole, "memory"), *ranks = json_object_get(memory, "ranks");
-    const json_t *first  = json_array_get(ranks, 0);
+    const json_t *first = json_array_get(ranks, 0);
     ck_assert_msg(whole != NULL, "%s: %s", cs_error(), text);
     ck_assert_int_eq(json_integer_value(json_object_get(whole, "world_size")), 2);
     ck_assert_int_eq(json_integer_value(json_object_get(memory, "parameter_count")), 3952);
@@ -136,7 +139,9 @@ START_TEST(the_launcher_shows_it)
                      0);
     ck_assert_uint_eq(bytes_of("  parameters"), (640 + 3328 + 128) * 2);
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe plan --json train --config config.json "
-                               ">plan.json", CS_BIN), 0);
+                               ">plan.json",
+                               CS_BIN),
+                     0);
     check_json("plan.json");
     ck_assert_int_eq(shell_run("%s/cspeed plan --json /bin/echo --config >plan.json", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config missing.json", CS_BIN), 66);

@@ -29,21 +29,21 @@ static void enter_with_tokens(void)
 
 typedef struct {
     run_spec spec;
-    int64_t  batches;
-    double   loss[MOST_WORLD];
-    int64_t  agreed[MOST_WORLD], windows;
+    int64_t batches;
+    double loss[MOST_WORLD];
+    int64_t agreed[MOST_WORLD], windows;
 } evaluation;
 
 static int evaluate(void *argument)
 {
-    evaluation *job    = argument;
-    cs_engine  *engine = run_open(&job->spec, NULL);
-    cs_data    *data   = NULL;
-    int         rank   = cs_rank(engine);
+    evaluation *job = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    cs_data *data = NULL;
+    int rank = cs_rank(engine);
     CS_MUST(cs_data_open(&data, engine, "valid"));
     CS_MUST(cs_evaluate(engine, data, job->batches, &job->loss[rank]));
     job->agreed[rank] = cs_agree(engine, (int64_t)5000000000 + rank);
-    job->windows      = cs_data_windows(data);
+    job->windows = cs_data_windows(data);
     cs_data_close(data);
     cs_destroy(engine);
     return 0;
@@ -52,15 +52,15 @@ static int evaluate(void *argument)
 static double evaluated(int world, int stage, int micro, const char *precision, int64_t batches)
 {
     evaluation *job = run_share(sizeof *job);
-    job->batches    = batches;
-    job->spec       = (run_spec){ .world     = world,
-                                  .stage     = stage,
-                                  .micro     = micro,
-                                  .steps     = 1,
-                                  .precision = precision,
-                                  .dropout   = 0.2,
-                                  .prefetch  = 1,
-                                  .set       = { valid } };
+    job->batches = batches;
+    job->spec = (run_spec){ .world = world,
+                            .stage = stage,
+                            .micro = micro,
+                            .steps = 1,
+                            .precision = precision,
+                            .dropout = 0.2,
+                            .prefetch = 1,
+                            .set = { valid } };
     run_ranks(world, evaluate, job);
     ck_assert_int_eq(job->windows, WINDOWS);
     for (int rank = 0; rank < world; rank++) {
@@ -81,7 +81,7 @@ START_TEST(every_world_evaluates_to_the_same_bits)
     for (int64_t batches = 0; batches <= 5; batches += 5)
         for (int half = 0; half < 2; half++) {
             const char *precision = half ? "bf16" : "fp32";
-            double      alone     = evaluated(1, 0, 2, precision, batches);
+            double alone = evaluated(1, 0, 2, precision, batches);
             for (int world = 2; world <= MOST_WORLD; world++)
                 for (int stage = 0; stage <= 3; stage += 3) {
                     double loss = evaluated(world, stage, 2, precision, batches);
@@ -111,23 +111,23 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    bool     looks;
-    double   loss[STEPS], norm[STEPS];
+    bool looks;
+    double loss[STEPS], norm[STEPS];
     uint32_t masters[MOST_WORLD];
 } training;
 
 /* Looks between the micro-batches of a step too. */
 static int train(void *argument)
 {
-    training  *job    = argument;
+    training *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
-    cs_data   *data   = NULL;
-    double     ignored;
+    cs_data *data = NULL;
+    double ignored;
     CS_MUST(cs_data_open(&data, engine, "valid"));
     for (int step = 0; step < STEPS; step++) {
         for (int micro = 0; micro < job->spec.accumulation; micro++) {
             if (job->looks) {
-                cs_batch  batch = run_batch(engine, &job->spec, micro);
+                cs_batch batch = run_batch(engine, &job->spec, micro);
                 cs_tensor output;
                 CS_MUST(cs_evaluate(engine, data, step % 3, &ignored));
                 CS_MUST(cs_predict(engine, &batch, &output));
@@ -151,17 +151,17 @@ START_TEST(training_does_not_notice)
     enter_with_tokens();
     training *without = run_share(sizeof *without), *with = run_share(sizeof *with);
     for (int stage = 0; stage <= 3; stage++) {
-        without->spec = (run_spec){ .world        = 2,
-                                    .stage        = stage,
-                                    .steps        = STEPS,
+        without->spec = (run_spec){ .world = 2,
+                                    .stage = stage,
+                                    .steps = STEPS,
                                     .accumulation = 2,
-                                    .precision    = "bf16",
-                                    .dropout      = 0.1,
-                                    .prefetch     = 1,
-                                    .recompute    = stage % 2 ? "unit" : "none",
-                                    .set          = { valid } };
-        with->spec    = without->spec;
-        with->looks   = true;
+                                    .precision = "bf16",
+                                    .dropout = 0.1,
+                                    .prefetch = 1,
+                                    .recompute = stage % 2 ? "unit" : "none",
+                                    .set = { valid } };
+        with->spec = without->spec;
+        with->looks = true;
         run_ranks(2, train, without);
         run_ranks(2, train, with);
         for (int step = 0; step < STEPS; step++) {
@@ -183,21 +183,21 @@ enum { LOGITS = 2 * RUN_LENGTH * RUN_VOCABULARY };
 
 typedef struct {
     run_spec spec;
-    int64_t  rows, columns;
-    float    logits[MOST_WORLD][LOGITS];
+    int64_t rows, columns;
+    float logits[MOST_WORLD][LOGITS];
 } prediction;
 
 static int predict(void *argument)
 {
-    prediction *job    = argument;
-    cs_engine  *engine = run_open(&job->spec, NULL);
-    int32_t     tokens[2 * RUN_LENGTH];
-    cs_tensor   output;
+    prediction *job = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    int32_t tokens[2 * RUN_LENGTH];
+    cs_tensor output;
     for (int i = 0; i < 2 * RUN_LENGTH; i++)
         tokens[i] = i * 17 % RUN_VOCABULARY;
     cs_batch batch = { .inputs = cs_matrix(tokens, CS_I32, 2, RUN_LENGTH) };
     CS_MUST(cs_predict(engine, &batch, &output));
-    job->rows    = cs_rows(output);
+    job->rows = cs_rows(output);
     job->columns = cs_columns(output);
     for (int64_t i = 0; i < cs_count(output) && i < LOGITS; i++)
         job->logits[cs_rank(engine)][i] = cs_element(output, i);
@@ -216,7 +216,7 @@ START_TEST(every_world_predicts_the_same_bits)
     for (int world = 2; world <= MOST_WORLD; world++)
         for (int stage = 0; stage <= 3; stage++) {
             memset(job, 0, sizeof *job);
-            job->spec       = alone->spec;
+            job->spec = alone->spec;
             job->spec.world = world;
             job->spec.stage = stage;
             run_ranks(world, predict, job);

@@ -35,9 +35,9 @@ static void prepare(void)
 
 static char *train(int code, int ranks, const char *options)
 {
-    int   got = shell_run("OMP_NUM_THREADS=1 %s/cspeed --num_gpus %d --oversubscribe --max_restarts 2 --restart_delay "
-                            "0.1 train --config config.json %s",
-                          CS_BIN, ranks, options);
+    int got = shell_run("OMP_NUM_THREADS=1 %s/cspeed --num_gpus %d --oversubscribe --max_restarts 2 --restart_delay "
+                        "0.1 train --config config.json %s",
+                        CS_BIN, ranks, options);
     char *out = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "%s: exit code %d, not %d; it printed:\n%.3000s", options, got, code, out);
     return out;
@@ -53,24 +53,24 @@ static int count_of(const char *text, const char *part)
 
 static void check_latest(const char *name)
 {
-    char *latest                  = shell_read("out/latest", NULL);
+    char *latest = shell_read("out/latest", NULL);
     latest[strcspn(latest, "\n")] = 0;
     ck_assert_str_eq(latest, name);
     free(latest);
 }
 
-#define FP32   "--set zero_optimization.stage=0 "
-#define BF16   "--set 'bf16={\"enabled\": true}' --set zero_optimization.stage=2 "
-#define FP16   "--set 'fp16={\"enabled\": true, \"loss_scale\": 16}' --set zero_optimization.stage=1 "
-#define STEEP  "--set optimizer.params.lr=1e30 "
-#define FIRST  " is not finite is transformer.wte.weight"
+#define FP32 "--set zero_optimization.stage=0 "
+#define BF16 "--set 'bf16={\"enabled\": true}' --set zero_optimization.stage=2 "
+#define FP16 "--set 'fp16={\"enabled\": true, \"loss_scale\": 16}' --set zero_optimization.stage=1 "
+#define STEEP "--set optimizer.params.lr=1e30 "
+#define FIRST " is not finite is transformer.wte.weight"
 #define IN_ROW "were not finite in 10 steps in a row, the first of them step "
 
 /* Four good steps, then steps that are not finite: the good checkpoints stay, and nothing is tried again. */
 START_TEST(a_run_that_is_not_finite_ends)
 {
     static const struct {
-        int         ranks;
+        int ranks;
         const char *all, *bad;          /* options of both runs, and of the second alone */
         const char *first, *step, *why; /* said: of a step, which, and at the end       */
     } cases[] = {
@@ -175,20 +175,20 @@ enum { WORLD = 2, STEPS = 5, POISONED = 2, UNIT = 2 };
 
 typedef struct {
     run_spec spec;
-    int64_t  not_finite[STEPS];
-    char     name[128]; /* of the poisoned parameter */
+    int64_t not_finite[STEPS];
+    char name[128]; /* of the poisoned parameter */
 } job;
 
 /* An element of the last rank's last parameter of a unit, set here and spread everywhere; what it was. */
 static float poke(cs_engine *engine, float value, char *name)
 {
     cs_shard_piece pieces[32];
-    int            count  = pieces_take(engine, UNIT, pieces);
-    float          before = 0;
+    int count = pieces_take(engine, UNIT, pieces);
+    float before = 0;
     if (count > 0 && cs_rank(engine) == WORLD - 1) {
         float *master = pieces[count - 1].master;
-        before        = *master;
-        *master       = value;
+        before = *master;
+        *master = value;
         strcpy(name, pieces[count - 1].entry->full_name);
     }
     pieces_put(engine, UNIT, pieces, count);
@@ -197,7 +197,7 @@ static float poke(cs_engine *engine, float value, char *name)
 
 static int run(void *argument)
 {
-    job       *j      = argument;
+    job *j = argument;
     cs_engine *engine = run_open(&j->spec, NULL);
     if (cs_rank(engine) == 0 && !freopen("said.txt", "w", stderr))
         return 1;
@@ -216,7 +216,7 @@ static int run(void *argument)
 START_TEST(the_step_and_the_parameter_are_named)
 {
     for (int stage = 0; stage <= 3; stage++) {
-        job *j  = run_share(sizeof *j);
+        job *j = run_share(sizeof *j);
         j->spec = (run_spec){ .world = WORLD, .stage = stage, .steps = STEPS, .precision = "bf16", .prefetch = 1 };
         char wanted[256];
         shell_enter();

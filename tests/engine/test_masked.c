@@ -12,13 +12,13 @@ enum { STEPS = 5, EMPTY = 3, MOST_WORLD = 3 };
 
 typedef struct {
     cs_metrics metrics;
-    uint32_t   masters, slots;
-    double     scale;
+    uint32_t masters, slots;
+    double scale;
 } seen;
 
 typedef struct {
     run_spec spec;
-    seen     of[MOST_WORLD][STEPS];
+    seen of[MOST_WORLD][STEPS];
 } run;
 
 static void hide(cs_batch *batch)
@@ -30,7 +30,7 @@ static void hide(cs_batch *batch)
 
 static int train(void *argument)
 {
-    run       *job    = argument;
+    run *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
     for (int step = 0; step < STEPS; step++) {
         for (int micro = 0; micro < job->spec.accumulation; micro++) {
@@ -75,14 +75,14 @@ START_TEST(a_step_without_a_target_moves_nothing)
         " \"warmup_type\": \"linear\" } },";
     for (int world = 1; world <= MOST_WORLD; world++)
         for (int stage = world % 2; stage <= 3; stage += 2) {
-            run *job  = run_share(sizeof *job);
-            job->spec = (run_spec){ .world        = world,
-                                    .stage        = stage,
-                                    .steps        = STEPS,
+            run *job = run_share(sizeof *job);
+            job->spec = (run_spec){ .world = world,
+                                    .stage = stage,
+                                    .steps = STEPS,
                                     .accumulation = 2,
-                                    .precision    = precisions[(world + stage) % 3],
-                                    .more         = schedule,
-                                    .set          = { "fp16.initial_scale_power=8" } };
+                                    .precision = precisions[(world + stage) % 3],
+                                    .more = schedule,
+                                    .set = { "fp16.initial_scale_power=8" } };
             run_ranks(world, train, job);
             for (int rank = 0; rank < world; rank++)
                 check(job->of[rank]);
@@ -96,10 +96,11 @@ END_TEST
 static int score(void *argument)
 {
     cs_scores *scores = argument;
-    run_spec   spec   = { .world = 2, .stage = 2, .steps = 1, .precision = "fp32",
-                          .set   = { "cspeed.data.valid=[\"valid.bin\"]" } };
+    run_spec spec = {
+        .world = 2, .stage = 2, .steps = 1, .precision = "fp32", .set = { "cspeed.data.valid=[\"valid.bin\"]" }
+    };
     cs_engine *engine = run_open(&spec, NULL);
-    cs_data   *data;
+    cs_data *data;
     CS_MUST(cs_data_open(&data, engine, "valid"));
     CS_MUST(cs_score(engine, data, 0, &scores[cs_rank(engine)]));
     cs_data_close(data);
@@ -110,8 +111,8 @@ static int score(void *argument)
 START_TEST(a_score_of_nothing_is_none)
 {
     enum { WINDOWS = 3 };
-    const bool        learnt = false;
-    cs_scores        *scores = run_share(2 * sizeof *scores);
+    const bool learnt = false;
+    cs_scores *scores = run_share(2 * sizeof *scores);
     cs_tokens_writer *writer = NULL;
     shell_enter();
     CS_MUST(cs_tokens_create(&writer, "valid.bin", RUN_VOCABULARY));

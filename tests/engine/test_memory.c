@@ -22,8 +22,8 @@ static cs_memory formula(int stage, int world, size_t value_bytes)
     cs_memory memory = { 0 };
     for (int unit = 0; unit < UNITS; unit++) {
         int64_t multiple = world * 64;
-        size_t  padded   = (size_t)((unit_elements(unit) + multiple - 1) / multiple * multiple),
-               part      = padded / (size_t)world;
+        size_t padded = (size_t)((unit_elements(unit) + multiple - 1) / multiple * multiple),
+               part = padded / (size_t)world;
         memory.values += value_bytes * (stage >= 3 ? part : padded);
         memory.gradients += 4 * (stage >= 2 ? part : padded);
         memory.masters += value_bytes == 4 ? 0 : 4 * (stage >= 1 ? part : padded);
@@ -38,9 +38,9 @@ static size_t heap_of(int stage, int world, size_t value_bytes)
     size_t bytes = 0;
     for (int unit = 0; unit < UNITS; unit++) {
         size_t multiple = (size_t)world * 64,
-               padded   = ((size_t)unit_elements(unit) + multiple - 1) / multiple * multiple;
-        size_t values   = value_bytes * (stage >= 3 ? padded / (size_t)world : padded);
-        size_t grads    = 4 * (stage >= 2 ? padded / (size_t)world : padded);
+               padded = ((size_t)unit_elements(unit) + multiple - 1) / multiple * multiple;
+        size_t values = value_bytes * (stage >= 3 ? padded / (size_t)world : padded);
+        size_t grads = 4 * (stage >= 2 ? padded / (size_t)world : padded);
         bytes += (values + PAGE - 1) / PAGE * PAGE + (grads + PAGE - 1) / PAGE * PAGE;
     }
     return bytes;
@@ -63,11 +63,11 @@ static void check_held(const cs_memory *said, const run_held *open, const run_he
 
 static void check(int stage, int world, const char *precision)
 {
-    run_spec   spec = { .world = world, .stage = stage, .steps = 3, .precision = precision, .prefetch = 1 };
+    run_spec spec = { .world = world, .stage = stage, .steps = 3, .precision = precision, .prefetch = 1 };
     run_result result;
     run_train(&spec, &result);
-    size_t    value_bytes = strcmp(precision, "fp32") == 0 ? 4 : 2;
-    cs_memory wanted      = formula(stage, world, value_bytes);
+    size_t value_bytes = strcmp(precision, "fp32") == 0 ? 4 : 2;
+    cs_memory wanted = formula(stage, world, value_bytes);
     for (int rank = 0; rank < world; rank++) {
         const cs_memory *said = &result.memory[rank];
         ck_assert_uint_eq(said->values, wanted.values);
@@ -93,7 +93,7 @@ END_TEST
 
 START_TEST(recomputation_needs_less)
 {
-    run_spec   spec = { .world = 1, .stage = 0, .steps = 2, .precision = "fp32", .prefetch = 1 };
+    run_spec spec = { .world = 1, .stage = 0, .steps = 2, .precision = "fp32", .prefetch = 1 };
     run_result all, unit;
     run_train(&spec, &all);
     spec.recompute = "unit";
@@ -105,7 +105,7 @@ END_TEST
 /* A prefetched unit more at a time is one more row of its length. */
 START_TEST(prefetch_costs_one_row_a_unit)
 {
-    run_spec   spec = { .world = 2, .stage = 3, .steps = 2, .precision = "fp32", .prefetch = 0 };
+    run_spec spec = { .world = 2, .stage = 3, .steps = 2, .precision = "fp32", .prefetch = 0 };
     run_result none, one;
     run_train(&spec, &none);
     spec.prefetch = 1;

@@ -11,28 +11,28 @@ enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 
 /* What one rank saw of a step. */
 typedef struct {
-    double  loss, norm, scale, rate;
-    double  wanted_scale, wanted_rate; /* by the state machine and the schedule, run beside it */
-    bool    skipped, moved;            /* moved: a bit of this rank's masters or slots did     */
+    double loss, norm, scale, rate;
+    double wanted_scale, wanted_rate; /* by the state machine and the schedule, run beside it */
+    bool skipped, moved;              /* moved: a bit of this rank's masters or slots did     */
     int64_t total_skipped;
 } seen;
 
 typedef struct {
     run_spec spec;
-    bool     poison; /* before step POISONED a master of the last rank becomes infinite, for that step */
-    seen     of[WORLD][STEPS];
+    bool poison; /* before step POISONED a master of the last rank becomes infinite, for that step */
+    seen of[WORLD][STEPS];
 } run;
 
 /* The last rank's first master of the first block, set here and spread everywhere; returns what it was. */
 static float poke(cs_engine *engine, float value)
 {
     cs_shard_piece pieces[32];
-    int            count  = pieces_take(engine, 1, pieces);
-    float          before = 0;
+    int count = pieces_take(engine, 1, pieces);
+    float before = 0;
     if (count > 0 && cs_rank(engine) == cs_world_size(engine) - 1) {
         float *master = pieces[0].master;
-        before        = *master;
-        *master       = value;
+        before = *master;
+        *master = value;
     }
     pieces_put(engine, 1, pieces, count);
     return before;
@@ -41,36 +41,36 @@ static float poke(cs_engine *engine, float value)
 static seen look(cs_engine *engine, const run_spec *spec, cs_scaler *beside)
 {
     const cs_settings *settings = engine->settings;
-    cs_metrics         before   = cs_last_step(engine), after;
-    uint32_t           masters = run_masters(engine), slots = run_slots(engine);
-    double             scale = beside->scale;
+    cs_metrics before = cs_last_step(engine), after;
+    uint32_t masters = run_masters(engine), slots = run_slots(engine);
+    double scale = beside->scale;
     run_step(engine, spec);
-    after        = cs_last_step(engine);
+    after = cs_last_step(engine);
     bool skipped = after.skipped > before.skipped;
     if (cs_scaler_judge(beside, &settings->scaler, skipped, NULL) != CS_OK)
         cs_must(CS_UNSUPPORTED, "the scaler beside the run");
     return (seen){
-        .loss          = after.loss,
-        .norm          = after.grad_norm,
-        .scale         = after.loss_scale,
-        .rate          = after.learning_rate,
-        .wanted_scale  = scale,
-        .wanted_rate   = cs_schedule_rate(&settings->schedule, before.step - before.skipped),
-        .skipped       = skipped,
-        .moved         = masters != run_masters(engine) || slots != run_slots(engine),
+        .loss = after.loss,
+        .norm = after.grad_norm,
+        .scale = after.loss_scale,
+        .rate = after.learning_rate,
+        .wanted_scale = scale,
+        .wanted_rate = cs_schedule_rate(&settings->schedule, before.step - before.skipped),
+        .skipped = skipped,
+        .moved = masters != run_masters(engine) || slots != run_slots(engine),
         .total_skipped = after.skipped,
     };
 }
 
 static int train(void *argument)
 {
-    run       *job    = argument;
+    run *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
-    cs_scaler  beside;
+    cs_scaler beside;
     cs_scaler_open(&beside, &engine->settings->scaler, engine->settings->dtype == CS_F16);
     for (int step = 0; step < job->spec.steps; step++) {
-        bool  now                      = job->poison && step == POISONED;
-        float before                   = now ? poke(engine, INFINITY) : 0;
+        bool now = job->poison && step == POISONED;
+        float before = now ? poke(engine, INFINITY) : 0;
         job->of[cs_rank(engine)][step] = look(engine, &job->spec, &beside);
         if (now)
             poke(engine, before);
@@ -81,18 +81,18 @@ static int train(void *argument)
 
 static run *train_all(int stage, const char *precision, int steps, bool poison, const char *set)
 {
-    run *job    = run_share(sizeof *job);
+    run *job = run_share(sizeof *job);
     job->poison = poison;
-    job->spec   = (run_spec){
-          .world     = WORLD,
-          .stage     = stage,
-          .steps     = steps,
-          .precision = precision,
-          .prefetch  = 1,
-          .more =
-              "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_max_lr\": 2e-3, \"warmup_num_steps\": 40,"
-                "  \"warmup_type\": \"linear\" } },",
-          .set = { set, set ? "fp16.loss_scale_window=4" : NULL },
+    job->spec = (run_spec){
+        .world = WORLD,
+        .stage = stage,
+        .steps = steps,
+        .precision = precision,
+        .prefetch = 1,
+        .more =
+            "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_max_lr\": 2e-3, \"warmup_num_steps\": 40,"
+            "  \"warmup_type\": \"linear\" } },",
+        .set = { set, set ? "fp16.loss_scale_window=4" : NULL },
     };
     run_ranks(WORLD, train, job);
     return job;
@@ -119,9 +119,9 @@ static void check_step(const run *job, int step)
 
 static void check_fp16(int stage)
 {
-    run        *job  = train_all(stage, "fp16", STEPS, false, "fp16.initial_scale_power=40");
-    const seen *it   = job->of[0];
-    bool        rose = false;
+    run *job = train_all(stage, "fp16", STEPS, false, "fp16.initial_scale_power=40");
+    const seen *it = job->of[0];
+    bool rose = false;
     for (int step = 0; step < STEPS; step++) {
         check_step(job, step);
         ck_assert(isfinite(it[step].loss));
@@ -188,9 +188,15 @@ static int largest_scale(int accumulation)
 {
     int max = 0;
     for (int power = 8; power < 40; power++) {
-        char       set[64];
-        run_spec   spec = { .world = 1, .stage = 0, .steps = 1, .micro = 2, .accumulation = accumulation,
-                            .precision = "fp16", .prefetch = 1, .set = { set } };
+        char set[64];
+        run_spec spec = { .world = 1,
+                          .stage = 0,
+                          .steps = 1,
+                          .micro = 2,
+                          .accumulation = accumulation,
+                          .precision = "fp16",
+                          .prefetch = 1,
+                          .set = { set } };
         snprintf(set, sizeof set, "fp16.loss_scale=%.0f", ldexp(1, power));
         cs_engine *engine = run_open(&spec, NULL);
         run_step(engine, &spec);

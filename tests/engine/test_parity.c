@@ -28,19 +28,19 @@ static const char *const text =
     "      \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
 
 typedef struct {
-    int    world, stage, micro;
+    int world, stage, micro;
     double loss[STEPS];
 } run;
 
 static cs_engine *open_engine(const run *job)
 {
-    char        path[4096];
+    char path[4096];
     const char *folder = getenv("TMPDIR");
-    cs_config  *config;
-    cs_engine  *engine;
+    cs_config *config;
+    cs_engine *engine;
     snprintf(path, sizeof path, "%s/cspeed-parity-XXXXXX", folder ? folder : "/tmp");
-    int   handle = mkstemp(path);
-    FILE *out    = fdopen(handle, "w");
+    int handle = mkstemp(path);
+    FILE *out = fdopen(handle, "w");
     fprintf(out, text, BATCH, job->micro, job->stage, near_device());
     fclose(out);
     cs_status status = cs_config_open(&config, path);
@@ -57,15 +57,15 @@ static const float *value_of(const cs_unit_entry *entry, const void *file)
 
 static int train(void *argument)
 {
-    run       *job    = argument;
-    golden    *file   = golden_open(CS_TESTS "/golden/parity.golden");
+    run *job = argument;
+    golden *file = golden_open(CS_TESTS "/golden/parity.golden");
     cs_engine *engine = open_engine(job);
-    int32_t   *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
+    int32_t *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
     pieces_set_all(engine, value_of, file);
     for (int64_t step = 0; step < STEPS; step++) {
         for (int64_t from = cs_rank(engine) * job->micro; from < BATCH; from += job->world * job->micro) {
-            int64_t  at    = (step * BATCH + from) * LENGTH;
-            cs_batch batch = { .inputs  = cs_matrix(inputs + at, CS_I32, job->micro, LENGTH),
+            int64_t at = (step * BATCH + from) * LENGTH;
+            cs_batch batch = { .inputs = cs_matrix(inputs + at, CS_I32, job->micro, LENGTH),
                                .targets = cs_matrix(targets + at, CS_I32, job->micro, LENGTH) };
             cs_forward(engine, &batch);
             cs_backward(engine);
@@ -81,12 +81,12 @@ static int train(void *argument)
 
 static void check(int world, int stage, int micro)
 {
-    golden      *file = golden_open(CS_TESTS "/golden/parity.golden");
+    golden *file = golden_open(CS_TESTS "/golden/parity.golden");
     const float *want = golden_tensor(file, "losses").data, *exact = golden_tensor(file, "losses64").data;
-    run         *job = run_share(sizeof *job);
-    job->world       = world;
-    job->stage       = stage;
-    job->micro       = micro;
+    run *job = run_share(sizeof *job);
+    job->world = world;
+    job->stage = stage;
+    job->micro = micro;
     run_ranks(world, train, job);
     for (int step = 0; step < STEPS; step++) {
         double is = job->loss[step];

@@ -15,37 +15,53 @@ enum { SETS = 4, WORLD = 2, UNITS = 5 };
 /* ---- the row of types ---- */
 
 typedef struct {
-    const char  *precision; /* of run_spec */
-    const char  *set[SETS];
+    const char *precision; /* of run_spec */
+    const char *set[SETS];
     cs_precision types;
-    double       bound; /* of the losses of 10 steps from those in fp32, relative */
+    double bound; /* of the losses of 10 steps from those in fp32, relative */
 } mode;
 
 #define MASTERS "bf16.bf16_master_weights_and_grads=true"
 
 /*                                        values   products masters  slots    sums     wire     norms  scaled */
 static const mode modes[] = {
-    { "fp32", { NULL },                  { CS_F32,  CS_F32,  CS_F32,  CS_F32,  CS_F32,  CS_F32,  false, false }, 0 },
-    { "bf16", { NULL },                  { CS_BF16, CS_BF16, CS_F32,  CS_F32,  CS_F32,  CS_F32,  false, false }, 3e-2 },
-    { "fp16", { NULL },                  { CS_F16,  CS_F16,  CS_F32,  CS_F32,  CS_F32,  CS_F32,  false, true },  4e-3 },
-    { "bf16", { MASTERS },               { CS_BF16, CS_BF16, CS_BF16, CS_F32,  CS_BF16, CS_BF16, false, false }, 6e-2 },
-    { "bf16", { MASTERS, "bf16.bf16_optimizer_states=true" },
-                                         { CS_BF16, CS_BF16, CS_BF16, CS_BF16, CS_BF16, CS_BF16, false, false }, 6e-2 },
-    { "fp16", { "fp16.fp16_master_weights_and_grads=true", "fp16.initial_scale_power=8" },
-                                         { CS_F16,  CS_F16,  CS_F16,  CS_F32,  CS_F16,  CS_F16,  false, true },  1e-2 },
-    { "bf16", { "data_types.grad_accum_dtype=bf16" },
-                                         { CS_BF16, CS_BF16, CS_F32,  CS_F32,  CS_BF16, CS_BF16, false, false }, 3e-2 },
-    { "fp32", { "data_types.grad_accum_dtype=half" },
-                                         { CS_F32,  CS_F32,  CS_F32,  CS_F32,  CS_F16,  CS_F16,  false, false }, 1e-2 },
-    { "bf16", { "communication_data_type=bf16", "data_types.grad_accum_dtype=fp32" },
-                                         { CS_BF16, CS_BF16, CS_F32,  CS_F32,  CS_F32,  CS_BF16, false, false }, 3e-2 },
-    { "fp32", { "communication_data_type=fp16" },
-                                         { CS_F32,  CS_F32,  CS_F32,  CS_F32,  CS_F32,  CS_F16,  false, false }, 1e-2 },
-    { "fp32", { "torch_autocast.enabled=true", "torch_autocast.dtype=bfloat16" },
-                                         { CS_F32,  CS_BF16, CS_F32,  CS_F32,  CS_F32,  CS_F32,  false, false }, 3e-2 },
-    { "fp32", { "torch_autocast={\"enabled\": true, \"dtype\": \"float16\", \"lower_precision_safe_modules\": "
-                "[\"torch.nn.Linear\"]}" },
-                                         { CS_F32,  CS_F16,  CS_F32,  CS_F32,  CS_F32,  CS_F32,  false, true },  4e-3 },
+    { "fp32", { NULL }, { CS_F32, CS_F32, CS_F32, CS_F32, CS_F32, CS_F32, false, false }, 0 },
+    { "bf16", { NULL }, { CS_BF16, CS_BF16, CS_F32, CS_F32, CS_F32, CS_F32, false, false }, 3e-2 },
+    { "fp16", { NULL }, { CS_F16, CS_F16, CS_F32, CS_F32, CS_F32, CS_F32, false, true }, 4e-3 },
+    { "bf16", { MASTERS }, { CS_BF16, CS_BF16, CS_BF16, CS_F32, CS_BF16, CS_BF16, false, false }, 6e-2 },
+    { "bf16",
+      { MASTERS, "bf16.bf16_optimizer_states=true" },
+      { CS_BF16, CS_BF16, CS_BF16, CS_BF16, CS_BF16, CS_BF16, false, false },
+      6e-2 },
+    { "fp16",
+      { "fp16.fp16_master_weights_and_grads=true", "fp16.initial_scale_power=8" },
+      { CS_F16, CS_F16, CS_F16, CS_F32, CS_F16, CS_F16, false, true },
+      1e-2 },
+    { "bf16",
+      { "data_types.grad_accum_dtype=bf16" },
+      { CS_BF16, CS_BF16, CS_F32, CS_F32, CS_BF16, CS_BF16, false, false },
+      3e-2 },
+    { "fp32",
+      { "data_types.grad_accum_dtype=half" },
+      { CS_F32, CS_F32, CS_F32, CS_F32, CS_F16, CS_F16, false, false },
+      1e-2 },
+    { "bf16",
+      { "communication_data_type=bf16", "data_types.grad_accum_dtype=fp32" },
+      { CS_BF16, CS_BF16, CS_F32, CS_F32, CS_F32, CS_BF16, false, false },
+      3e-2 },
+    { "fp32",
+      { "communication_data_type=fp16" },
+      { CS_F32, CS_F32, CS_F32, CS_F32, CS_F32, CS_F16, false, false },
+      1e-2 },
+    { "fp32",
+      { "torch_autocast.enabled=true", "torch_autocast.dtype=bfloat16" },
+      { CS_F32, CS_BF16, CS_F32, CS_F32, CS_F32, CS_F32, false, false },
+      3e-2 },
+    { "fp32",
+      { "torch_autocast={\"enabled\": true, \"dtype\": \"float16\", \"lower_precision_safe_modules\": "
+        "[\"torch.nn.Linear\"]}" },
+      { CS_F32, CS_F16, CS_F32, CS_F32, CS_F32, CS_F32, false, true },
+      4e-3 },
 };
 enum { MODES = sizeof modes / sizeof *modes };
 
@@ -70,8 +86,8 @@ static cs_status finish(const run_spec *spec, cs_config **config)
 START_TEST(a_row_of_types)
 {
     for (int i = 0; i < MODES; i++) {
-        cs_config   *config;
-        run_spec     spec = spec_of(&modes[i], 2, 1);
+        cs_config *config;
+        run_spec spec = spec_of(&modes[i], 2, 1);
         cs_precision want = modes[i].types;
         ck_assert_msg(finish(&spec, &config) == CS_OK, "mode %d: %s", i, cs_error());
         cs_precision is = config->settings.precision;
@@ -121,7 +137,7 @@ static void check_memory(cs_precision types, int stage, const run_result *result
     }
     for (int rank = 0; rank < WORLD; rank++) {
         const cs_memory *said = &result->memory[rank];
-        const run_held  *held = &result->at_end[rank];
+        const run_held *held = &result->at_end[rank];
         ck_assert_uint_eq(said->values, values);
         ck_assert_uint_eq(said->gradients, gradients);
         ck_assert_uint_eq(said->masters, masters);
@@ -134,12 +150,12 @@ START_TEST(every_mode_trains_alike_at_every_stage)
 {
     enum { STEPS = 10 };
     run_result wide, first, other;
-    run_spec   plain = spec_of(&modes[0], 0, STEPS);
+    run_spec plain = spec_of(&modes[0], 0, STEPS);
     run_train(&plain, &wide);
     for (int i = 0; i < MODES; i++) {
         bool usual = modes[i].types.sums == CS_F32 && modes[i].types.wire == CS_F32; /* test_stages has these at all */
         for (int stage = 0; stage <= 3; stage += usual ? 3 : 1) {
-            run_spec    spec   = spec_of(&modes[i], stage, STEPS);
+            run_spec spec = spec_of(&modes[i], stage, STEPS);
             run_result *result = stage == 0 ? &first : &other;
             run_train(&spec, result);
             near_fp32(&modes[i], result, &wide, STEPS, i);
@@ -161,7 +177,7 @@ typedef struct {
 
 static int travel(void *argument)
 {
-    trip      *job    = argument;
+    trip *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
     run_step(engine, &job->spec);
     uint64_t before = cs_comm_counters(engine->comm).bytes;
@@ -175,9 +191,9 @@ static int travel(void *argument)
 static uint64_t bytes_of(int stage, const char *set)
 {
     trip *job = run_share(sizeof *job);
-    job->spec              = spec_of(&modes[0], stage, 2);
-    job->spec.set[0]       = set;
-    job->spec.micro        = 1;
+    job->spec = spec_of(&modes[0], stage, 2);
+    job->spec.set[0] = set;
+    job->spec.micro = 1;
     job->spec.accumulation = 2;
     run_ranks(WORLD, travel, job);
     uint64_t bytes = job->bytes;
@@ -209,8 +225,8 @@ START_TEST(accumulation_rounds_where_it_says)
 {
     run_result wide, half;
     for (int stage = 0; stage <= 2; stage += 2) {
-        run_spec spec     = spec_of(&modes[0], stage, 6);
-        spec.micro        = 1;
+        run_spec spec = spec_of(&modes[0], stage, 6);
+        spec.micro = 1;
         spec.accumulation = 8;
         run_train(&spec, &wide);
         spec.set[0] = "data_types.grad_accum_dtype=bf16";
@@ -227,8 +243,8 @@ END_TEST
 
 typedef struct {
     run_spec first, second;
-    char     folder[256];
-    double   going_on[3], after_load[3];
+    char folder[256];
+    double going_on[3], after_load[3];
 } resumed;
 
 static void three_steps(cs_engine *engine, const run_spec *spec, double *loss)
@@ -242,7 +258,7 @@ static void three_steps(cs_engine *engine, const run_spec *spec, double *loss)
 
 static int save_and_load(void *argument)
 {
-    resumed   *job    = argument;
+    resumed *job = argument;
     cs_engine *engine = run_open(&job->first, NULL);
     three_steps(engine, &job->first, job->going_on);
     CS_MUST(cs_save_checkpoint(engine, job->folder, NULL, NULL));
@@ -257,11 +273,11 @@ static int save_and_load(void *argument)
 
 static void check_resumed(const run_spec *first, const run_spec *second, double bound)
 {
-    char        command[300];
+    char command[300];
     const char *folder = getenv("TMPDIR");
-    resumed    *job    = run_share(sizeof *job);
-    job->first         = *first;
-    job->second        = *second;
+    resumed *job = run_share(sizeof *job);
+    job->first = *first;
+    job->second = *second;
     snprintf(job->folder, sizeof job->folder, "%s/cspeed-precision-XXXXXX", folder ? folder : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(job->folder));
     run_ranks(WORLD, save_and_load, job);
@@ -285,7 +301,7 @@ START_TEST(checkpoints_of_every_type)
     check_resumed(&narrow, &wide, 2e-2);
     check_resumed(&wide, &narrow, 2e-2);
     run_spec amp = spec_of(&modes[0], 1, 6);
-    amp.set[0]   = "amp={\"enabled\": true, \"opt_level\": \"O2\"}";
+    amp.set[0] = "amp={\"enabled\": true, \"opt_level\": \"O2\"}";
     check_resumed(&amp, &amp, 0);
 }
 END_TEST
@@ -301,7 +317,8 @@ START_TEST(refusals)
         { { "torch_autocast.enabled=true" }, "bfloat16 or float16 is needed" },
         { { "torch_autocast.enabled=true", "torch_autocast.dtype=float16", "bf16.enabled=true" }, "both enabled" },
         { { "torch_autocast.enabled=true", "torch_autocast.dtype=float16",
-            "torch_autocast.lower_precision_safe_modules=[\"torch.nn.Conv2d\"]" }, "a list without torch.nn.Linear" },
+            "torch_autocast.lower_precision_safe_modules=[\"torch.nn.Conv2d\"]" },
+          "a list without torch.nn.Linear" },
         { { "bf16.enabled=true", "bf16.bf16_optimizer_states=true" }, "bf16_master_weights_and_grads is needed" },
         { { "data_types.param_dtype=fp16" }, "is not what fp16.enabled and bf16.enabled say" },
         { { "data_types.grad_accum_dtype=int8" }, "no type is named \"int8\"" },
@@ -319,7 +336,7 @@ START_TEST(refusals)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cs_config *config;
-        run_spec   spec = { .world = 1, .stage = 2, .steps = 1, .precision = "fp32" };
+        run_spec spec = { .world = 1, .stage = 2, .steps = 1, .precision = "fp32" };
         memcpy(spec.set, cases[i].set, sizeof cases[i].set);
         ck_assert_msg(finish(&spec, &config) == CS_BAD_CONFIG, "case %zu was taken", i);
         ck_assert_msg(strstr(cs_error(), cases[i].sentence) != NULL, "case %zu: %s", i, cs_error());

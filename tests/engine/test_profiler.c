@@ -39,12 +39,12 @@ START_TEST(shape_and_counts)
         "FLOPS per GPU = 3\\.5 \\* fwd flops per GPU / iter latency:",
         "samples/second:",
     };
-    double   block = 12.0 * WIDTH * WIDTH + 13.0 * WIDTH, head = 2.0 * WIDTH;
-    double   all = BLOCKS * block + head + (RUN_VOCABULARY + POSITIONS) * (double)WIDTH;
-    char     pattern[160];
-    run_spec spec = { .world     = 2,
-                      .stage     = 3,
-                      .steps     = 3,
+    double block = 12.0 * WIDTH * WIDTH + 13.0 * WIDTH, head = 2.0 * WIDTH;
+    double all = BLOCKS * block + head + (RUN_VOCABULARY + POSITIONS) * (double)WIDTH;
+    char pattern[160];
+    run_spec spec = { .world = 2,
+                      .stage = 3,
+                      .steps = 3,
                       .precision = "fp32",
                       .recompute = "unit",
                       .more =
@@ -74,12 +74,12 @@ END_TEST
 
 START_TEST(less_of_it)
 {
-    run_spec spec = { .world     = 1,
-                      .steps     = 2,
+    run_spec spec = { .world = 1,
+                      .steps = 2,
                       .precision = "fp32",
-                      .more      = "\"flops_profiler\": {\"enabled\": true, \"profile_step\": 0, \"module_depth\": 0, "
-                                   "\"detailed\": false},",
-                      .set       = { "wall_clock_breakdown=false" } };
+                      .more = "\"flops_profiler\": {\"enabled\": true, \"profile_step\": 0, \"module_depth\": 0, "
+                              "\"detailed\": false},",
+                      .set = { "wall_clock_breakdown=false" } };
     shell_enter();
     char *lines = lines_of(&spec);
     ck_assert_int_eq(lines_count(lines, "DeepSpeed Flops Profiler"), 1);
@@ -94,10 +94,10 @@ END_TEST
 
 START_TEST(a_bad_file_is_no_end)
 {
-    run_spec spec = { .world     = 1,
-                      .steps     = 2,
+    run_spec spec = { .world = 1,
+                      .steps = 2,
                       .precision = "fp32",
-                      .more      = "\"flops_profiler\": {\"enabled\": true, \"output_file\": \"no/such/folder\"}," };
+                      .more = "\"flops_profiler\": {\"enabled\": true, \"output_file\": \"no/such/folder\"}," };
     shell_enter();
     char *lines = lines_of(&spec);
     ck_assert_int_eq(lines_count(lines, "DeepSpeed Flops Profiler"), 1);

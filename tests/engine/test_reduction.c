@@ -30,7 +30,7 @@ static void close_to(const run_result *a, const run_result *b, double times, dou
 START_TEST(dividing_before_or_after_is_the_same_in_fp32)
 {
     static const struct {
-        int         world, stage;
+        int world, stage;
         const char *key;
     } cases[] = { { 2, 0, "prescale_gradients=true" },
                   { 2, 1, "gradient_predivide_factor=3" },
@@ -39,9 +39,9 @@ START_TEST(dividing_before_or_after_is_the_same_in_fp32)
                   { 3, 2, "prescale_gradients=true" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_result after, before;
-        run_spec   spec   = spec_of(cases[i].world, cases[i].stage);
+        run_spec spec = spec_of(cases[i].world, cases[i].stage);
         spec.accumulation = 2;
-        spec.micro        = 1;
+        spec.micro = 1;
         run_train(&spec, &after);
         spec.set[0] = cases[i].key;
         run_train(&spec, &before);
@@ -54,9 +54,9 @@ START_TEST(a_sum_is_world_times_the_mean)
 {
     for (int stage = 0; stage <= 3; stage += 3) {
         run_result mean, sum;
-        run_spec   spec = spec_of(2, stage);
-        spec.set[0]     = "gradient_clipping=0";
-        spec.set[1]     = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.02}}";
+        run_spec spec = spec_of(2, stage);
+        spec.set[0] = "gradient_clipping=0";
+        spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.02}}";
         run_train(&spec, &mean);
         spec.set[1] =
             "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}"; /* half the rate of twice the gradient */
@@ -72,18 +72,18 @@ START_TEST(dividing_first_keeps_fp16_in_range)
 {
     static const struct {
         const char *key;
-        bool        skips;
+        bool skips;
     } cases[] = { { NULL, false },
                   { "prescale_gradients=true", false },
                   { "gradient_predivide_factor=2", false },
                   { "gradient_predivide_factor=1e-7", true } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_result result;
-        run_spec   spec = spec_of(2, 2);
-        spec.precision  = "fp16";
-        spec.set[0]     = "fp16.loss_scale=64";
-        spec.set[1]     = "communication_data_type=fp16";
-        spec.set[2]     = cases[i].key;
+        run_spec spec = spec_of(2, 2);
+        spec.precision = "fp16";
+        spec.set[0] = "fp16.loss_scale=64";
+        spec.set[1] = "communication_data_type=fp16";
+        spec.set[2] = cases[i].key;
         run_train(&spec, &result);
         for (int step = 0; step < STEPS; step++)
             ck_assert_msg(isinf(result.norm[step]) == cases[i].skips, "case %zu, step %d: norm %g", i, step + 1,
@@ -96,16 +96,16 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    double   moved[4], norm; /* squares, of each rank's part */
+    double moved[4], norm; /* squares, of each rank's part */
 } move;
 
 static double part_of(cs_engine *engine, float *values, bool apart)
 {
-    double  squares = 0;
-    int64_t place   = 0;
+    double squares = 0;
+    int64_t place = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             const float *master = pieces[at].master;
             for (int64_t e = 0; e < cs_range_length(pieces[at].range); e++, place++) {
@@ -120,13 +120,13 @@ static double part_of(cs_engine *engine, float *values, bool apart)
 
 static int move_once(void *argument)
 {
-    move      *job    = argument;
+    move *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
-    float     *values = calloc((size_t)cs_parameter_count(engine), sizeof *values);
+    float *values = calloc((size_t)cs_parameter_count(engine), sizeof *values);
     part_of(engine, values, false);
     run_step(engine, &job->spec);
     job->moved[cs_rank(engine)] = part_of(engine, values, true);
-    job->norm                   = cs_last_step(engine).grad_norm;
+    job->norm = cs_last_step(engine).grad_norm;
     free(values);
     cs_destroy(engine);
     return 0;
@@ -137,15 +137,15 @@ START_TEST(an_update_is_no_longer_than_the_clip)
 {
     static const struct {
         const char *clip;
-        double      max;
+        double max;
     } cases[] = { { "gradient_clipping=0", INFINITY },
                   { "gradient_clipping=0.25", 0.25 },
                   { "gradient_clipping=1e9", 1e9 },
                   { "gradient_clipping=\"auto\"", 1 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int stage = 0; stage <= 3; stage += 3) {
-            move *job        = run_share(sizeof *job);
-            job->spec        = spec_of(2, stage);
+            move *job = run_share(sizeof *job);
+            job->spec = spec_of(2, stage);
             job->spec.set[0] = cases[i].clip;
             job->spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 1}}";
             run_ranks(2, move_once, job);
@@ -164,9 +164,9 @@ END_TEST
 START_TEST(losses_weigh_tokens_on_any_world)
 {
     run_result one, two, four;
-    run_spec   spec = spec_of(1, 2);
-    spec.masked     = true;
-    spec.micro      = 4;
+    run_spec spec = spec_of(1, 2);
+    spec.masked = true;
+    spec.micro = 4;
     run_train(&spec, &one);
     spec.world = 2;
     spec.micro = 2;

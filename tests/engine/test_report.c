@@ -41,11 +41,11 @@ START_TEST(steps_per_print)
     ck_assert(lines_number(lines, "RunningAvgSamplesPerSec=") > 0);
     free(lines);
     spec.set[0] = "timers.throughput.enabled=false";
-    lines       = lines_of(&spec);
+    lines = lines_of(&spec);
     ck_assert_int_eq(lines_count(lines, "."), 3);
     free(lines);
     spec.set[0] = "steps_per_print=Infinity";
-    lines       = lines_of(&spec);
+    lines = lines_of(&spec);
     ck_assert_str_eq(lines, "");
     free(lines);
     shell_leave();
@@ -77,7 +77,7 @@ START_TEST(momentum_of_an_optimizer)
     };
     shell_enter();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char     assignment[256];
+        char assignment[256];
         run_spec spec = {
             .world = 1, .steps = 1, .precision = "fp32", .more = "\"steps_per_print\": 1,", .set = { assignment }
         };
@@ -101,13 +101,13 @@ START_TEST(wall_clock_breakdown)
                                              "^time \\(ms\\) \\| optimizer_step: " MS "$" };
     shell_enter();
     for (int stage = 0; stage <= 3; stage++) {
-        run_spec spec  = { .world        = 2,
-                           .stage        = stage,
-                           .steps        = 2,
-                           .accumulation = 2,
-                           .precision    = "fp32",
-                           .more         = "\"wall_clock_breakdown\": true," };
-        char    *lines = lines_of(&spec);
+        run_spec spec = { .world = 2,
+                          .stage = stage,
+                          .steps = 2,
+                          .accumulation = 2,
+                          .precision = "fp32",
+                          .more = "\"wall_clock_breakdown\": true," };
+        char *lines = lines_of(&spec);
         ck_assert_int_eq(lines_count(lines, "^time \\(ms\\) \\| fwd_microstep: " MS " \\| bwd_microstep: " MS
                                             " \\| bwd_inner_microstep: " MS " \\| bwd_allreduce_microstep: " MS
                                             " \\| step_microstep: " MS "$"),

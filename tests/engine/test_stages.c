@@ -27,9 +27,7 @@ static void learns(const run_result *result, int steps)
 /* No accumulation, clipping on: every stage, with and without recomputation, the same losses and norms. */
 static void all_stages_alike(int world, const char *precision, double dropout)
 {
-    run_spec spec = {
-        .world = world, .stage = 0, .precision = precision, .dropout = dropout, .prefetch = 1
-    };
+    run_spec spec = { .world = world, .stage = 0, .precision = precision, .dropout = dropout, .prefetch = 1 };
     run_result first, other;
     spec.steps = near_most(12, 3);
     run_train(&spec, &first);
@@ -37,9 +35,9 @@ static void all_stages_alike(int world, const char *precision, double dropout)
     for (int stage = 0; stage <= 3; stage++)
         for (int unit = 0; unit <= 1; unit++) {
             char what[128];
-            spec.stage     = stage;
+            spec.stage = stage;
             spec.recompute = unit ? "unit" : "none";
-            spec.prefetch  = unit + 1;
+            spec.prefetch = unit + 1;
             run_train(&spec, &other);
             snprintf(what, sizeof what, "%s, world %d, stage %d, recompute %s", precision, world, stage,
                      spec.recompute);
@@ -76,7 +74,7 @@ END_TEST
 START_TEST(odd_worlds_train)
 {
     for (int world = 3; world <= near_most(7, 3); world += 2) {
-        run_spec   spec = { .world = world, .stage = 0, .steps = 4, .micro = 1, .precision = "fp32", .prefetch = 1 };
+        run_spec spec = { .world = world, .stage = 0, .steps = 4, .micro = 1, .precision = "fp32", .prefetch = 1 };
         run_result first, other;
         run_train(&spec, &first);
         learns(&first, spec.steps);
@@ -101,9 +99,9 @@ static void close_losses(const run_result *a, const run_result *b, int steps, do
 /* With accumulation stages 0, 1 and 2, 3 are pairs of the same bits; the pairs add in another order. */
 static void accumulation(const char *precision, double bound)
 {
-    run_spec   spec = { .world = 2, .micro = 1, .precision = precision, .prefetch = 1 };
+    run_spec spec = { .world = 2, .micro = 1, .precision = precision, .prefetch = 1 };
     run_result stage[4];
-    spec.steps        = near_most(20, 4);
+    spec.steps = near_most(20, 4);
     spec.accumulation = near_most(4, 2);
     for (spec.stage = 0; spec.stage <= 3; spec.stage++)
         run_train(&spec, &stage[spec.stage]);
@@ -129,9 +127,7 @@ END_TEST
 /* Which sample is where does not depend on the world: the same 4 samples a step on 1, 2 and 4 ranks. */
 START_TEST(worlds_agree)
 {
-    run_spec spec = {
-        .world = 1, .stage = 2, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1
-    };
+    run_spec spec = { .world = 1, .stage = 2, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1 };
     run_result one, two, four;
     spec.steps = near_most(10, 3);
     run_train(&spec, &one);

@@ -20,11 +20,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct {
     uint8_t *bytes;
-    size_t   size;
+    size_t size;
 } sample;
 
-static sample   samples[MOST_FILES];
-static int      sample_count;
+static sample samples[MOST_FILES];
+static int sample_count;
 static uint64_t state = 0x9e3779b97f4a7c15u;
 
 static uint64_t draw(uint64_t below)
@@ -37,14 +37,14 @@ static uint64_t draw(uint64_t below)
 
 static void add_file(const char *folder, const char *name)
 {
-    char  path[4096];
+    char path[4096];
     FILE *file;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (name[0] == '.' || sample_count == MOST_FILES || !(file = fopen(path, "rb")))
         return;
     sample *added = &samples[sample_count];
-    added->bytes  = malloc(MOST_BYTES);
-    added->size   = added->bytes ? fread(added->bytes, 1, MOST_BYTES, file) : 0;
+    added->bytes = malloc(MOST_BYTES);
+    added->size = added->bytes ? fread(added->bytes, 1, MOST_BYTES, file) : 0;
     fclose(file);
     sample_count++;
 }
@@ -57,16 +57,16 @@ static void read_folder(const char *folder)
     if (open)
         closedir(open);
     if (sample_count == 0)
-        samples[sample_count++] = (sample){calloc(1, MOST_BYTES), 1};
+        samples[sample_count++] = (sample){ calloc(1, MOST_BYTES), 1 };
 }
 
 /* One change: a bit, a byte, a run removed, a run of another sample put in, or a word that formats care for. */
 static size_t mutate(uint8_t *bytes, size_t size)
 {
-    static const char *const words[] = {"null", "\"auto\"", "{}",      "[]",  "1e999", "-1", "18446744073709551616",
-                                        "//",   "/*",       "\"",      ",",   ":",     "{",  "}",
-                                        "[",    "]",        "\\u0000", "0.5", "true"};
-    size_t                   at      = size ? draw(size) : 0;
+    static const char *const words[] = { "null", "\"auto\"", "{}",      "[]",  "1e999", "-1", "18446744073709551616",
+                                         "//",   "/*",       "\"",      ",",   ":",     "{",  "}",
+                                         "[",    "]",        "\\u0000", "0.5", "true" };
+    size_t at = size ? draw(size) : 0;
     switch (draw(5)) {
     case 0:
         if (size)
@@ -83,8 +83,8 @@ static size_t mutate(uint8_t *bytes, size_t size)
     }
     case 3: {
         const sample *other = &samples[draw((uint64_t)sample_count)];
-        size_t        from  = other->size ? draw(other->size) : 0;
-        size_t        run   = other->size ? draw(other->size - from < 128 ? other->size - from : 128) : 0;
+        size_t from = other->size ? draw(other->size) : 0;
+        size_t run = other->size ? draw(other->size - from < 128 ? other->size - from : 128) : 0;
         if (size + run > MOST_BYTES)
             return size;
         memmove(bytes + at + run, bytes + at, size - at);
@@ -93,7 +93,7 @@ static size_t mutate(uint8_t *bytes, size_t size)
     }
     default: {
         const char *word = words[draw(sizeof words / sizeof *words)];
-        size_t      run  = strlen(word);
+        size_t run = strlen(word);
         if (size + run > MOST_BYTES)
             return size;
         memmove(bytes + at + run, bytes + at, size - at);
@@ -130,8 +130,8 @@ int main(int count, char **argument)
         fprintf(stderr, "usage: %s SECONDS|COUNTx [FOLDER]\n", argument[0]);
         return 64;
     }
-    bool     counts = strchr(argument[1], 'x') != NULL;
-    double   end = now() + atof(argument[1]), max = counts ? atof(argument[1]) : 0;
+    bool counts = strchr(argument[1], 'x') != NULL;
+    double end = now() + atof(argument[1]), max = counts ? atof(argument[1]) : 0;
     uint8_t *input = map_input(path, sizeof path);
     if (!input) {
         fprintf(stderr, "%s: no file for the input under test can be made\n", argument[0]);
@@ -140,7 +140,7 @@ int main(int count, char **argument)
     if (count == 3)
         read_folder(argument[2]);
     if (sample_count == 0)
-        samples[sample_count++] = (sample){calloc(1, MOST_BYTES), 0};
+        samples[sample_count++] = (sample){ calloc(1, MOST_BYTES), 0 };
     printf("%s: %d samples; the input under test is in %s (behind its last byte are zeros)\n", argument[0],
            sample_count, path);
     fflush(stdout);

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* What a good manifest says is added to and multiplied without looking again. */
 static void check_numbers(const cs_manifest *manifest)
 {
-    json_t    *engine = json_object_get(manifest->root, "engine");
+    json_t *engine = json_object_get(manifest->root, "engine");
     json_int_t step = json_integer_value(json_object_get(engine, "global_step")), max = (json_int_t)1 << 53;
     if (!json_is_object(engine) || step < 0 || step > max || manifest->step < 0 || manifest->step > max ||
         manifest->bytes < 0 || manifest->client_state.bytes > CS_MANIFEST_LIMIT ||
@@ -27,8 +27,8 @@ static void check_numbers(const cs_manifest *manifest)
 static void try_manifest(char *text, size_t size)
 {
     static const char mark[] = "\"crc32c\": \"";
-    char             *found  = memmem(text, size, mark, sizeof mark - 1);
-    cs_manifest       manifest;
+    char *found = memmem(text, size, mark, sizeof mark - 1);
+    cs_manifest manifest;
     if (found && (size_t)(found - text) + sizeof mark - 1 + 8 <= size) {
         char digits[9];
         memcpy(found + sizeof mark - 1, "00000000", 8);
@@ -48,7 +48,7 @@ static void try_header(const char *text, size_t size)
 {
     const uint8_t *start = (const uint8_t *)text;
     cs_safetensors header;
-    int64_t        bytes;
+    int64_t bytes;
     if (cs_safetensors_header_bytes(&bytes, start, size, (int64_t)size, "file") != CS_OK)
         return;
     if (cs_safetensors_parse(&header, text + 8, (size_t)bytes - 8, (int64_t)size - bytes, "file") == CS_OK)

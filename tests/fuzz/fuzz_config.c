@@ -71,20 +71,21 @@ static uint32_t draw(uint32_t *state, uint32_t below)
 static void set_known(cs_config *config, uint32_t *state)
 {
     static const char *const values[] = {
-        "true",   "false", "null",   "0",   "1",       "-1",       "2",     "0.5",  "1e12", "\"auto\"",
-        "[]",     "{}",    "[1, 2]", "[3]", "\"cpu\"", "Infinity", "1e300", "\"\"", "64",   "{\"enabled\": true}",
-        "[null]", "-1e300", "\"true\"", "\"3\"", "\"0.5\"", "\"${X}\""};
+        "true",   "false",  "null",     "0",     "1",       "-1",       "2",     "0.5",  "1e12", "\"auto\"",
+        "[]",     "{}",     "[1, 2]",   "[3]",   "\"cpu\"", "Infinity", "1e300", "\"\"", "64",   "{\"enabled\": true}",
+        "[null]", "-1e300", "\"true\"", "\"3\"", "\"0.5\"", "\"${X}\""
+    };
     char assignment[512];
-    int  sections = 0;
+    int sections = 0;
     while (cs_sections_at(sections))
         sections++;
-    const cs_section  *section = cs_sections_at((int)draw(state, (uint32_t)sections));
-    const cs_schedule *shape   = cs_schedule_at((int)draw(state, 12));
-    const char        *folder = section->path, *value = values[draw(state, sizeof values / sizeof *values)];
-    const cs_key      *key = &section->keys[draw(state, (uint32_t)section->count)];
+    const cs_section *section = cs_sections_at((int)draw(state, (uint32_t)sections));
+    const cs_schedule *shape = cs_schedule_at((int)draw(state, 12));
+    const char *folder = section->path, *value = values[draw(state, sizeof values / sizeof *values)];
+    const cs_key *key = &section->keys[draw(state, (uint32_t)section->count)];
     if (shape) {
         folder = "scheduler.params";
-        key    = &shape->keys[draw(state, (uint32_t)shape->key_count)];
+        key = &shape->keys[draw(state, (uint32_t)shape->key_count)];
     }
     snprintf(assignment, sizeof assignment, "%s%s%s=%s", folder, *folder ? "." : "", key->name, value);
     if (cs_config_set(config, assignment) != CS_OK)
@@ -99,7 +100,7 @@ static void set_known(cs_config *config, uint32_t *state)
 static void try_structure(const char *text, size_t length, size_t size)
 {
     cs_config *config = make(text, length);
-    uint32_t   state  = (uint32_t)size;
+    uint32_t state = (uint32_t)size;
     for (size_t i = 0; i < length; i++)
         state = state * 31 + (unsigned char)text[i];
     for (uint32_t changes = 1 + draw(&state, 6); config && changes > 0; changes--)
@@ -115,9 +116,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CS_ASSERT(copy);
     memcpy(copy, data, size);
     json_decref(cs_json_strict(copy, size));
-    const char *split  = memchr(copy, 0, size);
-    size_t      length = split ? (size_t)(split - copy) : size;
-    cs_config  *config = make(copy, length);
+    const char *split = memchr(copy, 0, size);
+    size_t length = split ? (size_t)(split - copy) : size;
+    cs_config *config = make(copy, length);
     if (config) {
         try_structure(copy, length, size);
         if (split)

@@ -33,10 +33,10 @@ static void ignore(const char *name, void *argument)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char two[] = "w0 slots=4\nw-1 gpus=0-1,6\n[::1] slots=1\n";
-    const char       *text = (const char *)data, *newline = memchr(text, '\n', size);
-    size_t            first   = newline ? (size_t)(newline - text) : size;
-    char             *include = strndup(text, first), *exclude = include ? strchr(include, '\t') : NULL;
-    cl_hosts          hosts;
+    const char *text = (const char *)data, *newline = memchr(text, '\n', size);
+    size_t first = newline ? (size_t)(newline - text) : size;
+    char *include = strndup(text, first), *exclude = include ? strchr(include, '\t') : NULL;
+    cl_hosts hosts;
     if (!include)
         return 0;
     if (exclude)

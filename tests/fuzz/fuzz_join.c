@@ -14,8 +14,8 @@ static const unsigned char key[CS_MAC_BYTES] = "the key";
 static void meet(const uint8_t *data, size_t size, bool caller, bool prompted)
 {
     static const unsigned char head[CS_JOIN_HEAD] = { 'C', 'S', 'J', 'N', 2, 1, 0, 64 };
-    cs_join                    join;
-    int                        sockets[2];
+    cs_join join;
+    int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) < 0)
         abort();
     if (cs_join_begin(&join, caller, key, "job", 1, "who", 3) != CS_OK)

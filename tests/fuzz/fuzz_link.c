@@ -20,7 +20,7 @@ static void check_order(const char *bytes, size_t length)
     cl_order order, again;
     if (cl_order_decode(&order, bytes, length) == 0) {
         size_t other_length;
-        char  *other = cl_order_encode(&order, &other_length);
+        char *other = cl_order_encode(&order, &other_length);
         CS_ASSERT(cl_order_decode(&again, other, other_length) == 0);
         CS_ASSERT(strcmp(again.arguments[0], order.arguments[0]) == 0 && again.rank_count == order.rank_count);
         cl_order_free(&again);
@@ -32,9 +32,9 @@ static void check_order(const char *bytes, size_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const unsigned char key[CS_MAC_BYTES] = { 1 };
-    int                        ends[2];
-    cl_link                    link;
-    cl_message                 message;
+    int ends[2];
+    cl_link link;
+    cl_message message;
     if (size < 1 || size > 4096 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return 0;
     CS_ASSERT(write(ends[1], data + 1, size - 1) == (ssize_t)(size - 1));

@@ -15,16 +15,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     cs_manifest_tensor tensors[] = { { .name = "b", .dtype = CS_BF16 },
                                      { .name = "w", .dtype = CS_F32, .dims = 2, .shape = { 3, 4 } } };
-    cs_manifest_file   file      = { .name = "weights/shard-00001-of-00001.safetensors" };
+    cs_manifest_file file = { .name = "weights/shard-00001-of-00001.safetensors" };
     cs_manifest manifest = { .save_id = "id", .tensors = tensors, .tensor_count = 2, .files = &file, .file_count = 1 };
-    cs_chunks   chunks   = { 0 };
-    char       *block    = malloc(size + 8);
-    uint64_t    length   = size;
+    cs_chunks chunks = { 0 };
+    char *block = malloc(size + 8);
+    uint64_t length = size;
     if (!block)
         return 0;
     memcpy(block, &length, sizeof length);
     memcpy(block + 8, data, size);
-    file.bytes      = (int64_t)size + 8 + DATA_BYTES;
+    file.bytes = (int64_t)size + 8 + DATA_BYTES;
     file.header_crc = cs_crc32c(0, block, size + 8);
     if (cs_chunks_add(&chunks, &manifest, 0, block, size + 8, ".") == CS_OK &&
         cs_chunks_check(&chunks, &manifest, ".") == CS_OK) {

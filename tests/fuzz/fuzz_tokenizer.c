@@ -18,10 +18,10 @@ static const char small[] =
 
 static void encode(const cs_tokenizer *tokenizer, const char *text, size_t size)
 {
-    cs_encoder       *encoder = cs_encoder_open(tokenizer);
-    const cs_encoded *made    = cs_encoder_document(encoder, text, size);
-    int64_t           count   = made->count;
-    int32_t          *first   = malloc((size_t)(count + 1) * sizeof *first);
+    cs_encoder *encoder = cs_encoder_open(tokenizer);
+    const cs_encoded *made = cs_encoder_document(encoder, text, size);
+    int64_t count = made->count;
+    int32_t *first = malloc((size_t)(count + 1) * sizeof *first);
     CS_ASSERT(first);
     for (int64_t i = 0; i < count; i++) {
         CS_ASSERT(made->ids[i] >= 0 && made->ids[i] < cs_tokenizer_size(tokenizer));
@@ -37,7 +37,7 @@ static void encode(const cs_tokenizer *tokenizer, const char *text, size_t size)
 
 static void try_file(const char *json, size_t size, const char *text, size_t length)
 {
-    json_t       *root      = cs_json_strict(json, size);
+    json_t *root = cs_json_strict(json, size);
     cs_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     CS_ASSERT(tokenizer);
     if (root && cs_tokenfile_read(tokenizer, root) == CS_OK) {
@@ -54,7 +54,7 @@ static void try_file(const char *json, size_t size, const char *text, size_t len
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *bytes = (const char *)data, *split = memchr(bytes, 0, size);
-    size_t      length = split ? (size_t)(split - bytes) : size;
+    size_t length = split ? (size_t)(split - bytes) : size;
     try_file(bytes, length, split ? split : bytes, size - (split ? length : 0));
     try_file(small, sizeof small - 1, bytes, size);
     return 0;

@@ -22,10 +22,11 @@ static void read_all(const cs_tokens *tokens)
 
 static void read_windows(const char *path)
 {
-    cs_windows      *windows;
-    cs_data_settings settings = { .patterns = &path, .pattern_count = 1, .seq_len = 3, .shuffle = true, .seed = 1,
-                                  .vocab_size = 1000 };
-    int32_t          inputs[3], targets[3];
+    cs_windows *windows;
+    cs_data_settings settings = {
+        .patterns = &path, .pattern_count = 1, .seq_len = 3, .shuffle = true, .seed = 1, .vocab_size = 1000
+    };
+    int32_t inputs[3], targets[3];
     if (cs_windows_open(&windows, &settings) != CS_OK)
         return;
     for (int64_t i = 0; i < cs_windows_count(windows); i++) {
@@ -39,9 +40,9 @@ static void read_windows(const char *path)
 /* The name decides whether raw tokens are taken, and a file in memory has no such name: a magic has to be there. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char      path[64];
+    char path[64];
     cs_tokens tokens;
-    int       file = memfd_create("shard.bin", 0);
+    int file = memfd_create("shard.bin", 0);
     CS_ASSERT(file >= 0);
     CS_ASSERT(write(file, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);

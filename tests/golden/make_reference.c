@@ -23,11 +23,11 @@ static void print_table(const char *path, const cs_key *keys, int count, int dep
 static void print_section(const char *path, const cs_key *key, int depth)
 {
     char full[320];
-    int  count;
+    int count;
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", key->name);
     const cs_section *section = cs_sections_find(full, strlen(full));
     if (strcmp(full, "optimizer") == 0) {
-        const cs_key *keys = cs_optim_keys(&(cs_optim_settings){0}, &count);
+        const cs_key *keys = cs_optim_keys(&(cs_optim_settings){ 0 }, &count);
         printf("{\n");
         indent(depth + 1);
         printf("\"type\": \"AdamW\",\n");

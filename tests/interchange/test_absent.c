@@ -18,7 +18,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void expect(const char *user, int code, const char *words, const char *command)
 {
-    int   got  = shell_run("%s %s/cspeed %s", user, CS_BIN, command);
+    int got = shell_run("%s %s/cspeed %s", user, CS_BIN, command);
     char *text = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", command, got, code, text);
     ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", command, words, text);
@@ -28,7 +28,7 @@ static void expect(const char *user, int code, const char *words, const char *co
 static void expect_of_all(const char *user, int code, const char *words, const char *path)
 {
     for (int i = 0; i < COMMANDS; i++) {
-        char        command[512];
+        char command[512];
         const char *place = strchr(commands[i], '%');
         if (strstr(path, "--tag") && strncmp(commands[i], "diff", 4) == 0)
             continue;
@@ -40,7 +40,7 @@ static void expect_of_all(const char *user, int code, const char *words, const c
 START_TEST(every_path_has_its_sentence)
 {
     static const struct {
-        int         code;
+        int code;
         const char *path, *words;
     } rows[] = {
         { 66, "nowhere", "nowhere: no such folder; name the output folder of a training" },
@@ -75,8 +75,8 @@ END_TEST
 START_TEST(what_may_not_be_read)
 {
     static const char *const rows[] = { "closed", "closed/a", "half/a" };
-    bool                     root   = getuid() == 0;
-    const char              *user   = root ? OTHER_USER : "";
+    bool root = getuid() == 0;
+    const char *user = root ? OTHER_USER : "";
     shell_enter();
     ck_assert_int_eq(saved_save("out", "a", 1), CS_OK);
     ck_assert_int_eq(shell_run("chmod 755 . && cp -r out closed && cp -r out half && cp -r out shard && "

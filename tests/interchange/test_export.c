@@ -26,13 +26,13 @@ enum { LARGEST = 16000 * 1024, LIMIT_KB = 100000 };
  * the same memory, and only what is the same in all of them is in the file. */
 static void save_model(const char *config_text, const char *dir, const char *tag, int64_t step, float value)
 {
-    json_t           *config = json_loads(config_text, 0, NULL), *provenance = json_pack("{sO}", "model", config);
+    json_t *config = json_loads(config_text, 0, NULL), *provenance = json_pack("{sO}", "model", config);
     cs_source_tensor *wanted;
-    int64_t           count;
-    const char       *tied;
+    int64_t count;
+    const char *tied;
     CS_MUST(cs_huggingface_names(&wanted, &count, &tied, config));
     cs_piece *pieces = calloc((size_t)count, sizeof *pieces);
-    float    *data   = malloc(LARGEST * sizeof *data);
+    float *data = malloc(LARGEST * sizeof *data);
     for (int i = 0; i < LARGEST; i++)
         data[i] = value;
     for (int64_t i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ static void save_model(const char *config_text, const char *dir, const char *tag
 /* Runs it; the exit code and a word of what was printed must be these. */
 static void expect(int code, const char *words, const char *arguments)
 {
-    int   got  = shell_run("%s/cspeed %s", CS_BIN, arguments);
+    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
     char *text = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
     ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
@@ -67,7 +67,7 @@ static void expect(int code, const char *words, const char *arguments)
 static void holds(const char *folder, float value)
 {
     cs_source source;
-    float     got[16];
+    float got[16];
     CS_MUST(cs_huggingface_open(&source, folder));
     for (int64_t i = 0; i < source.count; i += source.count - 1) {
         CS_MUST(source.read(&source, i, (cs_range){ 0, 16 }, got, CS_F32));
@@ -143,7 +143,7 @@ static void write_sparse_llmc(const char *path)
 {
     int32_t head[256] = { 20240326, 3, 1024, 16000, 5, 16, 1024, 16128 };
     int64_t width = 1024, block = 12 * width * width + 13 * width;
-    FILE   *file = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
     ck_assert_uint_eq(fwrite(head, sizeof head, 1, file), 1);
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(truncate(path, 1024 + 4 * ((16128 + 1024) * width + 5 * block + 2 * width)), 0);
@@ -161,13 +161,14 @@ START_TEST(memory_stays_flat)
         save_model(LARGE, "large", "a", 1, 2);
         ck_assert_int_eq(shell_run("ulimit -v %d; %s/cspeed export large out --dtype bf16", LIMIT_KB, CS_BIN), 0);
         holds("out", 2);
-        ck_assert_int_eq(
-            shell_run("rm -r large; ulimit -v %d; %s/cspeed import out again --max_shard 100MB", LIMIT_KB, CS_BIN), 0);
+        ck_assert_int_eq(shell_run("rm -r large; ulimit -v %d; %s/cspeed import out again --max_shard 100MB", LIMIT_KB,
+                                   CS_BIN),
+                         0);
         holds("again", 2);
         write_sparse_llmc("model.bin");
-        ck_assert_int_eq(
-            shell_run("rm -r out again; ulimit -v %d; %s/cspeed import model.bin gpt2 --dtype bf16", LIMIT_KB, CS_BIN),
-            0);
+        ck_assert_int_eq(shell_run("rm -r out again; ulimit -v %d; %s/cspeed import model.bin gpt2 --dtype bf16",
+                                   LIMIT_KB, CS_BIN),
+                         0);
         holds("gpt2", 0);
     }
     shell_leave();

@@ -27,7 +27,7 @@ enum { BATCH = 2, LENGTH = 8, VOCABULARY = 61, LOGITS = BATCH * LENGTH * VOCABUL
 
 static cs_status try_engine(cs_engine **engine, const char *model, int stage)
 {
-    char       text[2048], path[64];
+    char text[2048], path[64];
     cs_config *config;
     snprintf(path, sizeof path, "config-%d.json", (int)getpid());
     snprintf(text, sizeof text,
@@ -52,16 +52,16 @@ static cs_batch batch_of(void)
 {
     static int32_t inputs[BATCH * LENGTH], targets[BATCH * LENGTH];
     for (int i = 0; i < BATCH * LENGTH; i++) {
-        inputs[i]  = 7 * i % VOCABULARY;
+        inputs[i] = 7 * i % VOCABULARY;
         targets[i] = 5 * i % VOCABULARY;
     }
-    return (cs_batch){ .inputs  = cs_matrix(inputs, CS_I32, BATCH, LENGTH),
+    return (cs_batch){ .inputs = cs_matrix(inputs, CS_I32, BATCH, LENGTH),
                        .targets = cs_matrix(targets, CS_I32, BATCH, LENGTH) };
 }
 
 static void predict(cs_engine *engine, float *logits)
 {
-    cs_batch  batch = batch_of();
+    cs_batch batch = batch_of();
     cs_tensor output;
     CS_MUST(cs_predict(engine, &batch, &output));
     ck_assert_int_eq(cs_count(output), LOGITS);
@@ -79,7 +79,7 @@ static void logits_of(const char *model, float *logits)
 static void train_and_save(const char *model, float *logits)
 {
     cs_engine *engine = open_engine(model, 0);
-    cs_batch   batch  = batch_of();
+    cs_batch batch = batch_of();
     for (int step = 0; step < 2; step++) {
         cs_forward(engine, &batch);
         cs_backward(engine);
@@ -109,7 +109,7 @@ static float first[LOGITS], second[LOGITS];
 static int logits_at_stage_3(void *argument)
 {
     cs_engine *engine = open_engine(argument, 3);
-    float      logits[LOGITS];
+    float logits[LOGITS];
     predict(engine, logits);
     FILE *file = cs_rank(engine) == 0 ? fopen("logits.bin", "wb") : NULL;
     if (file && (fwrite(logits, sizeof logits, 1, file) != 1 || fclose(file) != 0))
@@ -181,7 +181,7 @@ END_TEST
 static void refused(const char *model, const char *part, cs_status wanted)
 {
     cs_engine *engine = NULL;
-    cs_status  status = try_engine(&engine, model, 0);
+    cs_status status = try_engine(&engine, model, 0);
     ck_assert_msg(status == wanted && strstr(cs_error(), part), "%d: %s (wanted: %s)", status, cs_error(), part);
 }
 
@@ -219,7 +219,7 @@ START_TEST(names_of_headless_models_are_completed)
     train_and_save(GPT2, first);
     ck_assert_int_eq(shell_run("%s/cspeed export saved a", CS_BIN), 0);
     size_t bytes;
-    char  *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
+    char *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
     while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) { /* padded in the end */
         memmove(found + 1, found + 13, (size_t)(text + bytes - found - 13));
         uint64_t length;
@@ -284,7 +284,7 @@ static void llmc_imports(const char *python)
 START_TEST(transformers_agrees)
 {
     static const char *const kinds[] = { "gpt2", "llama", "llama3", "mistral", "qwen2", "qwen3", "smollm" };
-    const char              *python  = getenv("CSPEED_PEER_PYTHON");
+    const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python)
         printf("skipped: CSPEED_PEER_PYTHON names no Python with transformers\n");
     for (size_t i = 0; python && i < sizeof kinds / sizeof *kinds; i++)

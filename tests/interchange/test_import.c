@@ -15,7 +15,7 @@
 /* Runs it; the exit code and a word of what was printed must be these. */
 static void expect(int code, const char *words, const char *arguments)
 {
-    int   got  = shell_run("%s/cspeed %s", CS_BIN, arguments);
+    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
     char *text = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
     ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
@@ -35,8 +35,8 @@ enum { POSITIONS = 6, VOCABULARY = 5, PADDED = 128, LAYERS = 2, HEADS = 2, WIDTH
 /* What llm.c writes, in its order: rows of each matrix as (out, in), where ours is (in, out) when `turned`. */
 static const struct {
     const char *name; /* '#': one a layer */
-    int         rows, columns, padded;
-    bool        turned;
+    int rows, columns, padded;
+    bool turned;
 } sorts[] = {
     { "transformer.wte.weight", VOCABULARY, WIDTH, PADDED, false },
     { "transformer.wpe.weight", POSITIONS, WIDTH, POSITIONS, false },
@@ -71,7 +71,7 @@ static void put(FILE *file, float value, bool half)
 
 static void write_llmc(const char *path, int version, bool half)
 {
-    FILE   *file      = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
     int32_t head[256] = { 20240326, version, POSITIONS, VOCABULARY, LAYERS, HEADS, WIDTH, PADDED };
     ck_assert_uint_eq(fwrite(head, sizeof head, 1, file), 1);
     for (int i = 0; i < SORTS; i++)
@@ -84,10 +84,10 @@ static void write_llmc(const char *path, int version, bool half)
 
 static void check_tensor(cs_source *source, int sort, int layer)
 {
-    int         wide = sorts[sort].columns ? sorts[sort].columns : 1, rows = sorts[sort].rows;
+    int wide = sorts[sort].columns ? sorts[sort].columns : 1, rows = sorts[sort].rows;
     const char *hole = strchr(sorts[sort].name, '#');
-    char        name[128];
-    float       values[128];
+    char name[128];
+    float values[128];
     snprintf(name, sizeof name, "%s", sorts[sort].name);
     if (hole)
         snprintf(name, sizeof name, "%.*s%d%s", (int)(hole - sorts[sort].name), sorts[sort].name, layer, hole + 1);
@@ -154,9 +154,9 @@ static void write_head(const char *path, int at, int32_t number)
 START_TEST(other_llmc_files_are_refused)
 {
     static const struct {
-        int         at;
-        int32_t     number;
-        int         code;
+        int at;
+        int32_t number;
+        int code;
         const char *words;
     } rows[] = {
         { 0, 20240520, 65, "is no checkpoint of llm.c: it begins with 20240520" },
@@ -200,7 +200,7 @@ START_TEST(weights_must_be_those_of_the_config)
 {
     static const struct {
         const char *change; /* by sed, of header or config, to a text of the same length */
-        int         code;
+        int code;
         const char *words[3];
     } rows[] = {
         { "s/h.1.ln_1.bias/h.1.lm_1.bias/ model.safetensors",

@@ -22,11 +22,11 @@ static void describe_machine(cl_cores *cores, int quota)
 }
 
 static const struct {
-    int         ranks, mode;
+    int ranks, mode;
     const char *list;
-    int         quota;
+    int quota;
     const char *result; /* each rank's CPUs / threads, apart by blanks; "free": not bound, with threads */
-    int         code;
+    int code;
 } table[] = {
     { 1, CL_BIND_AUTO, "", 16, "0-15/8", 0 },
     { 2, CL_BIND_AUTO, "", 16, "0-7/4 8-15/4", 0 },
@@ -57,7 +57,7 @@ static const struct {
 static void write_seats(const cl_seats *seats, char *text, size_t size)
 {
     size_t used = 0;
-    text[0]     = '\0';
+    text[0] = '\0';
     for (int i = 0; i < seats->count; i++) {
         char cores[128] = "free";
         if (seats->bound)
@@ -76,7 +76,7 @@ START_TEST(machines)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_cores cores;
         cl_seats seats;
-        char     text[512];
+        char text[512];
         cl_order order = { .rank_count = table[i].ranks, .bind = table[i].mode };
         snprintf(order.core_list, sizeof order.core_list, "%s", table[i].list);
         describe_machine(&cores, table[i].quota);
@@ -96,8 +96,8 @@ START_TEST(what_is_told)
 {
     cl_cores cores;
     cl_seats seats;
-    char    *environment[] = { (char *)(size_t) "OMP_NUM_THREADS=3", NULL };
-    cl_order order         = { .rank_count = 2, .first_rank = 4, .bind = CL_BIND_CORE };
+    char *environment[] = { (char *)(size_t) "OMP_NUM_THREADS=3", NULL };
+    cl_order order = { .rank_count = 2, .first_rank = 4, .bind = CL_BIND_CORE };
     unsetenv("OMP_NUM_THREADS");
     describe_machine(&cores, 16);
     ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
@@ -120,7 +120,7 @@ END_TEST
 START_TEST(devices)
 {
     static const struct {
-        int         ranks, homes[4];
+        int ranks, homes[4];
         const char *result;
     } rows[] = {
         { 2, { 1, 0 }, "8-15/4 0-7/4" },
@@ -132,7 +132,7 @@ START_TEST(devices)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_cores cores;
         cl_seats seats;
-        char     text[256];
+        char text[256];
         cl_order order = { .rank_count = rows[i].ranks };
         describe_machine(&cores, 16);
         ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, rows[i].homes), 0);
@@ -171,8 +171,8 @@ START_TEST(ranges)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cpu_set_t set;
-        char      text[128];
-        int       code = cl_cores_parse(&set, "--bind_core_list", rows[i].text);
+        char text[128];
+        int code = cl_cores_parse(&set, "--bind_core_list", rows[i].text);
         ck_assert_msg((code == 0) == (rows[i].cores != NULL), "%s", rows[i].text);
         if (code) {
             ck_assert_int_eq(code, CL_CODE_USAGE);

@@ -67,7 +67,7 @@ static const struct {
 static void write_env(const cl_env *env, char *text, size_t size)
 {
     size_t used = 0;
-    text[0]     = '\0';
+    text[0] = '\0';
     for (int i = 0; i < env->count; i++)
         used +=
             (size_t)snprintf(text + used, size - used, "%s%s=%s", i ? "|" : "", env->list[i].name, env->list[i].value);
@@ -78,8 +78,8 @@ START_TEST(grammar)
     setenv("CS_TEST_OWN", "own value", 1);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_env env = { 0 };
-        char   text[512];
-        int    code = cl_env_parse(&env, "f", table[i].text, strlen(table[i].text), false);
+        char text[512];
+        int code = cl_env_parse(&env, "f", table[i].text, strlen(table[i].text), false);
         if (table[i].result) {
             ck_assert_msg(code == 0, "%s: %s", table[i].text, cs_error());
             write_env(&env, text, sizeof text);
@@ -118,8 +118,8 @@ START_TEST(expansion)
     setenv("CS_TEST_OWN", "own value", 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_env env = { 0 };
-        char   text[256];
-        int    code = cl_env_parse(&env, "f", rows[i].text, strlen(rows[i].text), true);
+        char text[256];
+        int code = cl_env_parse(&env, "f", rows[i].text, strlen(rows[i].text), true);
         write_env(&env, text, sizeof text);
         if (rows[i].result)
             ck_assert_str_eq(text, rows[i].result);
@@ -184,8 +184,8 @@ START_TEST(files_and_their_order)
     shell_write(".cspeed_env", "D=here cs\n");
     shell_write("job.env", "E=job\nF=job\n");
     cl_options options = { .env = { { "F=flag", "G=a b=c\n'\"$" }, 2 }, .env_files = { { "job.env" }, 1 } };
-    cl_env     env;
-    char       origin[700];
+    cl_env env;
+    char origin[700];
     ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     snprintf(origin, sizeof origin, "%s/.deepspeed_env:1", getenv("HOME"));
     check_entry(&env, "A", "home ds", origin);
@@ -210,7 +210,7 @@ START_TEST(another_name)
 {
     enter();
     cl_options options = { 0 };
-    cl_env     env;
+    cl_env env;
     shell_write(".deepspeed_env", "A=usual\n");
     shell_write("home/mine", "B=home\n");
     shell_write("mine", "C=here\n");
@@ -243,7 +243,7 @@ START_TEST(prefixes_and_secrets)
                                         "MLFLOW_TRACKING_TOKEN", "UCX_password",  "CSPEED_BOUND" };
     enter();
     cl_options options = { 0 };
-    cl_env     env;
+    cl_env env;
     for (size_t i = 0; i < sizeof sent / sizeof *sent; i++)
         setenv(sent[i], "x y", 1);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -291,7 +291,7 @@ START_TEST(faults_of_all_sources)
     shell_write(".cspeed_env", "1\n");
     shell_write("job.env", "A='\n");
     cl_options options = { .env = { { "1A=2", "CS_TEST_NOT_THERE", "=x" }, 3 }, .env_files = { { "job.env" }, 1 } };
-    cl_env     env;
+    cl_env env;
     ck_assert_int_eq(cl_env_collect(&env, &options), CL_CODE_FILE);
     static const char *const parts[] = { ".cspeed_env:1:1: ", "job.env:1:3: this quote", "--env: \"1A\" is no name",
                                          "--env: CS_TEST_NOT_THERE alone", "--env: \"\" is no name" };
@@ -307,8 +307,8 @@ END_TEST
 START_TEST(the_example)
 {
     size_t size;
-    cl_env env  = { 0 };
-    char  *text = shell_read(CS_SOURCE "/ds_env.example", &size);
+    cl_env env = { 0 };
+    char *text = shell_read(CS_SOURCE "/ds_env.example", &size);
     ck_assert_msg(cl_env_parse(&env, "ds_env.example", text, size, false) == 0, "%s", cs_error());
     ck_assert_str_eq(find(&env, "NCCL_DEBUG")->value, "WARN");
     ck_assert_str_eq(find(&env, "CS_EXAMPLE_LINES")->value, "first\nsecond");

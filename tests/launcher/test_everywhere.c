@@ -9,7 +9,7 @@
 
 static const struct {
     const char *arguments;
-    int         code;
+    int code;
     const char *says[3];
 } rows[] = {
     { "--hostfile hosts ssh 'echo \"a  b\"; exit 3'", 3, { "127.0.0.2: a  b\n", "127.0.0.3: a  b\n", "ended with 3" } },
@@ -44,8 +44,8 @@ START_TEST(hosts_answer)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
             char arguments[1024];
             snprintf(arguments, sizeof arguments, "%s", rows[i].arguments);
-            int   code = shell_run("%s/cspeed %s", CS_BIN, arguments);
-            char *out  = shell_read("out.txt", NULL);
+            int code = shell_run("%s/cspeed %s", CS_BIN, arguments);
+            char *out = shell_read("out.txt", NULL);
             ck_assert_msg(code == rows[i].code, "cspeed %s: %d\n%s", rows[i].arguments, code, out);
             for (int s = 0; s < 3; s++)
                 ck_assert_msg(strstr(out, rows[i].says[s]) != NULL, "cspeed %s: no \"%s\" in\n%s", rows[i].arguments,

@@ -15,7 +15,7 @@
 
 enum { SEGV = 11, KILL = 9, TERM = 15, EXIT = 256 }; /* as wait tells them: a signal, or an exit code times 256 */
 
-static fake  job;
+static fake job;
 static char *text;
 
 static void check_has(const char *part)
@@ -47,15 +47,15 @@ static cl_front *broken(int first, int status)
         fake_beat(front, rank, 7, rank == first ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER, 0, front->began);
         fake_end(front, rank, rank == first ? status : TERM, rank != first, rank == first ? 0 : 500 * MILLISECOND);
     }
-    front->first   = first;
+    front->first = first;
     front->stopped = front->began + 100 * MILLISECOND;
     return front;
 }
 
 START_TEST(a_rank_that_died)
 {
-    char      tail[]       = "line one\nline two";
-    cl_front *front        = broken(3, SEGV);
+    char tail[] = "line one\nline two";
+    cl_front *front = broken(3, SEGV);
     front->workers[3].tail = tail;
     strcpy(front->run_dir, "/nowhere/run");
     text = cl_failure_text(front);
@@ -79,17 +79,17 @@ START_TEST(nothing_told_is_not_said)
 {
     cl_front *front = broken(3, SEGV);
     for (int rank = 0; rank < front->worker_count; rank++) {
-        front->workers[rank].told     = 0;
-        front->workers[rank].beat     = (cl_link_beat){ .step = -1, .age = -1 };
+        front->workers[rank].told = 0;
+        front->workers[rank].beat = (cl_link_beat){ .step = -1, .age = -1 };
         front->workers[rank].end.beat = (cl_link_beat){ .step = -1, .age = -1 };
     }
     text = cl_failure_text(front);
     check_has("\nfirst failure   rank 3");
     ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
     free(text);
-    front->first      = -1;
+    front->first = -1;
     front->first_node = 0;
-    front->code       = 75;
+    front->code = 75;
     strcpy(front->why, "node 0 (w0) was lost");
     text = cl_failure_text(front);
     check_has("\nfirst failure   node 0 (w0) was lost\n");
@@ -101,9 +101,9 @@ END_TEST
 START_TEST(causes_and_hints)
 {
     static const struct {
-        int         status;
-        int64_t     oom_from, oom_to;
-        char        tail[64];
+        int status;
+        int64_t oom_from, oom_to;
+        char tail[64];
         const char *says[3];
     } cases[] = {
         { KILL, 3, 4, "", { "SIGKILL", "want of memory (oom_kill 3 -> 4)", "the host's memory ran out" } },
@@ -119,12 +119,12 @@ START_TEST(causes_and_hints)
         { 127 * EXIT, -1, -1, "", { "a program was not found", "the program is not there", "" } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char      tail[64];
-        cl_front *front                = broken(0, cases[i].status);
-        front->workers[0].tail         = strcpy(tail, cases[i].tail);
+        char tail[64];
+        cl_front *front = broken(0, cases[i].status);
+        front->workers[0].tail = strcpy(tail, cases[i].tail);
         front->workers[0].end.oom_from = cases[i].oom_from;
-        front->workers[0].end.oom_to   = cases[i].oom_to;
-        text                           = cl_failure_text(front);
+        front->workers[0].end.oom_to = cases[i].oom_to;
+        text = cl_failure_text(front);
         for (int j = 0; j < 3; j++)
             check_has(cases[i].says[j]);
         check_has(*tail ? "  | " : "(rank 0 wrote nothing there)");
@@ -153,7 +153,7 @@ START_TEST(what_needed_force_and_what_is_left)
     job.nodes[0].left_count = 2;
     strcpy(job.nodes[0].left, "77 78");
     job.nodes[1].state = CL_NODE_LOST;
-    text               = cl_failure_text(front);
+    text = cl_failure_text(front);
     check_has("ended by cspeed 3 ranks, 1 of them by SIGKILL, within 29.9 s\n");
     check_has("left behind     processes that do not end on w0: 77 78; not known of w1\n");
     free(text);
@@ -163,8 +163,8 @@ END_TEST
 START_TEST(no_rank_is_to_blame)
 {
     static const struct {
-        int         code, first_node, signal, explained;
-        bool        timed_out, stalled, block;
+        int code, first_node, signal, explained;
+        bool timed_out, stalled, block;
         const char *why, *last;
     } cases[] = {
         { 75, 1, 0, 0, false, false, true, "node 1 (w1) was lost: the network is cut",
@@ -177,12 +177,12 @@ START_TEST(no_rank_is_to_blame)
         { 0, -1, 0, 78, false, false, false, "", "exited with code 78 (the configuration is wrong); exit code 78" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cl_front *front   = cases[i].explained ? broken(0, cases[i].explained * EXIT) : broken(-1, 0);
-        front->code       = cases[i].code;
+        cl_front *front = cases[i].explained ? broken(0, cases[i].explained * EXIT) : broken(-1, 0);
+        front->code = cases[i].code;
         front->first_node = cases[i].first_node;
-        front->signal     = cases[i].signal;
-        front->timed_out  = cases[i].timed_out;
-        front->stalled    = cases[i].stalled;
+        front->signal = cases[i].signal;
+        front->timed_out = cases[i].timed_out;
+        front->stalled = cases[i].stalled;
         strcpy(front->why, cases[i].why);
         text = cl_failure_text(front);
         ck_assert_msg((strstr(text, "FAILED") != NULL) == cases[i].block, "case %zu: %s", i, text);
@@ -197,8 +197,8 @@ END_TEST
 START_TEST(the_way_on)
 {
     static const struct {
-        int64_t     beat, end, before;
-        int         status;
+        int64_t beat, end, before;
+        int status;
         const char *words; /* NULL: nothing is said */
     } cases[] = {
         { 0, 0, 0, SEGV, NULL },
@@ -212,12 +212,12 @@ START_TEST(the_way_on)
     char *again[] = { "train", "--config", "c.json", NULL }, *over[] = { "train", "--fresh", NULL };
     char *back[] = { "train", "--tag", "best", NULL }, *load[] = { "train", "--tag", "best", "--load", "a", NULL };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cl_front *front                 = broken(1, cases[i].status);
-        front->workers[2].beat.kept     = cases[i].beat;
+        cl_front *front = broken(1, cases[i].status);
+        front->workers[2].beat.kept = cases[i].beat;
         front->workers[0].end.beat.kept = cases[i].end;
-        front->kept_before              = cases[i].before;
-        job.options.program             = again;
-        text                            = cl_failure_text(front);
+        front->kept_before = cases[i].before;
+        job.options.program = again;
+        text = cl_failure_text(front);
         check_has("cspeed: job ab12cd34 failed: ");
         if (cases[i].words)
             ck_assert_msg(strncmp(last_line(), "cspeed: the same command goes on from the checkpoint of ", 56) == 0 &&
@@ -228,7 +228,7 @@ START_TEST(the_way_on)
         free(text);
         for (int turn = 0; turn < 3; turn++) {
             job.options.program = turn == 0 ? over : turn == 1 ? back : load;
-            text                = cl_failure_text(front);
+            text = cl_failure_text(front);
             ck_assert_int_eq(strstr(text, "the same command") != NULL, turn == 2 && cases[i].words);
             free(text);
         }
@@ -238,8 +238,8 @@ END_TEST
 
 START_TEST(a_lost_node_is_blamed_before_a_rank_that_lost_it)
 {
-    cl_front *front   = broken(0, 75 * EXIT);
-    front->code       = 75;
+    cl_front *front = broken(0, 75 * EXIT);
+    front->code = 75;
     front->first_node = 1;
     strcpy(front->why, "node 1 (w1) was lost: silent");
     text = cl_failure_text(front);
@@ -258,7 +258,7 @@ START_TEST(a_good_end_says_nothing)
     ck_assert_str_eq(text, "");
     free(text);
     job.options.verbose = true;
-    text                = cl_failure_text(front);
+    text = cl_failure_text(front);
     check_has("cspeed: job ab12cd34 ended after 00:00:0");
     check_lacks("failed");
     free(text);
@@ -270,9 +270,9 @@ END_TEST
 START_TEST(a_remote_tail_is_kept_here)
 {
     shell_enter();
-    char      tail[]       = "its last words\n", path[64];
-    cl_front *front        = broken(3, SEGV);
-    front->attempt         = 2;
+    char tail[] = "its last words\n", path[64];
+    cl_front *front = broken(3, SEGV);
+    front->attempt = 2;
     front->workers[3].tail = tail;
     ck_assert_ptr_nonnull(getcwd(front->run_dir, sizeof front->run_dir));
     text = cl_failure_text(front);
@@ -284,7 +284,7 @@ START_TEST(a_remote_tail_is_kept_here)
     front->first = 0; /* of this machine: the log itself is here */
     snprintf(path, sizeof path, "%s", "its last words\n");
     front->workers[0].tail = path;
-    text                   = cl_failure_text(front);
+    text = cl_failure_text(front);
     check_lacks("these lines");
     free(text);
     shell_leave();
@@ -315,11 +315,11 @@ static int number(const json_t *object, const char *key)
 START_TEST(results)
 {
     shell_enter();
-    cl_front *front                = broken(3, KILL);
+    cl_front *front = broken(3, KILL);
     front->workers[3].end.oom_from = 0;
-    front->workers[3].end.oom_to   = 1;
-    front->attempt                 = 1;
-    json_t *worker                 = read_result(front);
+    front->workers[3].end.oom_to = 1;
+    front->attempt = 1;
+    json_t *worker = read_result(front);
     ck_assert_str_eq(word(worker, "job"), "ab12cd34");
     ck_assert_str_eq(word(worker, "kind"), "worker");
     ck_assert_str_eq(word(worker, "host"), "w1");
@@ -334,8 +334,8 @@ START_TEST(results)
     ck_assert_ptr_nonnull(strstr(word(worker, "log"), "/attempt_1/3.err"));
     ck_assert_uint_eq(strlen(word(worker, "started")), 20);
     json_decref(worker);
-    front             = fake_front(&job);
-    front->code       = 68;
+    front = fake_front(&job);
+    front->code = 68;
     front->first_node = 1;
     strcpy(front->why, "w1: \"refused\"");
     json_t *launcher = read_result(front);
@@ -346,7 +346,7 @@ START_TEST(results)
     ck_assert(json_is_null(json_object_get(launcher, "rank")));
     ck_assert(json_is_null(json_object_get(launcher, "last_step")));
     json_decref(launcher);
-    front        = fake_front(&job);
+    front = fake_front(&job);
     json_t *good = read_result(front);
     ck_assert_int_eq(number(good, "code"), 0);
     ck_assert(json_is_null(json_object_get(good, "kind")));
@@ -358,10 +358,10 @@ END_TEST
 START_TEST(states)
 {
     cl_front *front = fake_front(&job);
-    front->phase    = CL_RUNNING;
+    front->phase = CL_RUNNING;
     fake_beat(front, 1, 5, CS_BEAT_ALL_GATHER, 0, cs_clock_now());
     fake_end(front, 2, 0, false, 0);
-    text          = cl_result_state(front);
+    text = cl_result_state(front);
     json_t *state = json_loads(text, 0, NULL), *ranks = json_object_get(state, "ranks");
     ck_assert_msg(state != NULL, "%s", text);
     ck_assert_str_eq(word(state, "state"), "running");
@@ -375,10 +375,10 @@ START_TEST(states)
     ck_assert_ptr_null(json_object_get(json_array_get(ranks, 3), "step"));
     json_decref(state);
     free(text);
-    front->workers      = NULL; /* while agents are joining */
+    front->workers = NULL; /* while agents are joining */
     front->worker_count = 0;
-    text                = cl_result_state(front);
-    state               = json_loads(text, 0, NULL);
+    text = cl_result_state(front);
+    state = json_loads(text, 0, NULL);
     ck_assert_uint_eq(json_array_size(json_object_get(state, "ranks")), 0);
     json_decref(state);
     free(text);

@@ -15,14 +15,14 @@
 
 enum { MOST_WORDS = 64 };
 
-static char  line[4096];
+static char line[4096];
 static char *words[MOST_WORDS];
 
 /* Splits at blanks and reads. */
 static int read_flags(cl_options *options, const char *text)
 {
     int count = 1;
-    words[0]  = (char *)(size_t) "cspeed";
+    words[0] = (char *)(size_t) "cspeed";
     snprintf(line, sizeof line, "%s", text);
     for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         words[count++] = word;
@@ -279,7 +279,7 @@ static void note_given(const char *name, const char *value, const char *origin, 
 START_TEST(what_was_given)
 {
     cl_options o;
-    char       text[512] = "";
+    char text[512] = "";
     setenv("CSPEED_GRACE", "3", 1);
     expect(&o, "-q --nproc_per_node 2");
     cl_options_given(note_given, text);
@@ -335,8 +335,8 @@ START_TEST(the_manual_is_whole)
     shell_enter();
     ck_assert_int_eq(shell_run("%s/cspeed completion fish", CS_BIN), 0);
     char *commands = shell_read("out.txt", &size);
-    int   count    = 0;
-    char  name[64], row[80];
+    int count = 0;
+    char name[64], row[80];
     for (char *place = commands; (place = strstr(place, "use_subcommand -a '")); place++, count++) {
         ck_assert_int_eq(sscanf(place, "use_subcommand -a '%63[^']'", name), 1);
         snprintf(row, sizeof row, "\n.B %s\n", name);
@@ -386,8 +386,9 @@ START_TEST(completions_are_scripts)
     shell_enter();
     ck_assert_int_eq(shell_run("%s/cspeed completion bash > c.bash && bash -n c.bash", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/cspeed completion zsh > c.zsh && { ! command -v zsh || zsh -n c.zsh; }", CS_BIN), 0);
-    ck_assert_int_eq(
-        shell_run("%s/cspeed completion fish > c.fish && { ! command -v fish || fish -n c.fish; }", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed completion fish > c.fish && { ! command -v fish || fish -n c.fish; }",
+                               CS_BIN),
+                     0);
     ck_assert_int_eq(shell_run("%s/cspeed completion tcsh", CS_BIN), CL_CODE_USAGE);
     shell_leave();
 }
@@ -396,7 +397,7 @@ END_TEST
 START_TEST(help_fits_a_screen)
 {
     size_t size;
-    int    lines = 0, column = 0;
+    int lines = 0, column = 0;
     shell_enter();
     ck_assert_int_eq(shell_run("%s/cspeed -h", CS_BIN), 0);
     char *text = shell_read("out.txt", &size);
@@ -439,7 +440,7 @@ START_TEST(programs_name_the_flag_that_was_meant)
     shell_enter();
     shell_write("c.json", "{\"train_batch_size\": 1}");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int   code = shell_run("%s/%s", CS_BIN, rows[i][0]);
+        int code = shell_run("%s/%s", CS_BIN, rows[i][0]);
         char *said = shell_read("out.txt", NULL);
         ck_assert_msg(code == 64 && strstr(said, rows[i][1]), "%s: exit code %d, and it says\n%s", rows[i][0], code,
                       said);

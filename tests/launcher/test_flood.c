@@ -27,14 +27,14 @@ static void *open_connections(void *unused)
 {
     static const struct {
         const char *bytes;
-        size_t      count;
-    } said[]                   = { { "", 0 },
-                                   { "GET / HTTP/1.0\r\n\r\n", 18 },
-                                   { "CSJN\2\1\0\177", 8 } }; /* the last: the head of a hello whose body never comes */
-    struct sockaddr_in address = { .sin_family      = AF_INET,
-                                   .sin_port        = htons((uint16_t)port),
+        size_t count;
+    } said[] = { { "", 0 },
+                 { "GET / HTTP/1.0\r\n\r\n", 18 },
+                 { "CSJN\2\1\0\177", 8 } }; /* the last: the head of a hello whose body never comes */
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int                fds[OPEN];
+    int fds[OPEN];
     for (int i = 0; i < OPEN; i++)
         fds[i] = -1;
     for (unsigned turn = 0;; turn++) {
@@ -61,7 +61,7 @@ static pid_t start_flood(void)
     ck_assert_int_ge(pid, 0);
     if (pid > 0)
         return pid;
-    long      spinners = SPINNERS_A_CORE * sysconf(_SC_NPROCESSORS_ONLN);
+    long spinners = SPINNERS_A_CORE * sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t thread;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (long i = 0; i < spinners + THREADS; i++)
@@ -111,7 +111,7 @@ START_TEST(before_the_start_a_signal_is_obeyed)
 {
     begin();
     pid_t flood = start_flood();
-    job   here  = start_node("0", "60", "true");
+    job here = start_node("0", "60", "true");
     jobs_await("logs"); /* its signals are taken by then */
     sleep(1);
     double asked = jobs_seconds();
@@ -127,9 +127,9 @@ END_TEST
 START_TEST(before_the_start_the_deadline_is_kept)
 {
     begin();
-    pid_t  flood = start_flood();
+    pid_t flood = start_flood();
     double began = jobs_seconds();
-    job    here  = start_node("0", "2", "true");
+    job here = start_node("0", "2", "true");
     jobs_finish(&here);
     ck_assert_double_lt(jobs_seconds() - began, 2 + WIDE_MARGIN);
     stop_flood(flood);
@@ -146,7 +146,7 @@ START_TEST(no_node_is_lost)
 {
     begin();
     pid_t flood = start_flood();
-    job   first = start_node("0", "25", fails_once), second = start_node("1", "25", fails_once);
+    job first = start_node("0", "25", fails_once), second = start_node("1", "25", fails_once);
     jobs_finish(&first);
     jobs_finish(&second);
     stop_flood(flood);

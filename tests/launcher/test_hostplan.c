@@ -36,8 +36,8 @@ static const char *const variables[] = {
     "PET_NPROC_PER_NODE",
 };
 
-static char       line[4096];
-static char      *words[MOST_WORDS];
+static char line[4096];
+static char *words[MOST_WORDS];
 static cl_options options;
 
 static void forget(void)
@@ -53,7 +53,7 @@ static void set_variables(const char *text)
     snprintf(copy, sizeof copy, "%s", text);
     for (char *rest, *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
-        *equals      = '\0';
+        *equals = '\0';
         setenv(word, equals + 1, 1);
     }
 }
@@ -61,12 +61,12 @@ static void set_variables(const char *text)
 static int make(cl_plan *plan, const char *text)
 {
     int count = 1;
-    words[0]  = (char *)(size_t) "cspeed";
+    words[0] = (char *)(size_t) "cspeed";
     snprintf(line, sizeof line, "%s", text);
     for (char *rest, *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
         words[count++] = word;
     words[count] = NULL;
-    int code     = cl_options_read(&options, words);
+    int code = cl_options_read(&options, words);
     return code ? code : cl_hostplan_make(plan, &options);
 }
 
@@ -74,7 +74,7 @@ static int make(cl_plan *plan, const char *text)
 static void write_plan(const cl_plan *plan, char *text, size_t size)
 {
     size_t used = 0;
-    text[0]     = '\0';
+    text[0] = '\0';
     for (int i = 0; i < plan->node_count; i++) {
         const cl_host *host = plan->nodes[i].host;
         used +=
@@ -141,7 +141,7 @@ START_TEST(plans)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_plan plan;
-        char    text[512];
+        char text[512];
         forget();
         set_variables(table[i].variables);
         int code = make(&plan, table[i].flags);
@@ -166,7 +166,7 @@ START_TEST(bounds)
 {
     static const struct {
         const char *flags;
-        int         min, max, code;
+        int min, max, code;
     } rows[] = {
         { "--hosts a,b,c", 3, 3, 0 },
         { "--hosts a,b,c --nnodes 2:3", 2, 3, 0 },
@@ -183,7 +183,7 @@ START_TEST(bounds)
     forget();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_plan plan;
-        int     code = make(&plan, rows[i].flags);
+        int code = make(&plan, rows[i].flags);
         ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].flags, code, cs_error());
         if (code)
             continue;
@@ -229,7 +229,7 @@ START_TEST(which_node)
 {
     static const struct {
         const char *variables, *flags;
-        int         rank;
+        int rank;
         const char *origin; /* or the sentence, when rank is -2 */
     } rows[] = {
         { "PET_NODE_RANK=1", "--hosts a,b", 1, "PET_NODE_RANK" },
@@ -253,7 +253,7 @@ START_TEST(which_node)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_plan plan;
-        char    flags[256];
+        char flags[256];
         forget();
         set_variables(rows[i].variables);
         snprintf(flags, sizeof flags, "--no_ssh %s", rows[i].flags);
@@ -278,7 +278,7 @@ START_TEST(where_they_meet)
 {
     static const struct {
         const char *variables, *flags, *address, *address_origin;
-        int         port;
+        int port;
         const char *port_origin;
     } rows[] = {
         { "", "--standalone", "127.0.0.1", "one machine", 0, "any free one" },
@@ -315,7 +315,7 @@ START_TEST(the_port_of_the_ranks)
 {
     static const struct {
         const char *variables, *flags;
-        int         port;
+        int port;
     } rows[] = {
         { "", "--hosts a,b --master_port 7 --max_restarts 3", 7 },
         { "", "--no_ssh --hosts a,b --node_rank 0 --master_port 7", 7 },
@@ -360,15 +360,15 @@ END_TEST
 
 START_TEST(names_and_digests)
 {
-    static const char *const same     = "--hosts a:2,b:2 --no_ssh --node_rank 0 x y";
+    static const char *const same = "--hosts a:2,b:2 --no_ssh --node_rank 0 x y";
     static const char *const others[] = { "--hosts a:2,b:1 --no_ssh --node_rank 0 x y",
                                           "--hosts b:2,a:2 --no_ssh --node_rank 0 x y",
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 x yz",
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 xy",
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 --nnodes 1:2 x y",
                                           "--hosts a:2,b:2 --no_ssh --node_rank 0 -i a:0@b:0,1 x y" };
-    cl_plan                  first, second;
-    char                     id[64];
+    cl_plan first, second;
+    char id[64];
     forget();
     ck_assert_int_eq(make(&first, same), 0);
     unsigned long long digest = cl_hostplan_digest(&first);
@@ -400,7 +400,7 @@ END_TEST
 START_TEST(this_machine)
 {
     cl_plan plan;
-    char    why[128];
+    char why[128];
     forget();
     ck_assert_int_eq(make(&plan, ""), 0);
     ck_assert_int_ge(plan.rank_count, 1);
@@ -425,7 +425,7 @@ END_TEST
 START_TEST(devices)
 {
     static const struct {
-        int         slots[4], count;
+        int slots[4], count;
         const char *visible, *result;
     } rows[] = {
         { { 0, 1, 2 }, 3, NULL, "0,1,2" },  { { 1, 3 }, 2, NULL, "1,3" },
@@ -470,7 +470,7 @@ START_TEST(node_lists)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[256] = "";
-        bool good      = cl_allocation_expand(rows[i].list, add_name, text);
+        bool good = cl_allocation_expand(rows[i].list, add_name, text);
         ck_assert_msg(good == (rows[i].names != NULL), "%s: %s", rows[i].list, text);
         if (good)
             ck_assert_str_eq(text, rows[i].names);
@@ -482,7 +482,7 @@ END_TEST
 
 START_TEST(json)
 {
-    size_t       size;
+    size_t size;
     json_error_t error;
     forget();
     shell_enter();
@@ -495,9 +495,9 @@ START_TEST(json)
     ck_assert_ptr_null(strstr(text, "hidden"));
     json_t *plan = json_loads(text, 0, &error);
     ck_assert_msg(plan != NULL, "%s: %s", error.text, text);
-    json_t     *nodes, *command, *env;
+    json_t *nodes, *command, *env;
     const char *address, *host, *b;
-    int         world, port, rank, first;
+    int world, port, rank, first;
     ck_assert_int_eq(json_unpack(plan, "{s:o,s:i,s:s,s:i,s:o,s:o}", "nodes", &nodes, "world_size", &world,
                                  "master_addr", &address, "master_port", &port, "command", &command, "env", &env),
                      0);
@@ -564,7 +564,7 @@ START_TEST(arguments)
         "-h",
     };
     enum { COUNT = sizeof given / sizeof *given };
-    char   command[2048] = CS_BIN "/cspeed --standalone plan --json prog", path[512];
+    char command[2048] = CS_BIN "/cspeed --standalone plan --json prog", path[512];
     size_t size;
     shell_enter();
     for (int i = 0; i < COUNT; i++) { /* one a file, since a shell stands between */
@@ -574,7 +574,7 @@ START_TEST(arguments)
         strcat(command, path);
     }
     ck_assert_int_eq(shell_run("%s", command), 0);
-    char   *text = shell_read("out.txt", &size);
+    char *text = shell_read("out.txt", &size);
     json_t *plan = json_loads(text, 0, NULL), *words_told = json_object_get(plan, "command");
     ck_assert_uint_eq(json_array_size(words_told), COUNT + 1);
     for (int i = 0; i < COUNT; i++)
@@ -598,7 +598,7 @@ START_TEST(for_people)
                                          "  --master_port 7    # CSPEED_MASTER_PORT\n",
                                          "  --env 'API_TOKEN=(secret)'    # --env\n",
                                          "command   train 'c d' 'X_KEY=(secret)' --api_key '(secret)' 'e f'\n" };
-    size_t                   size;
+    size_t size;
     shell_enter();
     shell_write("hf", "a slots=2 addr=10.0.0.1 env.IF=ens5\nb gpus=4\n");
     shell_write("job.env", "Y=\"a\\tb\"\n");

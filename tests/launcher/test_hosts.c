@@ -15,7 +15,7 @@
 static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 {
     size_t used = 0;
-    text[0]     = '\0';
+    text[0] = '\0';
     for (int i = 0; i < hosts->count; i++) {
         used += (size_t)snprintf(text + used, size - used, "%s%s:", i ? " " : "", hosts->list[i].name);
         for (int slot = 0; slot < hosts->list[i].slot_count; slot++)
@@ -87,8 +87,8 @@ START_TEST(lines)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_hosts hosts;
-        char     text[512];
-        int      code = cl_hosts_parse(&hosts, "hf", table[i].text, strlen(table[i].text));
+        char text[512];
+        int code = cl_hosts_parse(&hosts, "hf", table[i].text, strlen(table[i].text));
         if (table[i].hosts) {
             ck_assert_msg(code == 0, "%s: %s", table[i].text, cs_error());
             write_hosts(&hosts, text, sizeof text);
@@ -105,7 +105,7 @@ END_TEST
 START_TEST(all_faults_in_one_go)
 {
     static const char text[] = "good slots=1\nbad slots=x\n\nworse\ngood slots=2 colour=red port=0\n";
-    cl_hosts          hosts;
+    cl_hosts hosts;
     ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, strlen(text)), CL_CODE_FILE);
     ck_assert_str_eq(cs_error(), "hf:2:5: slots=x: a whole number from 1 to 65536 is expected\n"
                                  "hf:4:1: worse: how many slots? write worse slots=N\n"
@@ -118,13 +118,13 @@ END_TEST
 
 START_TEST(so_many_faults_are_counted)
 {
-    char    *text = malloc(64000);
-    size_t   used = 0;
+    char *text = malloc(64000);
+    size_t used = 0;
     cl_hosts hosts;
     for (int i = 0; i < 3000; i++)
         used += (size_t)sprintf(text + used, "host-%d slots=x\n", i);
     ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, used), CL_CODE_FILE);
-    int         shown = 1, more = 0;
+    int shown = 1, more = 0;
     const char *end = strstr(cs_error(), "\nand ");
     ck_assert_ptr_nonnull(end);
     for (const char *c = cs_error(); c < end; c++)
@@ -139,7 +139,7 @@ START_TEST(keys)
 {
     static const char text[] = "worker-2 slots=8 port=2222 user=ml addr=10.0.0.2 gpus=0-3,6,8-10 "
                                "env.NCCL_SOCKET_IFNAME=ens5 env.A=x=y env.EMPTY=\nbob@w3 slots=1";
-    cl_hosts          hosts;
+    cl_hosts hosts;
     ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", text, strlen(text)), 0);
     const cl_host *host = &hosts.list[0];
     ck_assert_str_eq(host->name, "worker-2");
@@ -205,8 +205,8 @@ START_TEST(lists)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_hosts hosts;
-        char     text[256];
-        int      code = cl_hosts_parse_list(&hosts, rows[i].text);
+        char text[256];
+        int code = cl_hosts_parse_list(&hosts, rows[i].text);
         if (rows[i].hosts) {
             ck_assert_msg(code == 0, "%s: %s", rows[i].text, cs_error());
             write_hosts(&hosts, text, sizeof text);
@@ -224,10 +224,10 @@ START_TEST(here_and_elsewhere)
 {
     static const struct {
         const char *name;
-        bool        here;
-    } rows[]      = { { "localhost", true },     { "LOCALHOST", true },   { "127.0.0.1", true },
-                      { "::1", true },           { "127.0.0.2", false },  { "127.1.2.3", false },
-                      { "no-such-host", false }, { "192.0.2.77", false }, { "ip6-localhost", true } };
+        bool here;
+    } rows[] = { { "localhost", true },     { "LOCALHOST", true },   { "127.0.0.1", true },
+                 { "::1", true },           { "127.0.0.2", false },  { "127.1.2.3", false },
+                 { "no-such-host", false }, { "192.0.2.77", false }, { "ip6-localhost", true } };
     char own[256] = "", other[300];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_host host = { .name = (char *)(size_t)rows[i].name };
@@ -247,7 +247,7 @@ END_TEST
 START_TEST(this_machine)
 {
     cl_hosts hosts;
-    char     text[64];
+    char text[64];
     ck_assert_int_eq(cl_hosts_local(&hosts, 3), 0);
     write_hosts(&hosts, text, sizeof text);
     ck_assert_str_eq(text, "localhost:0,1,2");

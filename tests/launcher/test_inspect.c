@@ -20,7 +20,7 @@
 /* Runs it; the exit code and a word of what was printed must be these. */
 static void expect(int code, const char *words, const char *command)
 {
-    int   got  = shell_run("%s/cspeed %s", CS_BIN, command);
+    int got = shell_run("%s/cspeed %s", CS_BIN, command);
     char *text = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", command, got, code, text);
     ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", command, words, text);
@@ -46,10 +46,10 @@ START_TEST(tags_are_listed)
     shell_enter();
     saved_save_ranks(2, SAVED_FLAT, "out", "a b", 10);
     saved_save_ranks(3, SAVED_EACH, "out", "c", 20);
-    ck_assert_int_eq(
-        shell_run("mkdir -p out/half/weights out/mine out/ds && cp -r out/c out/cut && "
-                  "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
-        0);
+    ck_assert_int_eq(shell_run(
+                         "mkdir -p out/half/weights out/mine out/ds && cp -r out/c out/cut && "
+                         "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
+                     0);
     expect(0, "c                          *        20", "inspect out");
     expect(0, "\ncut                                 20", "inspect out"); /* the folder, which is not its tag */
     expect(0, "half", "inspect out");
@@ -84,7 +84,7 @@ START_TEST(tensors_and_numbers)
     json_t *list = expect_json("inspect out --tensors 'wte*' --json"), *parts;
     ck_assert_uint_eq(json_array_size(list), 1);
     ck_assert_str_eq(text_of(list, 0, "dtype"), "F32");
-    parts        = json_object_get(json_array_get(list, 0), "parts");
+    parts = json_object_get(json_array_get(list, 0), "parts");
     int64_t rows = 0, elements = 0;
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *size = json_object_get(json_array_get(parts, i), "size");
@@ -115,8 +115,8 @@ END_TEST
 
 static void save_floats(const char *dir, float *data, int64_t count)
 {
-    cs_comm              *comm    = saved_world();
-    cs_piece              piece   = { "w", "weights", CS_F32, 1, { count }, { 0, count }, data };
+    cs_comm *comm = saved_world();
+    cs_piece piece = { "w", "weights", CS_F32, 1, { count }, { 0, count }, data };
     cs_checkpoint_content content = { .tag = "t", .config_text = "{}", .step = 1, .pieces = &piece, .piece_count = 1 };
     SHOULD(cs_checkpoint_save(comm, dir, &content));
     cs_comm_close(comm);
@@ -150,7 +150,7 @@ START_TEST(damage_is_named)
     expect(0, "whole", "verify out/t");
     static const struct {
         const char *file, *words;
-        long        offset;
+        long offset;
     } rows[] = {
         { "out/t/manifest.json", "manifest.json: its text has CRC32C", 100 },
         { "out/t/client_state.json", "client_state.json has CRC32C", 3 },
@@ -195,7 +195,7 @@ END_TEST
 /* A part of the manifest is another, and its checksum right: what is no checkpoint for loading is none for verify. */
 static void alter_manifest(const char *from, const char *to)
 {
-    char  *text = shell_read("out/t/manifest.json", NULL), *at = strstr(text, from), digits[9];
+    char *text = shell_read("out/t/manifest.json", NULL), *at = strstr(text, from), digits[9];
     size_t room = strlen(text) + strlen(to) + 1;
     ck_assert_msg(at != NULL, "%s is not in %s", from, text);
     char *changed = malloc(room);
@@ -242,7 +242,7 @@ START_TEST(removed_while_it_is_read)
 {
     enum { COUNT = 16 << 20, MOST = 400 };
     float *data = calloc(COUNT, sizeof *data);
-    bool   met  = false;
+    bool met = false;
     shell_enter();
     save_floats("out", data, COUNT);
     for (int delay = 1; delay < MOST && !met; delay++) {
@@ -251,9 +251,9 @@ START_TEST(removed_while_it_is_read)
         kill(-child, SIGSTOP);
         ck_assert_int_eq(rename("out/t", "gone"), 0);
         kill(-child, SIGCONT);
-        int   code = shell_wait(child);
+        int code = shell_wait(child);
         char *text = shell_read("out.txt", NULL);
-        met        = strstr(text, "was removed or replaced while it was read") != NULL;
+        met = strstr(text, "was removed or replaced while it was read") != NULL;
         ck_assert_msg(!strstr(text, "DAMAGED") && (code == 66 || (code == 0 && !met)), "exit code %d: %s", code, text);
         free(text);
         ck_assert_int_eq(rename("gone", "out/t"), 0);

@@ -159,7 +159,7 @@ START_TEST(logs_of_jobs_that_have_ended)
 {
     static const struct {
         const char *arguments;
-        int         code;
+        int code;
         const char *says;
     } cases[] = {
         { "logs ab12", 0, "0| new\n1| newer\n" },
@@ -197,7 +197,7 @@ END_TEST
 static const char *dead_agent(void)
 {
     static char mark[CL_LEFTOVER_MARK];
-    char        own[CL_LEFTOVER_MARK];
+    char own[CL_LEFTOVER_MARK];
     ck_assert(cl_leftover_mark(getpid(), own));
     snprintf(mark, sizeof mark, "%d:1%s", getpid(), strchr(strchr(own, ':') + 1, ':'));
     return mark;
@@ -206,16 +206,16 @@ static const char *dead_agent(void)
 START_TEST(clean_ends_what_is_left_and_nothing_else)
 {
     enter();
-    char        line[128];
+    char line[128];
     const char *gone = dead_agent();
-    pid_t       job  = start_job("lives", sleeper);
+    pid_t job = start_job("lives", sleeper);
     await_file("up.0");
     await_file("up.1");
     pid_t plain = shell_start("sleep 1001"),
-          left  = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1002", gone);
-    pid_t deaf  = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
-                               "sleep 1003; sleep 1003'",
-                              gone);
+          left = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1002", gone);
+    pid_t deaf = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
+                             "sleep 1003; sleep 1003'",
+                             gone);
     /* of agents that live: this test stands for one, whether a job of that name runs here or not */
     char agent[CL_LEFTOVER_MARK];
     ck_assert(cl_leftover_mark(getpid(), agent));
@@ -256,7 +256,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
     static const char *const marks[] = { "%d:1", "%d:0:pid:[1]", "%d:1:pid:[1]time:[1]", "1:1:pid:[1]", "" };
     enum { MARKS = sizeof marks / sizeof *marks };
     pid_t pids[MARKS + 1];
-    char  mark[CL_LEFTOVER_MARK], folder[4096];
+    char mark[CL_LEFTOVER_MARK], folder[4096];
     enter();
     for (int i = 0; i < MARKS; i++) {
         snprintf(mark, sizeof mark, marks[i], getpid());
@@ -283,8 +283,8 @@ END_TEST
 /* Where /proc does not tell, a process is not taken for gone: one that runs but is hidden, as by hidepid. */
 START_TEST(only_a_process_that_has_ended_is_gone)
 {
-    struct rlimit            limit;
-    const pid_t              self  = getpid();
+    struct rlimit limit;
+    const pid_t self = getpid();
     const unsigned long long start = cl_proc_start(self);
     ck_assert(!cl_proc_is_gone(self, start));
     ck_assert(cl_proc_is_gone(self, start + 1));

@@ -55,8 +55,8 @@ static int play(const char *role, int count, char **arguments)
         pause();
     } else if (strcmp(role, "port") == 0) { /* rank 0 may listen where the launcher holds the port */
         struct sockaddr_in address = { .sin_family = AF_INET };
-        int                on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-        address.sin_port        = htons((uint16_t)atoi(getenv("MASTER_PORT")));
+        int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+        address.sin_port = htons((uint16_t)atoi(getenv("MASTER_PORT")));
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         return bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 4) < 0 ? 5 : 0;
@@ -80,8 +80,8 @@ static job run_role(const char *role, const char *const *arguments)
 }
 
 #define ROLE(role, ...) run_role(role, (const char *const[]){ __VA_ARGS__, NULL })
-#define TWO             "--oversubscribe", "--num_gpus", "2"
-#define SHELL           "/bin/sh", "-c"
+#define TWO "--oversubscribe", "--num_gpus", "2"
+#define SHELL "/bin/sh", "-c"
 
 /* ---- the tests ---- */
 
@@ -89,7 +89,7 @@ START_TEST(exit_codes)
 {
     static const struct {
         const char *script;
-        int         code;
+        int code;
     } cases[] = {
         { "exit 0", 0 },
         { "test $RANK = 1 || exit 0; exit 3", 3 },
@@ -126,7 +126,7 @@ START_TEST(the_local_rank_argument)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *line[12] = { "--no_prefix" };
-        int         count    = 1;
+        int count = 1;
         for (int word = 0; word < 5 && cases[i].flags[word]; word++)
             line[count++] = cases[i].flags[word];
         memcpy(line + count, (const char *[]){ "/bin/sh", "-c", "echo \"$@\"", "sh", "a" }, 5 * sizeof *line);
@@ -205,7 +205,7 @@ START_TEST(lines_are_whole)
     jobs_check_code(&here, 0);
     int next[4] = { 0 };
     for (char *rest = here.out, *line; (line = strsep(&rest, "\n")) && *line;) {
-        int  rank = 0, number, end_at = 0;
+        int rank = 0, number, end_at = 0;
         bool named = line[1] == '|';
         if (named)
             rank = line[0] - '0';
@@ -274,7 +274,7 @@ START_TEST(programs_are_found)
     setenv("PATH", path, 1);
     static const struct {
         const char *program;
-        int         code;
+        int code;
         const char *says;
         const char *command; /* before it; NULL: none */
     } cases[] = {
@@ -322,7 +322,7 @@ START_TEST(flags)
 {
     static const struct {
         const char *flags[4];
-        int         code;
+        int code;
         const char *says;
     } cases[] = {
         { { "--num-gpus=1", "/bin/true" }, 0, "" },
@@ -468,7 +468,7 @@ START_TEST(modes_of_logs)
 {
     static const struct {
         mode_t mask, file, folder;
-    } rows[]      = { { 0, 0644, 0755 }, { 002, 0644, 0755 }, { 027, 0640, 0750 }, { 077, 0600, 0700 } };
+    } rows[] = { { 0, 0644, 0755 }, { 002, 0644, 0755 }, { 027, 0640, 0750 }, { 077, 0600, 0700 } };
     mode_t before = umask(0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         jobs_begin();
@@ -492,7 +492,7 @@ END_TEST
 /* `made` is what stands there before the job begins; "kept" is a file of the user's that must stay as it is. */
 static const struct {
     const char *made;
-    int         code;
+    int code;
     const char *says;
 } places[] = {
     { "ln -s ../../kept logs/attempt_0/0.out", 73, "logs/attempt_0/0.out is a symbolic link" },
@@ -554,7 +554,7 @@ START_TEST(a_standstill_is_named)
 {
     jobs_begin();
     double began = jobs_seconds();
-    job    here  = ROLE("stall", TWO, "--grace", "1", "--stall_timeout", "2", "--stall_action", "kill", self);
+    job here = ROLE("stall", TWO, "--grace", "1", "--stall_timeout", "2", "--stall_action", "kill", self);
     ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3); /* limit, what is granted, grace and start */
     jobs_check_code(&here, 125);
     jobs_check_has(here.err, "all_reduce");
@@ -720,8 +720,8 @@ START_TEST(a_reader_that_stands_still)
                                                            "seq 1 2000000; touch finished", NULL });
     close(pipes[1]);
     jobs_await("finished"); /* though nobody reads */
-    char   *text   = malloc(64 << 20);
-    size_t  length = 0;
+    char *text = malloc(64 << 20);
+    size_t length = 0;
     ssize_t part;
     while ((part = read(pipes[0], text + length, (64 << 20) - length - 1)) > 0)
         length += (size_t)part;
@@ -741,7 +741,7 @@ END_TEST
 START_TEST(progress_on_a_terminal)
 {
     jobs_begin();
-    int            host = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    int host = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     struct winsize size = { .ws_row = 24, .ws_col = 40 };
     ck_assert_int_ge(host, 0);
     ck_assert_int_eq(grantpt(host) | unlockpt(host), 0);
@@ -753,11 +753,11 @@ START_TEST(progress_on_a_terminal)
                                  "printf '\\rstep 1'; touch drawn; while ! test -e said; do sleep 0.01; done; "
                                  "printf '\\rstep 2\\n'; else while ! test -e drawn; do :; done; sleep 0.5; "
                                  "echo between; touch said; fi";
-    job               here     = jobs_start(
-                          terminal, (const char *const[]){ "-q", "--color", "never", "--console", "all", TWO, SHELL, script, NULL });
+    job here = jobs_start(terminal, (const char *const[]){ "-q", "--color", "never", "--console", "all", TWO, SHELL,
+                                                           script, NULL });
     close(terminal);
-    char    text[16384] = "";
-    size_t  length      = 0;
+    char text[16384] = "";
+    size_t length = 0;
     ssize_t part;
     while ((part = read(host, text + length, sizeof text - length - 1)) > 0)
         length += (size_t)part; /* ends with EIO when the last writer has gone */
@@ -779,37 +779,37 @@ int main(int count, char **arguments)
     const char *role = getenv("CSPEED_TEST_ROLE");
     if (role)
         return play(role, count, arguments);
-    ssize_t length                = readlink("/proc/self/exe", self, sizeof self - 1);
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
-    const TTest *const tests[]    = {
-           exit_codes,
-           the_local_rank_argument,
-           environment_of_ranks,
-           environment_is_documented,
-           arguments_are_bytes,
-           lines_are_whole,
-           odd_lines,
-           long_lines_are_broken,
-           programs_are_found,
-           flags,
-           ranks_have_cores_of_their_own,
-           the_port_that_is_given,
-           ports_do_not_clash,
-           log_files_have_every_byte,
-           modes_of_logs,
-           logs_are_written_to_no_other_place,
-           failure_block,
-           a_standstill_is_named,
-           cause_is_not_the_consequence,
-           signals_end_everything,
-           the_agent_may_be_killed,
-           a_dead_rank_leaves_nothing,
-           grace_and_stop_signal,
-           second_interrupt_kills,
-           a_frozen_rank_ends,
-           input_is_empty,
-           a_reader_that_stands_still,
-           progress_on_a_terminal,
+    const TTest *const tests[] = {
+        exit_codes,
+        the_local_rank_argument,
+        environment_of_ranks,
+        environment_is_documented,
+        arguments_are_bytes,
+        lines_are_whole,
+        odd_lines,
+        long_lines_are_broken,
+        programs_are_found,
+        flags,
+        ranks_have_cores_of_their_own,
+        the_port_that_is_given,
+        ports_do_not_clash,
+        log_files_have_every_byte,
+        modes_of_logs,
+        logs_are_written_to_no_other_place,
+        failure_block,
+        a_standstill_is_named,
+        cause_is_not_the_consequence,
+        signals_end_everything,
+        the_agent_may_be_killed,
+        a_dead_rank_leaves_nothing,
+        grace_and_stop_signal,
+        second_interrupt_kills,
+        a_frozen_rank_ends,
+        input_is_empty,
+        a_reader_that_stands_still,
+        progress_on_a_terminal,
     };
     return suite_run("launch", tests, (int)(sizeof tests / sizeof *tests));
 }

@@ -27,23 +27,23 @@ static const char *const secret = "a secret of 16 bytes or more";
 
 /* A plan as far as the lobby reads it. */
 typedef struct {
-    cl_options   options;
-    cl_host      host;
+    cl_options options;
+    cl_host host;
     cl_plan_node node;
-    cl_plan      plan;
+    cl_plan plan;
 } site;
 
 static void make_site(site *s, const char *address, int port)
 {
-    static char  name[]      = "worker";
+    static char name[] = "worker";
     static char *arguments[] = { name, NULL };
     memset(s, 0, sizeof *s);
     s->options.rdzv_timeout = 10;
-    s->host.name            = name;
-    s->node                 = (cl_plan_node){ .host = &s->host };
+    s->host.name = name;
+    s->node = (cl_plan_node){ .host = &s->host };
     s->plan = (cl_plan){ .options = &s->options, .nodes = &s->node, .node_count = 1, .rank_count = 1, .no_ssh = true };
     s->plan.master_port = port;
-    s->plan.arguments   = arguments;
+    s->plan.arguments = arguments;
     snprintf(s->plan.master_addr, sizeof s->plan.master_addr, "%s", address);
 }
 
@@ -69,8 +69,8 @@ static pid_t call(const site *caller, int *output)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         cl_guest_node guest;
-        cl_link       link;
-        cl_message    message;
+        cl_link link;
+        cl_message message;
         dup2(ends[1], STDERR_FILENO);
         int code = cl_lobby_call(&caller->plan, &guest);
         if (code) {
@@ -93,8 +93,8 @@ static pid_t call(const site *caller, int *output)
 
 static int finish(pid_t pid, int output, char *text, size_t room)
 {
-    int     status;
-    ssize_t length                = read(output, text, room - 1);
+    int status;
+    ssize_t length = read(output, text, room - 1);
     text[length > 0 ? length : 0] = '\0';
     close(output);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -105,7 +105,7 @@ static int finish(pid_t pid, int output, char *text, size_t room)
 /* The front's side of what call() does. */
 static void talk(const cl_guest_node *guest)
 {
-    cl_link    link;
+    cl_link link;
     cl_message message = { 0 };
     cl_link_open(&link, guest->fd, guest->fd, guest->sealed ? guest->key : NULL, false);
     cl_link_say(&link, CL_LINK_SAY, 7, "hello");
@@ -122,7 +122,7 @@ static void talk(const cl_guest_node *guest)
 static const struct {
     const char *front, *caller; /* secrets; NULL: none */
     const char *front_job, *caller_job;
-    int         code;
+    int code;
     const char *says, *news;
 } joins[] = {
     { "a secret of 16 bytes or more", "a secret of 16 bytes or more", NULL, NULL, 0, "", NULL },
@@ -148,11 +148,11 @@ static void set_secret(const char *value)
 START_TEST(who_knows_the_secret_joins)
 {
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
-        site          front, node;
-        cl_lobby     *lobby;
+        site front, node;
+        cl_lobby *lobby;
         cl_guest_node guest;
-        char          text[4096];
-        int           output;
+        char text[4096];
+        int output;
         make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
         front.options.job_id = joins[i].front_job;
         set_secret(joins[i].front);
@@ -162,8 +162,8 @@ START_TEST(who_knows_the_secret_joins)
         node.options.job_id = joins[i].caller_job;
         node.plan.node_rank = 0;
         set_secret(joins[i].caller);
-        pid_t pid    = call(&node, &output);
-        bool  joined = serve(lobby, &guest, joins[i].code ? 0.5 : 10);
+        pid_t pid = call(&node, &output);
+        bool joined = serve(lobby, &guest, joins[i].code ? 0.5 : 10);
         ck_assert_msg(joined == !joins[i].code, "row %zu", i);
         if (joined) {
             ck_assert_int_eq(guest.node_rank, 0);
@@ -185,10 +185,10 @@ END_TEST
 
 static int dial(int port)
 {
-    struct sockaddr_in address = { .sin_family      = AF_INET,
-                                   .sin_port        = htons((uint16_t)port),
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    int                fd      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return fd;
 }
@@ -197,11 +197,11 @@ static int dial(int port)
 START_TEST(strangers_disturb_nobody)
 {
     enum { STRANGERS = 300 };
-    site          front;
-    cl_lobby     *lobby;
+    site front;
+    cl_lobby *lobby;
     cl_guest_node guest;
-    char          text[4096];
-    int           fds[STRANGERS], output, lines = 0;
+    char text[4096];
+    int fds[STRANGERS], output, lines = 0;
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
@@ -214,7 +214,7 @@ START_TEST(strangers_disturb_nobody)
         cl_lobby_accept(lobby);
         cl_lobby_serve(lobby, &guest);
     }
-    pid_t  pid   = call(&front, &output);
+    pid_t pid = call(&front, &output);
     double began = cs_clock_seconds();
     ck_assert(serve(lobby, &guest, 5));
     ck_assert_double_lt(cs_clock_seconds() - began, 5);
@@ -236,13 +236,13 @@ START_TEST(a_slow_node_is_not_crowded_out)
     enum { STRANGERS = 300 };
     static const unsigned char who[] = "0\0slow\0"
                                        "0";
-    site                       front;
-    cl_lobby                  *lobby;
-    cl_guest_node              guest;
-    cs_join                    join;
-    unsigned char              key[CS_MAC_BYTES];
-    int                        fds[STRANGERS];
-    bool                       joined = false;
+    site front;
+    cl_lobby *lobby;
+    cl_guest_node guest;
+    cs_join join;
+    unsigned char key[CS_MAC_BYTES];
+    int fds[STRANGERS];
+    bool joined = false;
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
     cs_mac_key(secret, strlen(secret), key);
@@ -272,11 +272,11 @@ END_TEST
 /* While the job can take nobody, callers are refused and nobody else gets the port; then nodes may come again. */
 START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
 {
-    site          front, node;
-    cl_lobby     *lobby, *other;
+    site front, node;
+    cl_lobby *lobby, *other;
     cl_guest_node first, second;
-    char          text[4096];
-    int           output, late;
+    char text[4096];
+    int output, late;
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     make_site(&node, "127.0.0.1", front.plan.master_port);
@@ -288,12 +288,12 @@ START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
     struct pollfd polled[1];
     ck_assert_int_eq(cl_lobby_poll(lobby, polled, 1), 0);
     node.options.rdzv_timeout = 0.3;
-    pid_t refused             = call(&node, &late);
+    pid_t refused = call(&node, &late);
     ck_assert_int_eq(finish(refused, late, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "its job has all its nodes"), "%s", text);
     cl_lobby_listen(lobby, true); /* although a connection of the port is open */
     node.options.rdzv_timeout = 10;
-    pid_t again               = call(&node, &late);
+    pid_t again = call(&node, &late);
     ck_assert(serve(lobby, &second, 10));
     talk(&first);
     talk(&second);
@@ -307,7 +307,7 @@ END_TEST
 static struct rlimit limit_files(int more)
 {
     struct rlimit before;
-    int           lowest = dup(STDERR_FILENO); /* nothing above it is open in these tests */
+    int lowest = dup(STDERR_FILENO); /* nothing above it is open in these tests */
     close(lowest);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ (rlim_t)(lowest + more), before.rlim_max }), 0);
@@ -317,11 +317,11 @@ static struct rlimit limit_files(int more)
 /* A stranger's descriptor is taken for the next caller; where there is none, it is said, and nobody spins meanwhile. */
 START_TEST(running_out_of_descriptors_is_said)
 {
-    site          front;
-    cl_lobby     *lobby;
+    site front;
+    cl_lobby *lobby;
     cl_guest_node guest;
     struct pollfd polled[MOST_POLLED];
-    int           strangers[2];
+    int strangers[2];
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
@@ -349,12 +349,12 @@ END_TEST
 /* A whole joining heard on the way and said again, byte for byte. */
 START_TEST(a_replay_is_refused)
 {
-    site          front;
-    cl_lobby     *lobby;
+    site front;
+    cl_lobby *lobby;
     cl_guest_node guest;
-    char          said[8192];
-    size_t        said_bytes = 0;
-    int           output, port = ports_free("127.0.0.1");
+    char said[8192];
+    size_t said_bytes = 0;
+    int output, port = ports_free("127.0.0.1");
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     set_secret(secret);
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
@@ -364,15 +364,15 @@ START_TEST(a_replay_is_refused)
     ck_assert_int_eq(cl_lobby_open(&ear, &between.plan), 0);
     struct pollfd polled[1];
     ck_assert_int_eq(cl_lobby_poll(ear, polled, 1), 1);
-    pid_t pid    = call(&between, &output);
-    int   caller = -1, wire = dial(front.plan.master_port);
+    pid_t pid = call(&between, &output);
+    int caller = -1, wire = dial(front.plan.master_port);
     while (caller < 0) {
         poll(polled, 1, 1000);
         caller = accept4(polled[0].fd, NULL, NULL, SOCK_CLOEXEC);
     }
     bool joined = false;
     for (int turn = 0; turn < 200 && !joined; turn++) {
-        char    bytes[4096];
+        char bytes[4096];
         ssize_t count = recv(caller, bytes, sizeof bytes, MSG_DONTWAIT);
         if (count > 0) {
             memcpy(said + said_bytes, bytes, (size_t)count);
@@ -380,7 +380,7 @@ START_TEST(a_replay_is_refused)
             ck_assert_int_eq(send(wire, bytes, (size_t)count, MSG_NOSIGNAL), count);
         }
         joined = serve(lobby, &guest, 0.03);
-        count  = recv(wire, bytes, sizeof bytes, MSG_DONTWAIT);
+        count = recv(wire, bytes, sizeof bytes, MSG_DONTWAIT);
         if (count > 0)
             ck_assert_int_eq(send(caller, bytes, (size_t)count, MSG_NOSIGNAL), count);
     }
@@ -405,9 +405,9 @@ END_TEST
 
 START_TEST(a_taken_port_is_told_with_its_owner)
 {
-    site      front, second;
+    site front, second;
     cl_lobby *lobby, *other;
-    char      owner[64];
+    char owner[64];
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     make_site(&second, "127.0.0.1", front.plan.master_port);
@@ -429,8 +429,8 @@ START_TEST(without_a_secret_only_loopback)
 {
     static const struct {
         const char *address, *interface;
-        bool        insecure;
-        int         code;
+        bool insecure;
+        int code;
     } rows[] = {
         { "127.0.0.1", NULL, false, 0 }, { "::1", NULL, false, 0 },        { "localhost", NULL, false, 0 },
         { "0.0.0.0", NULL, false, 64 },  { "some-name", NULL, false, 64 }, { "", NULL, false, 64 },
@@ -438,13 +438,13 @@ START_TEST(without_a_secret_only_loopback)
     };
     set_secret(NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        site      front;
+        site front;
         cl_lobby *lobby;
         unsetenv("CSPEED_INSECURE_JOIN");
         make_site(&front, rows[i].address, ports_free("127.0.0.1"));
         front.options.insecure_join = rows[i].insecure;
-        front.options.master_if     = rows[i].interface;
-        int code                    = cl_lobby_open(&lobby, &front.plan);
+        front.options.master_if = rows[i].interface;
+        int code = cl_lobby_open(&lobby, &front.plan);
         ck_assert_msg(code == rows[i].code, "%s: %d %s", rows[i].address, code, cs_error());
         cl_lobby_close(lobby);
     }
@@ -454,10 +454,10 @@ END_TEST
 
 START_TEST(a_secret_file_must_be_ours)
 {
-    site      front;
+    site front;
     cl_lobby *lobby;
-    char      path[] = "/tmp/cspeed-secret-XXXXXX";
-    int       fd     = mkstemp(path);
+    char path[] = "/tmp/cspeed-secret-XXXXXX";
+    int fd = mkstemp(path);
     ck_assert_int_eq(write(fd, "0123456789abcdef\n", 17), 17);
     set_secret(NULL);
     for (int i = 0; i < 3; i++) {
@@ -478,11 +478,11 @@ END_TEST
 
 START_TEST(a_node_waits_for_the_front)
 {
-    site          front;
-    cl_lobby     *lobby;
+    site front;
+    cl_lobby *lobby;
     cl_guest_node guest;
-    char          text[4096];
-    int           output;
+    char text[4096];
+    int output;
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     pid_t pid = call(&front, &output);
@@ -507,16 +507,16 @@ START_TEST(a_node_gives_up_in_the_end)
 {
     site front;
     char text[4096];
-    int  output;
+    int output;
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     front.options.rdzv_timeout = 0.5;
-    pid_t pid                  = call(&front, &output);
+    pid_t pid = call(&front, &output);
     ck_assert_int_eq(finish(pid, output, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "Connection refused") && strstr(text, "--rdzv_timeout"), "%s", text);
     make_site(&front, "no-such-host.invalid", 29500);
     front.options.rdzv_timeout = 0.5;
-    pid                        = call(&front, &output);
+    pid = call(&front, &output);
     ck_assert_int_eq(finish(pid, output, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "name is not known") != NULL, "%s", text);
     sigset_t ends, before;
@@ -535,20 +535,20 @@ END_TEST
 START_TEST(many_join)
 {
     enum { NODES = 64 };
-    site          front, nodes[NODES];
-    cl_lobby     *lobby;
+    site front, nodes[NODES];
+    cl_lobby *lobby;
     cl_guest_node guest;
-    char          text[4096];
-    int           outputs[NODES];
-    pid_t         pids[NODES];
-    bool          seen[NODES] = { false };
+    char text[4096];
+    int outputs[NODES];
+    pid_t pids[NODES];
+    bool seen[NODES] = { false };
     set_secret(secret);
     make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     for (int i = 0; i < NODES; i++) {
         make_site(&nodes[i], "127.0.0.1", front.plan.master_port);
         nodes[i].plan.node_rank = i;
-        pids[i]                 = call(&nodes[i], &outputs[i]);
+        pids[i] = call(&nodes[i], &outputs[i]);
     }
     for (int i = 0; i < NODES; i++) {
         ck_assert(serve(lobby, &guest, 10));

@@ -29,12 +29,12 @@ typedef enum {
 } event;
 
 typedef struct {
-    way   by;
-    int   nodes;
+    way by;
+    int nodes;
     event what;
 } cell;
 
-static const char *const way_names[]   = { "local", "ssh", "no_ssh", "elastic no_ssh" };
+static const char *const way_names[] = { "local", "ssh", "no_ssh", "elastic no_ssh" };
 static const char *const event_names[] = { "worker exits",  "worker SEGV",   "worker KILL",
                                            "agent KILL",    "launcher TERM", "launcher INT",
                                            "launcher KILL", "link cut",      "node frozen" };
@@ -51,7 +51,7 @@ static pid_t read_pid(const char *what, int rank)
     char file[32];
     snprintf(file, sizeof file, "%s.%d", what, rank);
     char *text = jobs_slurp(file);
-    pid_t pid  = atoi(text);
+    pid_t pid = atoi(text);
     free(text);
     ck_assert_int_gt(pid, 1);
     return pid;
@@ -62,7 +62,7 @@ static pid_t read_pid(const char *what, int rank)
 static void add(const char **list, int *count, const char *word)
 {
     list[(*count)++] = word;
-    list[*count]     = NULL;
+    list[*count] = NULL;
 }
 
 /* Nodes find each other without SSH: by hosts that are named, or as many of a span as come. */
@@ -88,7 +88,7 @@ static void add_meeting(const cell *here, int node, const char **list, int *coun
 static void add_hosts(const cell *here, const char **list, int *count)
 {
     static char hosts[256];
-    int         used = snprintf(hosts, sizeof hosts, "--hosts=");
+    int used = snprintf(hosts, sizeof hosts, "--hosts=");
     for (int i = 0; i < here->nodes; i++) {
         char own[] = { (char)('a' + i), 0 };
         used += snprintf(hosts + used, sizeof hosts - (size_t)used, "%s%s:%d", i ? "," : "",
@@ -101,7 +101,7 @@ static job start_node(const cell *here, int node)
 {
     static char ssh_port[32];
     const char *list[48];
-    int         count = 0;
+    int count = 0;
     add(list, &count, "--dead_after=3");
     add(list, &count, "--heartbeat=1");
     add(list, &count, "--grace=2");
@@ -167,7 +167,7 @@ static void strike(const cell *here, int victim, job *jobs, int *frozen)
 static int expected_code(const cell *here)
 {
     static const int codes[EVENTS] = { 7, 139, 137, 75, 143, 130, -SIGKILL, 75, 75 };
-    bool             own_agent     = here->by == LOCAL || (here->by != SSH && here->nodes == 1);
+    bool own_agent = here->by == LOCAL || (here->by != SSH && here->nodes == 1);
     return here->what == AGENT_KILL && own_agent ? 137 : codes[here->what];
 }
 
@@ -191,11 +191,11 @@ static void check_words(const cell *here, int victim, const job *front)
 
 static void check_cell(const cell *here)
 {
-    int   ranks = RANKS_A_NODE * here->nodes, victim = ranks - 1, frozen;
-    job   jobs[MOST_NODES] = { 0 };
+    int ranks = RANKS_A_NODE * here->nodes, victim = ranks - 1, frozen;
+    job jobs[MOST_NODES] = { 0 };
     pid_t agents[MOST_NODES * RANKS_A_NODE];
-    char  file[32];
-    int   processes = here->by == NO_SSH || here->by == ELASTIC ? here->nodes : 1;
+    char file[32];
+    int processes = here->by == NO_SSH || here->by == ELASTIC ? here->nodes : 1;
     for (int i = 0; i < processes; i++)
         jobs[i] = start_node(here, i);
     for (int rank = 0; rank < ranks; rank++) {
@@ -231,9 +231,9 @@ static void check_cell(const cell *here)
 static void check_way(way by)
 {
     const char *rounds = getenv("CSPEED_MATRIX_ROUNDS");
-    int         nodes = rounds ? MOST_NODES : 2, count = rounds ? (atoi(rounds) + WAYS - 1) / WAYS : nodes * EVENTS;
+    int nodes = rounds ? MOST_NODES : 2, count = rounds ? (atoi(rounds) + WAYS - 1) / WAYS : nodes * EVENTS;
     for (int i = 0; i < count; i++) {
-        int  draw = rounds ? rand() : i;
+        int draw = rounds ? rand() : i;
         cell here = { by, 1 + draw % nodes, (event)(draw / nodes % EVENTS) };
         while (rounds && !is_possible(&here)) {
             draw = rand();

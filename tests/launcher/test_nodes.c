@@ -153,7 +153,7 @@ END_TEST
 START_TEST(too_many_nodes_for_the_limit_of_open_files)
 {
     enum { NODES = 30 };
-    job  nodes[NODES];
+    job nodes[NODES];
     char where[32], rank[16], name[16];
     jobs_begin();
     snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
@@ -168,8 +168,8 @@ START_TEST(too_many_nodes_for_the_limit_of_open_files)
                                                               "--master_addr=127.0.0.1", where, rank, "--log_dir=logs",
                                                               "-q", "/bin/true", NULL });
     }
-    int   code = shell_wait(front);
-    char *out  = jobs_slurp("out.txt");
+    int code = shell_wait(front);
+    char *out = jobs_slurp("out.txt");
     ck_assert_msg(code == 71, "%d: %s", code, out);
     jobs_check_has(out, "no more nodes can be taken: too many open files: raise ulimit -n (now 24)");
     free(out);
@@ -193,7 +193,7 @@ END_TEST
 
 static const struct {
     const char *first, *second;
-    int         code;
+    int code;
     const char *says;
 } refusals[] = {
     { "--stage=nowhere", "--num_gpus=1", 66, "--stage nowhere: No such file" },

@@ -15,27 +15,27 @@
 #include <unistd.h>
 
 #define MILLISECOND INT64_C(1000000)
-#define SECOND      INT64_C(1000000000)
+#define SECOND INT64_C(1000000000)
 
 enum { TEXT_BYTES = 1 << 20, RANKS = 4, STEPS = 16 };
 
 /* ---- a plan, a console ---- */
 
-static cl_options   options;
-static int          slots[RANKS] = { 0, 1, 2, 3 };
-static cl_host      hosts[2]     = { { .name = "w0", .slots = slots }, { .name = "w1", .slots = slots } };
-static cl_plan_node nodes[2]     = { { .host = &hosts[0] }, { .host = &hosts[1] } };
-static cl_plan      plan         = { .options = &options, .nodes = nodes };
-static cl_output    output;
-static int          kept[2], reader; /* this program's own outputs; where the consoles' bytes arrive */
-static char         text[TEXT_BYTES];
-static int64_t      now;
+static cl_options options;
+static int slots[RANKS] = { 0, 1, 2, 3 };
+static cl_host hosts[2] = { { .name = "w0", .slots = slots }, { .name = "w1", .slots = slots } };
+static cl_plan_node nodes[2] = { { .host = &hosts[0] }, { .host = &hosts[1] } };
+static cl_plan plan = { .options = &options, .nodes = nodes };
+static cl_output output;
+static int kept[2], reader; /* this program's own outputs; where the consoles' bytes arrive */
+static char text[TEXT_BYTES];
+static int64_t now;
 
 /* `count` ranks on one node, or on two of two ranks each. */
 static void make_plan(int node_count, int count)
 {
-    plan.node_count     = node_count;
-    plan.rank_count     = count;
+    plan.node_count = node_count;
+    plan.rank_count = count;
     hosts[0].slot_count = count / node_count;
     hosts[1].slot_count = count / node_count;
     nodes[1].first_rank = hosts[0].slot_count;
@@ -63,7 +63,7 @@ static int open_output(bool terminal)
     int ends[2];
     if (terminal) {
         struct winsize size = { .ws_row = 24, .ws_col = 40 };
-        ends[0]             = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+        ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
         ck_assert_int_eq(grantpt(ends[0]) | unlockpt(ends[0]), 0);
         ends[1] = open(ptsname(ends[0]), O_RDWR | O_NOCTTY | O_CLOEXEC);
         struct termios raw;
@@ -80,7 +80,7 @@ static int open_output(bool terminal)
     keep_outputs();
     dup2(ends[1], 1);
     dup2(ends[1], 2);
-    now      = SECOND;
+    now = SECOND;
     int code = cl_output_open(&output, &plan, now);
     restore_outputs(); /* the consoles have descriptors of their own */
     close(ends[1]);
@@ -90,7 +90,7 @@ static int open_output(bool terminal)
 /* What has been shown since it was asked last. */
 static const char *shown(void)
 {
-    size_t  length = 0;
+    size_t length = 0;
     ssize_t part;
     for (int i = 0; i < 2; i++) {
         cl_output_serve(&output, now);
@@ -126,8 +126,8 @@ static void reset(void)
 
 typedef struct {
     const char *console, *prefix;
-    bool        no_prefix;
-    int         node_count;
+    bool no_prefix;
+    int node_count;
     const char *expected;
 } view;
 
@@ -154,8 +154,8 @@ START_TEST(prefixes)
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
         reset();
         make_plan(views[i].node_count, RANKS);
-        options.console   = views[i].console;
-        options.prefix    = views[i].prefix;
+        options.console = views[i].console;
+        options.prefix = views[i].prefix;
         options.no_prefix = views[i].no_prefix;
         ck_assert_int_eq(open_output(false), 0);
         for (int rank = 0; rank < 3; rank++)
@@ -183,8 +183,8 @@ START_TEST(faults_of_flags)
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         reset();
         options.console = faults[i].console;
-        options.prefix  = faults[i].prefix;
-        int code        = open_output(false);
+        options.prefix = faults[i].prefix;
+        int code = open_output(false);
         close_output();
         ck_assert_msg(code == 64, "case %zu: %d", i, code);
         ck_assert_msg(strstr(cs_error(), faults[i].says) != NULL, "case %zu: %s", i, cs_error());
@@ -291,15 +291,15 @@ END_TEST
 /* ---- collapsing ---- */
 
 typedef struct {
-    int         rank;
+    int rank;
     const char *bytes;
-    int         milliseconds; /* before */
+    int milliseconds; /* before */
 } said;
 
 START_TEST(collapsing_keeps_order_and_all)
 {
     static const struct {
-        said        steps[STEPS];
+        said steps[STEPS];
         const char *expected;
     } cases[] = {
         /* all say the same: at once */
@@ -374,13 +374,13 @@ START_TEST(collapsing_loses_nothing)
 {
     enum { LINES = 3000 };
     static char sent[RANKS][LINES], got[RANKS][LINES + 1];
-    int         sent_count[RANKS] = { 0 }, got_count[RANKS] = { 0 };
-    unsigned    seed = 1;
+    int sent_count[RANKS] = { 0 }, got_count[RANKS] = { 0 };
+    unsigned seed = 1;
     reset();
     options.console = "dedup";
     ck_assert_int_eq(open_output(false), 0);
     for (int i = 0; i < LINES; i++) {
-        int  rank    = (int)((seed = seed * 1664525 + 1013904223) >> 16) % RANKS;
+        int rank = (int)((seed = seed * 1664525 + 1013904223) >> 16) % RANKS;
         char line[3] = { (char)('a' + (seed >> 20) % 3), '\n', '\0' };
         now += (seed >> 24) % 8 * MILLISECOND;
         sent[rank][sent_count[rank]++] = line[0];
@@ -501,8 +501,8 @@ START_TEST(every_line_is_an_object)
         now += SECOND; /* nothing is left open */
         ck_assert_str_eq(shown(), "");
         feed(3, 1, "\n");
-        const char *got    = close_output();
-        json_t     *object = json_loads(got, 0, NULL);
+        const char *got = close_output();
+        json_t *object = json_loads(got, 0, NULL);
         ck_assert_msg(object != NULL, "case %zu: %s", i, got);
         ck_assert_str_eq(json_string_value(json_object_get(object, "text")), cases[i].text);
         ck_assert_str_eq(json_string_value(json_object_get(object, "host")), "w1");
@@ -519,9 +519,9 @@ START_TEST(any_bytes_are_json)
     reset();
     options.log_json = true;
     ck_assert_int_eq(open_output(false), 0);
-    char     line[257];
-    unsigned seed  = 7;
-    size_t   count = 0;
+    char line[257];
+    unsigned seed = 7;
+    size_t count = 0;
     for (int i = 0; i < 100; i++) {
         for (int j = 0; j < 256; j++)
             do
@@ -559,7 +559,7 @@ START_TEST(a_console_that_stands_still)
     reset();
     ck_assert_int_eq(open_output(false), 0);
     output.log_dir = "/logs/here";
-    int before     = 0;
+    int before = 0;
     for (; cl_output_has_room(&output) && before < 1000; before++) {
         cl_output_feed(&output, 0, 0, block, BYTES, now);
         cl_output_serve(&output, now);
@@ -582,7 +582,7 @@ START_TEST(a_console_that_stands_still)
     ck_assert_uint_eq(kept_bytes, (size_t)(before + 100) * BYTES);
     feed(0, 0, "again\n");
     const char *got = close_output();
-    long        lines;
+    long lines;
     ck_assert_int_eq(sscanf(got, "cspeed: %ld lines dropped", &lines), 1);
     ck_assert_uint_eq((size_t)lines * 64 + kept_bytes, (size_t)(before + 600) * BYTES); /* each line shown or counted */
     ck_assert_ptr_nonnull(strstr(got, "all are in /logs/here\nagain\n"));

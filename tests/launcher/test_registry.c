@@ -18,12 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static cl_options   options;
-static int          slots[2] = { 0, 1 };
-static cl_host      host     = { .name = "w0", .slot_count = 2, .slots = slots };
-static cl_plan_node node     = { .host = &host };
-static cl_plan      plan     = { .options = &options, .nodes = &node, .node_count = 1, .rank_count = 2 };
-static char         here[4096];
+static cl_options options;
+static int slots[2] = { 0, 1 };
+static cl_host host = { .name = "w0", .slot_count = 2, .slots = slots };
+static cl_plan_node node = { .host = &host };
+static cl_plan plan = { .options = &options, .nodes = &node, .node_count = 1, .rank_count = 2 };
+static char here[4096];
 
 /* A registry of the test's own. */
 static void enter(void)
@@ -45,7 +45,7 @@ static cl_registry open_as(const char *id)
 static int count_jobs(void)
 {
     cl_roster_job *jobs;
-    int            count;
+    int count;
     ck_assert_int_eq(cl_roster_list(&jobs, &count, NULL), 0);
     free(jobs);
     return count;
@@ -64,8 +64,8 @@ START_TEST(an_entry_has_what_commands_show)
                           "A=1 HF_TOKEN=hush B=2",
                           NULL };
     enter();
-    plan.arguments      = arguments;
-    cl_registry   alpha = open_as("alpha");
+    plan.arguments = arguments;
+    cl_registry alpha = open_as("alpha");
     cl_roster_job job;
     ck_assert_int_eq(cl_roster_find(&job, "alpha"), 0);
     ck_assert_int_eq(job.pid, getpid());
@@ -104,14 +104,14 @@ START_TEST(ids_are_told_apart)
         { "..", "..", "" },
     };
     static const char *const ids[] = { "alpha", "alpine", "beta", "beta-2", "a/../b", ".." };
-    cl_registry              all[6];
+    cl_registry all[6];
     enter();
     for (int i = 0; i < 6; i++)
         all[i] = open_as(ids[i]);
     ck_assert_int_eq(count_jobs(), 6);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_roster_job job;
-        int           code = cl_roster_find(&job, cases[i].id);
+        int code = cl_roster_find(&job, cases[i].id);
         if (cases[i].found) {
             ck_assert_msg(code == 0, "case %zu: %s", i, cs_error());
             ck_assert_str_eq(job.job, cases[i].found);
@@ -129,7 +129,7 @@ END_TEST
 START_TEST(an_id_runs_once)
 {
     cl_registry second;
-    char        pid[32];
+    char pid[32];
     enter();
     cl_registry first = open_as("same");
     ck_assert_int_eq(cl_registry_open(&second, &plan, "."), 64);
@@ -147,10 +147,10 @@ END_TEST
 START_TEST(what_is_gone_is_swept)
 {
     char entry[256];
-    int  swept;
+    int swept;
     enter();
-    cl_registry live  = open_as("live");
-    pid_t       child = fork();
+    cl_registry live = open_as("live");
+    pid_t child = fork();
     if (child == 0)
         _exit(0);
     waitpid(child, NULL, 0);
@@ -163,7 +163,7 @@ START_TEST(what_is_gone_is_swept)
     snprintf(entry, sizeof entry, "cspeed/%d.sock", child);
     shell_write(entry, "");
     cl_roster_job *jobs;
-    int            count;
+    int count;
     ck_assert_int_eq(cl_roster_list(&jobs, &count, &swept), 0);
     ck_assert_int_eq(count, 1);
     ck_assert_str_eq(jobs[0].job, "live");
@@ -226,10 +226,10 @@ START_TEST(a_caller_gets_the_state)
     state[LONG] = '\0';
     enter();
     cl_registry registry = open_as("asked");
-    pid_t       child    = fork();
+    pid_t child = fork();
     if (child == 0) {
         cl_roster_job job;
-        char         *text = cl_roster_find(&job, "asked") == 0 ? cl_roster_ask(&job) : NULL;
+        char *text = cl_roster_find(&job, "asked") == 0 ? cl_roster_ask(&job) : NULL;
         _exit(text && strcmp(text, state) == 0 ? 0 : 1);
     }
     int status;

@@ -19,8 +19,8 @@
 
 /* What came from a carrier until it ended. */
 typedef struct {
-    int    failed, finished; /* codes; -1: none */
-    char   why[8192], said[2048], output[1 << 17], errors[4096];
+    int failed, finished; /* codes; -1: none */
+    char why[8192], said[2048], output[1 << 17], errors[4096];
     size_t output_bytes;
 } heard;
 
@@ -58,7 +58,7 @@ static void take(heard *all, const cl_message *message)
 static void hear(cl_link *link, heard *all, size_t wanted)
 {
     cl_message message;
-    double     until = cs_clock_seconds() + 90;
+    double until = cs_clock_seconds() + 90;
     while (!link->broken && all->output_bytes < wanted) {
         ck_assert_msg(cs_clock_seconds() < until, "the carrier says nothing more");
         cl_link_flush(link);
@@ -86,8 +86,8 @@ static void wait_for(const cl_channel *channel)
 static void run_command(const char *name, const cl_options *options, const char *command, heard *all)
 {
     cl_channel channel;
-    cl_link    link;
-    cl_host    host = host_of(name);
+    cl_link link;
+    cl_host host = host_of(name);
     reset(all);
     ck_assert_int_eq(cl_remote_command(&channel, &host, options, command), 0);
     cl_link_open(&link, channel.fd, channel.fd, NULL, false);
@@ -106,7 +106,7 @@ static void open_agent(const cl_host *host, const cl_options *options, cl_channe
 static void fail_agent(const cl_host *host, const cl_options *options, heard *all)
 {
     cl_channel channel;
-    cl_link    link;
+    cl_link link;
     reset(all);
     open_agent(host, options, &channel, &link);
     hear(&link, all, SIZE_MAX);
@@ -145,9 +145,9 @@ static void ask_agent(const cl_options *options, cl_link *link, heard *all, size
 static void carry(const cl_options *options, const char *before, size_t bytes)
 {
     cl_channel channel;
-    cl_link    link;
-    heard     *all  = malloc(sizeof *all);
-    cl_host    host = host_of(cluster_host(0));
+    cl_link link;
+    heard *all = malloc(sizeof *all);
+    cl_host host = host_of(cluster_host(0));
     reset(all);
     write_agent(before);
     open_agent(&host, options, &channel, &link);
@@ -175,7 +175,7 @@ START_TEST(openssh_carries_too)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        char       command[2048], key[600];
+        char command[2048], key[600];
         cl_options options = { .agent_path = agent_path, .ssh_cmd = command };
         snprintf(key, sizeof key, "%s/.ssh", getenv("HOME"));
         snprintf(command, sizeof command,
@@ -186,7 +186,7 @@ START_TEST(openssh_carries_too)
         ck_assert_int_eq(all->finished, 7);
         ck_assert_int_eq(memcmp(all->output, "out\n", 4), 0);
         options.ssh_cmd = "false";
-        cl_host host    = host_of(cluster_host(0));
+        cl_host host = host_of(cluster_host(0));
         fail_agent(&host, &options, all);
         ck_assert_int_eq(all->failed, CL_CODE_HOST);
         options.ssh_cmd = "ssh 'oops";
@@ -201,7 +201,7 @@ END_TEST
 
 static const struct {
     const char *command, *output, *errors;
-    int         code;
+    int code;
 } commands[] = {
     { "echo hello", "hello\n", "", 0 },
     { "printf x >&2; exit 3", "", "x", 3 },
@@ -215,7 +215,7 @@ START_TEST(commands_run)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        heard            *all     = malloc(sizeof *all);
+        heard *all = malloc(sizeof *all);
         const char *const names[] = { cluster_host(0), "localhost" };
         for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
             for (int n = 0; n < 2; n++) {
@@ -250,12 +250,12 @@ START_TEST(a_host_says_why_it_fails)
     shell_enter();
     if (cluster_start(1, NULL)) {
         cl_options options = { .agent_path = agent_path };
-        cl_host    host    = host_of("no-such-host.invalid");
+        cl_host host = host_of("no-such-host.invalid");
         expect(&host, &options, CL_CODE_HOST, "not known here");
-        host      = host_of(cluster_host(0));
+        host = host_of(cluster_host(0));
         host.port = 1;
         expect(&host, &options, CL_CODE_HOST, "connection refused");
-        host               = host_of(cluster_host(0));
+        host = host_of(cluster_host(0));
         options.agent_path = "/no/such/cspeed";
         expect(&host, &options, CL_CODE_NOT_FOUND, "--agent_path");
         options.agent_path = "/etc/passwd";
@@ -270,7 +270,7 @@ START_TEST(a_host_says_why_it_fails)
         expect(&host, &options, CL_CODE_HOST, "noise|noise");
         options.ssh_key = "/no/such/key";
         expect(&host, &options, CL_CODE_NO_FILE, "--ssh_key");
-        options.ssh_key    = NULL;
+        options.ssh_key = NULL;
         options.ssh_config = "/no/such/config";
         expect(&host, &options, CL_CODE_NO_FILE, "--ssh_config");
         cluster_stop();
@@ -284,14 +284,14 @@ START_TEST(no_key_is_accepted)
     shell_enter();
     if (cluster_start(1, NULL)) {
         cl_options options = { .agent_path = agent_path };
-        cl_host    host    = host_of(cluster_host(0));
+        cl_host host = host_of(cluster_host(0));
         shell_run("ssh-keygen -q -t ed25519 -N secret -f other && mv home/.ssh/id_ed25519 kept && cp other "
                   "home/.ssh/id_ed25519");
         expect(&host, &options, CL_CODE_HOST, "the server takes: publickey; tried: no ssh agent");
         shell_run("rm home/.ssh/id_ed25519*");
         expect(&host, &options, CL_CODE_HOST, "no key was accepted");
         options.ssh_key = "kept";
-        heard *all      = malloc(sizeof *all);
+        heard *all = malloc(sizeof *all);
         run_command(cluster_host(0), &options, "true", all);
         ck_assert_msg(all->finished == 0, "%s", all->why);
         free(all);
@@ -307,7 +307,7 @@ START_TEST(host_keys_are_checked)
 {
     shell_enter();
     if (cluster_start(2, NULL)) {
-        heard     *all    = malloc(sizeof *all);
+        heard *all = malloc(sizeof *all);
         cl_options strict = { .host_key = CL_HOST_KEY_STRICT }, new = { .host_key = CL_HOST_KEY_ACCEPT_NEW },
                    off = { .host_key = CL_HOST_KEY_OFF };
         run_command(cluster_host(0), &strict, "true", all);
@@ -344,8 +344,8 @@ START_TEST(new_keys_are_kept_under_a_lock)
     if (cluster_start(HOSTS, NULL)) {
         cl_options options = { 0 };
         cl_channel channels[2 * HOSTS];
-        cl_host    hosts[HOSTS];
-        heard     *all = malloc(sizeof *all);
+        cl_host hosts[HOSTS];
+        heard *all = malloc(sizeof *all);
         for (int i = 0; i < 2 * HOSTS; i++) {
             hosts[i % HOSTS] = host_of(cluster_host(i % HOSTS));
             ck_assert_int_eq(cl_remote_command(&channels[i], &hosts[i % HOSTS], &options, "true"), 0);
@@ -405,7 +405,7 @@ START_TEST(the_ssh_configuration_is_read)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        char   text[4096];
+        char text[4096];
         heard *all = malloc(sizeof *all);
         shell_run("mv home/.ssh/id_ed25519 key && rm home/.ssh/id_ed25519.pub");
         snprintf(text, sizeof text,
@@ -417,8 +417,8 @@ START_TEST(the_ssh_configuration_is_read)
         for (int i = 0; i < 2; i++) {
             cl_options options = { .ssh_config = i ? "other" : NULL, .ssh_user = getuid() ? getenv("USER") : NULL };
             cl_channel channel;
-            cl_link    link;
-            cl_host    host = { .name = (char[]){ "worker" } };
+            cl_link link;
+            cl_host host = { .name = (char[]){ "worker" } };
             reset(all);
             ck_assert_int_eq(cl_remote_command(&channel, &host, &options, "true"), 0);
             cl_link_open(&link, channel.fd, channel.fd, NULL, false);
@@ -448,16 +448,16 @@ START_TEST(a_carrier_dies_with_its_opener)
     shell_enter();
     if (cluster_start(1, NULL)) {
         write_agent("");
-        int  ready[2];
+        int ready[2];
         char byte;
         ck_assert_int_eq(pipe(ready), 0);
         pid_t opener = fork();
         if (opener == 0) {
             static heard all;
-            cl_options   options = { .agent_path = agent_path };
-            cl_channel   channel;
-            cl_link      link;
-            cl_host      host = host_of(cluster_host(0));
+            cl_options options = { .agent_path = agent_path };
+            cl_channel channel;
+            cl_link link;
+            cl_host host = host_of(cluster_host(0));
             reset(&all);
             cl_remote_open(&channel, &host, &options);
             cl_link_open(&link, channel.fd, channel.fd, NULL, false);
@@ -482,9 +482,9 @@ START_TEST(the_end_of_an_agent_is_seen)
 {
     shell_enter();
     if (cluster_start(1, NULL)) {
-        heard     *all     = malloc(sizeof *all);
+        heard *all = malloc(sizeof *all);
         cl_options options = { .agent_path = agent_path };
-        cl_host    host    = host_of(cluster_host(0));
+        cl_host host = host_of(cluster_host(0));
         write_agent("printf '\\ncspeed agent 1\\n'; exit 5");
         fail_agent(&host, &options, all);
         ck_assert_msg(all->failed == -1 && all->output_bytes == 0, "%s", all->why);

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define TWO   "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
+#define TWO "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
 #define SHELL "/bin/sh", "-c"
 
 START_TEST(a_second_attempt_may_do)
@@ -41,7 +41,7 @@ START_TEST(not_every_end_is_tried_again)
 {
     static const struct {
         const char *restarts, *on, *script;
-        int         code, attempts;
+        int code, attempts;
     } cases[] = {
         { "1", "any", "exit 3", 3, 2 },
         { "9", "any", "exit 3", 3, 2 }, /* two in a row, at once, without a step */
@@ -118,7 +118,7 @@ static void await_words(const char *file, const char *words)
     bool found = false;
     for (double until = jobs_seconds() + JOBS_LIMIT; !found; jobs_pause()) {
         char *text = jobs_slurp(file);
-        found      = strstr(text, words) != NULL;
+        found = strstr(text, words) != NULL;
         ck_assert_msg(found || jobs_seconds() < until, "\"%s\" is not in %s: %.1500s", words, file, text);
         free(text);
     }
@@ -162,11 +162,11 @@ END_TEST
 
 enum { MOST = 5 };
 
-static const int         slots[MOST]   = { 1, 2, 3, 1, 2 };
+static const int slots[MOST] = { 1, 2, 3, 1, 2 };
 static const char *const letters[MOST] = { "a", "b", "c", "d", "e" }; /* the hosts' names, and their outputs' */
 
 typedef struct {
-    int      min, max;
+    int min, max;
     unsigned first; /* the nodes of the first attempt; bit i: node i. One that stays away comes to the second. */
 } gathering;
 
@@ -213,9 +213,9 @@ static void await_ranks(int attempt, int count)
  * those that took part in the attempt before (`early`) have the lower ranks. */
 static void check_shown(const char *out, int node, int attempt, unsigned set, unsigned early)
 {
-    char     prefix[16] = "", line[64];
+    char prefix[16] = "", line[64];
     unsigned own = 1u << node, before = early & own ? early & (own - 1) : early | (own - 1);
-    int      first = ranks_of(set & before);
+    int first = ranks_of(set & before);
     for (int rank = first; rank < first + slots[node]; rank++) {
         if (set & (set - 1)) /* several nodes */
             snprintf(prefix, sizeof prefix, "%s:%d| ", letters[node], rank);
@@ -227,16 +227,16 @@ static void check_shown(const char *out, int node, int attempt, unsigned set, un
 /* An attempt of some nodes, then one without the last of them and with another, where that is enough nodes. */
 static void gather(const gathering *g)
 {
-    char     port[32];
-    job      nodes[MOST];
+    char port[32];
+    job nodes[MOST];
     unsigned second = g->first, all = (1u << g->max) - 1;
-    int      leaver = 0, comer = 0;
+    int leaver = 0, comer = 0;
     jobs_begin();
     snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
     for (int i = 0; i < g->max; i++)
         if (g->first >> i & 1) {
             nodes[i] = join_gathering(g, i, port);
-            leaver   = i;
+            leaver = i;
         } else {
             comer = i;
         }
@@ -313,8 +313,8 @@ START_TEST(the_port_where_nodes_met)
 {
     for (int restarts = 0; restarts < 2; restarts++) {
         char port[32], max[32], line[64];
-        job  nodes[2];
-        int  number = ports_free("127.0.0.1");
+        job nodes[2];
+        int number = ports_free("127.0.0.1");
         jobs_begin();
         snprintf(port, sizeof port, "--master_port=%d", number);
         snprintf(max, sizeof max, "--max_restarts=%d", restarts);
@@ -398,7 +398,7 @@ END_TEST
 
 static int count_zombies(pid_t parent)
 {
-    int  count  = 0;
+    int count = 0;
     DIR *folder = opendir("/proc");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         cl_proc found;

@@ -76,8 +76,8 @@ static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 START_TEST(filters)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        cl_hosts    hosts;
-        char        text[256] = "";
+        cl_hosts hosts;
+        char text[256] = "";
         const char *include = table[i].include ? table[i].include : "", *exclude = table[i].exclude;
         ck_assert_int_eq(cl_hosts_parse(&hosts, "hf", table[i].hosts, strlen(table[i].hosts)), 0);
         int code = cl_hosts_select(&hosts, table[i].include, exclude);

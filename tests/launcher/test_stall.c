@@ -15,7 +15,7 @@ static fake job;
 /* What a rank is at; `collective` SILENT: it has told nothing; ENDED: with 0. */
 typedef struct {
     int64_t step;
-    int     collective;
+    int collective;
 } at;
 
 static cl_front *place(const at ranks[FAKE_RANKS])
@@ -33,8 +33,8 @@ static cl_front *place(const at ranks[FAKE_RANKS])
 START_TEST(the_odd_one_out)
 {
     static const struct {
-        at          ranks[FAKE_RANKS];
-        int         odd;
+        at ranks[FAKE_RANKS];
+        int odd;
         const char *says;
     } cases[] = {
         { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } }, -1, "all stand at the same place" },
@@ -59,8 +59,8 @@ START_TEST(the_odd_one_out)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_front *front = place(cases[i].ranks);
-        int       odd   = cl_stall_odd_one(front);
-        char     *text  = cl_stall_text(front, 2 * SECOND);
+        int odd = cl_stall_odd_one(front);
+        char *text = cl_stall_text(front, 2 * SECOND);
         ck_assert_msg(odd == cases[i].odd, "case %zu: rank %d: %s", i, odd, text);
         ck_assert_msg(strstr(text, cases[i].says) != NULL, "case %zu: %s", i, text);
         free(text);

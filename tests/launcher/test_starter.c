@@ -66,10 +66,10 @@ START_TEST(agents_are_started)
                 printf("skipped: no %s on this machine\n", starters[i].program);
                 continue;
             }
-            int   code = shell_run("PATH=$PWD:$PATH SLURM_JOB_NODELIST=unused %s/cspeed --launcher %s %s --hosts "
-                                     "%s:1,%s:2 --oversubscribe --rdzv_timeout 30 "
-                                     "./rank",
-                                   CS_BIN, starters[i].launcher, starters[i].arguments, cluster_host(0), cluster_host(1));
+            int code = shell_run("PATH=$PWD:$PATH SLURM_JOB_NODELIST=unused %s/cspeed --launcher %s %s --hosts "
+                                 "%s:1,%s:2 --oversubscribe --rdzv_timeout 30 "
+                                 "./rank",
+                                 CS_BIN, starters[i].launcher, starters[i].arguments, cluster_host(0), cluster_host(1));
             char *out = shell_read("out.txt", NULL);
             ck_assert_msg(code == 0, "%s: %d\n%s", starters[i].launcher, code, out);
             for (int r = 0; r < 3; r++) {
@@ -88,7 +88,7 @@ END_TEST
 
 static const struct {
     const char *arguments;
-    int         code;
+    int code;
     const char *says;
 } refusals[] = {
     { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64, "this is no allocation of Slurm" },
@@ -103,16 +103,16 @@ START_TEST(what_cannot_be_is_refused)
 {
     shell_enter();
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        int   code = shell_run("PATH=/nowhere %s/cspeed %s", CS_BIN, refusals[i].arguments);
-        char *out  = shell_read("out.txt", NULL);
+        int code = shell_run("PATH=/nowhere %s/cspeed %s", CS_BIN, refusals[i].arguments);
+        char *out = shell_read("out.txt", NULL);
         ck_assert_msg(code == refusals[i].code && strstr(out, refusals[i].says), "%s: %d\n%s", refusals[i].arguments,
                       code, out);
         free(out);
     }
-    int   code = shell_run("PATH=/nowhere SLURM_JOB_NODELIST=a,b %s/cspeed --launcher slurm --master_addr 127.0.0.1 "
-                             "/bin/true",
-                           CS_BIN);
-    char *out  = shell_read("out.txt", NULL);
+    int code = shell_run("PATH=/nowhere SLURM_JOB_NODELIST=a,b %s/cspeed --launcher slurm --master_addr 127.0.0.1 "
+                         "/bin/true",
+                         CS_BIN);
+    char *out = shell_read("out.txt", NULL);
     ck_assert_msg(code == 127 && strstr(out, "no srun in PATH"), "%d\n%s", code, out);
     free(out);
     shell_leave();
@@ -130,7 +130,7 @@ static void make_blobs(unsigned seed)
     for (int i = 0; i < BLOBS; i++) {
         int at = sprintf(blobs[i], "CSPEED_TEST_%d=", i);
         for (int n = i == 0 ? 0 : BLOB_BYTES; n > 0; n--) {
-            seed           = seed * 1664525 + 1013904223;
+            seed = seed * 1664525 + 1013904223;
             blobs[i][at++] = (char)(1 + (seed >> 16) % 255);
         }
         blobs[i][at] = '\0';
@@ -142,8 +142,8 @@ static pid_t launch(const char *flags, int copy)
 {
     static char script[] = "cat /proc/$$/cmdline > args.$COPY.$RANK; cat /proc/$$/environ > env.$COPY.$RANK";
     static char env[] = "--env", shell[] = "/bin/sh", dash[] = "-c", name[] = "sh";
-    char        text[4096], program[4096], number[32], *argv[128], *next;
-    int         count = 0;
+    char text[4096], program[4096], number[32], *argv[128], *next;
+    int count = 0;
     snprintf(program, sizeof program, "%s/cspeed", CS_BIN);
     snprintf(text, sizeof text, "%s", flags);
     snprintf(number, sizeof number, "COPY=%d", copy);
@@ -159,7 +159,7 @@ static pid_t launch(const char *flags, int copy)
     for (int i = 0; i < BLOBS; i++)
         argv[count++] = strchr(blobs[i], '=') + 1;
     argv[count] = NULL;
-    pid_t pid   = fork();
+    pid_t pid = fork();
     if (pid == 0) {
         if (!freopen("launch.txt", "a", stderr))
             _exit(99);
@@ -171,11 +171,11 @@ static pid_t launch(const char *flags, int copy)
 
 static void check_rank(const char *way, int copy, int number)
 {
-    char   path[64], *bytes, *at;
+    char path[64], *bytes, *at;
     size_t count;
     snprintf(path, sizeof path, "args.%d.%d", copy, number);
     bytes = shell_read(path, &count);
-    at    = bytes;
+    at = bytes;
     for (int skip = 0; skip < 4; skip++)
         at += strlen(at) + 1;
     for (int i = 0; i < BLOBS; i++) {
@@ -230,7 +230,7 @@ START_TEST(any_byte_arrives_as_it_left)
         snprintf(flags, sizeof flags,
                  "--hosts %s:1,%s:1 --no_ssh --master_addr 127.0.0.1 --master_port %d --node_rank 0", cluster_host(0),
                  cluster_host(1), ports_free("127.0.0.1"));
-        pid_t one                = launch(flags, 3);
+        pid_t one = launch(flags, 3);
         flags[strlen(flags) - 1] = '1';
         expect_ranks("no_ssh", 3, one, launch(flags, 3));
         unsetenv("CSPEED_SECRET");

@@ -29,10 +29,10 @@ static const float *value_of(const cs_unit_entry *entry, const void *file)
 
 static cs_engine *open_engine(const golden *file, const char *precision, const char *recompute)
 {
-    char       path[] = "/tmp/cspeed-gpt2-XXXXXX";
-    int        handle = mkstemp(path);
-    FILE      *out    = fdopen(handle, "w");
-    bool       half   = strcmp(precision, "fp32") != 0;
+    char path[] = "/tmp/cspeed-gpt2-XXXXXX";
+    int handle = mkstemp(path);
+    FILE *out = fdopen(handle, "w");
+    bool half = strcmp(precision, "fp32") != 0;
     cs_config *config;
     cs_engine *engine;
     fprintf(out, config_text, half ? precision : "bf16", half ? "true" : "false", near_device(), recompute);
@@ -48,14 +48,14 @@ static cs_engine *open_engine(const golden *file, const char *precision, const c
 static cs_batch batch_of(const golden *file, int step)
 {
     cs_tensor inputs = golden_tensor(file, "inputs"), targets = golden_tensor(file, "targets");
-    size_t    skip = (size_t)step * 3 * 12;
-    return (cs_batch){ .inputs  = cs_matrix((int32_t *)inputs.data + skip, CS_I32, 3, 12),
+    size_t skip = (size_t)step * 3 * 12;
+    return (cs_batch){ .inputs = cs_matrix((int32_t *)inputs.data + skip, CS_I32, 3, 12),
                        .targets = cs_matrix((int32_t *)targets.data + skip, CS_I32, 3, 12) };
 }
 
 static void check_logits(cs_engine *engine, const golden *file, double bound)
 {
-    cs_batch  batch = batch_of(file, 0);
+    cs_batch batch = batch_of(file, 0);
     cs_tensor logits;
     CS_MUST(cs_predict(engine, &batch, &logits));
     double *want = near_doubles(golden_tensor(file, "logits64"));
@@ -70,12 +70,12 @@ static void check_gradients(cs_engine *engine, const golden *file, double bound)
     cs_backward(engine);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad64.%s", pieces[at].entry->full_name);
             int64_t elements = cs_range_length(pieces[at].range);
-            double *want     = near_doubles(golden_tensor(file, name));
+            double *want = near_doubles(golden_tensor(file, name));
             for (int64_t e = 0; e < elements; e++)
                 want[e] *= engine->scaler.scale;
             ck_assert(near_all(name, cs_vector(pieces[at].gradient, CS_F32, elements), want, bound));
@@ -88,7 +88,7 @@ static void check_gradients(cs_engine *engine, const golden *file, double bound)
 static void check_loss(cs_engine *engine, const golden *file, int step, double bound)
 {
     const float *losses = golden_tensor(file, "losses").data, *norms = golden_tensor(file, "grad_norms").data;
-    cs_metrics   m = cs_last_step(engine);
+    cs_metrics m = cs_last_step(engine);
     ck_assert_msg(fabs(m.loss - (double)losses[step]) <= bound * (double)losses[step],
                   "loss of step %d: %.9g, PyTorch %.9g", step, m.loss, (double)losses[step]);
     ck_assert_msg(fabs(m.grad_norm - (double)norms[step]) <= 10 * bound * (double)norms[step],
@@ -98,7 +98,7 @@ static void check_loss(cs_engine *engine, const golden *file, int step, double b
 static void against_pytorch(const char *precision, const char *recompute, double logits, double gradients,
                             double losses)
 {
-    golden    *file   = golden_open(CS_SOURCE "/tests/golden/gpt2_tiny.golden");
+    golden *file = golden_open(CS_SOURCE "/tests/golden/gpt2_tiny.golden");
     cs_engine *engine = open_engine(file, precision, recompute);
     check_logits(engine, file, logits);
     check_gradients(engine, file, gradients);

@@ -11,7 +11,7 @@
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
     const cs_step_sums *words = &engine->boundary.there->words;
-    cs_exact        sum;
+    cs_exact sum;
     cs_forward(engine, batch);
     cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), &sum, &words->loss, sizeof sum);
     double loss = cs_exact_value(&sum) / (double)engine->loss_rows_counted;
@@ -34,10 +34,10 @@ static void place(cs_engine *engine, int number, const cs_shard_piece *piece, co
 static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const cs_shard_piece *piece,
                             unsigned short state[3])
 {
-    int64_t count     = cs_range_length(piece->range);
-    float  *direction = malloc((size_t)count * sizeof *direction), *before = malloc((size_t)count * sizeof *before);
-    float  *gradient = piece->gradient, *master = piece->master;
-    double  length = 0, slope = 0;
+    int64_t count = cs_range_length(piece->range);
+    float *direction = malloc((size_t)count * sizeof *direction), *before = malloc((size_t)count * sizeof *before);
+    float *gradient = piece->gradient, *master = piece->master;
+    double length = 0, slope = 0;
     ck_assert(direction && before);
     for (int64_t i = 0; i < count; i++) {
         direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f); /* leans uphill */
@@ -67,11 +67,11 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, int number
 static int check_all(cs_engine *engine, const cs_batch *batch)
 {
     unsigned short state[3] = { 3, 1, 4 };
-    int            checked  = 0;
+    int checked = 0;
     loss_of(engine, batch);
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++, checked++)
             check_parameter(engine, batch, i, &pieces[at], state);
     }
@@ -84,7 +84,7 @@ static void check_gpt2(double dropout, const char *recompute)
         .world = 1, .stage = 0, .steps = 1, .precision = "fp32", .dropout = dropout, .recompute = recompute
     };
     cs_engine *engine = run_open(&spec, NULL);
-    cs_batch   batch  = run_batch(engine, &spec, 0);
+    cs_batch batch = run_batch(engine, &spec, 0);
     ck_assert_int_eq(check_all(engine, &batch), 2 + 3 * 12 + 2);
     cs_destroy(engine);
 }
@@ -104,13 +104,15 @@ END_TEST
 /* Every layer of the Llama family: rotary positions, norms of heads that share keys, SwiGLU. */
 START_TEST(qwen3)
 {
-    run_spec spec = { .world = 1, .steps = 1, .precision = "fp32",
+    run_spec spec = { .world = 1,
+                      .steps = 1,
+                      .precision = "fp32",
                       .set = { "cspeed.model={\"model_type\": \"qwen3\", \"vocab_size\": 61, \"hidden_size\": 24, "
                                "\"intermediate_size\": 36, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
                                "\"num_key_value_heads\": 2, \"head_dim\": 6, \"max_position_embeddings\": 16, "
                                "\"attention_bias\": true, \"initializer_range\": 0.1}" } };
     cs_engine *engine = run_open(&spec, NULL);
-    cs_batch   batch  = run_batch(engine, &spec, 0);
+    cs_batch batch = run_batch(engine, &spec, 0);
     ck_assert_int_eq(check_all(engine, &batch), 1 + 2 * 15 + 2);
     cs_destroy(engine);
 }
@@ -119,17 +121,17 @@ END_TEST
 /* A target below 0 is masked: its row has no loss and sends no gradient. */
 START_TEST(masked_targets_weigh_nothing)
 {
-    run_spec   spec    = { .world = 1, .stage = 0, .steps = 1, .precision = "fp32" };
-    cs_engine *engine  = run_open(&spec, NULL);
-    cs_batch   batch   = run_batch(engine, &spec, 0);
-    int32_t   *targets = batch.targets.data;
+    run_spec spec = { .world = 1, .stage = 0, .steps = 1, .precision = "fp32" };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_batch batch = run_batch(engine, &spec, 0);
+    int32_t *targets = batch.targets.data;
     for (int64_t i = 0; i < cs_count(batch.targets) - 1; i++)
         targets[i] = -1;
     loss_of(engine, &batch);
     ck_assert_int_eq(engine->loss_rows_counted, 1);
     cs_shard_piece pieces[32];
     pieces_take(engine, 0, pieces);
-    double       reached = 0, unreached = 0;
+    double reached = 0, unreached = 0;
     const float *gradient = pieces[1].gradient;
     for (int64_t i = 0; i < 24; i++) {
         unreached += fabs((double)gradient[i + 12 * 24]); /* a position nobody has */

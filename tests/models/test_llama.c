@@ -39,11 +39,11 @@ static const float *value_of(const cs_unit_entry *of, const void *model)
 
 static cs_engine *open_engine(const char *model, const char *precision, const char *recompute)
 {
-    char       path[] = "/tmp/cspeed-llama-XXXXXX", text[2048] = "";
-    cs_tensor  letters = entry(model, "config");
-    int        handle  = mkstemp(path);
-    FILE      *out     = fdopen(handle, "w");
-    bool       half    = strcmp(precision, "fp32") != 0;
+    char path[] = "/tmp/cspeed-llama-XXXXXX", text[2048] = "";
+    cs_tensor letters = entry(model, "config");
+    int handle = mkstemp(path);
+    FILE *out = fdopen(handle, "w");
+    bool half = strcmp(precision, "fp32") != 0;
     cs_config *config;
     cs_engine *engine;
     ck_assert_int_lt(cs_count(letters), (int)sizeof text);
@@ -61,15 +61,15 @@ static cs_engine *open_engine(const char *model, const char *precision, const ch
 
 static cs_batch batch_of(int step)
 {
-    size_t   skip   = (size_t)step * BATCH * LENGTH;
+    size_t skip = (size_t)step * BATCH * LENGTH;
     int32_t *inputs = golden_tensor(file, "inputs").data, *targets = golden_tensor(file, "targets").data;
-    return (cs_batch){ .inputs  = cs_matrix(inputs + skip, CS_I32, BATCH, LENGTH),
+    return (cs_batch){ .inputs = cs_matrix(inputs + skip, CS_I32, BATCH, LENGTH),
                        .targets = cs_matrix(targets + skip, CS_I32, BATCH, LENGTH) };
 }
 
 static void check_logits(cs_engine *engine, const char *model, double bound)
 {
-    cs_batch  batch = batch_of(0);
+    cs_batch batch = batch_of(0);
     cs_tensor logits;
     CS_MUST(cs_predict(engine, &batch, &logits));
     double *want = near_doubles(entry(model, "logits"));
@@ -81,13 +81,13 @@ static void check_gradients(cs_engine *engine, const char *model, double bound)
 {
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             char name[128];
             snprintf(name, sizeof name, "grad.%s", pieces[at].entry->full_name);
             double *want = near_doubles(entry(model, name));
-            ck_assert(near_all(name, cs_vector(pieces[at].gradient, CS_F32, cs_range_length(pieces[at].range)), want,
-                               bound));
+            ck_assert(
+                near_all(name, cs_vector(pieces[at].gradient, CS_F32, cs_range_length(pieces[at].range)), want, bound));
             free(want);
         }
     }
@@ -95,10 +95,10 @@ static void check_gradients(cs_engine *engine, const char *model, double bound)
 
 static void against(const char *model, const char *precision, const char *recompute, double logits, double losses)
 {
-    bool fp32   = strcmp(precision, "fp32") == 0;
-    file        = golden_open(CS_SOURCE "/tests/golden/llama_tiny.golden");
+    bool fp32 = strcmp(precision, "fp32") == 0;
+    file = golden_open(CS_SOURCE "/tests/golden/llama_tiny.golden");
     const float *want = entry(model, "losses").data, *norms = entry(model, "grad_norms").data;
-    cs_engine   *engine = open_engine(model, precision, recompute);
+    cs_engine *engine = open_engine(model, precision, recompute);
     check_logits(engine, model, logits);
     for (int step = 0; step < STEPS; step++) {
         cs_batch batch = batch_of(step);
@@ -145,7 +145,10 @@ END_TEST
 /* Stages and recomputation give the same bits, as for every model. */
 START_TEST(stages_alike)
 {
-    run_spec spec = { .world = 2, .steps = 6, .precision = "fp32", .prefetch = 1,
+    run_spec spec = { .world = 2,
+                      .steps = 6,
+                      .precision = "fp32",
+                      .prefetch = 1,
                       .set = { "cspeed.model={\"model_type\": \"qwen3\", \"vocab_size\": 61, \"hidden_size\": 24, "
                                "\"intermediate_size\": 36, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, "
                                "\"num_key_value_heads\": 2, \"head_dim\": 6, \"max_position_embeddings\": 16, "

@@ -15,7 +15,7 @@
 #define GPT2 "\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_positions\": 16, \"n_embd\": 24, \"n_layer\": 2"
 
 #define MISTRAL "\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2"
-#define QWEN2   "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
+#define QWEN2 "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
 
 /* CS_OK, or the faults as a sentence. */
 static cs_status try_open(cs_model **model, cs_model_facts *facts, cs_json **doc, const char *text)
@@ -107,10 +107,10 @@ static const refusal refusals[] = {
 START_TEST(bad_configurations_are_refused)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        cs_model      *model = NULL;
+        cs_model *model = NULL;
         cs_model_facts facts;
-        cs_json       *doc;
-        cs_status      status = try_open(&model, &facts, &doc, refusals[i].text);
+        cs_json *doc;
+        cs_status status = try_open(&model, &facts, &doc, refusals[i].text);
         ck_assert_msg(status == CS_BAD_CONFIG, "%s: %d, %s", refusals[i].text, status, cs_error());
         ck_assert_msg(strstr(cs_error(), refusals[i].words) != NULL, "%s: \"%s\" is not in: %s", refusals[i].text,
                       refusals[i].words, cs_error());
@@ -124,10 +124,10 @@ END_TEST
 
 static void check(const char *text, cs_status wanted, const char *words)
 {
-    cs_model      *model = NULL;
+    cs_model *model = NULL;
     cs_model_facts facts;
-    cs_json       *doc;
-    cs_status      status = try_open(&model, &facts, &doc, text);
+    cs_json *doc;
+    cs_status status = try_open(&model, &facts, &doc, text);
     ck_assert_msg(status == wanted && (status == CS_OK || strstr(cs_error(), words)), "%s: %d, %s", text, status,
                   status == CS_OK ? "accepted" : cs_error());
     cs_model_free(model);
@@ -139,7 +139,7 @@ START_TEST(keys_that_change_nothing_are_accepted)
 {
     static const char *const texts[] = {
         "{" GPT2 ", \"n_head\": 4, \"id2label\": {\"0\": \"LABEL_0\"}, \"label2id\": {\"LABEL_0\": 0}, "
-                 "\"gradient_checkpointing\": "
+        "\"gradient_checkpointing\": "
         "false, \"quantization_config\": null, \"is_decoder\": true, \"eos_token_id\": [1, 2], \"top_k\": 5}",
         "{\"model_type\": \"llama\", " LLAMA ", \"sliding_window\": null, \"use_sliding_window\": false, "
         "\"max_window_layers\": 28, \"_name_or_path\": \"x\", \"layer_types\": [\"full_attention\", "
@@ -166,7 +166,7 @@ static const cs_key neutral[] = {
 START_TEST(the_table_of_neutral_keys_holds)
 {
     static const char *const values[] = { "7", "\"auto\"", "{\"a\": 1}", "[1]", "true" };
-    char                     text[512];
+    char text[512];
     for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
         bool refused = neutral[i].type == CS_KEY_REFUSED;
         for (size_t v = 0; v < sizeof values / sizeof *values && !refused; v++) {
@@ -210,8 +210,8 @@ static void list_weights(cs_source *source, const cs_model *model)
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++) {
             const cs_unit_entry *entry = model->units[i]->entries[at];
-            cs_source_tensor    *to    = &list[source->count++];
-            *to                        = (cs_source_tensor){ entry->full_name, CS_F32, entry->param.value.dims, { 0 } };
+            cs_source_tensor *to = &list[source->count++];
+            *to = (cs_source_tensor){ entry->full_name, CS_F32, entry->param.value.dims, { 0 } };
             memcpy(to->shape, entry->param.value.shape, sizeof to->shape);
         }
 }
@@ -219,20 +219,19 @@ static void list_weights(cs_source *source, const cs_model *model)
 START_TEST(the_list_of_tensors_is_the_models)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        cs_model         *model = NULL;
-        cs_model_facts    facts;
-        cs_json          *doc;
-        cs_source         source;
+        cs_model *model = NULL;
+        cs_model_facts facts;
+        cs_json *doc;
+        cs_source source;
         cs_source_tensor *wanted;
-        int64_t           count;
-        const char       *tied;
+        int64_t count;
+        const char *tied;
         ck_assert_msg(try_open(&model, &facts, &doc, models[i]) == CS_OK, "%s: %s", models[i], cs_error());
         ck_assert_msg(cs_huggingface_names(&wanted, &count, &tied, cs_json_root(doc)) == CS_OK, "%s: %s", models[i],
                       cs_error());
         list_weights(&source, model);
         ck_assert_int_eq(count, source.count);
-        ck_assert_msg(cs_huggingface_check(&source, wanted, count, "it") == CS_OK, "%s: %s", models[i],
-                      cs_error());
+        ck_assert_msg(cs_huggingface_check(&source, wanted, count, "it") == CS_OK, "%s: %s", models[i], cs_error());
         ck_assert_int_eq(tied != NULL, facts.alias != NULL);
         if (tied)
             ck_assert_str_eq(tied, facts.alias_of);

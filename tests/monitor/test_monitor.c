@@ -18,7 +18,7 @@
 /* What tensorboard's own RecordWriter makes of the same events, peers/tensorboard_reads.py --bytes. */
 static const struct {
     const char *what;
-    size_t      count;
+    size_t count;
     const char *bytes;
 } golden[] = {
     { "version", 40,
@@ -54,7 +54,7 @@ END_TEST
 START_TEST(numbers_are_pythons)
 {
     static const struct {
-        double      value;
+        double value;
         const char *text;
     } cases[] = {
         { 0, "0.0" },
@@ -100,7 +100,7 @@ static void check_file(const char *path, const char *content)
 START_TEST(csv_continues)
 {
     const cs_monitor_settings csv = { true, "a/b", "job" }, none = { 0 };
-    const char               *path = "a/b/job/Train_Samples_lr.csv";
+    const char *path = "a/b/job/Train_Samples_lr.csv";
     shell_enter();
     write_some(&csv, &none, 8, 24, 0.5);
     check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.5\n");
@@ -137,8 +137,8 @@ static uint32_t masked(const unsigned char *bytes, size_t count)
 static int count_frames(const char *path)
 {
     size_t count;
-    int    frames = 0;
-    char  *text   = shell_read(path, &count);
+    int frames = 0;
+    char *text = shell_read(path, &count);
     for (size_t at = 0; at < count; frames++) {
         const unsigned char *frame = (const unsigned char *)text + at;
         ck_assert_uint_ge(count - at, 16);
@@ -155,7 +155,7 @@ static int count_frames(const char *path)
 START_TEST(events_are_framed)
 {
     const cs_monitor_settings tensorboard = { true, "tb", NULL }, none = { 0 };
-    glob_t                    found;
+    glob_t found;
     shell_enter();
     write_some(&none, &tensorboard, 8, 80, 0.125);
     ck_assert_int_eq(glob("tb/DeepSpeedJobName/events.out.tfevents.*", 0, NULL, &found), 0);
@@ -170,7 +170,7 @@ END_TEST
 START_TEST(tensorboard_reads_them)
 {
     const cs_monitor_settings tensorboard = { true, "tb", "job" }, none = { 0 };
-    const char               *python = getenv("CSPEED_PEER_PYTHON");
+    const char *python = getenv("CSPEED_PEER_PYTHON");
     if (!python) {
         puts("skipped: CSPEED_PEER_PYTHON names no Python with tensorboard");
         return;
@@ -179,8 +179,8 @@ START_TEST(tensorboard_reads_them)
     write_some(&none, &tensorboard, 8, 40, 0.5);
     sleep(1); /* files of one folder are read in order of the second in their names */
     write_some(&none, &tensorboard, 24, 56, 0.25);
-    int   code = shell_run("%s %s/peers/tensorboard_reads.py tb/job", python, CS_TESTS);
-    char *out  = shell_read("out.txt", NULL);
+    int code = shell_run("%s %s/peers/tensorboard_reads.py tb/job", python, CS_TESTS);
+    char *out = shell_read("out.txt", NULL);
     ck_assert_msg(code == 0, "%s", out);
     ck_assert_int_eq(lines_count(out, "^Train/Samples/lr (8|16) 0\\.5$"), 2);
     ck_assert_int_eq(lines_count(out, "^Train/Samples/lr (24|32|40|48|56) 0\\.25$"), 5);
@@ -193,7 +193,7 @@ END_TEST
 START_TEST(a_failure_costs_the_file_alone)
 {
     const cs_monitor_settings csv = { true, "taken", "job" }, tensorboard = { true, "good", "job" };
-    glob_t                    found;
+    glob_t found;
     shell_enter();
     shell_write("taken", "a file where a folder is wanted");
     write_some(&csv, &tensorboard, 8, 24, 1);
@@ -213,13 +213,13 @@ START_TEST(an_engine_writes_deepspeeds_tags)
     static const char *const always[] = { "train_loss", "lr" }, *const timed[] = { "forward", "backward",
                                                                                    "backward_inner",
                                                                                    "backward_allreduce", "step" };
-    run_spec spec = { .world     = 2,
-                      .stage     = 2,
-                      .steps     = 3,
+    run_spec spec = { .world = 2,
+                      .stage = 2,
+                      .steps = 3,
                       .precision = "fp16",
-                      .more      = "\"csv_monitor\": {\"enabled\": true, \"output_path\": \"m\", \"job_name\": \"j\"}, "
-                                   "\"wall_clock_breakdown\": true," };
-    char     path[128];
+                      .more = "\"csv_monitor\": {\"enabled\": true, \"output_path\": \"m\", \"job_name\": \"j\"}, "
+                              "\"wall_clock_breakdown\": true," };
+    char path[128];
     shell_enter();
     free(lines_of(&spec));
     for (size_t i = 0; i < 2 + 1 + 5; i++) {

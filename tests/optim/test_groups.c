@@ -17,7 +17,7 @@ static cs_status read_text(const char *text, cs_groups *groups, cs_json **doc)
 START_TEST(the_first_that_matches_takes_it)
 {
     cs_groups groups;
-    cs_json  *doc;
+    cs_json *doc;
     const char *text = "{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-2, \"weight_decay\": 0.5}},"
                        "\"cspeed\": {\"param_groups\": [{\"params\": [\"*.bias\", \"a.?.x\"], \"lr\": 1e-3},"
                        "{\"params\": \"a.*\", \"weight_decay\": 0, \"betas\": [0.5, 0.25], \"_why\": 1}]}}";
@@ -25,7 +25,7 @@ START_TEST(the_first_that_matches_takes_it)
     ck_assert_int_eq(groups.count, 3);
     static const struct {
         const char *name;
-        int         group;
+        int group;
     } names[] = { { "a.1.bias", 0 }, { "a.1.x", 0 }, { "a.12.x", 1 }, { "b.x", 2 }, { "bias", 2 }, { "b.bias", 0 } };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         ck_assert_msg(cs_groups_find(&groups, names[i].name, false) == names[i].group, "%s", names[i].name);
@@ -42,15 +42,15 @@ START_TEST(muon_has_two_sides)
 {
     static const struct {
         const char *name;
-        bool        vector;
-        int         group;
+        bool vector;
+        int group;
     } names[] = {
-        { "h.0.mlp.weight", false, 2 }, { "h.0.mlp.bias", true, 3 },  { "model.embed_tokens.weight", false, 3 },
-        { "LM_HEAD.weight", false, 3 }, { "x.Embedding", false, 3 },  { "transformer.wte.weight", false, 3 },
+        { "h.0.mlp.weight", false, 2 }, { "h.0.mlp.bias", true, 3 }, { "model.embed_tokens.weight", false, 3 },
+        { "LM_HEAD.weight", false, 3 }, { "x.Embedding", false, 3 }, { "transformer.wte.weight", false, 3 },
         { "special.weight", false, 0 }, { "special.bias", true, 1 },
     };
     cs_groups groups;
-    cs_json  *doc;
+    cs_json *doc;
     const char *text = "{\"optimizer\": {\"type\": \"Muon\", \"params\": {\"muon_lr\": 0.5, \"adam_lr\": 0.125}},"
                        "\"cspeed\": {\"param_groups\": [{\"params\": \"special*\", \"lr\": 0.25}]}}";
     ck_assert_int_eq(read_text(text, &groups, &doc), CS_OK);
@@ -84,9 +84,9 @@ START_TEST(mistakes_are_named)
         { "Muon", "[{\"params\": \"a\", \"ns_method\": \"gram\"}]", "a group cannot have its own" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char      text[256];
+        char text[256];
         cs_groups groups;
-        cs_json  *doc;
+        cs_json *doc;
         snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"%s\"}, \"cspeed\": {\"param_groups\": %s}}",
                  bad[i].optimizer, bad[i].groups);
         ck_assert_int_eq(read_text(text, &groups, &doc), CS_BAD_CONFIG);

@@ -7,66 +7,66 @@
 
 typedef float rule(float, float, float *, float *, cs_hyper);
 
-static rule *const rules[] = {adamw, adam, sgd, adagrad, lion, lamb, muon}; /* in the order of cs_optim_kind */
+static rule *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* in the order of cs_optim_kind */
 
 enum { STEPS = 4, ELEMENTS = 3 };
 
 /* torch 2, CPU: parameters 0.5, -1.25, 2; gradients 0.1 (t + 1), -0.3 + 0.2 t, 1e-3 (t - 1.5) for t = 0 to 3. */
 static const struct {
-    const char       *name;
+    const char *name;
     cs_optim_settings settings;
-    float             expected[STEPS][ELEMENTS];
+    float expected[STEPS][ELEMENTS];
 } cases[] = {
-    {"AdamW",
-     {.kind            = CS_OPTIM_ADAMW,
-      .rate            = 1e-2,
-      .betas           = {0.9, 0.95},
-      .epsilon         = 1e-8,
-      .weight_decay    = 0.1,
-      .bias_correction = true},
-     {{4.895000160e-01f, -1.238749981e+00f, 2.007999897e+00f},
-      {4.794306457e-01f, -1.228711605e+00f, 2.014791489e+00f},
-      {4.695061147e-01f, -1.222907543e+00f, 2.017351866e+00f},
-      {4.596281350e-01f, -1.222858310e+00f, 2.014160872e+00f}}},
-    {"Adam",
-     {.kind            = CS_OPTIM_ADAM,
-      .rate            = 1e-2,
-      .betas           = {0.9, 0.999},
-      .epsilon         = 1e-8,
-      .weight_decay    = 0.1,
-      .bias_correction = true},
-     {{4.900000095e-01f, -1.240000010e+00f, 1.990000010e+00f},
-      {4.801687002e-01f, -1.230602026e+00f, 1.980000019e+00f},
-      {4.703945816e-01f, -1.223039150e+00f, 1.970000029e+00f},
-      {4.606137872e-01f, -1.219245434e+00f, 1.960000038e+00f}}},
-    {"SGD",
-     {.kind = CS_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01},
-     {{4.894999862e-01f, -1.218750000e+00f, 1.998149991e+00f},
-      {4.690104723e-01f, -1.207531214e+00f, 1.996201873e+00f},
-      {4.385414720e-01f, -1.216323733e+00f, 1.994155645e+00f},
-      {3.981029391e-01f, -1.245107412e+00f, 1.992011547e+00f}}},
-    {"SGD, momentum and dampening",
-     {.kind = CS_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .dampening = 0.3},
-     {{4.894999862e-01f, -1.218750000e+00f, 1.998149991e+00f},
-      {4.657073319e-01f, -1.182771921e+00f, 1.995121241e+00f},
-      {4.229679406e-01f, -1.156563640e+00f, 1.990963817e+00f},
-      {3.562064171e-01f, -1.153166652e+00f, 1.985723495e+00f}}},
-    {"SGD, Nesterov",
-     {.kind = CS_OPTIM_SGD, .rate = 0.1, .momentum = 0.9, .nesterov = true},
-     {{4.810000062e-01f, -1.192999959e+00f, 2.000284910e+00f},
-      {4.349000156e-01f, -1.149699926e+00f, 2.000501394e+00f},
-      {3.544100225e-01f, -1.138729930e+00f, 2.000556231e+00f},
-      {2.329690307e-01f, -1.176856875e+00f, 2.000365496e+00f}}},
+    { "AdamW",
+      { .kind = CS_OPTIM_ADAMW,
+        .rate = 1e-2,
+        .betas = { 0.9, 0.95 },
+        .epsilon = 1e-8,
+        .weight_decay = 0.1,
+        .bias_correction = true },
+      { { 4.895000160e-01f, -1.238749981e+00f, 2.007999897e+00f },
+        { 4.794306457e-01f, -1.228711605e+00f, 2.014791489e+00f },
+        { 4.695061147e-01f, -1.222907543e+00f, 2.017351866e+00f },
+        { 4.596281350e-01f, -1.222858310e+00f, 2.014160872e+00f } } },
+    { "Adam",
+      { .kind = CS_OPTIM_ADAM,
+        .rate = 1e-2,
+        .betas = { 0.9, 0.999 },
+        .epsilon = 1e-8,
+        .weight_decay = 0.1,
+        .bias_correction = true },
+      { { 4.900000095e-01f, -1.240000010e+00f, 1.990000010e+00f },
+        { 4.801687002e-01f, -1.230602026e+00f, 1.980000019e+00f },
+        { 4.703945816e-01f, -1.223039150e+00f, 1.970000029e+00f },
+        { 4.606137872e-01f, -1.219245434e+00f, 1.960000038e+00f } } },
+    { "SGD",
+      { .kind = CS_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01 },
+      { { 4.894999862e-01f, -1.218750000e+00f, 1.998149991e+00f },
+        { 4.690104723e-01f, -1.207531214e+00f, 1.996201873e+00f },
+        { 4.385414720e-01f, -1.216323733e+00f, 1.994155645e+00f },
+        { 3.981029391e-01f, -1.245107412e+00f, 1.992011547e+00f } } },
+    { "SGD, momentum and dampening",
+      { .kind = CS_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .dampening = 0.3 },
+      { { 4.894999862e-01f, -1.218750000e+00f, 1.998149991e+00f },
+        { 4.657073319e-01f, -1.182771921e+00f, 1.995121241e+00f },
+        { 4.229679406e-01f, -1.156563640e+00f, 1.990963817e+00f },
+        { 3.562064171e-01f, -1.153166652e+00f, 1.985723495e+00f } } },
+    { "SGD, Nesterov",
+      { .kind = CS_OPTIM_SGD, .rate = 0.1, .momentum = 0.9, .nesterov = true },
+      { { 4.810000062e-01f, -1.192999959e+00f, 2.000284910e+00f },
+        { 4.349000156e-01f, -1.149699926e+00f, 2.000501394e+00f },
+        { 3.544100225e-01f, -1.138729930e+00f, 2.000556231e+00f },
+        { 2.329690307e-01f, -1.176856875e+00f, 2.000365496e+00f } } },
 };
 
 START_TEST(test_against_torch)
 {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        float p[ELEMENTS] = {0.5f, -1.25f, 2.0f}, slots[2][ELEMENTS] = {{0}};
-        int   count = cs_optim_find(&cases[c].settings).slots;
+        float p[ELEMENTS] = { 0.5f, -1.25f, 2.0f }, slots[2][ELEMENTS] = { { 0 } };
+        int count = cs_optim_find(&cases[c].settings).slots;
         for (int t = 0; t < STEPS; t++) {
-            float    g[ELEMENTS] = {0.1f * (float)(t + 1), -0.3f + 0.2f * (float)t, 1e-3f * ((float)t - 1.5f)};
-            cs_hyper h           = cs_optim_hyper(&cases[c].settings, cases[c].settings.rate, t + 1, 1);
+            float g[ELEMENTS] = { 0.1f * (float)(t + 1), -0.3f + 0.2f * (float)t, 1e-3f * ((float)t - 1.5f) };
+            cs_hyper h = cs_optim_hyper(&cases[c].settings, cases[c].settings.rate, t + 1, 1);
             for (int i = 0; i < ELEMENTS; i++) {
                 p[i] = rules[cases[c].settings.kind](p[i], g[i], count > 0 ? &slots[0][i] : NULL,
                                                      count > 1 ? &slots[1][i] : NULL, h);
@@ -81,20 +81,20 @@ END_TEST
 
 START_TEST(test_hyper)
 {
-    cs_optim_settings s = {.kind = CS_OPTIM_ADAMW, .betas = {0.9, 0.999}, .epsilon = 1e-8, .bias_correction = true};
-    cs_hyper          h = cs_optim_hyper(&s, 0.5, 3, 0.25);
+    cs_optim_settings s = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8, .bias_correction = true };
+    cs_hyper h = cs_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
     ck_assert(h.fix1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
     ck_assert(h.rest2 == 0.001f); /* and not 1 - 0.999f */
     s.bias_correction = false;
-    h                 = cs_optim_hyper(&s, 0.5, 1, 1);
+    h = cs_optim_hyper(&s, 0.5, 1, 1);
     ck_assert(h.fix1 == 1 && h.fix2 == 1 && h.first == 1);
 }
 END_TEST
 
 START_TEST(test_find)
 {
-    cs_optim_settings s = {.kind = CS_OPTIM_SGD};
+    cs_optim_settings s = { .kind = CS_OPTIM_SGD };
     ck_assert_int_eq(cs_optim_find(&s).slots, 0);
     ck_assert_ptr_null(cs_optim_find(&s).slot_names[0]);
     s.momentum = 0.5;
@@ -145,15 +145,16 @@ START_TEST(test_defaults)
 {
     static const struct {
         const char *type;
-        int         kind, slots;
-        double      rate, betas[2], epsilon;
+        int kind, slots;
+        double rate, betas[2], epsilon;
     } known[] = {
-        {"adagrad", CS_OPTIM_ADAGRAD, 1, 1e-2, {0, 0}, 1e-10},        {"lion", CS_OPTIM_LION, 1, 1e-3, {0.9, 0.999}, 0},
-        {"LAMB", CS_OPTIM_LAMB, 2, 1e-3, {0.9, 0.999}, 1e-8},
-        {"muon", CS_OPTIM_MUON, 1, 0.02, {0.9, 0.95}, 1e-10},
+        { "adagrad", CS_OPTIM_ADAGRAD, 1, 1e-2, { 0, 0 }, 1e-10 },
+        { "lion", CS_OPTIM_LION, 1, 1e-3, { 0.9, 0.999 }, 0 },
+        { "LAMB", CS_OPTIM_LAMB, 2, 1e-3, { 0.9, 0.999 }, 1e-8 },
+        { "muon", CS_OPTIM_MUON, 1, 0.02, { 0.9, 0.95 }, 1e-10 },
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        char              text[64];
+        char text[64];
         cs_optim_settings s;
         snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"%s\"}}", known[i].type);
         ck_assert_int_eq(read_text(text, &s), CS_OK);
@@ -171,18 +172,18 @@ START_TEST(test_muon_rates)
 {
     static const struct {
         const char *params;
-        double      matrices, others;
+        double matrices, others;
     } rates[] = {
-        {"", 0.02, 3e-4},
-        {"\"lr\": \"auto\"", 0.02, 3e-4},
-        {"\"lr\": 0.5", 0.5, 0.5},
-        {"\"lr\": 0.5, \"adam_lr\": 0.1", 0.5, 0.1},
-        {"\"muon_lr\": 0.5", 0.5, 3e-4},
-        {"\"muon_lr\": 0, \"lr\": 0.1", 0, 0.1},
-        {"\"adam_lr\": 0.25", 0.02, 0.25},
+        { "", 0.02, 3e-4 },
+        { "\"lr\": \"auto\"", 0.02, 3e-4 },
+        { "\"lr\": 0.5", 0.5, 0.5 },
+        { "\"lr\": 0.5, \"adam_lr\": 0.1", 0.5, 0.1 },
+        { "\"muon_lr\": 0.5", 0.5, 3e-4 },
+        { "\"muon_lr\": 0, \"lr\": 0.1", 0, 0.1 },
+        { "\"adam_lr\": 0.25", 0.02, 0.25 },
     };
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
-        char              text[128];
+        char text[128];
         cs_optim_settings s;
         snprintf(text, sizeof text, "{\"optimizer\": {\"type\": \"Muon\", \"params\": {%s}}}", rates[i].params);
         ck_assert_int_eq(read_text(text, &s), CS_OK);
@@ -199,37 +200,38 @@ START_TEST(test_refused)
     static const struct {
         const char *params, *sentence;
     } bad[] = {
-        {"\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because of torch.optim only"},
-        {"\"type\": \"OneBitLamb\"", "not supported: the optimizer OneBitLamb, because"},
-        {"\"type\": \"zerooneadam\"", "not supported: the optimizer ZeroOneAdam, because"},
-        {"\"type\": \"MuAdamW\"", "not supported: the optimizer MuAdamW, because"},
-        {"\"type\": \"onebitadam\"", "not supported: the optimizer OneBitAdam, because"},
-        {"\"type\": \"Addam\"", "no optimizer is named \"Addam\""},
-        {"\"params\": {}", "\"type\" is missing"},
-        {"\"type\": \"Adam\", \"params\": {\"max_grad_norm\": 1}", "gradient_clipping"},
-        {"\"type\": \"Adam\", \"params\": {\"amsgrad\": true}", "not supported: optimizer.params.amsgrad, because"},
-        {"\"type\": \"Adam\", \"params\": {\"betas\": [0.9]}", "a list of two numbers is needed"},
-        {"\"type\": \"Adam\", \"params\": {\"betas\": [0.9, 1]}", "both must be below 1"},
-        {"\"type\": \"Adam\", \"params\": {\"lr\": -1}", "at least 0 is needed"},
-        {"\"type\": \"Adam\", \"params\": {\"lr\": \"1e-4\"}", "a number is needed, not \"1e-4\""},
-        {"\"type\": \"Adam\", \"params\": {\"weigth_decay\": 1}", "the nearest known one is \"weight_decay\""},
-        {"\"type\": \"Adam\", \"eps\": 1", "unknown key"},
-        {"\"type\": \"SGD\", \"params\": {\"nesterov\": true}", "Nesterov needs a momentum"},
-        {"\"type\": \"Adam\", \"params\": {\"fused\": true}", "not supported: optimizer.params.fused, because"},
-        {"\"type\": \"Adam\", \"params\": {\"freeze_step\": 100}", "because it belongs to 1-bit optimizers"},
-        {"\"type\": \"Adam\", \"params\": {\"momentum\": 0.9}", "unknown key"},
-        {"\"type\": \"Adagrad\", \"params\": {\"amsgrad\": true}", "not supported: optimizer.params.amsgrad, because"},
-        {"\"type\": \"Adagrad\", \"params\": {\"initial_accumulator_value\": -1}", "at least 0 is needed"},
-        {"\"type\": \"Lion\", \"params\": {\"betas\": [1, 0.9]}", "both must be below 1"},
-        {"\"type\": \"Lion\", \"params\": {\"eps\": 1e-8}", "unknown key"},
-        {"\"type\": \"Lamb\", \"params\": {\"min_coeff\": 2, \"max_coeff\": 1}", "2 is above max_coeff, 1"},
-        {"\"type\": \"Lamb\", \"params\": {\"max_grad_norm\": 1}", "gradient_clipping"},
-        {"\"type\": \"Muon\", \"params\": {\"momentum\": 1}", "it must be below 1"},
-        {"\"type\": \"Muon\", \"params\": {\"betas\": [0.9, 1]}", "both must be below 1"},
-        {"\"type\": \"Muon\", \"params\": {\"ns_method\": \"svd\"}", "gram"},
+        { "\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because of torch.optim only" },
+        { "\"type\": \"OneBitLamb\"", "not supported: the optimizer OneBitLamb, because" },
+        { "\"type\": \"zerooneadam\"", "not supported: the optimizer ZeroOneAdam, because" },
+        { "\"type\": \"MuAdamW\"", "not supported: the optimizer MuAdamW, because" },
+        { "\"type\": \"onebitadam\"", "not supported: the optimizer OneBitAdam, because" },
+        { "\"type\": \"Addam\"", "no optimizer is named \"Addam\"" },
+        { "\"params\": {}", "\"type\" is missing" },
+        { "\"type\": \"Adam\", \"params\": {\"max_grad_norm\": 1}", "gradient_clipping" },
+        { "\"type\": \"Adam\", \"params\": {\"amsgrad\": true}", "not supported: optimizer.params.amsgrad, because" },
+        { "\"type\": \"Adam\", \"params\": {\"betas\": [0.9]}", "a list of two numbers is needed" },
+        { "\"type\": \"Adam\", \"params\": {\"betas\": [0.9, 1]}", "both must be below 1" },
+        { "\"type\": \"Adam\", \"params\": {\"lr\": -1}", "at least 0 is needed" },
+        { "\"type\": \"Adam\", \"params\": {\"lr\": \"1e-4\"}", "a number is needed, not \"1e-4\"" },
+        { "\"type\": \"Adam\", \"params\": {\"weigth_decay\": 1}", "the nearest known one is \"weight_decay\"" },
+        { "\"type\": \"Adam\", \"eps\": 1", "unknown key" },
+        { "\"type\": \"SGD\", \"params\": {\"nesterov\": true}", "Nesterov needs a momentum" },
+        { "\"type\": \"Adam\", \"params\": {\"fused\": true}", "not supported: optimizer.params.fused, because" },
+        { "\"type\": \"Adam\", \"params\": {\"freeze_step\": 100}", "because it belongs to 1-bit optimizers" },
+        { "\"type\": \"Adam\", \"params\": {\"momentum\": 0.9}", "unknown key" },
+        { "\"type\": \"Adagrad\", \"params\": {\"amsgrad\": true}",
+          "not supported: optimizer.params.amsgrad, because" },
+        { "\"type\": \"Adagrad\", \"params\": {\"initial_accumulator_value\": -1}", "at least 0 is needed" },
+        { "\"type\": \"Lion\", \"params\": {\"betas\": [1, 0.9]}", "both must be below 1" },
+        { "\"type\": \"Lion\", \"params\": {\"eps\": 1e-8}", "unknown key" },
+        { "\"type\": \"Lamb\", \"params\": {\"min_coeff\": 2, \"max_coeff\": 1}", "2 is above max_coeff, 1" },
+        { "\"type\": \"Lamb\", \"params\": {\"max_grad_norm\": 1}", "gradient_clipping" },
+        { "\"type\": \"Muon\", \"params\": {\"momentum\": 1}", "it must be below 1" },
+        { "\"type\": \"Muon\", \"params\": {\"betas\": [0.9, 1]}", "both must be below 1" },
+        { "\"type\": \"Muon\", \"params\": {\"ns_method\": \"svd\"}", "gram" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        char              text[256];
+        char text[256];
         cs_optim_settings s;
         snprintf(text, sizeof text, "{\"optimizer\": {%s}}", bad[i].params);
         ck_assert_int_eq(read_text(text, &s), CS_BAD_CONFIG);

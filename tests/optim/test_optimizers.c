@@ -21,7 +21,7 @@ enum { STEPS = 20, EVERY = 29, PARAMETERS = 7, ELEMENTS = 17 * 33 + 65 + 15 + 7 
 
 static const struct {
     const char *unit, *name;
-    int64_t     rows, columns;
+    int64_t rows, columns;
 } parameters[PARAMETERS] = {
     { "block.0", "weight", 17, 33 }, { "block.0", "bias", 65, 0 },  { "block.1", "weight", 3, 5 },
     { "block.1", "norm", 7, 0 },     { "block.1", "tall", 29, 11 }, { "embed", "weight", 9, 4 },
@@ -34,8 +34,8 @@ static int64_t step_now;
 static float element(uint32_t seed, uint32_t index)
 {
     uint32_t mixed = index * 2654435761u + seed * 2246822519u;
-    mixed          = (mixed ^ (mixed >> 15)) * 2246822519u;
-    mixed          = (mixed ^ (mixed >> 13)) * 3266489917u;
+    mixed = (mixed ^ (mixed >> 15)) * 2246822519u;
+    mixed = (mixed ^ (mixed >> 13)) * 3266489917u;
     return mixed % 11 == 0 ? 0 : (float)((mixed >> 12) & 0xffff) / 65536 - 0.5f;
 }
 
@@ -84,9 +84,9 @@ static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
         cs_op_fill(cs_pass_stream(pass), dx, 0);
     for (int i = 0; i < unit->entry_count && !cs_pass_measuring(pass); i++) {
         static float sum[ELEMENTS];
-        int          number = number_of(unit->entries[i]->full_name);
-        float       *grad   = unit->entries[i]->param.grad.data;
-        size_t       bytes  = (size_t)unit->entries[i]->count * sizeof *sum;
+        int number = number_of(unit->entries[i]->full_name);
+        float *grad = unit->entries[i]->param.grad.data;
+        size_t bytes = (size_t)unit->entries[i]->count * sizeof *sum;
         cs_stream_fetch(cs_pass_stream(pass), sum, grad, bytes);
         for (int64_t at = 0; at < unit->entries[i]->count; at++)
             sum[at] += element((uint32_t)(31 * step_now + number), (uint32_t)at) / 8;
@@ -100,7 +100,7 @@ static const cs_kind given = { "given", declare, forward, backward, NULL };
 static cs_model *make_model(void)
 {
     static const char *const units[] = { "block.0", "block.1", "embed", "head" };
-    cs_model                *model;
+    cs_model *model;
     CS_MUST(cs_model_new(&model, 2));
     cs_model_floats(model, 1, 1);
     for (int i = 0; i < 4; i++)
@@ -114,7 +114,7 @@ typedef struct {
     const char *name, *set[4];
 } a_case;
 
-#define ADAM(type, more)  "optimizer={\"type\": \"" type "\", \"params\": {\"lr\": 1e-2, " more "}}"
+#define ADAM(type, more) "optimizer={\"type\": \"" type "\", \"params\": {\"lr\": 1e-2, " more "}}"
 #define OPTIM(type, more) "optimizer={\"type\": \"" type "\", \"params\": {" more "}}"
 
 static const a_case cases[] = {
@@ -159,16 +159,16 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 typedef struct {
     const a_case *which;
-    int           world, stage;
-    const char   *folder;     /* of checkpoints; NULL: none                  */
-    int           begin, end; /* steps; loads where begin > 0, saves at the end of a shorter run */
-    float         value[STEPS][ELEMENTS];
+    int world, stage;
+    const char *folder; /* of checkpoints; NULL: none                  */
+    int begin, end;     /* steps; loads where begin > 0, saves at the end of a shorter run */
+    float value[STEPS][ELEMENTS];
 } a_run;
 
 static cs_engine *open_engine(const a_run *run)
 {
-    run_spec spec    = { .world = run->world, .stage = run->stage, .precision = "fp32", .steps = STEPS };
-    int      sets    = 0;
+    run_spec spec = { .world = run->world, .stage = run->stage, .precision = "fp32", .steps = STEPS };
+    int sets = 0;
     spec.set[sets++] = "gradient_clipping=0";
     spec.set[sets++] = "cspeed.model=null";
     spec.set[sets++] = "cspeed.keep_last=0";
@@ -182,9 +182,9 @@ static void exchange(cs_engine *engine, float *values, bool into_model)
 {
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[PARAMETERS];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
-            float *ours  = values + place_of(number_of(pieces[at].entry->full_name)) + pieces[at].range.from;
+            float *ours = values + place_of(number_of(pieces[at].entry->full_name)) + pieces[at].range.from;
             size_t bytes = (size_t)cs_range_length(pieces[at].range) * sizeof(float);
             memcpy(into_model ? pieces[at].master : (void *)ours, into_model ? ours : pieces[at].master, bytes);
         }
@@ -204,11 +204,10 @@ static void set_first_values(cs_engine *engine)
 
 static void train(a_run *run)
 {
-    cs_engine *engine             = open_engine(run);
-    float      some[2]            = { 0 };
+    cs_engine *engine = open_engine(run);
+    float some[2] = { 0 };
     engine->device->roofs[CS_F32] = 1; /* or each engine would take its time to measure it */
-    cs_batch batch                = { .inputs  = cs_matrix(some, CS_F32, 2, 1),
-                                      .targets = cs_matrix(some, CS_F32, 2, 1) };
+    cs_batch batch = { .inputs = cs_matrix(some, CS_F32, 2, 1), .targets = cs_matrix(some, CS_F32, 2, 1) };
     set_first_values(engine);
     if (run->begin > 0)
         CS_MUST(cs_load_checkpoint(engine, run->folder, run->which->name, NULL, NULL));
@@ -236,9 +235,9 @@ static a_run *train_all(a_run like)
 {
     a_run *runs = run_share(CASES * sizeof *runs);
     for (int c = 0; c < CASES; c++) {
-        runs[c]       = like;
+        runs[c] = like;
         runs[c].which = &cases[c];
-        runs[c].end   = like.end ? like.end : STEPS;
+        runs[c].end = like.end ? like.end : STEPS;
     }
     run_ranks(like.world, rank, runs);
     return runs;
@@ -275,12 +274,12 @@ static double distance(const float *got, const float *want, int64_t from, int64_
 
 static void compare(const a_run *run, golden *file)
 {
-    char         name[64];
-    cs_tensor    steps = golden_tensor(file, run->which->name);
-    const float *want  = steps.data;
+    char name[64];
+    cs_tensor steps = golden_tensor(file, run->which->name);
+    const float *want = steps.data;
     snprintf(name, sizeof name, "%s.final", run->which->name);
     const float *final = golden_tensor(file, name).data;
-    double       worst = distance(run->value[STEPS - 1], final, 0, 1, final);
+    double worst = distance(run->value[STEPS - 1], final, 0, 1, final);
     ck_assert_int_eq(cs_rows(steps), STEPS);
     ck_assert_int_eq(cs_columns(steps), ELEMENTS / EVERY);
     for (int step = 0; step < STEPS; step++)
@@ -294,11 +293,11 @@ static void compare(const a_run *run, golden *file)
 START_TEST(trajectories_are_the_references)
 {
     static const struct {
-        int  world, stage;
+        int world, stage;
         bool same; /* bits as the runs before */
-    } runs[]     = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
+    } runs[] = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
     golden *file = golden_open(CS_SOURCE "/tests/golden/optim.golden");
-    a_run  *before = NULL;
+    a_run *before = NULL;
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         a_run *all = train_all((a_run){ .world = runs[i].world, .stage = runs[i].stage });
         for (int c = 0; c < CASES; c++) {
@@ -321,14 +320,14 @@ START_TEST(a_checkpoint_carries_every_slot)
     enum { HALF = 9 };
     static const struct {
         int world, stage;
-    } ways[]           = { { 2, 3 }, { 1, 0 }, { 2, 1 }, { 2, 0 } };
-    a_run       *whole = train_all((a_run){ .world = 1, .stage = 0 });
+    } ways[] = { { 2, 3 }, { 1, 0 }, { 2, 1 }, { 2, 0 } };
+    a_run *whole = train_all((a_run){ .world = 1, .stage = 0 });
     const size_t bytes = sizeof whole->value[0] * (STEPS - HALF);
     shell_enter();
     for (int i = 0; i + 1 < (int)(sizeof ways / sizeof *ways); i++) {
         static const char *const folders[] = { "first", "second", "third" };
-        const char              *folder    = folders[i];
-        a_run first  = { .world = ways[i].world, .stage = ways[i].stage, .folder = folder, .end = HALF };
+        const char *folder = folders[i];
+        a_run first = { .world = ways[i].world, .stage = ways[i].stage, .folder = folder, .end = HALF };
         a_run second = { .world = ways[i + 1].world, .stage = ways[i + 1].stage, .folder = folder, .begin = HALF };
         forget(train_all(first));
         a_run *rest = train_all(second);
@@ -348,9 +347,9 @@ END_TEST
 /* Muon's matrices have one slot, what AdamW moves beside them two: in all, and cut into parts however that falls. */
 static int hold(void *argument)
 {
-    a_run     *run    = argument;
+    a_run *run = argument;
     cs_engine *engine = open_engine(run);
-    int64_t    slots = (int64_t)cs_memory_of(engine).slots, padding = 0;
+    int64_t slots = (int64_t)cs_memory_of(engine).slots, padding = 0;
     for (int i = 0; i < engine->model->count; i++) {
         int64_t length = engine->model->units[i]->length;
         padding += 2 * (cs_stage_padded(&engine->zero, length) - length);
@@ -388,8 +387,8 @@ START_TEST(what_cannot_be_is_refused)
           "not supported: Muon with masters, states or gradients in 16 bits, because" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        run_spec   spec = { .world = 1, .precision = "fp32", .steps = 1 };
-        char       path[4096];
+        run_spec spec = { .world = 1, .precision = "fp32", .steps = 1 };
+        char path[4096];
         cs_config *config;
         cs_engine *engine;
         run_write_config(&spec, path, sizeof path);
@@ -408,7 +407,7 @@ START_TEST(a_program_may_choose_where_the_file_does_not)
 {
     static const struct {
         const char *file;
-        int         kind;
+        int kind;
     } files[] = {
         { "{\"train_micro_batch_size_per_gpu\": 1}", CS_OPTIM_LION },
         { "{\"train_micro_batch_size_per_gpu\": 1, \"optimizer\": {\"type\": \"SGD\"}}", CS_OPTIM_SGD },

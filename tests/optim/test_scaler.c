@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const cs_scaler_settings small = {
-    .initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2, .min_loss_scale = 1};
+    .initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2, .min_loss_scale = 1
+};
 
 /* A '1' is an overflow. */
 static void run(const char *flags, const double *scales, cs_scaler_settings settings)
@@ -26,32 +27,32 @@ static void run(const char *flags, const double *scales, cs_scaler_settings sett
 
 START_TEST(test_growth)
 {
-    run("00000", (double[]){256, 256, 512, 512, 1024}, small);
+    run("00000", (double[]){ 256, 256, 512, 512, 1024 }, small);
 }
 END_TEST
 
 START_TEST(test_hysteresis)
 {
-    run("11100001011", (double[]){256, 128, 64, 64, 64, 128, 128, 128, 128, 64, 32}, small);
-    run("10101", (double[]){256, 256, 128, 128, 64}, small);
+    run("11100001011", (double[]){ 256, 128, 64, 64, 64, 128, 128, 128, 128, 64, 32 }, small);
+    run("10101", (double[]){ 256, 256, 128, 128, 64 }, small);
 }
 END_TEST
 
 START_TEST(test_consecutive)
 {
-    cs_scaler_settings settings     = small;
+    cs_scaler_settings settings = small;
     settings.consecutive_hysteresis = true;
-    run("10101", (double[]){256, 256, 256, 256, 256}, settings);
+    run("10101", (double[]){ 256, 256, 256, 256, 256 }, settings);
 }
 END_TEST
 
 START_TEST(test_minimum)
 {
     cs_scaler_settings settings = small;
-    cs_scaler          scaler;
-    settings.hysteresis          = 1;
+    cs_scaler scaler;
+    settings.hysteresis = 1;
     settings.initial_scale_power = 2;
-    run("11", (double[]){2, 1}, settings);
+    run("11", (double[]){ 2, 1 }, settings);
     cs_scaler_open(&scaler, &settings, true);
     ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
     ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, NULL), CS_OK);
@@ -62,11 +63,11 @@ END_TEST
 
 START_TEST(test_fractional_minimum)
 {
-    cs_scaler_settings settings  = small;
-    settings.hysteresis          = 1;
+    cs_scaler_settings settings = small;
+    settings.hysteresis = 1;
     settings.initial_scale_power = 0;
-    settings.min_loss_scale      = 0.3;
-    run("11", (double[]){0.5, 0.3}, settings);
+    settings.min_loss_scale = 0.3;
+    run("11", (double[]){ 0.5, 0.3 }, settings);
 }
 END_TEST
 
@@ -74,18 +75,18 @@ END_TEST
 START_TEST(test_no_hysteresis)
 {
     cs_scaler_settings settings = small;
-    settings.hysteresis         = 0;
-    run("11", (double[]){128, 64}, settings);
+    settings.hysteresis = 0;
+    run("11", (double[]){ 128, 64 }, settings);
 }
 END_TEST
 
 START_TEST(test_static)
 {
     cs_scaler_settings settings = small;
-    const char        *said;
-    cs_scaler          scaler;
+    const char *said;
+    cs_scaler scaler;
     settings.loss_scale = 1024;
-    run("0110000", (double[]){1024, 1024, 1024, 1024, 1024, 1024, 1024}, settings);
+    run("0110000", (double[]){ 1024, 1024, 1024, 1024, 1024, 1024, 1024 }, settings);
     cs_scaler_open(&scaler, &settings, false); /* fp32, bf16 */
     ck_assert(scaler.scale == 1 && !scaler.dynamic);
     ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, true, &said), CS_OK);
@@ -96,7 +97,7 @@ END_TEST
 START_TEST(test_said)
 {
     const char *said;
-    cs_scaler   scaler;
+    cs_scaler scaler;
     cs_scaler_open(&scaler, &small, true);
     ck_assert_int_eq(cs_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 256, but hysteresis is "
@@ -116,10 +117,10 @@ END_TEST
 
 START_TEST(test_stays_finite)
 {
-    cs_scaler_settings settings  = small;
+    cs_scaler_settings settings = small;
     settings.initial_scale_power = 125;
-    settings.loss_scale_window   = 1;
-    run("0000", (double[]){0x1p125, 0x1p126, 0x1p126, 0x1p126}, settings);
+    settings.loss_scale_window = 1;
+    run("0000", (double[]){ 0x1p125, 0x1p126, 0x1p126, 0x1p126 }, settings);
 }
 END_TEST
 
@@ -129,21 +130,21 @@ END_TEST
 
 typedef struct {
     int64_t window, patience;
-    bool    refills; /* consecutive_hysteresis */
-    double  min;
-    double  scale;
+    bool refills; /* consecutive_hysteresis */
+    double min;
+    double scale;
     int64_t left, clean; /* overflows still forgiven; clean steps in a row */
     int64_t applied, skipped;
 } rule;
 
 static rule rule_of(const cs_scaler_settings *settings)
 {
-    return (rule){ .window   = settings->loss_scale_window,
+    return (rule){ .window = settings->loss_scale_window,
                    .patience = settings->hysteresis,
-                   .refills  = settings->consecutive_hysteresis,
-                   .min    = settings->min_loss_scale,
-                   .scale    = pow(2, (double)settings->initial_scale_power),
-                   .left     = settings->hysteresis };
+                   .refills = settings->consecutive_hysteresis,
+                   .min = settings->min_loss_scale,
+                   .scale = pow(2, (double)settings->initial_scale_power),
+                   .left = settings->hysteresis };
 }
 
 /* False: the run ends. */
@@ -180,20 +181,20 @@ static uint64_t draw(uint64_t *state)
 START_TEST(test_ten_thousand_patterns)
 {
     uint64_t state = 7;
-    int      ends = 0, doublings = 0;
+    int ends = 0, doublings = 0;
     for (int pattern = 0; pattern < 10000; pattern++) {
-        cs_scaler_settings settings = { .initial_scale_power    = (int64_t)draw(&state) % 24 - 2,
-                                        .loss_scale_window      = 1 + (int64_t)draw(&state) % 7,
-                                        .hysteresis             = 1 + (int64_t)draw(&state) % 4,
+        cs_scaler_settings settings = { .initial_scale_power = (int64_t)draw(&state) % 24 - 2,
+                                        .loss_scale_window = 1 + (int64_t)draw(&state) % 7,
+                                        .hysteresis = 1 + (int64_t)draw(&state) % 4,
                                         .consecutive_hysteresis = draw(&state) % 2 == 0,
-                                        .min_loss_scale         = draw(&state) % 2 ? 0.25 : 0.1875 };
-        uint64_t  density = 1 + draw(&state) % 90;
-        rule      model   = rule_of(&settings);
+                                        .min_loss_scale = draw(&state) % 2 ? 0.25 : 0.1875 };
+        uint64_t density = 1 + draw(&state) % 90;
+        rule model = rule_of(&settings);
         cs_scaler scaler;
         cs_scaler_open(&scaler, &settings, true);
         for (int step = 0; step < 60; step++) {
-            bool   overflow = draw(&state) % 100 < density, goes_on = rule_step(&model, overflow);
-            double before   = scaler.scale;
+            bool overflow = draw(&state) % 100 < density, goes_on = rule_step(&model, overflow);
+            double before = scaler.scale;
             ck_assert_int_eq(cs_scaler_judge(&scaler, &settings, overflow, NULL), goes_on ? CS_OK : CS_UNSUPPORTED);
             ends += !goes_on;
             if (!goes_on)
@@ -232,7 +233,7 @@ static void forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     (void)dx;
-    cs_tensor guess  = cs_pass_take(pass);
+    cs_tensor guess = cs_pass_take(pass);
     cs_tensor dguess = cs_pass_like(pass, guess);
     cs_op_squared_error_grad(cs_pass_stream(pass), dguess, dy, guess, cs_pass_targets(pass));
     cs_linear_backward_weights(cs_unit_self(unit, sizeof(cs_linear)), pass, dguess);
@@ -242,44 +243,44 @@ static const cs_kind line = { "line", declare, forward, backward, NULL };
 
 typedef struct {
     double scale, rate;
-    bool   skipped;
+    bool skipped;
 } trace;
 
 typedef struct {
     run_spec spec;
-    trace    of[WORLD][STEPS], model[STEPS];
+    trace of[WORLD][STEPS], model[STEPS];
 } script;
 
 static int train(void *argument)
 {
-    script    *job = argument;
-    cs_model  *own;
+    script *job = argument;
+    cs_model *own;
     cs_engine *engine;
     CS_MUST(cs_model_new(&own, 1));
     cs_model_floats(own, INPUTS, 1);
     cs_model_add(own, &line, "", NULL);
-    engine         = run_open(&job->spec, own);
-    int      rank  = cs_rank(engine);
-    rule     model = rule_of(&engine->settings->scaler);
+    engine = run_open(&job->spec, own);
+    int rank = cs_rank(engine);
+    rule model = rule_of(&engine->settings->scaler);
     uint64_t state = 99;
     for (int step = 0; step < STEPS; step++) {
         float inputs[2 * INPUTS], targets[2];
-        bool  overflow = draw(&state) % 100 < 20 + (uint64_t)(step / 1000) * 5;
+        bool overflow = draw(&state) % 100 < 20 + (uint64_t)(step / 1000) * 5;
         if (model.scale <= 2 * model.min || model.scale > 0x1p8) /* neither the end, nor an overflow of its own */
             overflow = model.scale > 0x1p8;
         bool mine = overflow && (int)(draw(&state) % WORLD) == rank;
         for (int i = 0; i < 2 * INPUTS; i++)
             inputs[i] = mine ? 1e6f : (float)((step + i * 7 + rank) % 11) / 11;
         targets[0] = targets[1] = 0.5f;
-        cs_batch   batch   = { .inputs  = cs_matrix(inputs, CS_F32, 2, INPUTS),
-                               .targets = cs_matrix(targets, CS_F32, 2, 1) };
-        cs_metrics before  = cs_last_step(engine);
-        double     rate    = cs_schedule_rate(&engine->settings->schedule, model.applied);
-        job->model[step]   = (trace){ model.scale, rate, overflow };
+        cs_batch batch = { .inputs = cs_matrix(inputs, CS_F32, 2, INPUTS),
+                           .targets = cs_matrix(targets, CS_F32, 2, 1) };
+        cs_metrics before = cs_last_step(engine);
+        double rate = cs_schedule_rate(&engine->settings->schedule, model.applied);
+        job->model[step] = (trace){ model.scale, rate, overflow };
         cs_forward(engine, &batch);
         cs_backward(engine);
         cs_step(engine);
-        cs_metrics after    = cs_last_step(engine);
+        cs_metrics after = cs_last_step(engine);
         job->of[rank][step] = (trace){ after.loss_scale, after.learning_rate, after.skipped > before.skipped };
         if (!rule_step(&model, overflow))
             return 1;
@@ -293,11 +294,15 @@ static int train(void *argument)
 START_TEST(test_ten_thousand_steps)
 {
     script *job = run_share(sizeof *job);
-    job->spec   = (run_spec){
-          .world = WORLD, .stage = 2, .steps = STEPS, .precision = "fp16", .prefetch = 1,
-          .more  = "\"scheduler\": { \"type\": \"WarmupDecayLR\", \"params\": { \"total_num_steps\": 10000, "
-                   "\"warmup_num_steps\": 100, \"warmup_max_lr\": 1e-4 } },",
-          .set   = { "fp16.initial_scale_power=6", "fp16.loss_scale_window=3", "fp16.min_loss_scale=0.5" },
+    job->spec = (run_spec){
+        .world = WORLD,
+        .stage = 2,
+        .steps = STEPS,
+        .precision = "fp16",
+        .prefetch = 1,
+        .more = "\"scheduler\": { \"type\": \"WarmupDecayLR\", \"params\": { \"total_num_steps\": 10000, "
+                "\"warmup_num_steps\": 100, \"warmup_max_lr\": 1e-4 } },",
+        .set = { "fp16.initial_scale_power=6", "fp16.loss_scale_window=3", "fp16.min_loss_scale=0.5" },
     };
     run_ranks(WORLD, train, job);
     int skips = 0, moves = 0;
@@ -321,5 +326,5 @@ START_TEST(test_ten_thousand_steps)
 END_TEST
 
 SUITE_MAIN("scaler", test_growth, test_hysteresis, test_consecutive, test_minimum, test_fractional_minimum,
-           test_no_hysteresis, test_static, test_said, test_stays_finite,
-           test_ten_thousand_patterns, test_ten_thousand_steps)
+           test_no_hysteresis, test_static, test_said, test_stays_finite, test_ten_thousand_patterns,
+           test_ten_thousand_steps)

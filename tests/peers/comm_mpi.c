@@ -38,7 +38,7 @@ static double measure(int operation, float *a, float *b, size_t bytes, int size)
 {
     double times[MOST_REPETITIONS];
     size_t wanted = ((size_t)256 << 20) / bytes;
-    int    count = (int)(bytes / sizeof(float)), repetitions = wanted < 5 ? 5 : wanted > 400 ? 400 : (int)wanted;
+    int count = (int)(bytes / sizeof(float)), repetitions = wanted < 5 ? 5 : wanted > 400 ? 400 : (int)wanted;
     for (int i = -2; i < repetitions; i++) {
         memset(a, 0, bytes); /* each rank has just written its own vector */
         MPI_Barrier(MPI_COMM_WORLD);
@@ -67,8 +67,8 @@ static void pin(int rank)
 
 int main(int count, char **words)
 {
-    int    rank, size;
-    size_t largest  = count > 2 ? (size_t)atoll(words[2]) : (size_t)256 << 20;
+    int rank, size;
+    size_t largest = count > 2 ? (size_t)atoll(words[2]) : (size_t)256 << 20;
     size_t smallest = count > 2 ? (size_t)atoll(words[1]) : 0;
     MPI_Init(&count, &words);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

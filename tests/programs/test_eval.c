@@ -26,10 +26,10 @@ static void write_tokens(void)
 /* ---- against the logits ---- */
 
 typedef struct {
-    run_spec  spec;
+    run_spec spec;
     cs_scores scores[MOST_WORLD];
-    int64_t   correct; /* counted from what is predicted */
-    double    loss;
+    int64_t correct; /* counted from what is predicted */
+    double loss;
 } job;
 
 static void learn(cs_engine *engine, cs_data *data)
@@ -44,8 +44,8 @@ static void learn(cs_engine *engine, cs_data *data)
 
 static int64_t count_correct(cs_engine *engine)
 {
-    int32_t   tokens[RUN_LENGTH];
-    int64_t   correct = 0;
+    int32_t tokens[RUN_LENGTH];
+    int64_t correct = 0;
     cs_tensor output;
     for (int window = 0; window < WINDOWS; window++) {
         for (int t = 0; t < RUN_LENGTH; t++)
@@ -61,9 +61,9 @@ static int64_t count_correct(cs_engine *engine)
 
 static int score(void *argument)
 {
-    job       *all    = argument;
+    job *all = argument;
     cs_engine *engine = run_open(&all->spec, NULL);
-    cs_data   *train, *valid;
+    cs_data *train, *valid;
     CS_MUST(cs_data_open(&train, engine, "train"));
     CS_MUST(cs_data_open(&valid, engine, "valid"));
     if (all->spec.steps > 1)
@@ -80,8 +80,12 @@ static int score(void *argument)
 
 static cs_scores scored(int world, int stage, const char *precision, int steps)
 {
-    job *all  = run_share(sizeof *all);
-    all->spec = (run_spec){ .world = world, .stage = stage, .micro = 2, .steps = steps, .precision = precision,
+    job *all = run_share(sizeof *all);
+    all->spec = (run_spec){ .world = world,
+                            .stage = stage,
+                            .micro = 2,
+                            .steps = steps,
+                            .precision = precision,
                             .set = { "cspeed.data.valid=[\"valid.bin\"]", "cspeed.data.train=[\"valid.bin\"]" } };
     run_ranks(world, score, all);
     cs_scores scores = all->scores[0];
@@ -135,7 +139,7 @@ static const char *const config =
 
 static double member(const char *name)
 {
-    char  *out = shell_read("out.txt", NULL), quoted[64];
+    char *out = shell_read("out.txt", NULL), quoted[64];
     double value;
     snprintf(quoted, sizeof quoted, "\"%s\": ", name);
     const char *at = strstr(out, quoted);
@@ -147,8 +151,8 @@ static double member(const char *name)
 static void write_masked(const char *path)
 {
     cs_tokens_writer *writer = NULL;
-    const int32_t     token  = 'a';
-    const bool        learnt = false;
+    const int32_t token = 'a';
+    const bool learnt = false;
     CS_MUST(cs_tokens_create(&writer, path, 256));
     for (int i = 0; i < 60; i++)
         CS_MUST(cs_tokens_append_masked(writer, &token, &learnt, 1));
@@ -163,15 +167,16 @@ START_TEST(the_program_says_the_same_in_every_world)
     setenv("OMP_NUM_THREADS", "1", 1);
     shell_write("config.json", config);
     ck_assert_int_eq(shell_run("i=0; while [ $i -lt 300 ]; do echo green bottle $i; i=$((i+1)); done >text.txt; "
-                               "%s/pack --output data text.txt && %s/train --config config.json", CS_BIN, CS_BIN),
+                               "%s/pack --output data text.txt && %s/train --config config.json",
+                               CS_BIN, CS_BIN),
                      0);
     ck_assert_int_eq(shell_run("sed -n 's/.*valid_loss\\(.*\\)}/{\"valid_loss\\1}/p' out/metrics.jsonl"), 0);
     double trained = member("valid_loss");
     for (int ranks = 1; ranks <= MOST_WORLD; ranks++) {
-        ck_assert_int_eq(
-            shell_run("%s/cspeed --num_gpus %d --oversubscribe --quiet eval out --json", CS_BIN, ranks), 0);
+        ck_assert_int_eq(shell_run("%s/cspeed --num_gpus %d --oversubscribe --quiet eval out --json", CS_BIN, ranks),
+                         0);
         char *said = shell_read("out.txt", NULL);
-        alone      = alone ? alone : strdup(said);
+        alone = alone ? alone : strdup(said);
         ck_assert_str_eq(said, alone);
         free(said);
     }
@@ -204,7 +209,8 @@ static void train_here(void)
     shell_write("config.json", config);
     ck_assert_int_eq(shell_run("i=0; while [ $i -lt 300 ]; do echo green bottle $i; i=$((i+1)); done >text.txt; "
                                "%s/pack --output data text.txt && %s/train --config config.json --steps 2 --set "
-                               "cspeed.save_interval=1", CS_BIN, CS_BIN),
+                               "cspeed.save_interval=1",
+                               CS_BIN, CS_BIN),
                      0);
 }
 
@@ -215,7 +221,7 @@ static void refused(int code, const char *source, const char *sentence)
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         char arguments[256];
         snprintf(arguments, sizeof arguments, programs[i], source);
-        int   got = shell_run("%s/%s", CS_BIN, arguments);
+        int got = shell_run("%s/%s", CS_BIN, arguments);
         char *out = shell_read("out.txt", NULL);
         ck_assert_msg(got == code && strstr(out, sentence), "%s: exit code %d, not %d; it printed:\n%s", arguments, got,
                       code, out);
@@ -228,7 +234,8 @@ START_TEST(a_model_without_weights_is_not_used)
 {
     train_here();
     ck_assert_int_eq(shell_run("mkdir model && %s/cspeed export out model/whole && cp model/whole/config.json model",
-                               CS_BIN), 0);
+                               CS_BIN),
+                     0);
     refused(66, "model", "model has a config.json and no weights");
     ck_assert_int_eq(shell_run("%s/train --config config.json --model model --steps 1 --output other", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/eval model/whole --data data", CS_BIN), 0);

@@ -28,25 +28,22 @@ static void draw(const cs_sampling *how, int *counts)
 static const struct {
     cs_sampling how;
     const char *can;
-} rows[] = {
-    { { 0, 0, 1, 1 }, "1" },           /* of equal logits the lower token */
-    { { 1, 1, 1, 1 }, "1" },
-    { { 1, 2, 1, 1 }, "13" },
-    { { 1, 3, 1, 1 }, "135" },
-    { { 1, 0, 1, 1 }, "012345" },
-    { { 1, 99, 1, 1 }, "012345" },
-    { { 1, 0, 0, 1 }, "1" },
-    { { 1, 0, 0.3, 1 }, "1" },         /* 0.33 0.33 0.20 0.12 0.04 0.02 */
-    { { 1, 0, 0.6, 1 }, "13" },
-    { { 1, 0, 0.8, 1 }, "135" },
-    { { 1, 2, 0.4, 1 }, "1" },         /* halves, once two are left */
-    { { 0.01, 0, 1, 1 }, "13" },
-};
+} rows
+    [] = {
+        { { 0, 0, 1, 1 }, "1" }, /* of equal logits the lower token */
+        { { 1, 1, 1, 1 }, "1" },       { { 1, 2, 1, 1 }, "13" },
+        { { 1, 3, 1, 1 }, "135" },     { { 1, 0, 1, 1 }, "012345" },
+        { { 1, 99, 1, 1 }, "012345" }, { { 1, 0, 0, 1 }, "1" },
+        { { 1, 0, 0.3, 1 }, "1" }, /* 0.33 0.33 0.20 0.12 0.04 0.02 */
+        { { 1, 0, 0.6, 1 }, "13" },    { { 1, 0, 0.8, 1 }, "135" },
+        { { 1, 2, 0.4, 1 }, "1" }, /* halves, once two are left */
+        { { 0.01, 0, 1, 1 }, "13" },
+    };
 
 START_TEST(only_what_may_come_is_drawn)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int  counts[TOKENS];
+        int counts[TOKENS];
         char can[TOKENS + 1] = "";
         draw(&rows[i].how, counts);
         for (int token = 0; token < TOKENS; token++)
@@ -97,8 +94,8 @@ static void prepare(void)
 
 static void expect(const char *arguments, const char *wanted)
 {
-    int   code = shell_run("%s/generate %s 2>err.txt", CS_BIN, arguments);
-    char *out  = shell_read("out.txt", NULL), *err = shell_read("err.txt", NULL);
+    int code = shell_run("%s/generate %s 2>err.txt", CS_BIN, arguments);
+    char *out = shell_read("out.txt", NULL), *err = shell_read("err.txt", NULL);
     ck_assert_msg(code == 0, "%s: exit code %d: %s", arguments, code, err);
     ck_assert_msg(strcmp(out, wanted) == 0, "%s: \"%s\", not \"%s\"", arguments, out, wanted);
     free(out);
@@ -107,8 +104,8 @@ static void expect(const char *arguments, const char *wanted)
 
 static void refuse_with(const char *program, const char *arguments, int wanted, const char *words)
 {
-    int   code = shell_run("%s/%s %s", CS_BIN, program, arguments);
-    char *out  = shell_read("out.txt", NULL);
+    int code = shell_run("%s/%s %s", CS_BIN, program, arguments);
+    char *out = shell_read("out.txt", NULL);
     ck_assert_msg(code == wanted, "%s: exit code %d: %s", arguments, code, out);
     ck_assert_msg(strstr(out, words) != NULL, "%s: %s", arguments, out);
     free(out);
@@ -151,9 +148,10 @@ END_TEST
 static char *answers(int ranks, const char *more)
 {
     char *said;
-    int   code = shell_run("%s/cspeed --num_gpus %d --oversubscribe generate out --prompts prompts.jsonl --output "
-                           "answers.jsonl --max_tokens 12 %s", CS_BIN, ranks, more);
-    said       = shell_read("out.txt", NULL);
+    int code = shell_run("%s/cspeed --num_gpus %d --oversubscribe generate out --prompts prompts.jsonl --output "
+                         "answers.jsonl --max_tokens 12 %s",
+                         CS_BIN, ranks, more);
+    said = shell_read("out.txt", NULL);
     ck_assert_msg(code == 0, "%d ranks: exit code %d: %s", ranks, code, said);
     free(said);
     return shell_read("answers.jsonl", NULL);
@@ -165,8 +163,7 @@ START_TEST(many_prompts_are_answered_in_their_order)
     shell_write("prompts.jsonl", "{\"prompt\": \"abcd\", \"id\": 1}\n{\"prompt\": \"uvw\", \"more\": [null]}\n\n"
                                  "{\"prompt\": \"pqrst\"}\n{\"prompt\": \"cdefghij\"}");
     char *greedy = answers(1, "--temperature 0 --stop yz");
-    ck_assert_str_eq(greedy,
-                             "{\"prompt\":\"abcd\",\"id\":1,\"text\":\"efghijklmnop\",\"tokens\":12,"
+    ck_assert_str_eq(greedy, "{\"prompt\":\"abcd\",\"id\":1,\"text\":\"efghijklmnop\",\"tokens\":12,"
                              "\"finish\":\"length\"}\n"
                              "{\"prompt\":\"uvw\",\"more\":[null],\"text\":\"x\",\"tokens\":3,\"finish\":\"stop\"}\n"
                              "{\"prompt\":\"pqrst\",\"text\":\"uvwx\",\"tokens\":6,\"finish\":\"stop\"}\n"
@@ -210,9 +207,11 @@ START_TEST(what_ranks_cannot_answer_is_told)
     char *together = NULL;
     for (int ranks = 1; ranks <= 3; ranks++) {
         ck_assert_int_eq(shell_run("%s/cspeed --num_gpus %d --oversubscribe --quiet generate out --prompt abc --seed 4 "
-                                   "--temperature 3 --set zero_optimization.stage=3 2>err.txt", CS_BIN, ranks), 0);
+                                   "--temperature 3 --set zero_optimization.stage=3 2>err.txt",
+                                   CS_BIN, ranks),
+                         0);
         char *said = shell_read("out.txt", NULL);
-        together   = together ? together : strdup(said);
+        together = together ? together : strdup(said);
         ck_assert_uint_gt(strlen(said), 40);
         ck_assert_str_eq(said, together);
         free(said);

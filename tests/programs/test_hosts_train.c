@@ -62,11 +62,11 @@ START_TEST(two_hosts_train_as_one)
                                cluster_port(), cluster_host(0), cluster_host(1)),
                      0);
     check_same("uneven", wanted);
-    ck_assert_int_eq(
-        shell_run("export CSPEED_SECRET=a-secret-of-this-test; for r in 1 0; do " CS_BIN
-                  "/cspeed -q --oversubscribe --no_ssh --hosts a:2,b:2 --node_rank $r --master_addr 127.0.0.1 "
-                  "--master_port 29613 train --config ds.json --output three & done; wait"),
-        0);
+    ck_assert_int_eq(shell_run(
+                         "export CSPEED_SECRET=a-secret-of-this-test; for r in 1 0; do " CS_BIN
+                         "/cspeed -q --oversubscribe --no_ssh --hosts a:2,b:2 --node_rank $r --master_addr 127.0.0.1 "
+                         "--master_port 29613 train --config ds.json --output three & done; wait"),
+                     0);
     check_same("three", wanted);
     free(wanted);
     unsetenv("OMP_NUM_THREADS");

@@ -63,8 +63,8 @@ static long latest_step(const char *path)
 {
     if (access(path, F_OK) != 0)
         return 0;
-    char *tag  = shell_read(path, NULL), *end;
-    long  step = strncmp(tag, "global_step", 11) == 0 ? strtol(tag + 11, &end, 10) : 0;
+    char *tag = shell_read(path, NULL), *end;
+    long step = strncmp(tag, "global_step", 11) == 0 ? strtol(tag + 11, &end, 10) : 0;
     ck_assert_msg(step > 0, "%s names \"%s\"", path, tag);
     free(tag);
     return step;
@@ -74,9 +74,9 @@ static long latest_step(const char *path)
  * -1: it has said neither. */
 static long said_step(void)
 {
-    char *out  = shell_read("out.txt", NULL);
+    char *out = shell_read("out.txt", NULL);
     char *line = strstr(out, "continuing at step "), *past = strstr(out, " is past step ");
-    long  step = -1;
+    long step = -1;
     if (line && strchr(line, '\n'))
         step = strtol(line + strlen("continuing at step "), NULL, 10);
     else if (past && strchr(past, '\n')) /* " is past step 1: 3 steps are done" */
@@ -124,17 +124,18 @@ static void one_kill(unsigned short state[3])
 
 START_TEST(every_resume_finds_a_whole_checkpoint)
 {
-    static char    whole[1 << 16], parts[1 << 16];
+    static char whole[1 << 16], parts[1 << 16];
     unsigned short state[3] = { 9, 9, (unsigned short)getpid() };
-    const char    *given    = getenv("CSPEED_KILLS");
-    int            kills    = given ? atoi(given) : 8;
+    const char *given = getenv("CSPEED_KILLS");
+    int kills = given ? atoi(given) : 8;
     prepare();
-    ck_assert_int_eq(
-        shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole",
+                               CS_BIN),
+                     0);
     for (int round = 0; round < kills; round++)
         one_kill(state);
     long saved = latest_step("parts/latest");
-    int  code  = shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", CS_BIN);
+    int code = shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", CS_BIN);
     if (code != 0)
         ck_abort_msg("the last run ended with %d:\n%s", code, shell_read("out.txt", NULL));
     ck_assert_int_ge(saved ? said_step() : saved, saved);
@@ -150,7 +151,7 @@ END_TEST
 static bool is_staging(const char *dir)
 {
     glob_t found;
-    char   pattern[64];
+    char pattern[64];
     snprintf(pattern, sizeof pattern, "%s/.cspeed-tmp-*", dir);
     bool there = glob(pattern, 0, NULL, &found) == 0;
     globfree(&found);
@@ -162,9 +163,10 @@ static void kill_in_a_save(int round)
 {
     char mark[64];
     snprintf(mark, sizeof mark, "CSPEED_TEST_MARK=save%d-%d", (int)getpid(), round);
-    long  saved  = latest_step("parts/latest");
-    pid_t run    = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts"
-                               " --set cspeed.async_save=true", mark, CS_BIN);
+    long saved = latest_step("parts/latest");
+    pid_t run = shell_start("env %s %s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts"
+                            " --set cspeed.async_save=true",
+                            mark, CS_BIN);
     for (int waited = 0; latest_step("parts/latest") <= saved || !is_staging("parts"); waited++) {
         ck_assert_msg(waited < 100 * WAIT_TURNS && !has_ended(run), "no save was seen:\n%s",
                       shell_read("out.txt", NULL));
@@ -182,8 +184,9 @@ START_TEST(a_save_in_flight_is_lost_alone)
 {
     static char whole[1 << 16], parts[1 << 16];
     prepare();
-    ck_assert_int_eq(
-        shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole",
+                               CS_BIN),
+                     0);
     int cut = 0;
     for (int round = 0; cut < 3; round++) {
         ck_assert_msg(round < 15, "no kill of %d came while a save was in flight", round);
@@ -193,7 +196,9 @@ START_TEST(a_save_in_flight_is_lost_alone)
     }
     long saved = latest_step("parts/latest");
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts "
-                               "--set cspeed.async_save=true", CS_BIN), 0);
+                               "--set cspeed.async_save=true",
+                               CS_BIN),
+                     0);
     ck_assert_int_ge(said_step(), saved);
     losses_of("whole/metrics.jsonl", whole, sizeof whole);
     losses_of("parts/metrics.jsonl", parts, sizeof parts);
@@ -216,7 +221,7 @@ static void ends_cleanly(const char *what, int signal, int wanted)
         ck_assert_msg(waited < WAIT_TURNS && !has_ended(run), "no checkpoint came:\n%s", shell_read("out.txt", NULL));
         nanosleep(&(struct timespec){ 0, 20000000 }, NULL);
     }
-    long  saved  = latest_step("out/latest");
+    long saved = latest_step("out/latest");
     pid_t victim = strcmp(what, "rank") == 0 ? shell_find(mark, "train") : run;
     ck_assert_int_gt(victim, 0);
     ck_assert_int_eq(kill(victim, signal), 0);

@@ -16,7 +16,7 @@
 enum { ROUNDS = 20, LIMIT = 120, TAKEN = 69 };
 
 #define RECORD "out/.cspeed-owner"
-#define LONG   "--steps 1000000 --save_interval 0"
+#define LONG "--steps 1000000 --save_interval 0"
 
 static const char config_text[] =
     "{ \"train_micro_batch_size_per_gpu\": 1, \"optimizer\": { \"type\": \"SGD\", \"params\": { \"lr\": 1e-2 } },\n"
@@ -96,7 +96,7 @@ START_TEST(one_of_two_wins)
         run[0] = start("0", LONG);
         if (round % 2)
             pause_ms(50);
-        run[1]     = start("1", LONG);
+        run[1] = start("1", LONG);
         int winner = 1 - refused_of(run);
         await(winner ? "grep -q 'step ' 1.txt" : "grep -q 'step ' 0.txt");
         ck_assert_int_eq(waitpid(run[winner], NULL, WNOHANG), 0);
@@ -111,7 +111,7 @@ START_TEST(judging_takes_turns)
 {
     enter();
     ck_assert_int_eq(shell_run("mkdir out"), 0);
-    int   file   = open(RECORD, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int file = open(RECORD, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     pid_t run[2] = { 0 };
     ck_assert_int_eq(flock(file, LOCK_EX), 0);
     for (int i = 0; i < 2; i++)
@@ -183,7 +183,7 @@ END_TEST
 /* Records of runs, made from a real one, and whether the folder is free for another. PID and BEGAN are this test's. */
 static const struct {
     const char *change, *environment;
-    int         code;
+    int code;
     const char *words; /* NULL: any */
 } records[] = {
     { "s/^began .*/began 1/", "", 0, NULL }, /* killed */
@@ -203,9 +203,9 @@ static const struct {
 
 static void fill_in(char *to, size_t room, const char *from)
 {
-    char               stat[1024] = "";
-    FILE              *file       = fopen("/proc/self/stat", "r");
-    unsigned long long began      = 0;
+    char stat[1024] = "";
+    FILE *file = fopen("/proc/self/stat", "r");
+    unsigned long long began = 0;
     ck_assert_ptr_nonnull(file);
     ck_assert(fgets(stat, sizeof stat, file) != NULL);
     fclose(file);

@@ -17,7 +17,7 @@ static char *read_tokens(const char *folder, const char *name, size_t *size, int
     char *bytes = malloc(1);
     *size = 0, *documents = 0;
     for (*shards = 0;; ++*shards) {
-        char      path[256];
+        char path[256];
         cs_tokens tokens;
         snprintf(path, sizeof path, strcmp(name, "valid") ? "%s/%s-%05d.bin" : "%s/%s.bin", folder, name, *shards);
         if (cs_tokens_open(&tokens, path) != CS_OK)
@@ -42,7 +42,7 @@ static char *read_tokens(const char *folder, const char *name, size_t *size, int
 /* Every byte value, newlines and NULs included, in an order without a pattern. */
 static void write_binary(const char *path, size_t size)
 {
-    FILE    *file  = fopen(path, "wb");
+    FILE *file = fopen(path, "wb");
     unsigned state = 1;
     ck_assert_ptr_nonnull(file);
     for (size_t i = 0; i < size; i++) {
@@ -54,13 +54,13 @@ static void write_binary(const char *path, size_t size)
 
 START_TEST(a_text_is_split_and_whole)
 {
-    size_t  size, train_size, valid_size;
+    size_t size, train_size, valid_size;
     int64_t documents;
-    int     shards;
+    int shards;
     shell_enter();
     write_binary("text", 100003);
     ck_assert_int_eq(shell_run("%s --output out/of/the/way text", PACK), 0);
-    char *text  = shell_read("text", &size);
+    char *text = shell_read("text", &size);
     char *train = read_tokens("out/of/the/way", "train", &train_size, &documents, &shards);
     ck_assert_int_eq(documents, 1);
     ck_assert_int_eq(shards, 1);
@@ -92,17 +92,17 @@ END_TEST
 START_TEST(documents_stay_whole)
 {
     static char text[40000];
-    char        all[2000] = { 0 };
+    char all[2000] = { 0 };
     shell_enter();
     for (int i = 0; i < 1000; i++)
         sprintf(text + strlen(text), "document %03d of the text\n%s", i, i == 500 ? "%\n%\n" : i < 999 ? "%\n" : "");
     shell_write("text", text);
     ck_assert_int_eq(shell_run("%s --output out --valid 0.2 --separator %% text", PACK), 0);
     for (int set = 0; set < 2; set++) {
-        size_t  size;
+        size_t size;
         int64_t documents;
-        int     shards;
-        char   *found = read_tokens("out", set ? "valid" : "train", &size, &documents, &shards);
+        int shards;
+        char *found = read_tokens("out", set ? "valid" : "train", &size, &documents, &shards);
         ck_assert_int_eq(documents, set ? 200 : 800);
         ck_assert_uint_eq(size, (size_t)documents * 26);
         for (size_t at = 0; at < size; at += 26) {
@@ -118,13 +118,13 @@ END_TEST
 
 START_TEST(long_texts_take_several_shards)
 {
-    size_t  size, train_size, valid_size;
+    size_t size, train_size, valid_size;
     int64_t documents;
-    int     shards;
+    int shards;
     shell_enter();
     write_binary("text", 10000);
     ck_assert_int_eq(shell_run("%s --output out --shard_tokens 1000 --seq_len 100 text", PACK), 0);
-    char *text  = shell_read("text", &size);
+    char *text = shell_read("text", &size);
     char *train = read_tokens("out", "train", &train_size, &documents, &shards);
     ck_assert_int_eq(shards, 9);
     ck_assert_uint_eq(train_size, 9000);
@@ -150,9 +150,9 @@ END_TEST
 /* Few documents, none of which fits into a tenth: the ends of all are held out. */
 START_TEST(ends_of_few_documents_are_held_out)
 {
-    size_t  size;
+    size_t size;
     int64_t documents;
-    int     shards;
+    int shards;
     shell_enter();
     ck_assert_int_eq(shell_run("head -c 1000 /dev/zero | tr '\\0' a >a; head -c 3000 /dev/zero | tr '\\0' b >b"), 0);
     ck_assert_int_eq(shell_run("%s --output out a b", PACK), 0);
@@ -169,9 +169,9 @@ END_TEST
 /* One sequence is 65 bytes, and training and validation need one each. */
 START_TEST(the_shortest_text_is_enough)
 {
-    size_t  size;
+    size_t size;
     int64_t documents;
-    int     shards;
+    int shards;
     shell_enter();
     write_binary("text", 130);
     ck_assert_int_eq(shell_run("%s --output out --seq_len 64 text", PACK), 0);
@@ -202,12 +202,14 @@ START_TEST(threads_change_nothing)
     char *said = shell_read("out.txt", NULL);
     ck_assert_msg(strstr(said, "40000 broken characters were not UTF-8 and became U+FFFD") != NULL, "%s", said);
     free(said);
-    ck_assert_int_eq(
-        shell_run("%s --tokenizer tokenizer.json --threads 1 --valid 0 --output b long && diff -r a b", PACK), 0);
+    ck_assert_int_eq(shell_run("%s --tokenizer tokenizer.json --threads 1 --valid 0 --output b long && diff -r a b",
+                               PACK),
+                     0);
 
     /* One word whose class of pattern is not known here is enough for the text to stay in one piece. */
-    ck_assert_int_eq(
-        shell_run("sed 's/(?i:/(?i:(?#)/' tokenizer.json >other.json && ! cmp -s tokenizer.json other.json"), 0);
+    ck_assert_int_eq(shell_run(
+                         "sed 's/(?i:/(?i:(?#)/' tokenizer.json >other.json && ! cmp -s tokenizer.json other.json"),
+                     0);
     ck_assert_int_eq(shell_run("%s --tokenizer other.json --threads 2 --valid 0 --output c long && diff -r a c", PACK),
                      0);
     shell_leave();
@@ -217,8 +219,8 @@ END_TEST
 static void check_text(const char *folder, const char *name, const char *wanted)
 {
     cs_tokens tokens;
-    char      path[64], text[4096];
-    size_t    length = 0;
+    char path[64], text[4096];
+    size_t length = 0;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     ck_assert_msg(cs_tokens_open(&tokens, path) == CS_OK, "%s", cs_error());
     for (int64_t i = 0; i < tokens.count; i++) {
@@ -338,23 +340,24 @@ START_TEST(templates_are_written)
         "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}, {\"role\": \"assistant\", \"content\": \"B\"}]}");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char text[300] = "";
-        bool known     = c < 2; /* of these two there is a template that is known */
+        bool known = c < 2; /* of these two there is a template that is known */
         tokenizers_configure("tokenizer_config.json", "<s>", "</s>", known ? cases[c].name : "chatml");
-        ck_assert_int_eq(
-            shell_run("%s --valid 0 --tokenizer . --template %s --output out chat.jsonl", PACK, cases[c].name), 0);
+        ck_assert_int_eq(shell_run("%s --valid 0 --tokenizer . --template %s --output out chat.jsonl", PACK,
+                                   cases[c].name),
+                         0);
         if (known)
             ck_assert_int_eq(
                 shell_run("%s --valid 0 --tokenizer . --template auto --output auto chat.jsonl && diff -r out auto",
                           PACK),
                 0);
         cs_tokenizer *tokenizer;
-        cs_tokens     tokens;
+        cs_tokens tokens;
         ck_assert_int_eq(cs_tokenizer_open(&tokenizer, "."), CS_OK);
         ck_assert_int_eq(cs_tokens_open(&tokens, "out/train-00000.bin"), CS_OK);
         for (int64_t i = 0; i < tokens.count; i++) {
-            size_t      size;
+            size_t size;
             const char *piece = cs_tokenizer_piece(tokenizer, (int32_t)cs_tokens_at(&tokens, i), &size);
-            bool        now = cs_tokens_is_learnt(&tokens, i), before = i > 0 && cs_tokens_is_learnt(&tokens, i - 1);
+            bool now = cs_tokens_is_learnt(&tokens, i), before = i > 0 && cs_tokens_is_learnt(&tokens, i - 1);
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.*s",
                      now == before ? ""
                      : now         ? "["
@@ -375,7 +378,7 @@ START_TEST(faults_are_one_sentence)
 {
     static const struct {
         const char *arguments;
-        int         code;
+        int code;
         const char *word;
     } faults[] = {
         { "nowhere.txt", 66, "nowhere.txt" },
@@ -412,8 +415,8 @@ START_TEST(faults_are_one_sentence)
     shell_write("bad.jsonl", "{\"text\": \"a\"}\n{\"words\": \"b\"}\n");
     ck_assert_int_eq(shell_run("mkdir folder"), 0);
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-        int   code = shell_run("%s %s%s", PACK, strstr(faults[f].arguments, "--output") ? "" : "--output out ",
-                               faults[f].arguments);
+        int code = shell_run("%s %s%s", PACK, strstr(faults[f].arguments, "--output") ? "" : "--output out ",
+                             faults[f].arguments);
         char *said = shell_read("out.txt", NULL);
         ck_assert_msg(code == faults[f].code && strstr(said, faults[f].word), "pack %s: code %d, and it said: %s",
                       faults[f].arguments, code, said);

@@ -30,7 +30,7 @@ static const char *const plain =
 static void write_tokenizer(void)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>" };
-    json_t                  *root;
+    json_t *root;
     tokenizers_write("qwen2", "model/tokenizer.json");
     root = json_load_file("model/tokenizer.json", 0, NULL);
     ck_assert_ptr_nonnull(root);
@@ -42,7 +42,8 @@ static void write_tokenizer(void)
     json_decref(root);
     tokenizers_configure("model/tokenizer_config.json", NULL, "<|im_end|>", "chatml");
     ck_assert_int_eq(shell_run("sed -i 's/{/{\"model_max_length\": 1000000000000000019884624838656, /;' "
-                               "model/tokenizer_config.json"), 0);
+                               "model/tokenizer_config.json"),
+                     0);
 }
 
 static void write_chats(const char *path, int count)
@@ -50,9 +51,11 @@ static void write_chats(const char *path, int count)
     FILE *file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
     for (int i = 0; i < count; i++)
-        fprintf(file, "{\"id\": 18446744073709551616, \"messages\": ["
+        fprintf(file,
+                "{\"id\": 18446744073709551616, \"messages\": ["
                 "{\"role\": \"user\", \"content\": \"What is %d?\"}, "
-                "{\"role\": \"assistant\", \"content\": \"It is %d and nothing else.\"}]}\n", i % 7, i % 7);
+                "{\"role\": \"assistant\", \"content\": \"It is %d and nothing else.\"}]}\n",
+                i % 7, i % 7);
     ck_assert_int_eq(fclose(file), 0);
 }
 
@@ -62,7 +65,8 @@ static void enter(void)
     shell_enter();
     ck_assert_int_eq(mkdir("model", 0777), 0);
     write_tokenizer();
-    shell_write("model/config.json", "{ \"model_type\": \"qwen2\", \"vocab_size\": 448, \"hidden_size\": 32, "
+    shell_write("model/config.json",
+                "{ \"model_type\": \"qwen2\", \"vocab_size\": 448, \"hidden_size\": 32, "
                 "\"intermediate_size\": 48, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
                 "\"num_key_value_heads\": 2, \"max_position_embeddings\": 64, \"tie_word_embeddings\": true }");
     write_chats("chats.jsonl", 60);
@@ -86,7 +90,7 @@ static int train(int ranks, const char *arguments)
 /* The one folder of a cache. */
 static void find_folder(char *path, size_t room, const char *cache, int count)
 {
-    char   pattern[256];
+    char pattern[256];
     glob_t found;
     snprintf(pattern, sizeof pattern, "%s/*/made_from.txt", cache);
     ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
@@ -99,9 +103,10 @@ static double loss_of(const char *source)
 {
     ck_assert_int_eq(shell_run("'%s/eval' %s --data chats.jsonl --seq_len 32 --set cspeed.data.template=auto --set "
                                "cspeed.data.cache=cache --set cspeed.data.packing=documents --micro_batch 4 --json",
-                               CS_BIN, source), 0);
-    char       *out = shell_read("out.txt", NULL);
-    const char *at  = strstr(out, "\"loss\": ");
+                               CS_BIN, source),
+                     0);
+    char *out = shell_read("out.txt", NULL);
+    const char *at = strstr(out, "\"loss\": ");
     ck_assert_msg(at != NULL, "%s", out);
     double loss = strtod(at + 8, NULL);
     free(out);
@@ -113,7 +118,8 @@ START_TEST(a_folder_and_conversations_become_a_folder)
     enter();
     expect(0, train(2, "recipe.json"), "wrote tuned");
     ck_assert_int_eq(shell_run("cmp model/tokenizer.json tuned/tokenizer.json && test -f tuned/model.safetensors && "
-                               "cmp model/tokenizer_config.json tuned/tokenizer_config.json"), 0);
+                               "cmp model/tokenizer_config.json tuned/tokenizer_config.json"),
+                     0);
     double tuned = loss_of("tuned"), trained = loss_of("out"), before = log(448);
     ck_assert_msg(tuned == trained && trained < 0.9 * before, "tuned %.9g, checkpoint %.9g", tuned, trained);
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
@@ -133,7 +139,8 @@ START_TEST(tokens_are_those_of_pack)
     expect(0, train(2, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --tokenizer model --template auto --output packed chats.jsonl",
-                               CS_BIN), 0);
+                               CS_BIN),
+                     0);
     ck_assert_int_eq(shell_run("cmp packed/train-00000.bin %s/train-00000.bin", folder), 0);
     shell_leave();
 }
@@ -204,13 +211,14 @@ END_TEST
 /* Both come to the same cache at once: one makes, the other waits, or finds. */
 START_TEST(runs_share_a_cache)
 {
-    char  folder[256];
+    char folder[256];
     pid_t runs[3];
     enter();
     write_chats("chats.jsonl", 4000);
     for (int i = 0; i < 3; i++)
         runs[i] = shell_start("'%s/train' --config recipe.json --steps 1 --set cspeed.export=null --output out%d --set "
-                              "cspeed.data.cache=shared > %d.txt 2>&1", CS_BIN, i, i);
+                              "cspeed.data.cache=shared > %d.txt 2>&1",
+                              CS_BIN, i, i);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(shell_wait(runs[i]), 0);
     ck_assert_int_eq(shell_run("test $(grep -l 'making tokens' [012].txt | wc -l) = 1"), 0);
@@ -229,10 +237,14 @@ START_TEST(texts_of_every_sort_are_read)
     shell_write("more/c.jsonl", "{\"body\": \"Lines of JSON with a key of their own, and twice of it.\"}\n");
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --output packed a.txt", CS_BIN), 0);
     expect(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "a token a byte");
-    expect(0, train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
-                       "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"), "documents, ");
-    expect(0, train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
-                       "--set cspeed.data.packing=documents"), "as they were made before");
+    expect(0,
+           train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
+                    "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"),
+           "documents, ");
+    expect(0,
+           train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
+                    "--set cspeed.data.packing=documents"),
+           "as they were made before");
     ck_assert_int_eq(shell_run("'%s/cspeed' inspect out | grep -q ' 1 rank, ZeRO-'", CS_BIN), 0);
     shell_leave();
 }
@@ -263,7 +275,9 @@ START_TEST(other_data_is_told)
     expect(0, train(1, "plain.json --data a.txt --steps 3 --set cspeed.data.seq_len=8"), "windows of data, here");
     shell_write("rank.sh", "cd host$RANK && exec \"$1\" --config ../plain.json --data t.txt.bin\n");
     ck_assert_int_eq(shell_run("for h in 0 1; do mkdir host$h && seq $h 90 > t.txt && '%s/pack' --valid 0 --output p "
-                               "t.txt && mv p/train-00000.bin host$h/t.txt.bin && rm -r p; done", CS_BIN), 0);
+                               "t.txt && mv p/train-00000.bin host$h/t.txt.bin && rm -r p; done",
+                               CS_BIN),
+                     0);
     expect(76, shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe run sh rank.sh '%s/train'", CS_BIN, CS_BIN),
            "not the same on all ranks");
     shell_leave();
@@ -285,8 +299,7 @@ END_TEST
 START_TEST(bad_lines_are_left_out_if_asked)
 {
     enter();
-    shell_write("bad.jsonl",
-                "{\"text\": \"long enough for a window of sixteen tokens\"}\n{\"text\": \"a\\u0000\"}\n");
+    shell_write("bad.jsonl", "{\"text\": \"long enough for a window of sixteen tokens\"}\n{\"text\": \"a\\u0000\"}\n");
     for (int again = 0; again < 2; again++) {
         expect(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
         expect(0, train(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
@@ -313,7 +326,7 @@ START_TEST(faults_are_named)
 {
     static const struct {
         const char *arguments;
-        int         code;
+        int code;
         const char *words;
     } cases[] = {
         { "plain.json --data none.jsonl", 66, "none.jsonl: no such file" },
@@ -349,6 +362,5 @@ END_TEST
 
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
            an_exported_model_of_bytes_reads_texts, tokens_of_older_texts_are_removed, runs_share_a_cache,
-           texts_of_every_sort_are_read,
-           names_may_have_any_character, other_data_is_told, failures_leave_nothing, bad_lines_are_left_out_if_asked,
-           export_is_checked_first, faults_are_named)
+           texts_of_every_sort_are_read, names_may_have_any_character, other_data_is_told, failures_leave_nothing,
+           bad_lines_are_left_out_if_asked, export_is_checked_first, faults_are_named)

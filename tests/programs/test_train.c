@@ -60,8 +60,8 @@ static void expect(int code, int got)
 
 static int says(const char *words)
 {
-    char *out   = shell_read("out.txt", NULL);
-    int   found = strstr(out, words) != NULL;
+    char *out = shell_read("out.txt", NULL);
+    int found = strstr(out, words) != NULL;
     if (!found)
         fprintf(stderr, "--- not said: %s\n%s\n---\n", words, out);
     free(out);
@@ -70,8 +70,8 @@ static int says(const char *words)
 
 static int is_silent_on(const char *words)
 {
-    char *out   = shell_read("out.txt", NULL);
-    int   found = strstr(out, words) != NULL;
+    char *out = shell_read("out.txt", NULL);
+    int found = strstr(out, words) != NULL;
     free(out);
     return !found;
 }
@@ -85,14 +85,14 @@ static void train(int ranks, const char *arguments)
 /* The data of two safetensors files, headers aside: those carry the id of their save. */
 static void same_data(const char *a, const char *b)
 {
-    size_t   bytes_a, bytes_b;
-    char    *file_a = shell_read(a, &bytes_a), *file_b = shell_read(b, &bytes_b);
+    size_t bytes_a, bytes_b;
+    char *file_a = shell_read(a, &bytes_a), *file_b = shell_read(b, &bytes_b);
     uint64_t header_a, header_b;
     memcpy(&header_a, file_a, sizeof header_a);
     memcpy(&header_b, file_b, sizeof header_b);
     ck_assert_uint_eq(bytes_a - header_a, bytes_b - header_b);
-    ck_assert_msg(memcmp(file_a + 8 + header_a, file_b + 8 + header_b, bytes_a - 8 - header_a) == 0,
-                  "%s and %s differ", a, b);
+    ck_assert_msg(memcmp(file_a + 8 + header_a, file_b + 8 + header_b, bytes_a - 8 - header_a) == 0, "%s and %s differ",
+                  a, b);
     free(file_a);
     free(file_b);
 }
@@ -111,7 +111,7 @@ static void same_checkpoints(const char *a, const char *b, const char *tag)
 
 static double last_number(const char *path, const char *name)
 {
-    char  *text = shell_read(path, NULL), *at = text, *last = NULL;
+    char *text = shell_read(path, NULL), *at = text, *last = NULL;
     size_t length = strlen(name);
     while ((at = strstr(at, name)))
         last = at += length;
@@ -123,8 +123,8 @@ static double last_number(const char *path, const char *name)
 
 static int lines_of(const char *path)
 {
-    char *text  = shell_read(path, NULL);
-    int   lines = 0;
+    char *text = shell_read(path, NULL);
+    int lines = 0;
     for (char *at = text; *at; at++)
         lines += *at == '\n';
     free(text);
@@ -361,9 +361,9 @@ END_TEST
 static void end_behind_a_save(const char *options)
 {
     enum { TURNS = 6000 };
-    int   waited = 0;
-    pid_t run    = shell_start("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 %s",
-                               CS_BIN, options);
+    int waited = 0;
+    pid_t run = shell_start("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --steps 100000 %s",
+                            CS_BIN, options);
     while (waited++ < TURNS && (access("out.txt", F_OK) != 0 || is_silent_on("saved out/global_step6\n")))
         usleep(10000);
     ck_assert_int_lt(waited, TURNS);
@@ -447,14 +447,16 @@ END_TEST
 static int train_products(const char *environment, const char *products)
 {
     return shell_run("%s/cspeed --num_gpus 2 --oversubscribe run sh -c '%s exec %s/train --config config.json "
-                     "--steps 2 --fresh --set cspeed.bf16_products=%s'", CS_BIN, environment, CS_BIN, products);
+                     "--steps 2 --fresh --set cspeed.bf16_products=%s'",
+                     CS_BIN, environment, CS_BIN, products);
 }
 
 /* Rank 0 measures, all do as it says, and one whose CPU cannot keeps all from it. */
 START_TEST(bf16_products_are_the_same_on_all_ranks)
 {
     static const char narrow[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
-    static const char native[] = "bf16 matrices are multiplied as bf16", wide[] = "bf16 and fp16 are stored, fp32 computed";
+    static const char native[] = "bf16 matrices are multiplied as bf16",
+                      wide[] = "bf16 and fp16 are stored, fp32 computed";
     prepare();
     write_config("bf16", "", 0);
     expect(0, train_products("", "fp32"));
@@ -486,7 +488,7 @@ START_TEST(progress_fits_the_terminal)
     prepare();
     write_config("bf16", "", 1);
     static const struct {
-        int         columns;
+        int columns;
         const char *shown[7], *left_out;
     } rows[] = {
         { 200, { "step 1/3", "loss ", "lr ", "norm ", " tok/s", "% of peak", "ETA 0:" }, "none" },
@@ -546,7 +548,8 @@ START_TEST(wrong_things_get_one_sentence_and_a_code)
     expect(0, shell_run("printf x | dd of=out/global_step2/weights/shard-00001-of-00002.safetensors "
                         "bs=1 seek=5000 conv=notrunc"));
     expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out "
-                         "--tag global_step2 --output other", CS_BIN));
+                         "--tag global_step2 --output other",
+                         CS_BIN));
     ck_assert(says("shard-00001-of-00002"));
     expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json", CS_BIN));
     ck_assert(says("out holds no other whole checkpoint"));
@@ -597,7 +600,7 @@ START_TEST(own_model_trains_sharded)
     shell_enter();
     expect(0, shell_run("%s/cspeed --num_gpus 3 --oversubscribe %s/own_model %s/configs/own_model.json", CS_BIN, CS_BIN,
                         CS_SOURCE));
-    char *out  = shell_read("out.txt", NULL);
+    char *out = shell_read("out.txt", NULL);
     char *last = strstr(out, "step 500");
     ck_assert_ptr_nonnull(last);
     ck_assert_double_lt(atof(strstr(last, "loss ") + 5), 0.1);

@@ -25,11 +25,11 @@ START_TEST(a_program_may_say_the_rates)
 {
     uint32_t masters[2];
     for (int own = 0; own < 2; own++) {
-        run_spec             spec   = {.world = 1, .stage = 2, .steps = STEPS, .precision = "fp32", .more = warmup};
-        cs_engine           *engine = run_open(&spec, NULL);
-        cs_schedule_settings copy   = engine->settings->schedule;
+        run_spec spec = { .world = 1, .stage = 2, .steps = STEPS, .precision = "fp32", .more = warmup };
+        cs_engine *engine = run_open(&spec, NULL);
+        cs_schedule_settings copy = engine->settings->schedule;
         if (own) {
-            engine->config->settings.schedule = (cs_schedule_settings){.base_rate = 1, .last_batch_iteration = -1};
+            engine->config->settings.schedule = (cs_schedule_settings){ .base_rate = 1, .last_batch_iteration = -1 };
             cs_set_schedule(engine, as_warmup, &copy);
         }
         for (int step = 0; step < STEPS; step++) {
@@ -45,8 +45,8 @@ END_TEST
 
 START_TEST(it_counts_applied_steps_and_can_be_given_up)
 {
-    double     first  = 0.5;
-    run_spec   spec   = {.world = 1, .steps = STEPS, .precision = "fp32", .accumulation = 2, .more = warmup};
+    double first = 0.5;
+    run_spec spec = { .world = 1, .steps = STEPS, .precision = "fp32", .accumulation = 2, .more = warmup };
     cs_engine *engine = run_open(&spec, NULL);
     cs_set_schedule(engine, halving, &first);
     for (int step = 0; step < 3; step++) {

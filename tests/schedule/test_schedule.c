@@ -19,8 +19,8 @@ static cs_status read_text(const char *scheduler, double base, int64_t steps, cs
 {
     char text[512];
     snprintf(text, sizeof text, "{\"scheduler\": %s}", scheduler);
-    cs_json *doc     = open_text(text);
-    json_t  *section = json_object_get(cs_json_root(doc), "scheduler");
+    cs_json *doc = open_text(text);
+    json_t *section = json_object_get(cs_json_root(doc), "scheduler");
     cs_schedule_read(doc, json_is_object(section) ? section : NULL, base, steps, settings);
     cs_status status = cs_json_verdict(doc);
     cs_json_close(doc);
@@ -30,78 +30,78 @@ static cs_status read_text(const char *scheduler, double base, int64_t steps, cs
 /* Rates of updates 1, 2, ... as DeepSpeed 0.19.6 gives them. */
 static const struct {
     const char *scheduler;
-    double      base;
-    int         count;
-    double      rates[UPDATES];
+    double base;
+    int count;
+    double rates[UPDATES];
 } golden[] = {
-    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0, \"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 4}}",
-     1,
-     6,
-     {0, 0, 5e-4, 7.9248125e-4, 1e-3, 1e-3}},
-    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 4, \"warmup_type\": "
-     "\"linear\"}}",
-     1,
-     6,
-     {0, 0, 2.5e-4, 5e-4, 7.5e-4, 1e-3}},
-    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 1}}", 0.01, 4, {0, 0, 0.01, 0.01}},
-    {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 1, \"warmup_max_lr\": \"auto\", \"warmup_min_lr\": "
-     "\"auto\"}}",
-     0.01,
-     4,
-     {0, 0, 0.01, 0.01}},
-    {"{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_min_lr\": 1e-4, \"warmup_max_lr\": 1e-3, "
-     "\"warmup_num_steps\": 4, "
-     "\"total_num_steps\": 10, \"warmup_type\": \"linear\"}}",
-     1,
-     13,
-     {1e-4, 1e-4, 3.25e-4, 5.5e-4, 7.75e-4, 1e-3, 8.5e-4, 7e-4, 5.5e-4, 4e-4, 2.5e-4, 1e-4, 1e-4}},
-    {"{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 2}}",
-     1,
-     7,
-     {0, 0, 5e-4, 7.9248125e-4, 1e-3, 0, 0}},
-    {"{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 10, "
-     "\"warmup_min_ratio\": 0.1, "
-     "\"cos_min_ratio\": 0.01, \"warmup_type\": \"linear\"}}",
-     0.01,
-     12,
-     {0, .001, .00325, .0055, .00775, .00933682575, .007525, .00505, .002575, .000763174251, .0001, .0001}},
-    {"{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 3}}",
-     0.01,
-     7,
-     {0, 0, .005, .0079248125, .01, 1e-6, 1e-6}},
-    {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 1e-4, \"lr_range_test_step_size\": 2, "
-     "\"lr_range_test_step_rate\": 5}}",
-     1,
-     6,
-     {1e-4, 3.5e-4, 6e-4, 8.5e-4, 1.1e-3, 1.35e-3}},
-    {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 1e-4, \"lr_range_test_step_size\": 2, "
-     "\"lr_range_test_step_rate\": 5, \"lr_range_test_staircase\": true}}",
-     1,
-     6,
-     {1e-4, 1e-4, 6e-4, 6e-4, 1.1e-3, 1.1e-3}},
-    {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": [0.5], \"cycle_first_step_size\": "
-     "4, "
-     "\"cycle_second_step_size\": 6, \"cycle_first_stair_count\": 2, \"cycle_momentum\": false}}",
-     1,
-     11,
-     {.1, .1, .3, .3, .5, .3, .3, .3, .1, .1, .1}},
-    {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.5, \"cycle_first_step_size\": "
-     "4, "
-     "\"decay_lr_rate\": 0.5}}",
-     1,
-     11,
-     {.1, .2, .3, .4, .5, .4, .3, .2, .1, .1, .1}}, /* no decay_step_size: no decay */
-    {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 2, "
-     "\"cycle_second_step_size\": 0}}",
-     1,
-     4,
-     {0, .5, 0, 0}}, /* the peak is where the second half begins, and there is none */
-    {"{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, {.1, .14, .18, .22, .26, .3, .3}},
-    {"{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
-     0.2,
-     6,
-     {.2, .15, .1, .05, 0, 0}},
-    {"null", 0.25, 3, {0.25, 0.25, 0.25}},
+    { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_min_lr\": 0, \"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 4}}",
+      1,
+      6,
+      { 0, 0, 5e-4, 7.9248125e-4, 1e-3, 1e-3 } },
+    { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": 1e-3, \"warmup_num_steps\": 4, \"warmup_type\": "
+      "\"linear\"}}",
+      1,
+      6,
+      { 0, 0, 2.5e-4, 5e-4, 7.5e-4, 1e-3 } },
+    { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 1}}", 0.01, 4, { 0, 0, 0.01, 0.01 } },
+    { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 1, \"warmup_max_lr\": \"auto\", \"warmup_min_lr\": "
+      "\"auto\"}}",
+      0.01,
+      4,
+      { 0, 0, 0.01, 0.01 } },
+    { "{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_min_lr\": 1e-4, \"warmup_max_lr\": 1e-3, "
+      "\"warmup_num_steps\": 4, "
+      "\"total_num_steps\": 10, \"warmup_type\": \"linear\"}}",
+      1,
+      13,
+      { 1e-4, 1e-4, 3.25e-4, 5.5e-4, 7.75e-4, 1e-3, 8.5e-4, 7e-4, 5.5e-4, 4e-4, 2.5e-4, 1e-4, 1e-4 } },
+    { "{\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 2}}",
+      1,
+      7,
+      { 0, 0, 5e-4, 7.9248125e-4, 1e-3, 0, 0 } },
+    { "{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 10, "
+      "\"warmup_min_ratio\": 0.1, "
+      "\"cos_min_ratio\": 0.01, \"warmup_type\": \"linear\"}}",
+      0.01,
+      12,
+      { 0, .001, .00325, .0055, .00775, .00933682575, .007525, .00505, .002575, .000763174251, .0001, .0001 } },
+    { "{\"type\": \"WarmupCosineLR\", \"params\": {\"warmup_num_steps\": 4, \"total_num_steps\": 3}}",
+      0.01,
+      7,
+      { 0, 0, .005, .0079248125, .01, 1e-6, 1e-6 } },
+    { "{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 1e-4, \"lr_range_test_step_size\": 2, "
+      "\"lr_range_test_step_rate\": 5}}",
+      1,
+      6,
+      { 1e-4, 3.5e-4, 6e-4, 8.5e-4, 1.1e-3, 1.35e-3 } },
+    { "{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_min_lr\": 1e-4, \"lr_range_test_step_size\": 2, "
+      "\"lr_range_test_step_rate\": 5, \"lr_range_test_staircase\": true}}",
+      1,
+      6,
+      { 1e-4, 1e-4, 6e-4, 6e-4, 1.1e-3, 1.1e-3 } },
+    { "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": [0.5], \"cycle_first_step_size\": "
+      "4, "
+      "\"cycle_second_step_size\": 6, \"cycle_first_stair_count\": 2, \"cycle_momentum\": false}}",
+      1,
+      11,
+      { .1, .1, .3, .3, .5, .3, .3, .3, .1, .1, .1 } },
+    { "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.5, \"cycle_first_step_size\": "
+      "4, "
+      "\"decay_lr_rate\": 0.5}}",
+      1,
+      11,
+      { .1, .2, .3, .4, .5, .4, .3, .2, .1, .1, .1 } }, /* no decay_step_size: no decay */
+    { "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 2, "
+      "\"cycle_second_step_size\": 0}}",
+      1,
+      4,
+      { 0, .5, 0, 0 } }, /* the peak is where the second half begins, and there is none */
+    { "{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, { .1, .14, .18, .22, .26, .3, .3 } },
+    { "{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
+      0.2,
+      6,
+      { .2, .15, .1, .05, 0, 0 } },
+    { "null", 0.25, 3, { 0.25, 0.25, 0.25 } },
 };
 
 static const char cycle[] = "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, \"cycle_max_lr\": 0.5, "
@@ -124,10 +124,10 @@ END_TEST
 
 START_TEST(test_momentum)
 {
-    static const double  rates[]  = {.1, .2, .3, .4, .5, .4, .3, .2, .1, .08, .1 / 1.5, .1 / 1.75, .05, .1 / 2.25};
-    static const double  beta1s[] = {.8, .875, .85, .825, .8, .825, .85, .875, .9, .945, .99, .999, .999, .999};
+    static const double rates[] = { .1, .2, .3, .4, .5, .4, .3, .2, .1, .08, .1 / 1.5, .1 / 1.75, .05, .1 / 2.25 };
+    static const double beta1s[] = { .8, .875, .85, .825, .8, .825, .85, .875, .9, .945, .99, .999, .999, .999 };
     cs_schedule_settings s;
-    double               beta1 = 0, beta2 = 0;
+    double beta1 = 0, beta2 = 0;
     ck_assert_int_eq(read_text(cycle, 1, 0, &s), CS_OK);
     for (int k = 0; k < UPDATES; k++) { /* DeepSpeed's 1.035, 1.08 and 1.125 stop at 0.999 here */
         ck_assert(cs_schedule_momentum(&s, k, &beta1, &beta2));
@@ -147,9 +147,9 @@ END_TEST
 
 static void compare(const char *scheduler, char *numbers, bool momentum)
 {
-    char                *end;
+    char *end;
     cs_schedule_settings s;
-    double               base = momentum ? 1 : strtod(numbers, &numbers), beta1, beta2;
+    double base = momentum ? 1 : strtod(numbers, &numbers), beta1, beta2;
     ck_assert_msg(read_text(scheduler, base, 0, &s) == CS_OK, "%s", cs_error());
     for (int64_t k = momentum;; k++, numbers = end) {
         double expected = strtod(numbers, &end), got = cs_schedule_rate(&s, k);
@@ -166,9 +166,9 @@ static void compare(const char *scheduler, char *numbers, bool momentum)
 
 START_TEST(test_against_torch)
 {
-    char  scheduler[512], rates[8192], momenta[8192];
-    int   cases = 0;
-    FILE *file  = fopen(CS_TESTS "/golden/schedule.golden", "r");
+    char scheduler[512], rates[8192], momenta[8192];
+    int cases = 0;
+    FILE *file = fopen(CS_TESTS "/golden/schedule.golden", "r");
     ck_assert_ptr_nonnull(file);
     while (fgets(scheduler, sizeof scheduler, file)) {
         ck_assert(fgets(rates, sizeof rates, file) && fgets(momenta, sizeof momenta, file));
@@ -239,24 +239,24 @@ START_TEST(test_refused)
     static const struct {
         const char *scheduler, *sentence;
     } bad[] = {
-        {"{\"type\": \"OneCycle\"}", "OneCycle needs \"cycle_min_lr\""},
-        {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0}}", "OneCycle needs \"cycle_max_lr\""},
-        {"{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": [0, 1]}}", "a number is needed, not [0, 1]"},
-        {"{\"type\": \"OneCycle\", \"params\": {\"cycle_first_step_size\": 0}}", "at least 1 is needed, not 0"},
-        {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_size\": 0}}", "at least 1 is needed, not 0"},
-        {"{\"type\": \"CosineAnnealingWarmRestarts\"}", "CosineAnnealingWarmRestarts needs \"T_0\""},
-        {"{\"type\": \"StepLR\"}", "not supported: PyTorch's schedule StepLR, because"},
-        {"{\"type\": \"WarmupCosine\"}", "no schedule is named \"WarmupCosine\""},
-        {"{\"params\": {}}", "\"type\" is missing"},
-        {"{\"type\": \"\"}", "no schedule is named \"\""},
-        {"{\"type\": \"WarmupDecayLR\", \"params\": {}}", "needs \"total_num_steps\""},
-        {"{\"type\": \"WarmupCosineLR\"}", "needs \"total_num_steps\""},
-        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": -1}}", "at least 0 is needed, not -1"},
-        {"{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_rate\": \"auto\"}}",
-         "\"auto\" cannot be resolved"},
-        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_type\": \"cubic\"}}", "one of log|linear is needed"},
-        {"{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_step\": 3}}",
-         "the nearest known one is \"warmup_num_steps\""},
+        { "{\"type\": \"OneCycle\"}", "OneCycle needs \"cycle_min_lr\"" },
+        { "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0}}", "OneCycle needs \"cycle_max_lr\"" },
+        { "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": [0, 1]}}", "a number is needed, not [0, 1]" },
+        { "{\"type\": \"OneCycle\", \"params\": {\"cycle_first_step_size\": 0}}", "at least 1 is needed, not 0" },
+        { "{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_size\": 0}}", "at least 1 is needed, not 0" },
+        { "{\"type\": \"CosineAnnealingWarmRestarts\"}", "CosineAnnealingWarmRestarts needs \"T_0\"" },
+        { "{\"type\": \"StepLR\"}", "not supported: PyTorch's schedule StepLR, because" },
+        { "{\"type\": \"WarmupCosine\"}", "no schedule is named \"WarmupCosine\"" },
+        { "{\"params\": {}}", "\"type\" is missing" },
+        { "{\"type\": \"\"}", "no schedule is named \"\"" },
+        { "{\"type\": \"WarmupDecayLR\", \"params\": {}}", "needs \"total_num_steps\"" },
+        { "{\"type\": \"WarmupCosineLR\"}", "needs \"total_num_steps\"" },
+        { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": -1}}", "at least 0 is needed, not -1" },
+        { "{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_rate\": \"auto\"}}",
+          "\"auto\" cannot be resolved" },
+        { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_type\": \"cubic\"}}", "one of log|linear is needed" },
+        { "{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_step\": 3}}",
+          "the nearest known one is \"warmup_num_steps\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cs_schedule_settings s;

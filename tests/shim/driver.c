@@ -21,7 +21,7 @@ enum { NO_GPU = 34, NOT_THERE = 500 }; /* as the toolkit's own stub says */
 
 #define SUCCEED(name)                                                                                                  \
     EXPORT int name(void);                                                                                             \
-    int        name(void)                                                                                              \
+    int name(void)                                                                                                     \
     {                                                                                                                  \
         return 0;                                                                                                      \
     }
@@ -66,6 +66,6 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, unsigned
     (void)version;
     (void)flags;
     *function = 0;
-    *status   = 1;
+    *status = 1;
     return NOT_THERE;
 }

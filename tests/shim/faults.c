@@ -21,14 +21,14 @@
 #define EXPORT __attribute__((visibility("default")))
 
 static atomic_bool armed;
-static atomic_int  calls;
-static int         fail_at;
-static shim_how    fail_how;
+static atomic_int calls;
+static int fail_at;
+static shim_how fail_how;
 
 /* Files that were written to and not flushed since. */
 static pthread_mutex_t access_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    int   file; /* of our own; 0: a free place */
+    int file; /* of our own; 0: a free place */
     dev_t device;
     ino_t number;
 } unflushed[256];
@@ -36,19 +36,19 @@ enum { UNFLUSHED = sizeof unflushed / sizeof *unflushed };
 
 /* Names that were changed, in folders that were not flushed since. */
 static struct {
-    char     from[512], to[512], folder[512]; /* of `to`; "": it was flushed */
+    char from[512], to[512], folder[512]; /* of `to`; "": it was flushed */
     unsigned flags;
 } renamed[64];
 static int rename_count;
 enum { RENAMED = sizeof renamed / sizeof *renamed };
 
 EXPORT void shim_arm(int at, shim_how how);
-EXPORT int  shim_calls(void);
+EXPORT int shim_calls(void);
 EXPORT void shim_lose(void);
 
 void shim_arm(int at, shim_how how)
 {
-    fail_at  = at;
+    fail_at = at;
     fail_how = how;
     atomic_store(&calls, 0);
     atomic_store(&armed, true);
@@ -88,7 +88,7 @@ static void note(int file, bool flushed)
         close(unflushed[place].file);
         unflushed[place].file = 0;
     } else if (!flushed && !unflushed[place].file) {
-        unflushed[place].file   = dup(file);
+        unflushed[place].file = dup(file);
         unflushed[place].device = about.st_dev;
         unflushed[place].number = about.st_ino;
     }
@@ -100,8 +100,8 @@ static void note_names(const char *from, const char *to, unsigned flags)
     if (!atomic_load(&armed) || fail_how != SHIM_LOSE || rename_count == RENAMED)
         return;
     pthread_mutex_lock(&access_lock);
-    int at             = rename_count++;
-    renamed[at].flags  = flags;
+    int at = rename_count++;
+    renamed[at].flags = flags;
     snprintf(renamed[at].from, sizeof renamed[at].from, "%s", from);
     snprintf(renamed[at].to, sizeof renamed[at].to, "%s", to);
     snprintf(renamed[at].folder, sizeof renamed[at].folder, "%s/..", to);

@@ -20,16 +20,16 @@
 enum { MOST_HOSTS = 64 };
 
 static struct {
-    int   hosts, port, net; /* net: the third byte of the namespaces' addresses; 0: loopback */
+    int hosts, port, net; /* net: the third byte of the namespaces' addresses; 0: loopback */
     pid_t servers[MOST_HOSTS];
-    int   server_count;
-    char  folder[512], names[MOST_HOSTS][32];
+    int server_count;
+    char folder[512], names[MOST_HOSTS][32];
     char *home, *agent;
 } cluster;
 
 static int __attribute__((format(printf, 1, 2))) quietly(const char *format, ...)
 {
-    char    command[4096];
+    char command[4096];
     va_list arguments;
     va_start(arguments, format);
     int length = snprintf(command, sizeof command, "exec >/dev/null 2>&1; ");
@@ -89,7 +89,7 @@ static void write_config(const char *path, int from, int to, const char *lines)
 
 static void start_server(int from, int to, const char *lines)
 {
-    char  config[600], namespace[32];
+    char config[600], namespace[32];
     pid_t parent = getpid();
     snprintf(config, sizeof config, "%s/sshd_config.%d", cluster.folder, from);
     snprintf(namespace, sizeof namespace, "cs%d-%d", cluster.net, from);
@@ -114,7 +114,7 @@ static void start_server(int from, int to, const char *lines)
 static bool answers(const char *host)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)cluster.port) };
-    int                fd      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     inet_pton(AF_INET, host, &address.sin_addr);
     bool connected = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
     close(fd);
@@ -155,7 +155,7 @@ static bool begin(int hosts)
     if (getuid() == 0)
         mkdir("/run/sshd", 0755); /* sshd as root wants it */
     make_keys();
-    cluster.home  = swap_variable("HOME", cluster.folder);
+    cluster.home = swap_variable("HOME", cluster.folder);
     cluster.agent = swap_variable("SSH_AUTH_SOCK", NULL);
     return true;
 }
@@ -200,7 +200,7 @@ bool cluster_start_nets(int hosts, const char *lines)
     }
     if (!begin(hosts))
         return false;
-    cluster.net  = 1 + getpid() % 250;
+    cluster.net = 1 + getpid() % 250;
     cluster.port = 22;
     failed = quietly("ip link add csb%d type bridge && ip address add 10.213.%d.1/24 dev csb%d && ip link set csb%d up",
                      cluster.net, cluster.net, cluster.net, cluster.net);

@@ -17,9 +17,9 @@ bool cluster_start(int hosts, const char *lines);
  * this machine does not allow that. */
 bool cluster_start_nets(int hosts, const char *lines);
 
-void        cluster_stop(void);
+void cluster_stop(void);
 const char *cluster_host(int index); /* its address */
-int         cluster_port(void);      /* of sshd     */
+int cluster_port(void);              /* of sshd     */
 
 /* A hostfile with `slots` slots a host, and the port; written to `path`. */
 void cluster_write_hostfile(const char *path, int slots);

@@ -12,28 +12,28 @@
 enum { FAKE_RANKS = 4 };
 
 typedef struct {
-    cl_options   options;
-    int          slots[2];
-    cl_host      hosts[2];
+    cl_options options;
+    int slots[2];
+    cl_host hosts[2];
     cl_plan_node places[2];
-    cl_plan      plan;
-    cl_node      nodes[2];
-    cl_worker    workers[FAKE_RANKS];
-    cl_front     front;
+    cl_plan plan;
+    cl_node nodes[2];
+    cl_worker workers[FAKE_RANKS];
+    cl_front front;
 } fake;
 
 /* All ranks run, and have told nothing. */
 static inline cl_front *fake_front(fake *job)
 {
     memset(job, 0, sizeof *job);
-    job->slots[1]            = 1;
+    job->slots[1] = 1;
     job->options.stop_signal = SIGTERM;
     job->plan = (cl_plan){ .options = &job->options, .nodes = job->places, .node_count = 2, .rank_count = FAKE_RANKS };
     strcpy(job->plan.id, "ab12cd34");
     for (int i = 0; i < 2; i++) {
-        job->hosts[i]  = (cl_host){ .name = i ? "w1" : "w0", .slot_count = 2, .slots = job->slots };
+        job->hosts[i] = (cl_host){ .name = i ? "w1" : "w0", .slot_count = 2, .slots = job->slots };
         job->places[i] = (cl_plan_node){ .host = &job->hosts[i], .first_rank = 2 * i };
-        job->nodes[i]  = (cl_node){ .state = CL_NODE_SWEPT, .here = i == 0 };
+        job->nodes[i] = (cl_node){ .state = CL_NODE_SWEPT, .here = i == 0 };
         strcpy(job->nodes[i].host, job->hosts[i].name);
     }
     for (int rank = 0; rank < FAKE_RANKS; rank++)
@@ -41,10 +41,10 @@ static inline cl_front *fake_front(fake *job)
             .state = CL_WORKER_RUNNING, .node = rank / 2, .pid = 1000 + rank, .beat = { .step = -1, .age = -1 }
         };
     job->front = (cl_front){ .options = &job->options, .plan = &job->plan, .nodes = job->nodes, .node_total = 2 };
-    job->front.workers      = job->workers;
+    job->front.workers = job->workers;
     job->front.worker_count = FAKE_RANKS;
     job->front.first = job->front.first_node = -1;
-    job->front.began                         = cs_clock_now();
+    job->front.began = cs_clock_now();
     return &job->front;
 }
 
@@ -59,8 +59,8 @@ static inline void fake_beat(cl_front *front, int rank, int64_t step, int collec
 static inline void fake_end(cl_front *front, int rank, int status, bool stopped, int64_t after)
 {
     cl_worker *worker = &front->workers[rank];
-    worker->state     = CL_WORKER_ENDED;
-    worker->ended     = front->began + after;
+    worker->state = CL_WORKER_ENDED;
+    worker->ended = front->began + after;
     worker->end =
         (cl_link_end){ .status = status, .stopped = stopped, .oom_from = -1, .oom_to = -1, .beat = worker->beat };
 }

@@ -7,17 +7,17 @@
 #include <string.h>
 
 typedef struct {
-    char     name[64];
+    char name[64];
     uint32_t type, dims;
-    int64_t  shape[CS_MAX_DIMS];
+    int64_t shape[CS_MAX_DIMS];
     uint64_t offset;
 } entry;
 _Static_assert(sizeof(entry) == 112, "an entry is 112 bytes without holes");
 
 struct golden {
-    char  *bytes;
+    char *bytes;
     size_t size;
-    int    count;
+    int count;
     entry *entries;
 };
 
@@ -42,7 +42,7 @@ golden *golden_open(const char *path)
     fseek(stream, 0, SEEK_END);
     golden *file = calloc(1, sizeof *file);
     CS_ASSERT(file);
-    file->size  = (size_t)ftell(stream);
+    file->size = (size_t)ftell(stream);
     file->bytes = aligned_alloc(64, (file->size + 64) / 64 * 64);
     CS_ASSERT(file->bytes);
     rewind(stream);
@@ -54,7 +54,7 @@ golden *golden_open(const char *path)
     memcpy(&count, file->bytes + 8, sizeof count);
     if (count > (file->size - HEAD_BYTES) / sizeof(entry))
         cs_fatal(CS_BAD_FILE, "%s: cut short", path);
-    file->count   = (int)count;
+    file->count = (int)count;
     file->entries = (entry *)(file->bytes + HEAD_BYTES);
     for (int i = 0; i < file->count; i++)
         view(file, &file->entries[i]);

@@ -12,10 +12,10 @@
 
 typedef struct golden golden;
 
-golden     *golden_open(const char *path);
-void        golden_close(golden *file); /* accepts NULL */
-int         golden_count(const golden *file);
+golden *golden_open(const char *path);
+void golden_close(golden *file); /* accepts NULL */
+int golden_count(const golden *file);
 const char *golden_name(const golden *file, int index);
-cs_tensor   golden_tensor(const golden *file, const char *name); /* CS_F32 or CS_I32; lives until the file is closed */
+cs_tensor golden_tensor(const golden *file, const char *name); /* CS_F32 or CS_I32; lives until the file is closed */
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { TEXT_BYTES = 4 << 20, GONE_LIMIT = 5 };
 
-char        jobs_folder[256];
+char jobs_folder[256];
 static char mark[64];
 
 /* ---- the folder, files, time ---- */
@@ -56,8 +56,8 @@ void jobs_begin(void)
 
 char *jobs_slurp(const char *path)
 {
-    char *text   = malloc(TEXT_BYTES + 1);
-    int   fd     = open(path, O_RDONLY);
+    char *text = malloc(TEXT_BYTES + 1);
+    int fd = open(path, O_RDONLY);
     ssize_t part = 0, length = 0;
     while (fd >= 0 && length < TEXT_BYTES && (part = read(fd, text + length, (size_t)(TEXT_BYTES - length))) > 0)
         length += part;
@@ -79,10 +79,10 @@ static bool carries_mark(const char *pid)
 {
     char path[300];
     snprintf(path, sizeof path, "/proc/%s/environ", pid);
-    int     fd     = open(path, O_RDONLY);
-    char   *text   = malloc(TEXT_BYTES);
+    int fd = open(path, O_RDONLY);
+    char *text = malloc(TEXT_BYTES);
     ssize_t length = fd < 0 ? 0 : read(fd, text, TEXT_BYTES - 1);
-    bool    found  = length > 0 && memmem(text, (size_t)length, mark, strlen(mark));
+    bool found = length > 0 && memmem(text, (size_t)length, mark, strlen(mark));
     if (fd >= 0)
         close(fd);
     free(text);
@@ -91,8 +91,8 @@ static bool carries_mark(const char *pid)
 
 int jobs_count(void)
 {
-    int  count = 0;
-    DIR *all   = opendir("/proc");
+    int count = 0;
+    DIR *all = opendir("/proc");
     for (struct dirent *entry; (entry = readdir(all));)
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && atoi(entry->d_name) != getpid())
             count += carries_mark(entry->d_name);
@@ -109,10 +109,10 @@ void jobs_check_gone(void)
 pid_t jobs_child_of(pid_t parent)
 {
     pid_t found = 0;
-    DIR  *all   = opendir("/proc");
+    DIR *all = opendir("/proc");
     for (struct dirent *entry; (entry = readdir(all));) {
         char path[300], state;
-        int  above = 0;
+        int above = 0;
         snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
         FILE *file = fopen(path, "re");
         if (file && fscanf(file, "%*d (%*[^)]) %c %d", &state, &above) == 2 && above == parent)
@@ -129,7 +129,7 @@ pid_t jobs_child_of(pid_t parent)
 static job launch(const char *name, int terminal, const char *const *arguments)
 {
     const char *argv[64] = { CS_BIN "/cspeed" };
-    char        out_name[32], err_name[32];
+    char out_name[32], err_name[32];
     for (int i = 0; arguments[i]; i++)
         argv[i + 1] = arguments[i];
     snprintf(out_name, sizeof out_name, "out%s", name);
@@ -169,7 +169,7 @@ void jobs_kill(job *here)
 void jobs_finish(job *here)
 {
     char file[32];
-    int  status = 0;
+    int status = 0;
     for (double until = jobs_seconds() + JOBS_LIMIT; waitpid(here->pid, &status, WNOHANG) == 0; jobs_pause())
         if (jobs_seconds() > until) {
             kill(here->pid, SIGKILL);

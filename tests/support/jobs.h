@@ -12,8 +12,8 @@ enum { JOBS_LIMIT = 30 }; /* seconds that anything may take */
 
 typedef struct {
     pid_t pid;
-    char  name[16];  /* of its output's files                   */
-    int   code;      /* minus the signal when it was killed     */
+    char name[16];   /* of its output's files                   */
+    int code;        /* minus the signal when it was killed     */
     char *out, *err; /* what it printed, once ended; malloc'ed */
 } job;
 
@@ -34,15 +34,15 @@ void jobs_end(job *here); /* checks that nothing is left, frees, removes the fol
     job here = START(__VA_ARGS__);                                                                                     \
     jobs_finish(&here)
 
-void   jobs_check_code(const job *here, int code);
-void   jobs_check_has(const char *text, const char *part);
-int    jobs_count_of(const char *text, const char *part);
-char  *jobs_slurp(const char *path); /* malloc'ed; "" without the file */
-void   jobs_await(const char *file);
-int    jobs_count(void); /* processes that carry the mark */
-void   jobs_check_gone(void);
-pid_t  jobs_child_of(pid_t parent);
-void   jobs_pause(void);
+void jobs_check_code(const job *here, int code);
+void jobs_check_has(const char *text, const char *part);
+int jobs_count_of(const char *text, const char *part);
+char *jobs_slurp(const char *path); /* malloc'ed; "" without the file */
+void jobs_await(const char *file);
+int jobs_count(void); /* processes that carry the mark */
+void jobs_check_gone(void);
+pid_t jobs_child_of(pid_t parent);
+void jobs_pause(void);
 double jobs_seconds(void);
 
 #endif

@@ -30,8 +30,8 @@ char *lines_of(const run_spec *spec)
 int lines_count(const char *lines, const char *pattern)
 {
     regex_t expression;
-    int     count = 0;
-    char   *copy = strdup(lines), *rest = copy;
+    int count = 0;
+    char *copy = strdup(lines), *rest = copy;
     ck_assert_int_eq(regcomp(&expression, pattern, REG_EXTENDED | REG_NOSUB), 0);
     for (char *line; (line = strsep(&rest, "\n"));)
         count += regexec(&expression, line, 0, NULL, 0) == 0;

@@ -15,7 +15,7 @@ enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
 
 /* Memory of near_new. */
 typedef struct {
-    char  *memory;
+    char *memory;
     size_t bytes; /* what must not be written included */
 } block;
 
@@ -23,39 +23,50 @@ typedef struct {
 typedef struct {
     block here;
     char *there;
-    bool  lasts, fresh; /* of near_new; copied there since the last fetch */
+    bool lasts, fresh; /* of near_new; copied there since the last fetch */
 } twin;
 
-static block      blocks[BLOCKS];
-static twin       twins[BLOCKS];
-static int        block_count, twin_count;
+static block blocks[BLOCKS];
+static twin twins[BLOCKS];
+static int block_count, twin_count;
 static cs_device *device;
 
 double near_element(cs_tensor x, int64_t index)
 {
     switch (x.dtype) {
-    case CS_F32:  return (double)((const float *)x.data)[index];
-    case CS_BF16: return (double)cs_bf16_to_float(((const uint16_t *)x.data)[index]);
-    case CS_F16:  return (double)cs_f16_to_float(((const uint16_t *)x.data)[index]);
-    default:      abort();
+    case CS_F32:
+        return (double)((const float *)x.data)[index];
+    case CS_BF16:
+        return (double)cs_bf16_to_float(((const uint16_t *)x.data)[index]);
+    case CS_F16:
+        return (double)cs_f16_to_float(((const uint16_t *)x.data)[index]);
+    default:
+        abort();
     }
 }
 
 void near_set(cs_tensor x, int64_t index, double value)
 {
     switch (x.dtype) {
-    case CS_F32:  ((float *)x.data)[index] = (float)value; return;
-    case CS_BF16: ((uint16_t *)x.data)[index] = cs_float_to_bf16((float)value); return;
-    case CS_F16:  ((uint16_t *)x.data)[index] = cs_float_to_f16((float)value); return;
-    default:      abort();
+    case CS_F32:
+        ((float *)x.data)[index] = (float)value;
+        return;
+    case CS_BF16:
+        ((uint16_t *)x.data)[index] = cs_float_to_bf16((float)value);
+        return;
+    case CS_F16:
+        ((uint16_t *)x.data)[index] = cs_float_to_f16((float)value);
+        return;
+    default:
+        abort();
     }
 }
 
 bool near_all(const char *what, cs_tensor got, const double *want, double tolerance)
 {
     static const double rounding[] = { [CS_F32] = 0x1p-24, [CS_BF16] = 0x1p-8, [CS_F16] = 0x1p-11 };
-    double              largest = 0, worst = 0;
-    int64_t             where = 0, count = cs_count(got);
+    double largest = 0, worst = 0;
+    int64_t where = 0, count = cs_count(got);
     for (int64_t i = 0; i < count; i++)
         largest = fmax(largest, fabs(want[i]));
     for (int64_t i = 0; i < count; i++) {
@@ -75,14 +86,14 @@ bool near_all(const char *what, cs_tensor got, const double *want, double tolera
 bool near_tensors(const char *what, cs_tensor got, cs_tensor want, double tolerance)
 {
     double *numbers = near_doubles(want);
-    bool    near    = near_all(what, got, numbers, tolerance);
+    bool near = near_all(what, got, numbers, tolerance);
     free(numbers);
     return near;
 }
 
 bool near_same_bits(const char *what, cs_tensor got, cs_tensor want)
 {
-    size_t      bytes = cs_dtype_bytes(got.dtype);
+    size_t bytes = cs_dtype_bytes(got.dtype);
     const char *a = got.data, *b = want.data;
     for (int64_t i = 0; i < cs_count(got); i++) {
         if (memcmp(a + (size_t)i * bytes, b + (size_t)i * bytes, bytes) != 0) {
@@ -101,8 +112,8 @@ static size_t room_of(size_t bytes)
 
 cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns)
 {
-    size_t bytes  = (size_t)(rows * columns) * cs_dtype_bytes(dtype);
-    char  *memory = aligned_alloc(64, room_of(bytes));
+    size_t bytes = (size_t)(rows * columns) * cs_dtype_bytes(dtype);
+    char *memory = aligned_alloc(64, room_of(bytes));
     if (!memory || block_count == BLOCKS)
         abort();
     memset(memory, 0, bytes);
@@ -144,7 +155,7 @@ static void drop(int number)
 
 void near_free(cs_tensor x)
 {
-    size_t      bytes  = (size_t)cs_count(x) * cs_dtype_bytes(x.dtype);
+    size_t bytes = (size_t)cs_count(x) * cs_dtype_bytes(x.dtype);
     const char *memory = x.data;
     for (size_t i = bytes; memory && i < room_of(bytes); i++)
         if (memory[i] != MARK)
@@ -168,8 +179,8 @@ const char *near_device(void)
 
 cs_device *near_open(int threads)
 {
-    CS_MUST(cs_device_open(&device,
-                           &(cs_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
+    CS_MUST(
+        cs_device_open(&device, &(cs_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
     return device;
 }
 
@@ -189,7 +200,7 @@ bool near_is_cpu(void)
 bool near_find_emulator(void)
 {
     const char *module = CS_BIN "/libcspeed_cuda_emulated.so";
-    bool        there  = getenv("CSPEED_CUDA_MODULE") || access(module, R_OK) == 0;
+    bool there = getenv("CSPEED_CUDA_MODULE") || access(module, R_OK) == 0;
     if (there)
         setenv("CSPEED_CUDA_MODULE", module, 0);
     return there;
@@ -214,7 +225,7 @@ static uint64_t ask(void *module, const char *name)
 bool near_counts(void)
 {
     void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
-    bool  counts = module && dlsym(module, "emulator_kernels_launched");
+    bool counts = module && dlsym(module, "emulator_kernels_launched");
     if (module)
         dlclose(module);
     return counts;
@@ -222,7 +233,7 @@ bool near_counts(void)
 
 near_launches near_launched(void)
 {
-    void         *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
+    void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
     near_launches now = { ask(module, "emulator_kernels_launched"), ask(module, "emulator_graphs_launched") };
     if (module)
         dlclose(module);
@@ -259,7 +270,7 @@ static twin *twin_of(cs_tensor x)
     if (twin_count == BLOCKS)
         abort();
     twin *new = &twins[twin_count++];
-    *new      = (twin){ .here = { x.data, (size_t)cs_count(x) * cs_dtype_bytes(x.dtype) } };
+    *new = (twin){ .here = { x.data, (size_t)cs_count(x) * cs_dtype_bytes(x.dtype) } };
     for (int i = 0; i < block_count; i++)
         if (holds(blocks[i], x.data))
             *new = (twin){ .here = blocks[i], .lasts = true };
@@ -275,7 +286,7 @@ cs_tensor near_at(cs_tensor x)
     if (!it->fresh)
         cs_stream_copy(cs_device_stream(device, CS_COMPUTE), it->there, it->here.memory, it->here.bytes);
     it->fresh = true;
-    x.data    = it->there + ((char *)x.data - it->here.memory);
+    x.data = it->there + ((char *)x.data - it->here.memory);
     return x;
 }
 

@@ -23,8 +23,8 @@ cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns); /* zeroed; ab
 /* Normal numbers, times size. */
 cs_tensor near_random(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t seed, double size);
 cs_tensor near_copy(cs_tensor x);
-double   *near_doubles(cs_tensor x); /* of every element; to be freed */
-void      near_free(cs_tensor x);    /* aborts if bytes behind the tensor were written */
+double *near_doubles(cs_tensor x); /* of every element; to be freed */
+void near_free(cs_tensor x);       /* aborts if bytes behind the tensor were written */
 
 /* The device that the environment's CSPEED_TEST_DEVICE names, "cpu" if it is unset. */
 const char *near_device(void);
@@ -38,8 +38,8 @@ bool near_emulated(const char *test);
 typedef struct {
     uint64_t kernels, graphs;
 } near_launches;
-near_launches near_launched(void); /* zeros where they are not counted */
-bool          near_counts(void);   /* True for the emulated module: a real GPU's does not count them. */
+near_launches near_launched(void);              /* zeros where they are not counted */
+bool near_counts(void);                         /* True for the emulated module: a real GPU's does not count them. */
 near_launches near_since(near_launches before); /* by now less by then */
 
 /* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and
@@ -49,15 +49,15 @@ near_launches near_since(near_launches before); /* by now less by then */
  *     near_fetch();
  */
 cs_device *near_open(int threads);
-void       near_close(void);
-bool       near_is_cpu(void);
+void near_close(void);
+bool near_is_cpu(void);
 /* The first, or the second where each step takes long: on the emulator, and under a sanitizer. */
-int        near_most(int anywhere, int slowly);
-int        near_threads(int max); /* most, or 1 on a device that has no threads of its own to be told of */
+int near_most(int anywhere, int slowly);
+int near_threads(int max); /* most, or 1 on a device that has no threads of its own to be told of */
 /* The same tensor where the device can reach it: in the whole block that near_new made with x somewhere in it, or, of
  * other memory, x alone until the next fetch. What is here is copied there where it was not since the last fetch. An
  * absent tensor stays absent. */
 cs_tensor near_at(cs_tensor x);
-void      near_fetch(void); /* waits; what was taken there is here again, as the device left it */
+void near_fetch(void); /* waits; what was taken there is here again, as the device left it */
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { PIECES = 32 };
 
-static char  *memory; /* of the copies */
+static char *memory; /* of the copies */
 static size_t used, room;
 
 static void *copy_of(cs_engine *engine, const void *from, size_t bytes)
@@ -29,7 +29,7 @@ static size_t bytes_of(const cs_shard_piece *piece, cs_dtype dtype)
 int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
 {
     cs_precision types = engine->zero.precision;
-    int          count = cs_shard_pieces(engine->shards[number], pieces);
+    int count = cs_shard_pieces(engine->shards[number], pieces);
     cs_walk_settle(engine);
     if (!cs_device_has_own_memory(engine->device))
         return count;
@@ -41,8 +41,8 @@ int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
     ck_assert_ptr_nonnull(memory);
     for (int at = 0; at < count; at++) {
         cs_shard_piece *piece = &pieces[at];
-        piece->master         = copy_of(engine, piece->master, bytes_of(piece, types.masters));
-        piece->gradient       = copy_of(engine, piece->gradient, bytes_of(piece, types.sums));
+        piece->master = copy_of(engine, piece->master, bytes_of(piece, types.masters));
+        piece->gradient = copy_of(engine, piece->gradient, bytes_of(piece, types.sums));
         for (int slot = 0; slot < CS_OPTIM_SLOTS; slot++)
             piece->slots[slot] = copy_of(engine, piece->slots[slot], bytes_of(piece, types.slots));
     }
@@ -51,9 +51,9 @@ int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces)
 
 void pieces_put(cs_engine *engine, int number, const cs_shard_piece *pieces, int count)
 {
-    cs_stream     *stream = cs_device_stream(engine->device, CS_COMPUTE);
+    cs_stream *stream = cs_device_stream(engine->device, CS_COMPUTE);
     cs_shard_piece own[PIECES];
-    int            owned = cs_shard_pieces(engine->shards[number], own);
+    int owned = cs_shard_pieces(engine->shards[number], own);
     for (int at = 0; at < owned; at++)
         for (int given = 0; given < count; given++)
             if (pieces[given].entry == own[at].entry && pieces[given].master != own[at].master)
@@ -68,7 +68,7 @@ void pieces_set_all(cs_engine *engine, const float *(*value_of)(const cs_unit_en
 {
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[PIECES];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++)
             memcpy(pieces[at].master, value_of(pieces[at].entry, argument) + pieces[at].range.from,
                    bytes_of(&pieces[at], CS_F32));

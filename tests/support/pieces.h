@@ -6,7 +6,7 @@
 
 /* cs_shard_pieces of shard `number`, to be read, once both streams have come to rest. Of a far device they are copies,
  * which stay until the next call. */
-int  pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces);
+int pieces_take(cs_engine *engine, int number, cs_shard_piece *pieces);
 /* The masters of these pieces are the shard's; every copy follows. Collective, as cs_shard_spread. */
 void pieces_put(cs_engine *engine, int number, const cs_shard_piece *pieces, int count);
 

@@ -14,7 +14,7 @@ enum { FIRST = 10000, COUNT = 22000 }; /* below 32768, where the kernel's own be
 static bool is_free(const char *address, int port)
 {
     struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-    int                fd   = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(inet_pton(AF_INET, address, &name.sin_addr), 1);
     bool found = bind(fd, (struct sockaddr *)&name, sizeof name) == 0;
     close(fd);

@@ -82,7 +82,7 @@ double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate
     if (rate == 0)
         return 1;
     cs_rng_block block = cs_rng_philox(cs_rng_mix(key, place), element / 8);
-    uint32_t     bits  = block.word[element % 8 / 2] >> (element % 2 ? 16 : 0) & 0xffff;
+    uint32_t bits = block.word[element % 8 / 2] >> (element % 2 ? 16 : 0) & 0xffff;
     return bits >= lrintf(rate * 65536) ? 1 / (1 - (double)rate) : 0;
 }
 
@@ -110,10 +110,10 @@ static int first_of(reference_heads s, int b, int i)
 static double probabilities(double *p, const double *qkv, reference_heads s, int b, int h, int i)
 {
     double max = -INFINITY, sum = 0;
-    int    first = first_of(s, b, i);
+    int first = first_of(s, b, i);
     for (int j = first; j <= i; j++) {
         p[j] = dot(row_of(qkv, s, b, h, i, 0), row_of(qkv, s, b, h, j, 1), s.D) / sqrt(s.D);
-        max  = fmax(max, p[j]);
+        max = fmax(max, p[j]);
     }
     for (int j = first; j <= i; j++)
         sum += exp(p[j] - max);
@@ -124,17 +124,19 @@ static double probabilities(double *p, const double *qkv, reference_heads s, int
 
 static double keep_of(reference_heads s, int b, int h, int i, int j)
 {
-    return s.rate > 0 ? reference_keep(s.keys[b], s.place, ((uint64_t)h * (uint64_t)s.T + (uint64_t)i) * (uint64_t)s.T +
-                                       (uint64_t)j, s.rate) : 1;
+    return s.rate > 0
+               ? reference_keep(s.keys[b], s.place,
+                                ((uint64_t)h * (uint64_t)s.T + (uint64_t)i) * (uint64_t)s.T + (uint64_t)j, s.rate)
+               : 1;
 }
 
 void reference_attention(double *y, double *lse, const double *qkv, reference_heads s)
 {
     double *p = calloc((size_t)s.T, sizeof *p);
     for (int row = 0; row < s.B * s.H * s.T; row++) {
-        int     b = row / (s.H * s.T), h = row / s.T % s.H, i = row % s.T;
+        int b = row / (s.H * s.T), h = row / s.T % s.H, i = row % s.T;
         double *out = y + (b * s.T + i) * s.H * s.D + h * s.D;
-        lse[row]    = probabilities(p, qkv, s, b, h, i);
+        lse[row] = probabilities(p, qkv, s, b, h, i);
         memset(out, 0, (size_t)s.D * sizeof *out);
         for (int j = first_of(s, b, i); j <= i; j++)
             for (int d = 0; d < s.D; d++)
@@ -145,15 +147,15 @@ void reference_attention(double *y, double *lse, const double *qkv, reference_he
 
 static void row_grad(double *dqkv, const double *dy, const double *qkv, const double *p, reference_heads s, int row)
 {
-    int           b = row / (s.H * s.T), h = row / s.T % s.H, i = row % s.T;
+    int b = row / (s.H * s.T), h = row / s.T % s.H, i = row % s.T;
     const double *out = dy + (b * s.T + i) * s.H * s.D + h * s.D;
-    double        delta = 0;
+    double delta = 0;
     for (int j = first_of(s, b, i); j <= i; j++)
         delta += p[j] * keep_of(s, b, h, i, j) * dot(out, row_of(qkv, s, b, h, j, 2), s.D);
     double *dq = dqkv + (row_of(qkv, s, b, h, i, 0) - qkv);
     for (int j = first_of(s, b, i); j <= i; j++) {
-        double  keep = keep_of(s, b, h, i, j);
-        double  ds = p[j] * (keep * dot(out, row_of(qkv, s, b, h, j, 2), s.D) - delta) / sqrt(s.D);
+        double keep = keep_of(s, b, h, i, j);
+        double ds = p[j] * (keep * dot(out, row_of(qkv, s, b, h, j, 2), s.D) - delta) / sqrt(s.D);
         double *dk = dqkv + (row_of(qkv, s, b, h, j, 1) - qkv), *dv = dqkv + (row_of(qkv, s, b, h, j, 2) - qkv);
         for (int d = 0; d < s.D; d++) {
             dq[d] += ds * row_of(qkv, s, b, h, j, 1)[d];

@@ -9,7 +9,7 @@
 
 /* c (m, n) (+)= op(a) op(b) + bias or NULL; a is (m, k) or, transposed, (k, m); b (k, n) or (n, k). */
 typedef struct {
-    int  m, n, k;
+    int m, n, k;
     bool transpose_a, transpose_b, add;
 } reference_shape;
 void reference_product(double *c, const double *a, const double *b, const double *bias, reference_shape shape);
@@ -30,16 +30,16 @@ double reference_gelu_slope(double x);
 double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate);
 
 typedef struct {
-    int             B, T, H, D;
-    float           rate;
-    uint64_t        place;
+    int B, T, H, D;
+    float rate;
+    uint64_t place;
     const uint64_t *keys;
-    const int32_t  *starts; /* (B, T): the first row that each row sees; NULL: 0 */
+    const int32_t *starts; /* (B, T): the first row that each row sees; NULL: 0 */
 } reference_heads;
 void reference_attention(double *y, double *lse, const double *qkv, reference_heads shape);
 void reference_attention_grad(double *dqkv, const double *dy, const double *qkv, reference_heads shape);
 
 double reference_cross_entropy(double *lse, const double *logits, int width, int target);
-void   reference_cross_entropy_grad(double *dlogits, double dloss, const double *logits, int width, int target);
+void reference_cross_entropy_grad(double *dlogits, double dloss, const double *logits, int width, int target);
 
 #endif

@@ -28,8 +28,8 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
 {
     const char *folder = getenv("TMPDIR");
     snprintf(path, bytes, "%s/cspeed-run-XXXXXX", folder ? folder : "/tmp");
-    int   handle = mkstemp(path);
-    FILE *file   = handle < 0 ? NULL : fdopen(handle, "w");
+    int handle = mkstemp(path);
+    FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
     ck_assert_ptr_nonnull(file);
     bool half = strcmp(spec->precision, "fp32") != 0;
     fprintf(file, text, spec->micro ? spec->micro : 2, spec->accumulation ? spec->accumulation : 1,
@@ -42,7 +42,7 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
 
 cs_engine *run_open(const run_spec *spec, cs_model *own)
 {
-    char       path[4096];
+    char path[4096];
     cs_config *config;
     cs_engine *engine;
     run_write_config(spec, path, sizeof path);
@@ -58,17 +58,17 @@ cs_engine *run_open(const run_spec *spec, cs_model *own)
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
 {
     static int32_t inputs[64 * RUN_LENGTH], targets[64 * RUN_LENGTH];
-    int64_t        batch = spec->micro ? spec->micro : 2;
-    int64_t        first = engine->metrics.samples + (micro * cs_world_size(engine) + cs_rank(engine)) * batch;
+    int64_t batch = spec->micro ? spec->micro : 2;
+    int64_t first = engine->metrics.samples + (micro * cs_world_size(engine) + cs_rank(engine)) * batch;
     ck_assert_int_le(batch, 64);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t t = 0; t < RUN_LENGTH; t++) {
             int64_t sample = first + b, at = b * RUN_LENGTH + t;
-            bool    left_out = spec->masked && ((sample + t) % 3 == 0 || sample % 5 < 2);
-            inputs[at]       = (int32_t)((sample * 7 + t * (3 + sample % 4)) % RUN_VOCABULARY);
-            targets[at]      = left_out ? -1 : (int32_t)((sample * 7 + (t + 1) * (3 + sample % 4)) % RUN_VOCABULARY);
+            bool left_out = spec->masked && ((sample + t) % 3 == 0 || sample % 5 < 2);
+            inputs[at] = (int32_t)((sample * 7 + t * (3 + sample % 4)) % RUN_VOCABULARY);
+            targets[at] = left_out ? -1 : (int32_t)((sample * 7 + (t + 1) * (3 + sample % 4)) % RUN_VOCABULARY);
         }
-    return (cs_batch){ .inputs  = cs_matrix(inputs, CS_I32, batch, RUN_LENGTH),
+    return (cs_batch){ .inputs = cs_matrix(inputs, CS_I32, batch, RUN_LENGTH),
                        .targets = cs_matrix(targets, CS_I32, batch, RUN_LENGTH) };
 }
 
@@ -87,10 +87,10 @@ void run_step(cs_engine *engine, const run_spec *spec)
 static uint32_t checksum(cs_engine *engine, bool slots)
 {
     cs_precision types = engine->zero.precision;
-    uint32_t     sum   = 0;
+    uint32_t sum = 0;
     for (int i = 0; i < engine->model->count; i++) {
         cs_shard_piece pieces[32];
-        int            count = pieces_take(engine, i, pieces);
+        int count = pieces_take(engine, i, pieces);
         for (int at = 0; at < count; at++) {
             size_t elements = (size_t)cs_range_length(pieces[at].range);
             for (int slot = 0; slots && slot < engine->zero.optimizer.slots; slot++)
@@ -135,7 +135,7 @@ void run_ranks(int world, int (*rank)(void *argument), void *argument)
 
 typedef struct {
     const run_spec *spec;
-    run_result     *result; /* shared between the processes */
+    run_result *result; /* shared between the processes */
 } order;
 
 static run_held held(const cs_engine *engine)
@@ -146,10 +146,10 @@ static run_held held(const cs_engine *engine)
 
 static int train(void *argument)
 {
-    const order *job      = argument;
-    run_result  *result   = job->result;
-    cs_engine   *engine   = run_open(job->spec, NULL);
-    int          rank     = cs_rank(engine);
+    const order *job = argument;
+    run_result *result = job->result;
+    cs_engine *engine = run_open(job->spec, NULL);
+    int rank = cs_rank(engine);
     result->at_open[rank] = held(engine);
     for (int step = 0; step < job->spec->steps; step++) {
         run_step(engine, job->spec);
@@ -171,7 +171,7 @@ void run_train(const run_spec *spec, run_result *result)
     run_result *shared = run_share(sizeof *shared);
     ck_assert_int_le(spec->steps, RUN_STEPS);
     ck_assert_int_le(spec->world, RUN_RANKS);
-    order     job    = { spec, shared };
+    order job = { spec, shared };
     cs_status status = cs_spawn(spec->world, train, &job);
     ck_assert_msg(status == CS_OK, "world %d stage %d %s: %s", spec->world, spec->stage, spec->precision, cs_error());
     *result = *shared;

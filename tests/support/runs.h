@@ -7,12 +7,12 @@
 enum { RUN_STEPS = 64, RUN_RANKS = 8, RUN_SETS = 8, RUN_LENGTH = 12, RUN_VOCABULARY = 61 };
 
 typedef struct {
-    int         world, stage, steps, micro, accumulation;
+    int world, stage, steps, micro, accumulation;
     const char *precision; /* "fp32", "bf16", "fp16" */
     const char *recompute; /* "none", "unit"         */
-    double      dropout;
-    int         prefetch;
-    bool        masked;        /* a third of the targets is left out, and two of five samples whole */
+    double dropout;
+    int prefetch;
+    bool masked;               /* a third of the targets is left out, and two of five samples whole */
     const char *more;          /* further top-level members of the configuration, each ending in a comma; or NULL */
     const char *set[RUN_SETS]; /* "KEY.PATH=JSON", as cs_config_set takes it; up to the first NULL */
     const char *threads;       /* NULL: 1 */
@@ -24,9 +24,9 @@ typedef struct {
 } run_held;
 
 typedef struct {
-    double    loss[RUN_STEPS], norm[RUN_STEPS];
+    double loss[RUN_STEPS], norm[RUN_STEPS];
     cs_memory memory[RUN_RANKS];
-    run_held  at_open[RUN_RANKS], after_first[RUN_RANKS], at_end[RUN_RANKS];
+    run_held at_open[RUN_RANKS], after_first[RUN_RANKS], at_end[RUN_RANKS];
 } run_result;
 
 /* Writes the configuration of a spec to a file made in TMPDIR; the caller unlinks it. */
@@ -43,7 +43,7 @@ void run_train(const run_spec *spec, run_result *result);
 /* Zeroed memory that the ranks share with the test, which asserts: a check that fails in a rank would go on as the
  * test. */
 void *run_share(size_t bytes);
-void  run_unshare(void *shared, size_t bytes);
+void run_unshare(void *shared, size_t bytes);
 /* cs_spawn; fails the test if a rank fails. */
 void run_ranks(int world, int (*rank)(void *argument), void *argument);
 

@@ -33,7 +33,7 @@ static int64_t count_of(const cs_piece *tensor)
 static void value_of(char *bytes, int tensor, int64_t element, int64_t step)
 {
     int64_t value = (tensor * 131 + element * 7 + step * 29) % 15000;
-    float   real  = (float)value;
+    float real = (float)value;
     if (tensors[tensor].dtype == CS_F32)
         memcpy(bytes, &real, sizeof real);
     else
@@ -50,7 +50,7 @@ static cs_range range_of(int tensor, int rank, int size, saved_deal deal)
     if (deal == SAVED_EACH)
         return cs_range_part(count, rank, size);
     cs_range flat = cs_range_part(total, rank, size);
-    flat          = cs_range_overlap(flat, (cs_range){ before, before + count });
+    flat = cs_range_overlap(flat, (cs_range){ before, before + count });
     return flat.from < flat.to ? (cs_range){ flat.from - before, flat.to - before } : (cs_range){ 0, 0 };
 }
 
@@ -59,8 +59,8 @@ void saved_open(saved_pieces *pieces, int rank, int size, saved_deal deal, int64
     pieces->count = 0;
     for (int i = 0; i < SAVED_TENSORS; i++) {
         cs_piece piece = tensors[i];
-        size_t   bytes = cs_dtype_bytes(piece.dtype);
-        piece.range    = range_of(i, rank, size, deal);
+        size_t bytes = cs_dtype_bytes(piece.dtype);
+        piece.range = range_of(i, rank, size, deal);
         if (cs_range_length(piece.range) == 0 && count_of(&piece) > 0)
             continue;
         piece.data = calloc((size_t)cs_range_length(piece.range) + 1, bytes);
@@ -88,7 +88,7 @@ bool saved_holds(const saved_pieces *pieces, int64_t step)
 {
     for (int i = 0; i < pieces->count; i++) {
         const cs_piece *piece = &pieces->piece[i];
-        size_t          bytes = cs_dtype_bytes(piece->dtype);
+        size_t bytes = cs_dtype_bytes(piece->dtype);
         for (int64_t at = piece->range.from; at < piece->range.to; at++) {
             char wanted[8];
             value_of(wanted, index_of(piece->name), at, step);
@@ -104,8 +104,8 @@ bool saved_holds(const saved_pieces *pieces, int64_t step)
 
 cs_comm *saved_world(void)
 {
-    cs_world         world;
-    cs_comm         *comm     = NULL;
+    cs_world world;
+    cs_comm *comm = NULL;
     cs_comm_settings settings = { .kind = "auto", .heap_bytes = 1 << 20 };
     ck_assert_msg(cs_world_read(&world) == CS_OK, "%s", cs_error());
     ck_assert_msg(cs_comm_open(&comm, &world, &settings) == CS_OK, "%s", cs_error());
@@ -114,15 +114,15 @@ cs_comm *saved_world(void)
 
 static cs_status save_in(cs_comm *comm, saved_deal deal, const char *dir, const char *tag, int64_t step)
 {
-    saved_pieces          pieces;
-    json_t               *engine  = json_pack("{s:I}", "global_step", (json_int_t)step);
+    saved_pieces pieces;
+    json_t *engine = json_pack("{s:I}", "global_step", (json_int_t)step);
     cs_checkpoint_content content = {
         .tag = tag, .step = step, .engine = engine, .config_text = "{}", .client_state = "{\"a\": 1}"
     };
     saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, step);
-    content.pieces      = pieces.piece;
+    content.pieces = pieces.piece;
     content.piece_count = pieces.count;
-    cs_status status    = cs_checkpoint_save(comm, dir, &content);
+    cs_status status = cs_checkpoint_save(comm, dir, &content);
     saved_close(&pieces);
     json_decref(engine);
     return status;
@@ -131,7 +131,7 @@ static cs_status save_in(cs_comm *comm, saved_deal deal, const char *dir, const 
 static cs_status load_in(cs_comm *comm, saved_deal deal, const char *dir, const char *tag, int64_t *step)
 {
     cs_checkpoint_reader *reader;
-    saved_pieces          pieces;
+    saved_pieces pieces;
     CS_TRY(cs_checkpoint_open(&reader, comm, dir, tag));
     *step = json_integer_value(json_object_get(cs_checkpoint_engine(reader), "global_step"));
     saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, -1);
@@ -147,7 +147,7 @@ static cs_status load_in(cs_comm *comm, saved_deal deal, const char *dir, const 
 
 cs_status saved_save(const char *dir, const char *tag, int64_t step)
 {
-    cs_comm  *comm   = saved_world();
+    cs_comm *comm = saved_world();
     cs_status status = save_in(comm, SAVED_FLAT, dir, tag, step);
     cs_comm_close(comm);
     return status;
@@ -155,34 +155,34 @@ cs_status saved_save(const char *dir, const char *tag, int64_t step)
 
 cs_status saved_load(const char *dir, const char *tag, int64_t *step)
 {
-    int64_t   found;
-    cs_comm  *comm   = saved_world();
+    int64_t found;
+    cs_comm *comm = saved_world();
     cs_status status = load_in(comm, SAVED_FLAT, dir, tag, step ? step : &found);
     cs_comm_close(comm);
     return status;
 }
 
 typedef struct {
-    saved_deal  deal;
+    saved_deal deal;
     const char *dir, *tag;
-    int64_t     step;
+    int64_t step;
 } job;
 
 static int run_save(void *argument)
 {
-    const job *j      = argument;
-    cs_comm   *comm   = saved_world();
-    cs_status  status = save_in(comm, j->deal, j->dir, j->tag, j->step);
+    const job *j = argument;
+    cs_comm *comm = saved_world();
+    cs_status status = save_in(comm, j->deal, j->dir, j->tag, j->step);
     cs_comm_close(comm);
     return status != CS_OK;
 }
 
 static int run_load(void *argument)
 {
-    const job *j      = argument;
-    cs_comm   *comm   = saved_world();
-    int64_t    step   = -1;
-    cs_status  status = load_in(comm, j->deal, j->dir, j->tag, &step);
+    const job *j = argument;
+    cs_comm *comm = saved_world();
+    int64_t step = -1;
+    cs_status status = load_in(comm, j->deal, j->dir, j->tag, &step);
     if (status == CS_OK && step != j->step)
         status = cs_fail(CS_BAD_FILE, "loaded step %lld, not %lld", (long long)step, (long long)j->step);
     cs_comm_close(comm);

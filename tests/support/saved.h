@@ -11,7 +11,7 @@ typedef enum { SAVED_FLAT, SAVED_EACH } saved_deal;
 
 typedef struct {
     cs_piece piece[SAVED_TENSORS];
-    int      count;
+    int count;
 } saved_pieces;
 
 /* This rank's pieces with memory of their own, the values of `step` in them; step -1: nothing yet. */

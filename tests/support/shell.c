@@ -90,7 +90,7 @@ int shell_wait(pid_t child)
 
 pid_t shell_start(const char *format, ...)
 {
-    char    command[8192] = "exec ";
+    char command[8192] = "exec ";
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(command + 5, sizeof command - 5, format, arguments);
@@ -100,7 +100,7 @@ pid_t shell_start(const char *format, ...)
 
 int shell_run(const char *format, ...)
 {
-    char    command[8192];
+    char command[8192];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(command, sizeof command, format, arguments);
@@ -111,7 +111,7 @@ int shell_run(const char *format, ...)
 static int mentions(const char *pid, const char *file, const char *word)
 {
     static char content[1 << 17];
-    char        path[300];
+    char path[300];
     snprintf(path, sizeof path, "/proc/%s/%s", pid, file);
     FILE *in = fopen(path, "rb");
     if (!in)
@@ -123,8 +123,8 @@ static int mentions(const char *pid, const char *file, const char *word)
 
 static int count(const char *word)
 {
-    DIR *proc  = opendir("/proc");
-    int  found = 0;
+    DIR *proc = opendir("/proc");
+    int found = 0;
     ck_assert_ptr_nonnull(proc);
     for (struct dirent *entry; (entry = readdir(proc));)
         if (atoi(entry->d_name) > 0 && atoi(entry->d_name) != getpid())
@@ -135,9 +135,9 @@ static int count(const char *word)
 
 pid_t shell_find(const char *word, const char *name)
 {
-    DIR  *proc  = opendir("/proc");
+    DIR *proc = opendir("/proc");
     pid_t found = 0;
-    char  line[64];
+    char line[64];
     ck_assert_ptr_nonnull(proc);
     snprintf(line, sizeof line, "%s\n", name);
     for (struct dirent *entry; (entry = readdir(proc)) && !found;)

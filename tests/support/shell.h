@@ -10,9 +10,9 @@
 void shell_enter(void);
 void shell_leave(void);
 
-void  shell_write(const char *path, const char *content);
+void shell_write(const char *path, const char *content);
 char *shell_read(const char *path,
-                 size_t     *bytes); /* malloc'ed, a NUL behind it; fails the test when there is no such file */
+                 size_t *bytes); /* malloc'ed, a NUL behind it; fails the test when there is no such file */
 
 /* One bit of the byte there, as a disk may do. */
 void shell_flip(const char *path, long offset);
@@ -21,7 +21,7 @@ void shell_flip(const char *path, long offset);
 int shell_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Starts it in a process group of its own. */
 pid_t shell_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
-int   shell_wait(pid_t child);
+int shell_wait(pid_t child);
 
 /* A process of this program name that carries the word in its environment; 0: none. */
 pid_t shell_find(const char *word, const char *name);

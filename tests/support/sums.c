@@ -17,18 +17,18 @@ static bool is_real(cs_dtype dtype)
 
 void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value)
 {
-    size_t   bytes = cs_dtype_bytes(dtype);
-    uint16_t half  = dtype == CS_BF16 ? cs_float_to_bf16(value.real) : cs_float_to_f16(value.real);
-    void    *from  = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
+    size_t bytes = cs_dtype_bytes(dtype);
+    uint16_t half = dtype == CS_BF16 ? cs_float_to_bf16(value.real) : cs_float_to_f16(value.real);
+    void *from = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
     memcpy((char *)data + (size_t)at * bytes, from, bytes);
 }
 
 sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
 {
-    const char *from  = (const char *)data + (size_t)at * cs_dtype_bytes(dtype);
+    const char *from = (const char *)data + (size_t)at * cs_dtype_bytes(dtype);
     sums_number value = { 0 };
-    uint16_t    half  = 0;
-    int32_t     word  = 0;
+    uint16_t half = 0;
+    int32_t word = 0;
     switch (dtype) {
     case CS_F32:
         memcpy(&value.real, from, sizeof value.real);
@@ -54,7 +54,7 @@ sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
 static sums_number value_of(int rank, int64_t at, int salt, cs_dtype dtype)
 {
     uint64_t bits = (uint64_t)at * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xbf58476d1ce4e5b9u + (uint64_t)salt * 7919;
-    bits          = (bits ^ bits >> 31) * 0x94d049bb133111ebu;
+    bits = (bits ^ bits >> 31) * 0x94d049bb133111ebu;
     bits ^= bits >> 29;
     uint64_t held[1] = { 0 };
     sums_put(held, 0, dtype, (sums_number){ (float)((double)(int32_t)bits * 0x1p-29), (int64_t)bits });
@@ -70,7 +70,7 @@ void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_
 /* ---- where values lie ------------------------------------------------------------------------- */
 
 static cs_device *far;
-static bool       loose;
+static bool loose;
 
 void sums_far(cs_device *device)
 {
@@ -103,8 +103,8 @@ static void move(void *to, const void *from, size_t bytes)
 
 static void place_values(void *data, int64_t count, int rank, int salt, cs_dtype dtype)
 {
-    size_t bytes  = (size_t)count * cs_dtype_bytes(dtype);
-    void  *values = is_far(data) ? scratch(bytes) : data;
+    size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
+    void *values = is_far(data) ? scratch(bytes) : data;
     sums_fill(values, count, 0, rank, salt, dtype);
     if (values == data)
         return;
@@ -172,7 +172,7 @@ static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_r
 /* Values are below 4, and so partial sums below 4 * ranks; each of at most `ranks` roundings is off by half a unit. */
 static bool is_near(const void *data, int64_t at, sums_number should, int ranks, cs_dtype dtype)
 {
-    double unit  = dtype == CS_F32 ? 0x1p-23 : dtype == CS_BF16 ? 0x1p-7 : 0x1p-10;
+    double unit = dtype == CS_F32 ? 0x1p-23 : dtype == CS_BF16 ? 0x1p-7 : 0x1p-10;
     double apart = (double)sums_get(data, at, dtype).real - (double)should.real;
     return fabs(apart) <= 4 * ranks * ranks * unit;
 }
@@ -182,7 +182,7 @@ static int compare_sums(const void *data, int64_t count, int64_t first, int rank
 {
     for (int64_t i = 0; i < count; i++) {
         uint64_t held[1] = { 0 };
-        size_t   bytes   = cs_dtype_bytes(dtype);
+        size_t bytes = cs_dtype_bytes(dtype);
         sums_put(held, 0, dtype, tree_of(first + i, ranks, salt, dtype, op));
         if (loose && op == CS_SUM && is_real(dtype) && is_near(data, i, sums_get(held, 0, dtype), ranks, dtype))
             continue;
@@ -197,7 +197,7 @@ static int expect_sums(const void *data, int64_t count, int64_t first, int ranks
                        cs_reduce_op op, const char *what)
 {
     const void *values = look_at(data, (size_t)count * cs_dtype_bytes(dtype));
-    int         failed = compare_sums(values, count, first, ranks, salt, dtype, op, what);
+    int failed = compare_sums(values, count, first, ranks, salt, dtype, op, what);
     let_go(values, data);
     return failed;
 }
@@ -240,14 +240,14 @@ int sums_expect_values(const void *data, int64_t count, int64_t first, int rank,
                        const char *what)
 {
     const void *values = look_at(data, (size_t)count * cs_dtype_bytes(dtype));
-    int         failed = compare_values(values, count, first, rank, salt, dtype, what);
+    int failed = compare_values(values, count, first, rank, salt, dtype, what);
     let_go(values, data);
     return failed;
 }
 
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype)
 {
-    int    rank = cs_comm_rank(comm), size = cs_comm_size(comm), root = salt % size;
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm), root = salt % size;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     place_values(where.small, count, rank, salt, dtype);
     place_bytes(where.big, 0xaa, (size_t)size * bytes);
@@ -276,10 +276,10 @@ static int try_count(cs_comm *comm, const sums_place *places, size_t place_count
 
 int sums_try_each(cs_comm *comm, int64_t max)
 {
-    int        size = cs_comm_size(comm);
-    size_t     room = (size_t)size * 10008 * 8;
-    char      *lone = malloc(2 * room + 8);
-    char      *big = cs_comm_alloc(comm, room + 8), *small = cs_comm_alloc(comm, room + 8);
+    int size = cs_comm_size(comm);
+    size_t room = (size_t)size * 10008 * 8;
+    char *lone = malloc(2 * room + 8);
+    char *big = cs_comm_alloc(comm, room + 8), *small = cs_comm_alloc(comm, room + 8);
     sums_place all[] = { { "in place", big, small },
                          { "staged", lone, lone + room },
                          { "mixed", lone, small },
@@ -291,7 +291,7 @@ int sums_try_each(cs_comm *comm, int64_t max)
         all[3] = (sums_place){ "in place again", small, big };
     }
     int64_t counts[] = { 0, 1, 2, size - 1, size, 3, 31, 257, 1021, 4099, 10007 };
-    int     failed   = 0;
+    int failed = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && counts[i] <= max && !failed; i++)
         failed = try_count(comm, all, counts[i] < 1000 ? sizeof all / sizeof *all : 2, counts[i], counts[i] < 300);
     free(lone);

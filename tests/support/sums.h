@@ -19,18 +19,18 @@
 enum { SUMS_RANKS = 8 };
 
 typedef struct {
-    float   real;
+    float real;
     int64_t whole;
 } sums_number;
 
 /* Where vectors lie: shared (in place), private (staged), or private but not at an aligned address. */
 typedef struct {
     const char *name;
-    char       *big, *small; /* room for the whole, room for a part */
+    char *big, *small; /* room for the whole, room for a part */
 } sums_place;
 
 /* Element `at` of a tensor of any dtype. */
-void        sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value);
+void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value);
 sums_number sums_get(const void *data, int64_t at, cs_dtype dtype);
 /* data[count] becomes elements first, first + 1, ... of a rank's vector; another salt, another vector. */
 void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype);

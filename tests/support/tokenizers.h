@@ -6,7 +6,7 @@
 #include "base/json.h"
 
 json_t *tokenizers_golden(void); /* [{"name", "tokenizer", "cases": [{"text", "ids"}]}], to be released */
-void    tokenizers_write(const char *name, const char *path); /* a tokenizer.json */
+void tokenizers_write(const char *name, const char *path); /* a tokenizer.json */
 
 json_t *tokenizers_chats(void); /* golden/chat.golden: {"templates", "conversations", "shapes"}, to be released */
 /* A tokenizer_config.json; `template`: one of chat.golden's by its name; `begin`: bos_token, or NULL. */

@@ -13,9 +13,9 @@
 
 cs_config *written_config(const char *text)
 {
-    char        path[512];
+    char path[512];
     const char *folder = getenv("TMPDIR");
-    cs_config  *config;
+    cs_config *config;
     snprintf(path, sizeof path, "%s/%s.XXXXXX", folder ? folder : "/tmp", program_invocation_short_name);
     int file = mkstemp(path);
     ck_assert_int_ge(file, 0);

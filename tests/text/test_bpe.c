@@ -11,15 +11,15 @@ enum { LETTERS = 4, MERGES = 120 };
 /* Letters a to d, and merges of tokens drawn at random among those there are. */
 static void make(cs_lexicon *lexicon, unsigned seed)
 {
-    char    names[LETTERS + MERGES][64] = { "a", "b", "c", "d" };
+    char names[LETTERS + MERGES][64] = { "a", "b", "c", "d" };
     json_t *ids = json_object(), *merges = json_array();
-    int     count = LETTERS;
+    int count = LETTERS;
     for (int i = 0; i < LETTERS; i++)
         json_object_set_new(ids, names[i], json_integer(i));
     while (count < LETTERS + MERGES) {
-        seed             = seed * 1103515245u + 12345u;
+        seed = seed * 1103515245u + 12345u;
         const char *left = names[(seed >> 16) % (unsigned)count], *right = names[(seed >> 8) % (unsigned)count];
-        char        pair[160];
+        char pair[160];
         if (strlen(left) + strlen(right) > 8)
             left = "a", right = names[(seed >> 20) % LETTERS];
         snprintf(pair, sizeof pair, "%.30s %.30s", left, right);
@@ -42,12 +42,12 @@ static int32_t plain(const cs_lexicon *lexicon, const char *word, size_t size, i
     for (size_t i = 0; i < size; i++)
         ids[count++] = lexicon->bytes[(unsigned char)word[i]];
     for (;;) {
-        const cs_merge *best  = NULL;
-        int32_t         place = 0;
+        const cs_merge *best = NULL;
+        int32_t place = 0;
         for (int32_t i = 0; i + 1 < count; i++) {
             const cs_merge *merge = cs_lexicon_merge(lexicon, ids[i], ids[i + 1]);
             if (merge && (!best || merge->rank < best->rank)) {
-                best  = merge;
+                best = merge;
                 place = i;
             }
         }
@@ -66,12 +66,12 @@ START_TEST(merges_are_those_of_the_definition)
         make(&lexicon, seed);
         cs_bpe *bpe = cs_bpe_open(&lexicon);
         for (int round = 0; round < 2000; round++) {
-            char    word[200];
+            char word[200];
             int32_t wanted[200], count;
-            state       = state * 1103515245u + 12345u;
+            state = state * 1103515245u + 12345u;
             size_t size = 1 + (state >> 16) % (round % 10 ? 12 : 199), place = 0;
             for (size_t i = 0; i < size; i++) {
-                state   = state * 1103515245u + 12345u;
+                state = state * 1103515245u + 12345u;
                 word[i] = (char)('a' + (state >> 16) % LETTERS);
             }
             const cs_bpe_token *made = cs_bpe_word(bpe, word, size, &count);
@@ -93,8 +93,8 @@ START_TEST(long_words_are_no_trouble)
 {
     enum { SIZE = 1000000 };
     cs_lexicon lexicon = { 0 };
-    int32_t    count;
-    char      *word = malloc(SIZE);
+    int32_t count;
+    char *word = malloc(SIZE);
     ck_assert_ptr_nonnull(word);
     make(&lexicon, 3);
     for (size_t i = 0; i < SIZE; i++)
@@ -117,7 +117,7 @@ START_TEST(forgetting_changes_nothing)
     cs_bpe *bpe = cs_bpe_open(&lexicon);
     for (int pass = 0; pass < 2; pass++)
         for (unsigned number = 0; number < 150000; number++) {
-            char    word[9];
+            char word[9];
             int32_t wanted[9], count;
             for (unsigned i = 0; i < 9; i++)
                 word[i] = (char)('a' + (number >> 2 * i) % LETTERS);
@@ -136,11 +136,11 @@ END_TEST
 START_TEST(unknown_bytes)
 {
     cs_lexicon lexicon = { 0 };
-    int32_t    count;
+    int32_t count;
     make(&lexicon, 1);
     for (int fuse = -1; fuse < 2; fuse++) {
-        cs_bpe *bpe          = cs_bpe_open(&lexicon);
-        lexicon.unknown      = fuse < 0 ? -1 : 3;
+        cs_bpe *bpe = cs_bpe_open(&lexicon);
+        lexicon.unknown = fuse < 0 ? -1 : 3;
         lexicon.fuse_unknown = fuse == 1;
         cs_bpe_word(bpe, "xxx", 3, &count);
         ck_assert_int_eq(count, fuse < 0 ? 0 : fuse ? 1 : count);

@@ -46,9 +46,9 @@ static bool says(const json_t *messages, size_t index, const char *role)
 static cs_status write_one(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, json_t *messages,
                            cs_chat_lines *lines)
 {
-    json_t   *document = json_pack("{s:O}", "messages", messages);
-    bool      prompt   = says(messages, json_array_size(messages) - 1, "user");
-    cs_status status   = (prompt ? cs_chat_prompt : cs_chat_write)(shape, tokenizer, document, lines);
+    json_t *document = json_pack("{s:O}", "messages", messages);
+    bool prompt = says(messages, json_array_size(messages) - 1, "user");
+    cs_status status = (prompt ? cs_chat_prompt : cs_chat_write)(shape, tokenizer, document, lines);
     json_decref(document);
     return status;
 }
@@ -56,17 +56,17 @@ static cs_status write_one(const cs_chat_shape *shape, const cs_tokenizer *token
 /* Refused are what the shape has no place for, and what holds no answer and is not to be given one. */
 static void check_shape(const json_t *shape_texts, const json_t *conversations, const cs_tokenizer *tokenizer)
 {
-    const char          *name = json_string_value(json_object_get(shape_texts, "name"));
+    const char *name = json_string_value(json_object_get(shape_texts, "name"));
     const cs_chat_shape *shape;
-    cs_chat_lines        lines = { 0 };
-    size_t               index;
-    json_t              *messages;
+    cs_chat_lines lines = { 0 };
+    size_t index;
+    json_t *messages;
     ck_assert_msg(cs_chat_find(&shape, name, tokenizer) == CS_OK, "%s", cs_error());
     json_array_foreach(conversations, index, messages)
     {
         const char *wanted = json_string_value(json_array_get(json_object_get(shape_texts, "texts"), index));
-        bool        silent = json_array_size(messages) == 1 && says(messages, 0, "system");
-        cs_status   status = write_one(shape, tokenizer, messages, &lines);
+        bool silent = json_array_size(messages) == 1 && says(messages, 0, "system");
+        cs_status status = write_one(shape, tokenizer, messages, &lines);
         ck_assert_msg(status == (wanted && !silent ? CS_OK : CS_BAD_FILE), "%s, conversation %zu: status %d", name,
                       index, status);
         ck_assert_msg(status != CS_OK ||
@@ -79,7 +79,7 @@ static void check_shape(const json_t *shape_texts, const json_t *conversations, 
 
 START_TEST(shapes_write_what_templates_write)
 {
-    size_t  index;
+    size_t index;
     json_t *all = tokenizers_chats(), *shape;
     shell_enter();
     write_tokenizer();
@@ -95,8 +95,8 @@ END_TEST
 
 static char *template_named(const char *name)
 {
-    json_t *all  = tokenizers_chats();
-    char   *text = strdup(json_string_value(json_object_get(json_object_get(all, "templates"), name)));
+    json_t *all = tokenizers_chats();
+    char *text = strdup(json_string_value(json_object_get(json_object_get(all, "templates"), name)));
     json_decref(all);
     return text;
 }
@@ -104,10 +104,10 @@ static char *template_named(const char *name)
 static cs_status find_auto(const char *template, const char *begin, const char **name)
 {
     static const char *const names[] = { "chatml", "llama3", "zephyr" };
-    const cs_chat_shape     *shape, *named;
-    cs_tokenizer            *tokenizer = open_tokenizer(template, begin);
-    cs_status                status    = cs_chat_find(&shape, "auto", tokenizer);
-    *name                              = NULL;
+    const cs_chat_shape *shape, *named;
+    cs_tokenizer *tokenizer = open_tokenizer(template, begin);
+    cs_status status = cs_chat_find(&shape, "auto", tokenizer);
+    *name = NULL;
     for (int i = 0; i < 3 && status == CS_OK; i++)
         if (cs_chat_find(&named, names[i], tokenizer) == CS_OK && named == shape)
             *name = names[i];
@@ -120,7 +120,7 @@ START_TEST(auto_takes_known_templates_alone)
 {
     char *template = template_named("chatml");
     const char *name;
-    char       *longer = NULL;
+    char *longer = NULL;
     shell_enter();
     write_tokenizer();
     ck_assert_msg(find_auto(template, "<s>", &name) == CS_OK, "%s", cs_error());
@@ -148,7 +148,7 @@ END_TEST
 /* A template writes nothing, or fails, where the tokenizer has no name for what it writes. */
 START_TEST(auto_wants_the_tokens_that_the_template_writes)
 {
-    char       *llama3 = template_named("llama3");
+    char *llama3 = template_named("llama3");
     const char *name;
     shell_enter();
     write_tokenizer();
@@ -192,7 +192,7 @@ static void prepare(void)
 
 static void expect(int code, const char *words, const char *arguments)
 {
-    int   got  = shell_run("%s/generate %s --max_tokens 12 --temperature 0 2>err.txt", CS_BIN, arguments);
+    int got = shell_run("%s/generate %s --max_tokens 12 --temperature 0 2>err.txt", CS_BIN, arguments);
     char *text = shell_read(code ? "err.txt" : "out.txt", NULL);
     ck_assert_msg(got == code && (code ? strstr(text, words) != NULL : strcmp(text, words) == 0),
                   "%s: exit code %d, and it printed \"%s\"", arguments, got, text);

@@ -19,7 +19,7 @@ static cs_tokenizer *open_named(const char *name)
 
 static void check_case(cs_encoder *encoder, const char *name, const json_t *one)
 {
-    const json_t     *text = json_object_get(one, "text"), *ids = json_object_get(one, "ids");
+    const json_t *text = json_object_get(one, "text"), *ids = json_object_get(one, "ids");
     const cs_encoded *made = cs_encoder_document(encoder, json_string_value(text), json_string_length(text));
     ck_assert_msg(made->count == (int64_t)json_array_size(ids), "%s: %jd tokens, not %zu, of: %s", name,
                   (intmax_t)made->count, json_array_size(ids), json_string_value(text));
@@ -30,15 +30,15 @@ static void check_case(cs_encoder *encoder, const char *name, const json_t *one)
 
 START_TEST(ids_are_those_of_tokenizers)
 {
-    size_t  index, number;
+    size_t index, number;
     json_t *golden = tokenizers_golden(), *entry, *one;
     shell_enter();
     ck_assert_uint_eq(json_array_size(golden), 6);
     json_array_foreach(golden, index, entry)
     {
-        const char   *name      = json_string_value(json_object_get(entry, "name"));
+        const char *name = json_string_value(json_object_get(entry, "name"));
         cs_tokenizer *tokenizer = open_named(name);
-        cs_encoder   *encoder   = cs_encoder_open(tokenizer);
+        cs_encoder *encoder = cs_encoder_open(tokenizer);
         for (int round = 0; round < 2; round++) /* the second time words are remembered */
             json_array_foreach(json_object_get(entry, "cases"), number, one) check_case(encoder, name, one);
         cs_encoder_close(encoder);
@@ -60,9 +60,9 @@ START_TEST(pieces_are_the_text)
             ck_assert_int_eq(cs_tokenizer_open(&tokenizer, NULL), CS_OK);
         else
             tokenizer = open_named("gpt2");
-        cs_encoder       *encoder = cs_encoder_open(tokenizer);
-        const cs_encoded *made    = cs_encoder_text(encoder, text, sizeof text - 1);
-        size_t            place   = 0, size;
+        cs_encoder *encoder = cs_encoder_open(tokenizer);
+        const cs_encoded *made = cs_encoder_text(encoder, text, sizeof text - 1);
+        size_t place = 0, size;
         for (int64_t i = 0; i < made->count; i++) {
             const char *piece = cs_tokenizer_piece(tokenizer, made->ids[i], &size);
             ck_assert_int_eq(made->starts[i], (int64_t)place);
@@ -88,7 +88,7 @@ START_TEST(broken_text_is_repaired)
 {
     static const struct {
         const char *text, *repaired;
-        int64_t     count;
+        int64_t count;
     } cases[] = {
         { "a\x80"
           "b",
@@ -104,16 +104,16 @@ START_TEST(broken_text_is_repaired)
     };
     shell_enter();
     cs_tokenizer *tokenizer = open_named("qwen2");
-    cs_encoder   *encoder   = cs_encoder_open(tokenizer);
-    int64_t       before    = 0;
+    cs_encoder *encoder = cs_encoder_open(tokenizer);
+    int64_t before = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const cs_encoded *made  = cs_encoder_text(encoder, cases[i].text, strlen(cases[i].text));
-        int64_t           count = made->count;
-        int32_t           ids[64];
+        const cs_encoded *made = cs_encoder_text(encoder, cases[i].text, strlen(cases[i].text));
+        int64_t count = made->count;
+        int32_t ids[64];
         memcpy(ids, made->ids, (size_t)count * sizeof *ids);
         ck_assert_int_eq(made->repaired - before, cases[i].count);
         before = made->repaired;
-        made   = cs_encoder_text(encoder, cases[i].repaired, strlen(cases[i].repaired));
+        made = cs_encoder_text(encoder, cases[i].repaired, strlen(cases[i].repaired));
         ck_assert_int_eq(made->count, count);
         ck_assert_int_eq(memcmp(made->ids, ids, (size_t)count * sizeof *ids), 0);
     }
@@ -133,7 +133,7 @@ START_TEST(what_is_not_known_is_refused)
 {
     static const struct {
         const char *file;
-        cs_status   status;
+        cs_status status;
         const char *word;
     } cases[] = {
         { "{" MODEL ", " BYTES "}", CS_OK, "" },
@@ -216,10 +216,10 @@ START_TEST(vocab_and_merges_are_read)
     ck_assert_ptr_nonnull(strstr(cs_error(), "merges.txt"));
     shell_write("merges.txt", "#version: 0.2\na b\n");
     ck_assert_msg(cs_tokenizer_open(&tokenizer, ".") == CS_OK, "%s", cs_error());
-    cs_encoder          *encoder  = cs_encoder_open(tokenizer);
-    static const char    text[]   = "ab aba<|endoftext|>11";
+    cs_encoder *encoder = cs_encoder_open(tokenizer);
+    static const char text[] = "ab aba<|endoftext|>11";
     static const int32_t wanted[] = { 2, 3, 2, 0, 4, 5, 5 };
-    const cs_encoded    *made     = cs_encoder_text(encoder, text, sizeof text - 1);
+    const cs_encoded *made = cs_encoder_text(encoder, text, sizeof text - 1);
     ck_assert_int_eq(made->count, 7);
     ck_assert_int_eq(memcmp(made->ids, wanted, sizeof wanted), 0);
     ck_assert_int_eq(cs_tokenizer_end(tokenizer), 4);

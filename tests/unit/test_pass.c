@@ -63,8 +63,8 @@ START_TEST(rewinding_forgets_what_was_kept_since)
     cs_pass_enter(pass);
     cs_tensor a = cs_pass_make(pass, CS_F32, 1, 16);
     cs_pass_keep(pass, a);
-    int       mark = cs_pass_mark(pass);
-    cs_tensor b    = cs_pass_make(pass, CS_F32, 1, 16);
+    int mark = cs_pass_mark(pass);
+    cs_tensor b = cs_pass_make(pass, CS_F32, 1, 16);
     cs_pass_keep(pass, b);
     cs_pass_keep(pass, a); /* twice kept is kept until both are gone */
     cs_pass_rewind(pass, mark);
@@ -80,8 +80,8 @@ END_TEST
 
 START_TEST(tensors_of_others_may_be_kept)
 {
-    int32_t  tokens[6] = { 0 };
-    cs_pass *pass      = open_pass(NULL, 0);
+    int32_t tokens[6] = { 0 };
+    cs_pass *pass = open_pass(NULL, 0);
     begin(pass, CS_PASS_TRAINING);
     cs_pass_enter(pass);
     cs_pass_keep(pass, cs_matrix(tokens, CS_I32, 2, 3));
@@ -97,13 +97,13 @@ END_TEST
 /* Random requests, then the same ones in a real block of the size that was measured: nothing overlaps. */
 typedef struct {
     cs_tensor held[64];
-    int       count;
+    int count;
 } holding;
 
 static size_t random_walk(cs_pass *pass, bool real)
 {
     unsigned short state[3] = { 5, 6, 7 };
-    holding        all      = { .count = 0 };
+    holding all = { .count = 0 };
     begin(pass, CS_PASS_TRAINING);
     for (int i = 0; i < 3000; i++) {
         cs_pass_enter(pass);
@@ -114,8 +114,8 @@ static size_t random_walk(cs_pass *pass, bool real)
         cs_pass_leave(pass);
         all.held[all.count++] = tensor;
         while (all.count == 64 || (all.count && erand48(state) < 0.45)) {
-            int            at    = (int)(erand48(state) * all.count);
-            cs_tensor      gone  = all.held[at];
+            int at = (int)(erand48(state) * all.count);
+            cs_tensor gone = all.held[at];
             const uint8_t *bytes = gone.data;
             for (int64_t e = 1; real && e < cs_count(gone); e++)
                 ck_assert_uint_eq(bytes[e], bytes[0]);
@@ -132,9 +132,9 @@ static size_t random_walk(cs_pass *pass, bool real)
 START_TEST(measuring_foretells_the_peak)
 {
     cs_pass *measure = open_pass(NULL, 0);
-    size_t   peak    = random_walk(measure, false);
-    void    *block   = aligned_alloc(64, peak);
-    cs_pass *pass    = open_pass(block, peak);
+    size_t peak = random_walk(measure, false);
+    void *block = aligned_alloc(64, peak);
+    cs_pass *pass = open_pass(block, peak);
     ck_assert_uint_eq(random_walk(pass, true), peak);
     cs_pass_close(measure);
     cs_pass_close(pass);

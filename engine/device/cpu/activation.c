@@ -5,7 +5,7 @@
 enum { LEAST = 8192 };
 
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
-#define CUBIC      0.044715f           /* a */
+#define CUBIC 0.044715f                /* a */
 
 typedef struct {
     cs_tensor y, x, dy;
@@ -15,7 +15,7 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
 {
     for (int64_t i = 0; i < count; i++) {
         float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * x[i] * x[i]);
-        y[i]          = x[i] / (1 + cs_elements_exp_one(-twice_u));
+        y[i] = x[i] / (1 + cs_elements_exp_one(-twice_u));
     }
 }
 
@@ -24,12 +24,12 @@ static void gelu_chunk(float *restrict y, const float *restrict x, int64_t count
 static void gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        float square  = x[i] * x[i];
+        float square = x[i] * x[i];
         float twice_u = TWICE_ROOT * (x[i] + CUBIC * x[i] * square);
-        float slope   = TWICE_ROOT * (1 + 3 * CUBIC * square);
-        float e       = cs_elements_exp_one(twice_u < -88 ? 88 : -twice_u);
-        float s       = 1 / (1 + e);
-        dx[i]         = dy[i] * (s + x[i] * slope * (e * s * s));
+        float slope = TWICE_ROOT * (1 + 3 * CUBIC * square);
+        float e = cs_elements_exp_one(twice_u < -88 ? 88 : -twice_u);
+        float s = 1 / (1 + e);
+        dx[i] = dy[i] * (s + x[i] * slope * (e * s * s));
     }
 }
 
@@ -37,7 +37,7 @@ static void gelu_part(void *argument, cs_range range, int part)
 {
     (void)part;
     const gelu_job *all = argument;
-    float           wide[CS_CHUNK], out[CS_CHUNK];
+    float wide[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
         gelu_chunk(out, cs_elements_read(all->x, at, count, wide), count);
@@ -49,10 +49,10 @@ static void gelu_grad_part(void *argument, cs_range range, int part)
 {
     (void)part;
     const gelu_job *all = argument;
-    float           wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
+    float wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t      count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        const float *x     = cs_elements_read(all->x, at, count, wide);
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        const float *x = cs_elements_read(all->x, at, count, wide);
         gelu_grad_chunk(out, cs_elements_read(all->dy, at, count, wide_dy), x, count);
         cs_elements_write(all->y, at, count, out);
     }

@@ -14,25 +14,25 @@ enum { BLOCK = 64, COPIES_FORWARD = 4, COPIES_BACKWARD = 7 };
 
 typedef struct {
     const cs_attention_args *given;
-    int64_t             length, width; /* T, D */
-    int64_t             columns, wide; /* of y, of qkv */
-    int64_t             group;         /* query heads to one key head */
-    float               scale;
-    bool                narrow;  /* 16-bit tensors */
-    float              *scratch; /* of each thread */
-    int64_t             stride;  /* floats of one */
+    int64_t length, width; /* T, D */
+    int64_t columns, wide; /* of y, of qkv */
+    int64_t group;         /* query heads to one key head */
+    float scale;
+    bool narrow;    /* 16-bit tensors */
+    float *scratch; /* of each thread */
+    int64_t stride; /* floats of one */
 } job;
 
 /* One task: a head's (T, D) matrices in fp32. */
 typedef struct {
     const float *q, *k, *v, *dy;
-    float       *y, *dq, *dk, *dv;
-    int64_t      wide, slim; /* leading dimensions: of q k v and their gradients, of y and dy */
-    float       *lse;
-    uint64_t     key, place; /* of dropout: the sample's, and where the head begins in it */
-    float       *score, *dscore;
-    uint16_t    *bits;
-    float       *room; /* for copies */
+    float *y, *dq, *dk, *dv;
+    int64_t wide, slim; /* leading dimensions: of q k v and their gradients, of y and dy */
+    float *lse;
+    uint64_t key, place; /* of dropout: the sample's, and where the head begins in it */
+    float *score, *dscore;
+    uint16_t *bits;
+    float *room;           /* for copies */
     const int32_t *starts; /* of the sample's rows, or NULL */
 } head;
 
@@ -80,11 +80,11 @@ static float *element_of(cs_tensor x, int64_t row, int64_t column)
 static void view_keys(const job *all, head *view, int64_t row, int64_t which)
 {
     const cs_attention_args *given = all->given;
-    int64_t             key = column_of_key(all, which), value = column_of_value(all, which);
-    int64_t             size = all->length * all->width;
+    int64_t key = column_of_key(all, which), value = column_of_value(all, which);
+    int64_t size = all->length * all->width;
     if (all->narrow) {
-        view->k  = copy_in(all, view->room, given->qkv, row, key);
-        view->v  = copy_in(all, view->room + size, given->qkv, row, value);
+        view->k = copy_in(all, view->room, given->qkv, row, key);
+        view->v = copy_in(all, view->room + size, given->qkv, row, value);
         view->dk = view->room + 5 * size;
         view->dv = view->room + 6 * size;
         return;
@@ -99,8 +99,8 @@ static void view_keys(const job *all, head *view, int64_t row, int64_t which)
 
 static void view_queries(const job *all, head *view, int64_t row, int64_t which)
 {
-    const cs_attention_args *given  = all->given;
-    int64_t             column = which * all->width, size = all->length * all->width;
+    const cs_attention_args *given = all->given;
+    int64_t column = which * all->width, size = all->length * all->width;
     view->lse = (float *)given->lse.data + (row / all->length * given->heads.queries + which) * all->length;
     view->place = (uint64_t)(which * all->length * all->length);
     if (all->narrow) {
@@ -124,12 +124,12 @@ static void view_queries(const job *all, head *view, int64_t row, int64_t which)
 static head view_of(const job *all, int64_t sample, int thread)
 {
     float *room = all->scratch + thread * all->stride;
-    head   view = { .wide = all->narrow ? all->width : all->wide, .slim = all->narrow ? all->width : all->columns };
+    head view = { .wide = all->narrow ? all->width : all->wide, .slim = all->narrow ? all->width : all->columns };
     if (all->given->dropout.rate > 0)
         view.key = cs_dropout_key(all->given->dropout, sample);
     if (all->given->heads.starts.data)
         view.starts = (const int32_t *)all->given->heads.starts.data + sample * all->length;
-    view.score  = room;
+    view.score = room;
     view.dscore = room + BLOCK * all->length;
     room += BLOCK * all->length * (all->given->dqkv.data ? 2 : 1);
     view.bits = (uint16_t *)(void *)room;
@@ -162,11 +162,11 @@ static void softmax_row(float *row, int64_t first, int64_t seen, int64_t whole, 
     memset(row, 0, (size_t)first * sizeof *row);
     row += first;
     seen -= first;
-    float max  = cs_elements_max(row, seen) * scale;
-    max        = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
-    float sum  = cs_elements_exp(row, seen, scale, max);
+    float max = cs_elements_max(row, seen) * scale;
+    max = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
+    float sum = cs_elements_exp(row, seen, scale, max);
     float part = 1 / sum;
-    *lse       = max + logf(sum);
+    *lse = max + logf(sum);
     for (int64_t j = 0; j < seen; j++)
         row[j] *= part;
 }
@@ -180,17 +180,17 @@ static const uint16_t *bits_of(const job *all, const head *view, int64_t i, int6
 /* Zeroes what dropout drops of row i, whose first score is of key `low`, and scales the rest. */
 static void drop_row(const job *all, const head *view, float *row, int64_t i, int64_t low)
 {
-    cs_dropout      dropout   = all->given->dropout;
-    uint32_t        threshold = cs_dropout_threshold(dropout);
-    float           scale     = 1 / (1 - dropout.rate);
-    const uint16_t *bits      = bits_of(all, view, i, low);
+    cs_dropout dropout = all->given->dropout;
+    uint32_t threshold = cs_dropout_threshold(dropout);
+    float scale = 1 / (1 - dropout.rate);
+    const uint16_t *bits = bits_of(all, view, i, low);
     for (int64_t j = 0; j <= i - low; j++)
         row[j] = bits[j] >= threshold ? row[j] * scale : 0.0f;
 }
 
 static void forward_block(const job *all, const head *view, block at)
 {
-    int64_t  rows = at.to - at.from, D = all->width, low = at.low, whole = at.to - low, wide = view->wide;
+    int64_t rows = at.to - at.from, D = all->width, low = at.low, whole = at.to - low, wide = view->wide;
     cs_panel scores = { .transpose_b = true, .m = rows, .n = whole, .k = D, .lda = wide, .ldb = wide, .ldc = whole };
     cs_panel values = { .m = rows, .n = D, .k = whole, .lda = whole, .ldb = wide, .ldc = view->slim };
     cs_matmul_sgemm(&scores, view->q + at.from * wide, view->k + low * wide, view->score);
@@ -205,11 +205,11 @@ static void forward_block(const job *all, const head *view, block at)
 
 static void forward_head(void *argument, int index, int thread)
 {
-    const job          *all    = argument;
-    const cs_attention_args *given  = all->given;
-    int64_t             sample = index / given->heads.queries, which = index % given->heads.queries;
-    int64_t             row  = sample * all->length;
-    head                view = view_of(all, sample, thread);
+    const job *all = argument;
+    const cs_attention_args *given = all->given;
+    int64_t sample = index / given->heads.queries, which = index % given->heads.queries;
+    int64_t row = sample * all->length;
+    head view = view_of(all, sample, thread);
     view_keys(all, &view, row, which / all->group);
     view_queries(all, &view, row, which);
     for (int64_t from = 0; from < all->length; from += BLOCK)
@@ -222,18 +222,18 @@ static void forward_head(void *argument, int index, int thread)
 static void softmax_grad_row(const job *all, const head *view, int64_t i, block at, float *score, float *dscore)
 {
     int64_t seen = i + 1 - at.low, first = first_seen(all, view, i) - at.low, whole = at.to - at.low;
-    float   scale = all->scale, lse = view->lse[i], keep = 1 / (1 - all->given->dropout.rate);
-    float   delta = cs_elements_dot(view->dy + i * view->slim, view->y + i * view->slim, all->width);
+    float scale = all->scale, lse = view->lse[i], keep = 1 / (1 - all->given->dropout.rate);
+    float delta = cs_elements_dot(view->dy + i * view->slim, view->y + i * view->slim, all->width);
     memset(score, 0, (size_t)first * sizeof *score);
     memset(dscore, 0, (size_t)first * sizeof *dscore);
     for (int64_t j = first; j < seen; j++)
         score[j] = cs_elements_exp_one(score[j] * scale - lse);
     if (all->given->dropout.rate > 0) {
-        uint32_t        threshold = cs_dropout_threshold(all->given->dropout);
-        const uint16_t *bits      = bits_of(all, view, i, at.low);
+        uint32_t threshold = cs_dropout_threshold(all->given->dropout);
+        const uint16_t *bits = bits_of(all, view, i, at.low);
         for (int64_t j = first; j < seen; j++) {
             float kept = bits[j] >= threshold ? keep : 0.0f;
-            dscore[j]  = score[j] * (dscore[j] * kept - delta) * scale;
+            dscore[j] = score[j] * (dscore[j] * kept - delta) * scale;
             score[j] *= kept;
         }
     } else {
@@ -246,13 +246,13 @@ static void softmax_grad_row(const job *all, const head *view, int64_t i, block 
 
 static void backward_block(const job *all, const head *view, block at)
 {
-    int64_t      rows = at.to - at.from, D = all->width, wide = view->wide, slim = view->slim, n = at.to - at.low;
+    int64_t rows = at.to - at.from, D = all->width, wide = view->wide, slim = view->slim, n = at.to - at.low;
     const float *q = view->q + at.from * wide, *dy = view->dy + at.from * slim, *k = view->k + at.low * wide;
-    cs_panel     scores  = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = wide, .ldb = wide, .ldc = n };
-    cs_panel     dscores = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = slim, .ldb = wide, .ldc = n };
-    cs_panel     queries = { .m = rows, .n = D, .k = n, .lda = n, .ldb = wide, .ldc = wide };
-    cs_panel     keys    = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = wide, .ldc = wide };
-    cs_panel     values  = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = slim, .ldc = wide };
+    cs_panel scores = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = wide, .ldb = wide, .ldc = n };
+    cs_panel dscores = { .transpose_b = true, .m = rows, .n = n, .k = D, .lda = slim, .ldb = wide, .ldc = n };
+    cs_panel queries = { .m = rows, .n = D, .k = n, .lda = n, .ldb = wide, .ldc = wide };
+    cs_panel keys = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = wide, .ldc = wide };
+    cs_panel values = { .transpose_a = true, .m = n, .n = D, .k = rows, .lda = n, .ldb = slim, .ldc = wide };
     keys.beta = values.beta = 1;
     cs_matmul_sgemm(&scores, q, k, view->score);
     cs_matmul_sgemm(&dscores, dy, view->v + at.low * wide, view->dscore);
@@ -274,11 +274,11 @@ static void clear_keys(const job *all, const head *view)
 
 static void backward_group(void *argument, int index, int thread)
 {
-    const job          *all    = argument;
-    const cs_attention_args *given  = all->given;
-    int64_t             sample = index / given->heads.keys, key = index % given->heads.keys;
-    int64_t             row  = sample * all->length;
-    head                view = view_of(all, sample, thread);
+    const job *all = argument;
+    const cs_attention_args *given = all->given;
+    int64_t sample = index / given->heads.keys, key = index % given->heads.keys;
+    int64_t row = sample * all->length;
+    head view = view_of(all, sample, thread);
     view_keys(all, &view, row, key);
     clear_keys(all, &view);
     for (int64_t which = key * all->group; which < (key + 1) * all->group; which++) {
@@ -296,13 +296,13 @@ static void backward_group(void *argument, int index, int thread)
 
 static void run(cs_device *device, const cs_attention_args *given, int64_t heads, cs_team_task *task)
 {
-    job all     = { .given = given, .length = cs_columns(given->lse), .columns = cs_columns(given->y) };
-    all.wide    = cs_columns(given->qkv);
-    all.width   = all.columns / given->heads.queries;
-    all.group   = given->heads.queries / given->heads.keys;
-    all.scale   = 1 / sqrtf((float)all.width);
-    all.narrow  = given->y.dtype != CS_F32;
-    all.stride  = scratch_floats(&all, given->dqkv.data);
+    job all = { .given = given, .length = cs_columns(given->lse), .columns = cs_columns(given->y) };
+    all.wide = cs_columns(given->qkv);
+    all.width = all.columns / given->heads.queries;
+    all.group = given->heads.queries / given->heads.keys;
+    all.scale = 1 / sqrtf((float)all.width);
+    all.narrow = given->y.dtype != CS_F32;
+    all.stride = scratch_floats(&all, given->dqkv.data);
     all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
     cs_team_run(cs_cpu_of(device)->team, (int)(cs_rows(given->y) / all.length * heads), task, &all);
 }

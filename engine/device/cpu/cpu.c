@@ -16,7 +16,7 @@ static int wanted_threads(const cs_device_settings *settings, int cores)
     if (settings->threads > 0)
         return settings->threads;
     const char *variable = getenv("OMP_NUM_THREADS");
-    long        given    = variable ? strtol(variable, NULL, 10) : 0;
+    long given = variable ? strtol(variable, NULL, 10) : 0;
     if (given > 0 && given < 4096)
         return (int)given;
     int share = settings->local_ranks > 1 ? cores / settings->local_ranks : cores;
@@ -41,14 +41,14 @@ static cs_status cpu_open(cs_device *device, const cs_device_settings *settings)
         CPU_ZERO(&allowed);
         CPU_SET(0, &allowed);
     }
-    int cores       = CPU_COUNT(&allowed);
-    int ranks       = settings->local_ranks > 1 ? settings->local_ranks : 1;
+    int cores = CPU_COUNT(&allowed);
+    int ranks = settings->local_ranks > 1 ? settings->local_ranks : 1;
     device->threads = wanted_threads(settings, cores);
     cs_matmul_quiet();
     CS_TRY(cs_matmul_open(&cpu->matmul, device));
     if (cores / ranks > 1) /* before the team, so that the worker may run on any of the cores */
         CS_TRY(cs_worker_open(&cpu->worker));
-    bool          own   = device->threads * ranks <= cores;
+    bool own = device->threads * ranks <= cores;
     cs_team_shape shape = { .threads = device->threads, .cores = own && ranks == 1 ? &allowed : NULL, .spin = own };
     CS_TRY(cs_team_open(&cpu->team, &shape));
     describe(device);
@@ -72,11 +72,11 @@ static void cpu_close(cs_device *device)
 /* Large blocks begin on a huge page, and the system is asked for huge ones: page faults cost a step dearly. */
 static void *map_huge(size_t bytes)
 {
-    size_t whole  = (size_t)cs_round_up((int64_t)bytes, HUGE);
-    char  *mapped = mmap(NULL, whole + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t whole = (size_t)cs_round_up((int64_t)bytes, HUGE);
+    char *mapped = mmap(NULL, whole + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
         return NULL;
-    char  *start = (char *)(((uintptr_t)mapped + HUGE - 1) / HUGE * HUGE);
+    char *start = (char *)(((uintptr_t)mapped + HUGE - 1) / HUGE * HUGE);
     size_t front = (size_t)(start - mapped);
     if (front)
         munmap(mapped, front);
@@ -91,8 +91,8 @@ static void *cpu_alloc(cs_device *device, size_t bytes)
     (void)device;
     if (bytes >= HUGE)
         return map_huge(bytes);
-    size_t whole  = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
-    void  *memory = aligned_alloc(64, whole);
+    size_t whole = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
+    void *memory = aligned_alloc(64, whole);
     return memory ? memset(memory, 0, whole) : NULL;
 }
 
@@ -112,7 +112,7 @@ void *cs_cpu_workspace(cs_device *device, cs_cpu_use use, size_t bytes)
         cs_device_free(device, cpu->memory[use]);
         device->workspace += bytes - cpu->bytes[use];
         cpu->memory[use] = cs_device_alloc(device, bytes);
-        cpu->bytes[use]  = bytes;
+        cpu->bytes[use] = bytes;
     }
     return cpu->memory[use];
 }
@@ -124,7 +124,7 @@ void cs_cpu_drop_workspaces(cs_device *device)
         cs_device_free(device, cpu->memory[use]);
         device->workspace -= cpu->bytes[use];
         cpu->memory[use] = NULL;
-        cpu->bytes[use]  = 0;
+        cpu->bytes[use] = 0;
     }
 }
 
@@ -171,10 +171,10 @@ static void cpu_parallel(cs_device *device, int tasks, void (*task)(void *argume
 }
 
 typedef struct {
-    int64_t      count, unit;
-    int          parts;
+    int64_t count, unit;
+    int parts;
     cs_cpu_part *part;
-    void        *argument;
+    void *argument;
 } walk;
 
 int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min)
@@ -186,10 +186,10 @@ int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min)
 static void run_part(void *argument, int index, int thread)
 {
     (void)thread;
-    const walk *all   = argument;
-    int64_t     units = (all->count + all->unit - 1) / all->unit;
-    cs_range    range = cs_range_part(units, index, all->parts);
-    range             = (cs_range){ range.from * all->unit, range.to * all->unit };
+    const walk *all = argument;
+    int64_t units = (all->count + all->unit - 1) / all->unit;
+    cs_range range = cs_range_part(units, index, all->parts);
+    range = (cs_range){ range.from * all->unit, range.to * all->unit };
     if (range.to > all->count)
         range.to = all->count;
     all->part(all->argument, range, index);
@@ -236,52 +236,52 @@ static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes
 }
 
 const cs_device_table cs_device_cpu = {
-    .kind               = "cpu",
-    .open               = cpu_open,
-    .close              = cpu_close,
-    .alloc              = cpu_alloc,
-    .free               = cpu_free,
-    .roof               = cs_cpu_roof,
-    .native             = cs_cpu_native,
-    .has_native         = cs_cpu_has_native,
-    .native_gain        = cs_cpu_native_gain,
-    .set_native         = cs_cpu_set_native,
-    .parallel           = cpu_parallel,
-    .call               = cpu_call,
-    .record             = cpu_record,
-    .wait               = cpu_wait,
-    .copy               = cpu_copy,
-    .product            = cs_cpu_product,
-    .column_sums        = cs_cpu_column_sums,
-    .norm               = cs_cpu_norm,
-    .norm_grad          = cs_cpu_norm_grad,
-    .rms                = cs_cpu_rms,
-    .rms_grad           = cs_cpu_rms_grad,
-    .rope               = cs_cpu_rope,
-    .gelu               = cs_cpu_gelu,
-    .gelu_grad          = cs_cpu_gelu_grad,
-    .swiglu             = cs_cpu_swiglu,
-    .swiglu_grad        = cs_cpu_swiglu_grad,
-    .add                = cs_cpu_add,
-    .add_dropout        = cs_cpu_add_dropout,
-    .attention          = cs_cpu_attention,
-    .attention_grad     = cs_cpu_attention_grad,
-    .extend             = cs_cpu_extend,
-    .embed              = cs_cpu_embed,
-    .embed_grad         = cs_cpu_embed_grad,
-    .cross_entropy      = cs_cpu_cross_entropy,
+    .kind = "cpu",
+    .open = cpu_open,
+    .close = cpu_close,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .roof = cs_cpu_roof,
+    .native = cs_cpu_native,
+    .has_native = cs_cpu_has_native,
+    .native_gain = cs_cpu_native_gain,
+    .set_native = cs_cpu_set_native,
+    .parallel = cpu_parallel,
+    .call = cpu_call,
+    .record = cpu_record,
+    .wait = cpu_wait,
+    .copy = cpu_copy,
+    .product = cs_cpu_product,
+    .column_sums = cs_cpu_column_sums,
+    .norm = cs_cpu_norm,
+    .norm_grad = cs_cpu_norm_grad,
+    .rms = cs_cpu_rms,
+    .rms_grad = cs_cpu_rms_grad,
+    .rope = cs_cpu_rope,
+    .gelu = cs_cpu_gelu,
+    .gelu_grad = cs_cpu_gelu_grad,
+    .swiglu = cs_cpu_swiglu,
+    .swiglu_grad = cs_cpu_swiglu_grad,
+    .add = cs_cpu_add,
+    .add_dropout = cs_cpu_add_dropout,
+    .attention = cs_cpu_attention,
+    .attention_grad = cs_cpu_attention_grad,
+    .extend = cs_cpu_extend,
+    .embed = cs_cpu_embed,
+    .embed_grad = cs_cpu_embed_grad,
+    .cross_entropy = cs_cpu_cross_entropy,
     .cross_entropy_grad = cs_cpu_cross_entropy_grad,
-    .hits               = cs_cpu_hits,
-    .squared_error      = cs_cpu_squared_error,
+    .hits = cs_cpu_hits,
+    .squared_error = cs_cpu_squared_error,
     .squared_error_grad = cs_cpu_squared_error_grad,
-    .cast               = cs_cpu_cast,
-    .fill               = cs_cpu_fill,
-    .sum_squares        = cs_cpu_sum_squares,
-    .sum                = cs_cpu_sum,
-    .judge              = cs_cpu_judge,
-    .seed               = cs_cpu_seed,
-    .convert            = cs_cpu_convert,
-    .update             = cs_cpu_update,
-    .update_narrow      = cs_cpu_update_narrow,
-    .init               = cs_cpu_init,
+    .cast = cs_cpu_cast,
+    .fill = cs_cpu_fill,
+    .sum_squares = cs_cpu_sum_squares,
+    .sum = cs_cpu_sum,
+    .judge = cs_cpu_judge,
+    .seed = cs_cpu_seed,
+    .convert = cs_cpu_convert,
+    .update = cs_cpu_update,
+    .update_narrow = cs_cpu_update_narrow,
+    .init = cs_cpu_init,
 };

@@ -31,7 +31,7 @@ static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter, int c
     }
     for (int round = 0; round < 10; round++, key0 += 0x9E3779B9u, key1 += 0xBB67AE85u) {
         for (int i = 0; i < count; i++) {
-            low[i]  = (uint64_t)0xD2511F53u * a[i];
+            low[i] = (uint64_t)0xD2511F53u * a[i];
             high[i] = (uint64_t)0xCD9E8D57u * c[i];
         }
         for (int i = 0; i < count; i++) {
@@ -42,7 +42,7 @@ static void draw(uint32_t *restrict words, uint64_t key, uint64_t counter, int c
         }
     }
     for (int i = 0; i < count; i++) {
-        words[4 * i]     = a[i];
+        words[4 * i] = a[i];
         words[4 * i + 1] = b[i];
         words[4 * i + 2] = c[i];
         words[4 * i + 3] = d[i];
@@ -53,7 +53,7 @@ const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 {
     uint64_t first = from / BLOCK, ahead = from % BLOCK;
     uint32_t words[4 * TOGETHER];
-    int64_t  counters = (count + (int64_t)ahead + BLOCK - 1) / BLOCK;
+    int64_t counters = (count + (int64_t)ahead + BLOCK - 1) / BLOCK;
     for (int64_t done = 0; done < counters; done += TOGETHER) {
         int64_t together = counters - done < TOGETHER ? counters - done : TOGETHER;
         draw(words, key, first + (uint64_t)done, (int)together);
@@ -63,9 +63,9 @@ const uint16_t *cs_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 }
 
 typedef struct {
-    cs_tensor  y, a, b; /* a absent: 0 */
+    cs_tensor y, a, b; /* a absent: 0 */
     cs_dropout dropout;
-    int64_t    sample; /* elements of one */
+    int64_t sample; /* elements of one */
 } dropout_job;
 
 static void drop_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,
@@ -84,16 +84,16 @@ static void add_chunk(float *restrict y, const float *restrict a, int64_t count)
 static void drop_part(void *argument, cs_range range, int part)
 {
     (void)part;
-    const dropout_job *all       = argument;
-    uint32_t           threshold = cs_dropout_threshold(all->dropout);
-    float              scale     = 1 / (1 - all->dropout.rate);
-    float              wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
-    uint16_t           scratch[CS_CHUNK + 16];
+    const dropout_job *all = argument;
+    uint32_t threshold = cs_dropout_threshold(all->dropout);
+    float scale = 1 / (1 - all->dropout.rate);
+    float wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
+    uint16_t scratch[CS_CHUNK + 16];
     for (int64_t at = range.from, count; at < range.to; at += count) {
         int64_t sample = at / all->sample, end = (sample + 1) * all->sample;
-        end            = end < range.to ? end : range.to;
-        count          = end - at < CS_CHUNK ? end - at : CS_CHUNK;
-        uint64_t        key  = cs_dropout_key(all->dropout, sample);
+        end = end < range.to ? end : range.to;
+        count = end - at < CS_CHUNK ? end - at : CS_CHUNK;
+        uint64_t key = cs_dropout_key(all->dropout, sample);
         const uint16_t *bits = cs_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
         drop_chunk(out, cs_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
         if (all->a.data)

@@ -5,26 +5,26 @@
 
 enum { LANES = 8, SETS = 4 };
 
-typedef float   lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t masks __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 /* ---- conversions, free of branches ---- */
 
 static float widen_f16(uint16_t half)
 {
-    uint32_t rest   = (uint32_t)(half & 0x7fff) << 13;
+    uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
     uint32_t finite = cs_float_bits(cs_bits_float(rest) * 0x1p112f);
     return cs_bits_float((rest >= 0x0f800000 ? rest | 0x7f800000 : finite) | (uint32_t)(half & 0x8000) << 16);
 }
 
 static uint16_t narrow_f16(float value)
 {
-    uint32_t bits  = cs_float_bits(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    uint32_t bits = cs_float_bits(value), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
     uint32_t usual = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
     uint32_t small = cs_float_bits(cs_bits_float(rest) + 0.5f) - 0x3f000000;
-    uint32_t half  = rest < 0x38800000 ? small : usual;
-    half           = rest >= 0x477ff000 ? 0x7c00 : half;
-    half           = rest > 0x7f800000 ? 0x7e00 : half;
+    uint32_t half = rest < 0x38800000 ? small : usual;
+    half = rest >= 0x477ff000 ? 0x7c00 : half;
+    half = rest > 0x7f800000 ? 0x7e00 : half;
     return (uint16_t)(sign | half);
 }
 
@@ -71,8 +71,8 @@ static float join(const lanes *part, float sum)
 
 float cs_elements_sum(const float *x, int64_t count)
 {
-    lanes   part[SETS] = { 0 };
-    int64_t i          = 0;
+    lanes part[SETS] = { 0 };
+    int64_t i = 0;
     for (; i + LANES * SETS <= count; i += LANES * SETS)
         for (int set = 0; set < SETS; set++)
             part[set] += *at(x + i + set * LANES);
@@ -84,8 +84,8 @@ float cs_elements_sum(const float *x, int64_t count)
 
 float cs_elements_dot(const float *x, const float *y, int64_t count)
 {
-    lanes   part[SETS] = { 0 };
-    int64_t i          = 0;
+    lanes part[SETS] = { 0 };
+    int64_t i = 0;
     for (; i + LANES * SETS <= count; i += LANES * SETS)
         for (int set = 0; set < SETS; set++)
             part[set] += *at(x + i + set * LANES) * *at(y + i + set * LANES);
@@ -97,8 +97,8 @@ float cs_elements_dot(const float *x, const float *y, int64_t count)
 
 float cs_elements_spread(const float *x, int64_t count, float mean)
 {
-    lanes   part[SETS] = { 0 };
-    int64_t i          = 0;
+    lanes part[SETS] = { 0 };
+    int64_t i = 0;
     for (; i + LANES * SETS <= count; i += LANES * SETS) {
         for (int set = 0; set < SETS; set++) {
             lanes apart = *at(x + i + set * LANES) - mean;
@@ -114,15 +114,15 @@ float cs_elements_spread(const float *x, int64_t count, float mean)
 /* NaNs are passed over: the sum of exponentials shows them. */
 float cs_elements_max(const float *x, int64_t count)
 {
-    lanes   lanes_max[SETS];
+    lanes lanes_max[SETS];
     int64_t i = 0;
     for (int set = 0; set < SETS; set++)
         lanes_max[set] = (lanes){ 0 } - INFINITY;
     for (; i + LANES * SETS <= count; i += LANES * SETS)
         for (int set = 0; set < SETS; set++) {
-            lanes value  = *at(x + i + set * LANES);
+            lanes value = *at(x + i + set * LANES);
             masks larger = value > lanes_max[set];
-            lanes_max[set]    = (lanes)((larger & (masks)value) | (~larger & (masks)lanes_max[set]));
+            lanes_max[set] = (lanes)((larger & (masks)value) | (~larger & (masks)lanes_max[set]));
         }
     float max = -INFINITY;
     for (int set = 0; set < SETS; set++)

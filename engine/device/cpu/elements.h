@@ -47,20 +47,20 @@ float cs_elements_exp(float *x, int64_t count, float scale, float shift);
 static inline float cs_elements_exp_one(float x)
 {
     const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
-    x                 = x < -104.0f ? -104.0f : x;
-    x                 = x > 89.0f ? 89.0f : x;
-    float   shifted = x * 1.44269504f + round;
-    float   n       = shifted - round;
-    int32_t whole   = (int32_t)(cs_float_bits(shifted) - cs_float_bits(round));
-    float   r       = x - n * 0.693359375f;
-    r               = r + n * 2.12194440e-4f;
-    float p         = 1.37576670e-3f; /* (e^r - 1 - r) / r^2, least squares over the range: within 4e-9 */
-    p               = p * r + 8.36890470e-3f;
-    p               = p * r + 4.16694134e-2f;
-    p               = p * r + 1.66665182e-1f;
-    p               = p * r + 4.99999881e-1f;
-    p               = p * (r * r) + r + 1.0f;
-    int32_t half    = whole >> 1;
+    x = x < -104.0f ? -104.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    float shifted = x * 1.44269504f + round;
+    float n = shifted - round;
+    int32_t whole = (int32_t)(cs_float_bits(shifted) - cs_float_bits(round));
+    float r = x - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    float p = 1.37576670e-3f; /* (e^r - 1 - r) / r^2, least squares over the range: within 4e-9 */
+    p = p * r + 8.36890470e-3f;
+    p = p * r + 4.16694134e-2f;
+    p = p * r + 1.66665182e-1f;
+    p = p * r + 4.99999881e-1f;
+    p = p * (r * r) + r + 1.0f;
+    int32_t half = whole >> 1;
     return p * cs_bits_float((uint32_t)(half + 127) << 23) * cs_bits_float((uint32_t)(whole - half + 127) << 23);
 }
 

@@ -33,7 +33,7 @@ static void add_to(float *restrict y, const float *restrict x, int64_t count)
 static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t count)
 {
     int64_t width = cs_columns(all->y);
-    float   sum[CS_CHUNK], wide[CS_CHUNK];
+    float sum[CS_CHUNK], wide[CS_CHUNK];
     cs_elements_widen(sum, cs_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
     if (all->positions.data)
         add_to(sum, cs_elements_read(all->positions, position_of(all, row) * width + from, count, wide), count);
@@ -43,8 +43,8 @@ static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t c
 static void embed_rows(void *argument, cs_range range, int part)
 {
     (void)part;
-    const embed_job *all   = argument;
-    int64_t          width = cs_columns(all->y);
+    const embed_job *all = argument;
+    int64_t width = cs_columns(all->y);
     for (int64_t row = range.from; row < range.to; row++)
         for (int64_t from = 0; from < width; from += CS_CHUNK)
             embed_row(all, row, from, width - from < CS_CHUNK ? width - from : CS_CHUNK);
@@ -60,9 +60,9 @@ void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor ta
 static void embed_grad_columns(void *argument, cs_range range, int part)
 {
     (void)part;
-    const embed_job *all   = argument;
-    int64_t          width = cs_columns(all->y);
-    float           *table = all->table.data, *positions = all->positions.data, wide[CS_CHUNK];
+    const embed_job *all = argument;
+    int64_t width = cs_columns(all->y);
+    float *table = all->table.data, *positions = all->positions.data, wide[CS_CHUNK];
     for (int64_t from = range.from; from < range.to; from += CS_CHUNK) {
         int64_t count = range.to - from < CS_CHUNK ? range.to - from : CS_CHUNK;
         for (int64_t row = 0; row < cs_rows(all->y); row++) {

@@ -11,23 +11,23 @@ enum { BLOCK = 64 };
 
 typedef struct {
     const cs_extension *given;
-    int64_t             rows, start, width, group; /* new positions, those before, D, heads of queries a task */
-    float               scale;
-    bool                narrow;
-    float              *scratch;
-    int64_t             stride; /* floats a thread */
+    int64_t rows, start, width, group; /* new positions, those before, D, heads of queries a task */
+    float scale;
+    bool narrow;
+    float *scratch;
+    int64_t stride; /* floats a thread */
 } job;
 
 /* A task's matrices in fp32. */
 typedef struct {
     const float *q, *k, *v;
-    float       *y, *score;
-    int64_t      wide, deep, slim; /* leading dimensions: of q, of k and v, of y */
+    float *y, *score;
+    int64_t wide, deep, slim; /* leading dimensions: of q, of k and v, of y */
 } head;
 
 static int64_t scratch_floats(const job *all)
 {
-    int64_t seen   = all->start + all->rows;
+    int64_t seen = all->start + all->rows;
     int64_t copies = all->narrow ? 2 * (seen + all->rows) * all->width : 0;
     return cs_round_up(BLOCK * seen + copies, 16);
 }
@@ -35,8 +35,8 @@ static int64_t scratch_floats(const job *all)
 /* New rows of the keys or values of one head, from their columns of qkv. */
 static void store(const job *all, cs_tensor cache, int64_t column, int64_t from)
 {
-    cs_tensor qkv   = all->given->qkv;
-    size_t    bytes = (size_t)all->width * cs_dtype_bytes(qkv.dtype);
+    cs_tensor qkv = all->given->qkv;
+    size_t bytes = (size_t)all->width * cs_dtype_bytes(qkv.dtype);
     for (int64_t t = 0; t < all->rows; t++)
         memcpy(cs_elements_at(cache, (all->start + t) * cs_columns(cache) + column),
                cs_elements_at(qkv, t * cs_columns(qkv) + from), bytes);
@@ -60,18 +60,18 @@ static void copy_out(const job *all, int64_t column, const float *from)
 static head view_of(const job *all, int64_t column, int thread)
 {
     const cs_extension *given = all->given;
-    int64_t             seen  = all->start + all->rows;
-    float              *room  = all->scratch + thread * all->stride;
-    head                view  = { .score = room, .deep = cs_columns(given->keys) };
+    int64_t seen = all->start + all->rows;
+    float *room = all->scratch + thread * all->stride;
+    head view = { .score = room, .deep = cs_columns(given->keys) };
     if (!all->narrow) {
         view.k = (const float *)given->keys.data + column;
         view.v = (const float *)given->values.data + column;
         return view;
     }
     room += BLOCK * seen;
-    view.k    = copy_in(all, room, given->keys, column, seen);
-    view.v    = copy_in(all, room + seen * all->width, given->values, column, seen);
-    view.y    = room + 2 * seen * all->width;
+    view.k = copy_in(all, room, given->keys, column, seen);
+    view.v = copy_in(all, room + seen * all->width, given->values, column, seen);
+    view.y = room + 2 * seen * all->width;
     view.deep = view.wide = view.slim = all->width;
     return view;
 }
@@ -84,8 +84,8 @@ static void turn_to(const job *all, head *view, int64_t column)
         view->q = copy_in(all, view->y + all->rows * all->width, given->qkv, column, all->rows);
         return;
     }
-    view->q    = (const float *)given->qkv.data + column;
-    view->y    = (float *)given->y.data + column;
+    view->q = (const float *)given->qkv.data + column;
+    view->y = (float *)given->y.data + column;
     view->wide = cs_columns(given->qkv);
     view->slim = cs_columns(given->y);
 }
@@ -94,9 +94,9 @@ static void turn_to(const job *all, head *view, int64_t column)
 static void softmax_row(float *row, cs_range sees, int64_t whole, float scale)
 {
     int64_t count = cs_range_length(sees);
-    float   max   = cs_elements_max(row + sees.from, count) * scale;
-    max           = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
-    float part    = 1 / cs_elements_exp(row + sees.from, count, scale, max);
+    float max = cs_elements_max(row + sees.from, count) * scale;
+    max = isfinite(max) ? max : 0; /* what is not finite shows in the sum */
+    float part = 1 / cs_elements_exp(row + sees.from, count, scale, max);
     for (int64_t j = sees.from; j < sees.to; j++)
         row[j] *= part;
     memset(row, 0, (size_t)sees.from * sizeof *row);
@@ -106,9 +106,10 @@ static void softmax_row(float *row, cs_range sees, int64_t whole, float scale)
 /* Rows [from, to) of the new ones against all positions up to them. */
 static void attend(const job *all, const head *view, int64_t from, int64_t to)
 {
-    int64_t  rows = to - from, seen = all->start + to;
-    cs_panel scores = { .transpose_b = true, .m = rows, .n = seen, .k = all->width, .lda = view->wide,
-                        .ldb = view->deep, .ldc = seen };
+    int64_t rows = to - from, seen = all->start + to;
+    cs_panel scores = {
+        .transpose_b = true, .m = rows, .n = seen, .k = all->width, .lda = view->wide, .ldb = view->deep, .ldc = seen
+    };
     cs_panel values = { .m = rows, .n = all->width, .k = seen, .lda = seen, .ldb = view->deep, .ldc = view->slim };
     cs_matmul_sgemm(&scores, view->q + from * view->wide, view->k, view->score);
     for (int64_t i = from; i < to; i++) {
@@ -121,9 +122,9 @@ static void attend(const job *all, const head *view, int64_t from, int64_t to)
 
 static void extend_head(void *argument, int index, int thread)
 {
-    const job          *all    = argument;
-    const cs_extension *given  = all->given;
-    int64_t             column = index * all->width, C = cs_columns(given->y), K = cs_columns(given->keys);
+    const job *all = argument;
+    const cs_extension *given = all->given;
+    int64_t column = index * all->width, C = cs_columns(given->y), K = cs_columns(given->keys);
     store(all, given->keys, column, C + column);
     store(all, given->values, column, C + K + column);
     head view = view_of(all, column, thread);
@@ -140,12 +141,12 @@ static void extend_head(void *argument, int index, int thread)
 void cs_cpu_extend(cs_device *device, const cs_extension *given)
 {
     cs_heads heads = given->heads;
-    job      all   = { .given = given, .rows = cs_rows(given->y), .start = given->start };
-    all.width      = cs_columns(given->y) / heads.queries;
-    all.group      = heads.queries / heads.keys;
-    all.scale      = 1 / sqrtf((float)all.width);
-    all.narrow     = given->y.dtype != CS_F32;
-    all.stride     = scratch_floats(&all);
-    all.scratch    = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
+    job all = { .given = given, .rows = cs_rows(given->y), .start = given->start };
+    all.width = cs_columns(given->y) / heads.queries;
+    all.group = heads.queries / heads.keys;
+    all.scale = 1 / sqrtf((float)all.width);
+    all.narrow = given->y.dtype != CS_F32;
+    all.stride = scratch_floats(&all);
+    all.scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
     cs_team_run(cs_cpu_of(device)->team, (int)heads.keys, extend_head, &all);
 }

@@ -9,15 +9,15 @@
 
 enum { LANES = 8, ROWS = 6, COLUMNS = 2 * LANES, DEPTH = 256, BLOCK_ROWS = 192, BLOCK_COLUMNS = 1536 };
 
-typedef float   lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t eight __attribute__((vector_size(4 * LANES)));
 
 /* Of one operand: its lines run along the inner width (`along`), or the inner width steps from line to line. */
 typedef struct {
     const void *data;
-    cs_dtype    dtype;
-    int64_t     leading;
-    bool        along;
+    cs_dtype dtype;
+    int64_t leading;
+    bool along;
 } operand;
 
 bool cs_gemm_fits(void)
@@ -45,17 +45,17 @@ static inline void turn(float *restrict to, int64_t stride, const float *const *
     for (int i = 0; i < 8; i++)
         a[i] = *(const lanes *)(from[i] + at);
     for (int i = 0; i < 4; i++) { /* pairs of lines, then of pairs, then of halves */
-        b[2 * i]     = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        b[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
         b[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < 8; i += 4) {
         for (int j = 0; j < 2; j++) {
-            a[i + 2 * j]     = __builtin_shufflevector(b[i + j], b[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[i + 2 * j] = __builtin_shufflevector(b[i + j], b[i + j + 2], 0, 1, 8, 9, 4, 5, 12, 13);
             a[i + 2 * j + 1] = __builtin_shufflevector(b[i + j], b[i + j + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     }
     for (int i = 0; i < 4; i++) {
-        *(lanes *)(to + i * stride)       = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(lanes *)(to + i * stride) = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
         *(lanes *)(to + (i + 4) * stride) = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
@@ -64,9 +64,9 @@ static inline void turn(float *restrict to, int64_t stride, const float *const *
 static inline void pack_along(float *restrict to, int width, const operand *from, cs_range lines, int64_t at,
                               int64_t depth)
 {
-    float        room[COLUMNS][DEPTH];
+    float room[COLUMNS][DEPTH];
     const float *line[COLUMNS];
-    int          count = (int)cs_range_length(lines), turned = count / 8 * 8;
+    int count = (int)cs_range_length(lines), turned = count / 8 * 8;
     for (int i = 0; i < count; i++)
         line[i] = line_of(from, lines.from + i, at, depth, room[i]);
     for (int i = 0; i < turned; i += 8)
@@ -86,7 +86,7 @@ static inline void pack_across(float *restrict to, int width, const operand *fro
 {
     int count = (int)cs_range_length(lines);
     for (int64_t k = 0; k < depth; k++) {
-        float        room[COLUMNS];
+        float room[COLUMNS];
         const float *line = line_of(from, at + k, lines.from, count, room);
         if (count == width) {
             for (int i = 0; i < width; i++)
@@ -154,7 +154,7 @@ static void multiply_block(float *c, int64_t ldc, const float *a, const float *b
 {
     for (int64_t j = 0; j < columns; j += COLUMNS) {
         for (int64_t i = 0; i < rows; i += ROWS) {
-            float       *at    = c + i * ldc + j;
+            float *at = c + i * ldc + j;
             const float *strip = a + i * depth, *other = b + j * depth;
             if (i + ROWS <= rows && j + COLUMNS <= columns)
                 multiply_tile(at, ldc, strip, other, depth, add);
@@ -172,14 +172,14 @@ static int64_t end_of(int64_t from, int64_t block, int64_t whole)
 
 void cs_gemm_run(const cs_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch)
 {
-    operand left  = { a, dtype, panel->lda, !panel->transpose_a };
+    operand left = { a, dtype, panel->lda, !panel->transpose_a };
     operand right = { b, dtype, panel->ldb, panel->transpose_b };
-    float  *packed_a = scratch, *packed_b = scratch + BLOCK_ROWS * DEPTH;
+    float *packed_a = scratch, *packed_b = scratch + BLOCK_ROWS * DEPTH;
     for (int64_t j = 0; j < panel->n; j += BLOCK_COLUMNS) {
         cs_range columns = { j, end_of(j, BLOCK_COLUMNS, panel->n) };
         for (int64_t k = 0; k < panel->k; k += DEPTH) {
             int64_t depth = end_of(k, DEPTH, panel->k) - k;
-            bool    add   = k > 0 || panel->beta != 0;
+            bool add = k > 0 || panel->beta != 0;
             pack(packed_b, COLUMNS, &right, columns, k, depth);
             for (int64_t i = 0; i < panel->m; i += BLOCK_ROWS) {
                 cs_range rows = { i, end_of(i, BLOCK_ROWS, panel->m) };

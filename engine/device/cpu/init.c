@@ -8,10 +8,10 @@
 enum { LEAST = 4096, TOGETHER = 4 };
 
 typedef struct {
-    float   *out;
-    cs_init  init;
+    float *out;
+    cs_init init;
     uint64_t key;
-    int64_t  from;
+    int64_t from;
 } init_job;
 
 /* Elements 4 counter to 4 counter + 3. */
@@ -22,7 +22,7 @@ static void draw_normals(float *four, uint64_t key, uint64_t counter)
         double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
         double reach = sqrt(-2 * log(((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32));
         sincos(angle, &sine, &cosine);
-        four[2 * pair]     = (float)(reach * cosine);
+        four[2 * pair] = (float)(reach * cosine);
         four[2 * pair + 1] = (float)(reach * sine);
     }
 }
@@ -30,7 +30,7 @@ static void draw_normals(float *four, uint64_t key, uint64_t counter)
 static void fill_normals(const init_job *all, cs_range range)
 {
     for (int64_t i = range.from; i < range.to;) {
-        float   four[TOGETHER];
+        float four[TOGETHER];
         int64_t element = all->from + i;
         draw_normals(four, all->key, (uint64_t)(element / TOGETHER));
         for (int64_t at = element % TOGETHER; at < TOGETHER && i < range.to; at++, i++)
@@ -41,9 +41,12 @@ static void fill_normals(const init_job *all, cs_range range)
 static float value_at(const init_job *all, uint64_t element)
 {
     switch (all->init.how) {
-    case CS_ONES:    return 1;
-    case CS_UNIFORM: return all->init.std * (float)(2 * cs_rng_uniform(all->key, element) - 1);
-    default:         return 0;
+    case CS_ONES:
+        return 1;
+    case CS_UNIFORM:
+        return all->init.std * (float)(2 * cs_rng_uniform(all->key, element) - 1);
+    default:
+        return 0;
     }
 }
 

@@ -32,12 +32,12 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
 static float row_lse(const loss_job *all, int64_t row)
 {
     int64_t width = cs_columns(all->x), first = row * width;
-    float   wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
+    float wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
-        max           = fmaxf(max, cs_elements_max(cs_elements_read(all->x, first + from, count, wide), count));
+        max = fmaxf(max, cs_elements_max(cs_elements_read(all->x, first + from, count, wide), count));
     }
-    max        = isfinite(max) ? max : 0; /* all -inf, or inf: shown by the sum */
+    max = isfinite(max) ? max : 0; /* all -inf, or inf: shown by the sum */
     double sum = 0;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
@@ -50,13 +50,12 @@ static float row_lse(const loss_job *all, int64_t row)
 static void cross_entropy_rows(void *argument, cs_range range, int part)
 {
     (void)part;
-    const loss_job *all  = argument;
-    float          *loss = all->loss.data, *lse = all->lse.data, one;
+    const loss_job *all = argument;
+    float *loss = all->loss.data, *lse = all->lse.data, one;
     for (int64_t row = range.from; row < range.to; row++) {
         int64_t target = target_of(all, row);
-        lse[row]       = target < 0 ? 0 : row_lse(all, row);
-        loss[row]      = target < 0 ? 0
-                                    : lse[row] - *cs_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
+        lse[row] = target < 0 ? 0 : row_lse(all, row);
+        loss[row] = target < 0 ? 0 : lse[row] - *cs_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
     }
 }
 
@@ -69,8 +68,8 @@ void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_t
 static void grad_row(const loss_job *all, int64_t row, int64_t target)
 {
     int64_t width = cs_columns(all->x), first = row * width;
-    float   lse = ((const float *)all->lse.data)[row], scale = ((const float *)all->loss.data)[row];
-    float   wide[CS_CHUNK], out[CS_CHUNK] = { 0 };
+    float lse = ((const float *)all->lse.data)[row], scale = ((const float *)all->loss.data)[row];
+    float wide[CS_CHUNK], out[CS_CHUNK] = { 0 };
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
         if (target >= 0)
@@ -102,9 +101,9 @@ void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor d
 static int64_t largest_of(const loss_job *all, int64_t row)
 {
     int64_t width = cs_columns(all->x), best = -1;
-    float   max  = 0, wide[CS_CHUNK];
+    float max = 0, wide[CS_CHUNK];
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
-        int64_t      count  = chunk_at(from, width);
+        int64_t count = chunk_at(from, width);
         const float *logits = cs_elements_read(all->x, row * width + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
             if (isnan(logits[i]))
@@ -123,7 +122,7 @@ static void hits_rows(void *argument, cs_range range, int part)
     (void)part;
     const loss_job *all = argument;
     for (int64_t row = range.from; row < range.to; row++) {
-        int64_t target                 = target_of(all, row);
+        int64_t target = target_of(all, row);
         ((float *)all->loss.data)[row] = target >= 0 && largest_of(all, row) == target ? 1 : 0;
     }
 }
@@ -144,13 +143,13 @@ static void subtract(float *restrict out, const float *restrict y, const float *
 static void squared_error_rows(void *argument, cs_range range, int part)
 {
     (void)part;
-    const loss_job *all   = argument;
-    int64_t         width = cs_columns(all->x);
-    float           wide[CS_CHUNK], apart[CS_CHUNK];
+    const loss_job *all = argument;
+    int64_t width = cs_columns(all->x);
+    float wide[CS_CHUNK], apart[CS_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         double sum = 0;
         for (int64_t from = 0; from < width; from += CS_CHUNK) {
-            int64_t      count  = chunk_at(from, width), at = row * width + from;
+            int64_t count = chunk_at(from, width), at = row * width + from;
             const float *target = (const float *)all->targets.data + at;
             subtract(apart, cs_elements_read(all->x, at, count, wide), target, count, 1);
             sum += (double)cs_elements_dot(apart, apart, count);
@@ -168,13 +167,13 @@ void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_ten
 static void squared_error_grad_rows(void *argument, cs_range range, int part)
 {
     (void)part;
-    const loss_job *all   = argument;
-    int64_t         width = cs_columns(all->x);
-    float           wide[CS_CHUNK], out[CS_CHUNK];
+    const loss_job *all = argument;
+    int64_t width = cs_columns(all->x);
+    float wide[CS_CHUNK], out[CS_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         float scale = 2 * ((const float *)all->loss.data)[row] / (float)width;
         for (int64_t from = 0; from < width; from += CS_CHUNK) {
-            int64_t      count  = chunk_at(from, width), at = row * width + from;
+            int64_t count = chunk_at(from, width), at = row * width + from;
             const float *target = (const float *)all->targets.data + at;
             subtract(out, cs_elements_read(all->x, at, count, wide), target, count, scale);
             cs_elements_write(all->out, at, count, out);

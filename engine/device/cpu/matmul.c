@@ -17,11 +17,11 @@
 enum { SHAPES = 512 };
 
 typedef struct {
-    cs_matmul_shape  shape;
+    cs_matmul_shape shape;
     dnnl_primitive_t primitive;
-    size_t           scratch; /* bytes that a thread needs             */
-    dnnl_memory_t   *memory;  /* ARGUMENTS a thread                    */
-    uint64_t         used;    /* matmul->uses when it was last prepared */
+    size_t scratch;        /* bytes that a thread needs             */
+    dnnl_memory_t *memory; /* ARGUMENTS a thread                    */
+    uint64_t used;         /* matmul->uses when it was last prepared */
 } entry;
 
 static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
@@ -29,14 +29,14 @@ static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_D
 enum { SOURCE, WEIGHTS, TARGET, SCRATCH, BIAS, ARGUMENTS };
 
 struct cs_matmul {
-    cs_device     *device;
-    bool           native_bf16;
-    dnnl_engine_t  engine;
+    cs_device *device;
+    bool native_bf16;
+    dnnl_engine_t engine;
     dnnl_stream_t *streams; /* one a thread */
-    int            count;   /* of entries   */
-    uint64_t       uses;
-    uint64_t       hashes[SHAPES]; /* of the entries' shapes: a search reads these alone */
-    entry          entries[SHAPES];
+    int count;              /* of entries   */
+    uint64_t uses;
+    uint64_t hashes[SHAPES]; /* of the entries' shapes: a search reads these alone */
+    entry entries[SHAPES];
 };
 
 static void must(dnnl_status_t status, const char *what)
@@ -78,7 +78,7 @@ static void append_sum(dnnl_post_ops_t operations)
     must(dnnl_post_ops_append_sum(operations, 1, 0, dnnl_data_type_undef), "a sum");
 }
 #else
-typedef dnnl_memory_desc_t        owned_desc;
+typedef dnnl_memory_desc_t owned_desc;
 typedef const dnnl_memory_desc_t *borrowed_desc;
 
 static borrowed_desc borrow(const owned_desc *desc)
@@ -204,17 +204,17 @@ static dnnl_data_type_t type_of(cs_dtype dtype)
 static void make_matrix(owned_desc *desc, int64_t rows, int64_t columns, int64_t leading, bool transposed,
                         cs_dtype dtype)
 {
-    dnnl_dims_t dims    = { rows, columns };
+    dnnl_dims_t dims = { rows, columns };
     dnnl_dims_t strides = { transposed ? 1 : leading, transposed ? leading : 1 };
     make_desc(desc, dims, type_of(dtype), strides);
 }
 
 static uint64_t hash_of(const cs_matmul_shape *shape)
 {
-    const cs_panel *p       = &shape->panel;
-    const int64_t   parts[] = { p->m,           p->n,           p->k,     p->lda,   p->ldb, p->ldc, p->beta != 0,
-                                p->transpose_a, p->transpose_b, shape->dtype, shape->to, shape->bias };
-    uint64_t        hash    = 0;
+    const cs_panel *p = &shape->panel;
+    const int64_t parts[] = { p->m,         p->n,           p->k,           p->lda,       p->ldb,    p->ldc,
+                              p->beta != 0, p->transpose_a, p->transpose_b, shape->dtype, shape->to, shape->bias };
+    uint64_t hash = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         hash = cs_rng_mix(hash, (uint64_t)parts[i]);
     return hash;
@@ -288,7 +288,7 @@ static dnnl_status_t describe(cs_matmul *matmul, const cs_matmul_shape *shape, o
     if (shape->bias)
         make_matrix(&desc[BIAS], 1, panel->n, panel->n, false, shape->dtype);
     dnnl_primitive_attr_t attributes = make_attributes(panel->beta != 0);
-    dnnl_status_t         status     = make_primitive_desc(made, matmul->engine, desc, shape->bias, attributes);
+    dnnl_status_t status = make_primitive_desc(made, matmul->engine, desc, shape->bias, attributes);
     dnnl_primitive_attr_destroy(attributes);
     return status;
 }
@@ -302,13 +302,13 @@ static void drop_descs(const cs_matmul_shape *shape, owned_desc *desc)
 
 static void make_entry(cs_matmul *matmul, entry *new, const cs_matmul_shape *shape)
 {
-    owned_desc            desc[ARGUMENTS];
+    owned_desc desc[ARGUMENTS];
     dnnl_primitive_desc_t made;
     *new = (entry){ .shape = *shape };
     must(describe(matmul, shape, desc, &made), "a matrix product");
     must(dnnl_primitive_create(&new->primitive, made), "a primitive");
     borrowed_desc scratch = dnnl_primitive_desc_query_md(made, dnnl_query_scratchpad_md, 0);
-    new->scratch          = dnnl_memory_desc_get_size(scratch);
+    new->scratch = dnnl_memory_desc_get_size(scratch);
     borrowed_desc descs[ARGUMENTS] = { borrow(&desc[SOURCE]), borrow(&desc[WEIGHTS]), borrow(&desc[TARGET]), scratch,
                                        shape->bias ? borrow(&desc[BIAS]) : NULL };
     make_memories(matmul, new, descs);
@@ -319,11 +319,11 @@ static void make_entry(cs_matmul *matmul, entry *new, const cs_matmul_shape *sha
 cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype)
 {
     enum { SIDE = 64 };
-    cs_matmul_shape       shape = { { false, false, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, 0 }, dtype, dtype, true };
-    owned_desc            desc[ARGUMENTS];
+    cs_matmul_shape shape = { { false, false, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, 0 }, dtype, dtype, true };
+    owned_desc desc[ARGUMENTS];
     dnnl_primitive_desc_t made;
-    dnnl_status_t         status = describe(matmul, &shape, desc, &made);
-    const char           *name   = NULL;
+    dnnl_status_t status = describe(matmul, &shape, desc, &made);
+    const char *name = NULL;
     drop_descs(&shape, desc);
     if (status != dnnl_success)
         return CS_MATMUL_NONE;
@@ -335,8 +335,8 @@ cs_matmul_grade cs_matmul_grade_of(cs_matmul *matmul, cs_dtype dtype)
 
 size_t cs_matmul_prepare(cs_matmul *matmul, const cs_matmul_shape *shape)
 {
-    uint64_t hash  = hash_of(shape);
-    entry   *place = find(matmul, shape, hash);
+    uint64_t hash = hash_of(shape);
+    entry *place = find(matmul, shape, hash);
     if (!place) {
         place = take_place(matmul);
         make_entry(matmul, place, shape);
@@ -351,7 +351,7 @@ static void *unlocked(const void *pointer)
 {
     union {
         const void *from;
-        void       *to;
+        void *to;
     } same = { .from = pointer };
     return same.to;
 }
@@ -362,7 +362,7 @@ void cs_matmul_run(cs_matmul *matmul, const cs_matmul_shape *shape, const cs_mat
     CS_ASSERT(place && thread < matmul->device->threads);
     void *handles[ARGUMENTS] = { unlocked(with->a), unlocked(with->b), with->c, with->scratch, unlocked(with->bias) };
     dnnl_exec_arg_t arguments[ARGUMENTS];
-    int             count = shape->bias ? ARGUMENTS : ARGUMENTS - 1;
+    int count = shape->bias ? ARGUMENTS : ARGUMENTS - 1;
     for (int i = 0; i < count; i++) {
         dnnl_memory_t memory = place->memory[thread * ARGUMENTS + i];
         must(dnnl_memory_set_data_handle(memory, handles[i]), "a pointer");

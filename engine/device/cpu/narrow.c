@@ -8,7 +8,7 @@ enum { LEAST = 16384 };
 
 typedef struct {
     cs_tensor to, from;
-    float     factor;
+    float factor;
 } convert_job;
 
 static void convert_chunk(const convert_job *all, int64_t at, int64_t count)
@@ -32,7 +32,7 @@ static void convert_part(void *argument, cs_range range, int part)
 static void convert_in_place(const convert_job *all, int64_t count)
 {
     int64_t chunks = (count + CS_CHUNK - 1) / CS_CHUNK;
-    bool    wider  = cs_dtype_bytes(all->to.dtype) > cs_dtype_bytes(all->from.dtype);
+    bool wider = cs_dtype_bytes(all->to.dtype) > cs_dtype_bytes(all->from.dtype);
     for (int64_t i = 0; i < chunks; i++) {
         int64_t at = (wider ? chunks - 1 - i : i) * CS_CHUNK;
         convert_chunk(all, at, count - at < CS_CHUNK ? count - at : CS_CHUNK);
@@ -51,10 +51,10 @@ void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float facto
 /* ---- update ---- */
 
 typedef struct {
-    cs_stream             *stream;
-    const cs_optimizer    *optimizer;
+    cs_stream *stream;
+    const cs_optimizer *optimizer;
     const cs_state_narrow *state;
-    cs_hyper               hyper;
+    cs_hyper hyper;
 } update_job;
 
 static void read_chunk(float *to, cs_tensor from, int64_t at, int64_t count)
@@ -65,9 +65,8 @@ static void read_chunk(float *to, cs_tensor from, int64_t at, int64_t count)
 static void update_chunk(const update_job *all, int64_t at, int64_t count)
 {
     const cs_state_narrow *state = all->state;
-    float                  master[CS_CHUNK], gradient[CS_CHUNK], slots[CS_OPTIM_SLOTS][CS_CHUNK];
-    cs_state_span          span = { .master = master, .gradient = gradient, .count = count,
-                                   .gate = state->gate };
+    float master[CS_CHUNK], gradient[CS_CHUNK], slots[CS_OPTIM_SLOTS][CS_CHUNK];
+    cs_state_span span = { .master = master, .gradient = gradient, .count = count, .gate = state->gate };
     read_chunk(master, state->master, at, count);
     read_chunk(gradient, state->gradient, at, count);
     for (int i = 0; i < all->optimizer->slots; i++) {

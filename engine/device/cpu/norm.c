@@ -5,11 +5,11 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor    y, stats, x, dy, dx;
+    cs_tensor y, stats, x, dy, dx;
     const float *weight, *bias; /* (C) fp32 */
-    float       *rows;          /* of each part: n, g, in backward the sums for weight and bias, and x and dy widened */
-    float        epsilon;
-    int64_t      columns;
+    float *rows;                /* of each part: n, g, in backward the sums for weight and bias, and x and dy widened */
+    float epsilon;
+    int64_t columns;
 } norm_job;
 
 enum { LEAST_ROWS = 8, ROWS = 6 };
@@ -18,13 +18,14 @@ enum { LEAST_ROWS = 8, ROWS = 6 };
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
 {
     int64_t columns = cs_columns(x), parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
-    int64_t padded  = cs_round_up(columns, 16);
-    float  *scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
+    int64_t padded = cs_round_up(columns, 16);
+    float *scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
     cs_elements_widen(scratch, weight.data, weight.dtype, columns);
     if (bias.data)
         cs_elements_widen(scratch + padded, bias.data, bias.dtype, columns);
-    return (norm_job){ .x = x, .weight = scratch, .bias = scratch + padded, .rows = scratch + 2 * padded,
-                       .columns = columns };
+    return (norm_job){
+        .x = x, .weight = scratch, .bias = scratch + padded, .rows = scratch + 2 * padded, .columns = columns
+    };
 }
 
 static float *row_of(const norm_job *all, int part, int which)
@@ -41,14 +42,14 @@ static void scale_row(float *restrict y, const float *restrict x, const norm_job
 
 static void norm_rows(void *argument, cs_range range, int part)
 {
-    const norm_job *all     = argument;
-    int64_t         columns = all->columns;
-    float          *stats = all->stats.data, *wide = row_of(all, part, 0), *out = row_of(all, part, 1);
+    const norm_job *all = argument;
+    int64_t columns = all->columns;
+    float *stats = all->stats.data, *wide = row_of(all, part, 0), *out = row_of(all, part, 1);
     for (int64_t row = range.from; row < range.to; row++) {
-        const float *x    = cs_elements_read(all->x, row * columns, columns, wide);
-        float        mean = cs_elements_sum(x, columns) / (float)columns;
-        float        rstd = 1 / sqrtf(cs_elements_spread(x, columns, mean) / (float)columns + all->epsilon);
-        stats[2 * row]     = mean;
+        const float *x = cs_elements_read(all->x, row * columns, columns, wide);
+        float mean = cs_elements_sum(x, columns) / (float)columns;
+        float rstd = 1 / sqrtf(cs_elements_spread(x, columns, mean) / (float)columns + all->epsilon);
+        stats[2 * row] = mean;
         stats[2 * row + 1] = rstd;
         scale_row(out, x, all, mean, rstd);
         cs_elements_write(all->y, row * columns, columns, out);
@@ -59,29 +60,29 @@ void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, c
                  float epsilon)
 {
     norm_job all = make_job(device, x, weight, bias);
-    all.y        = y;
-    all.stats    = stats;
-    all.epsilon  = epsilon;
+    all.y = y;
+    all.stats = stats;
+    all.epsilon = epsilon;
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
 }
 
 /* With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy, g into `out`, n into `normal`. */
 static void first_half(float *restrict normal, float *restrict out, float *restrict dweight, float *restrict dbias,
-                       const float *restrict x, const float *restrict dy, const float *restrict weight,
-                       int64_t columns, float mean, float rstd)
+                       const float *restrict x, const float *restrict dy, const float *restrict weight, int64_t columns,
+                       float mean, float rstd)
 {
     for (int64_t i = 0; i < columns; i++) {
-        float n   = (x[i] - mean) * rstd;
+        float n = (x[i] - mean) * rstd;
         normal[i] = n;
-        out[i]    = dy[i] * weight[i];
+        out[i] = dy[i] * weight[i];
         dweight[i] += dy[i] * n;
         dbias[i] += dy[i];
     }
 }
 
 /* dx = rstd (g - mean of g - n mean of g n). */
-static void second_half(float *restrict out, const float *restrict normal, int64_t columns, float mean_g,
-                        float mean_gn, float rstd)
+static void second_half(float *restrict out, const float *restrict normal, int64_t columns, float mean_g, float mean_gn,
+                        float rstd)
 {
     for (int64_t i = 0; i < columns; i++)
         out[i] = rstd * (out[i] - mean_g - normal[i] * mean_gn);
@@ -89,19 +90,19 @@ static void second_half(float *restrict out, const float *restrict normal, int64
 
 static void norm_grad_rows(void *argument, cs_range range, int part)
 {
-    const norm_job *all     = argument;
-    int64_t         columns = all->columns;
-    const float    *stats   = all->stats.data;
-    float          *normal = row_of(all, part, 0), *out = row_of(all, part, 1);
-    float          *dweight = row_of(all, part, 2), *dbias = row_of(all, part, 3);
+    const norm_job *all = argument;
+    int64_t columns = all->columns;
+    const float *stats = all->stats.data;
+    float *normal = row_of(all, part, 0), *out = row_of(all, part, 1);
+    float *dweight = row_of(all, part, 2), *dbias = row_of(all, part, 3);
     memset(dweight, 0, (size_t)columns * sizeof(float));
     memset(dbias, 0, (size_t)columns * sizeof(float));
     for (int64_t row = range.from; row < range.to; row++) {
-        float        mean = stats[2 * row], rstd = stats[2 * row + 1];
-        const float *x  = cs_elements_read(all->x, row * columns, columns, row_of(all, part, 4));
+        float mean = stats[2 * row], rstd = stats[2 * row + 1];
+        const float *x = cs_elements_read(all->x, row * columns, columns, row_of(all, part, 4));
         const float *dy = cs_elements_read(all->dy, row * columns, columns, row_of(all, part, 5));
         first_half(normal, out, dweight, dbias, x, dy, all->weight, columns, mean, rstd);
-        float mean_g  = cs_elements_sum(out, columns) / (float)columns;
+        float mean_g = cs_elements_sum(out, columns) / (float)columns;
         float mean_gn = cs_elements_dot(out, normal, columns) / (float)columns;
         second_half(out, normal, columns, mean_g, mean_gn, rstd);
         cs_elements_write(all->dx, row * columns, columns, out);
@@ -112,11 +113,11 @@ void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_ten
                       cs_tensor stats, cs_tensor weight)
 {
     norm_job all = make_job(device, x, weight, (cs_tensor){ 0 });
-    all.stats    = stats;
-    all.dx       = dx;
-    all.dy       = dy;
+    all.stats = stats;
+    all.dx = dx;
+    all.dy = dy;
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_grad_rows, &all);
-    int    parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    int parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
     float *weight_sum = dweight.data, *bias_sum = dbias.data;
     for (int part = 0; part < parts; part++) {
         const float *more_weight = row_of(&all, part, 2), *more_bias = row_of(&all, part, 3);

@@ -17,16 +17,16 @@ enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
 typedef enum { NATIVE, PACKED, WIDENED } method;
 
 typedef struct {
-    cs_device        *device;
+    cs_device *device;
     const cs_product *product;
-    cs_panel          whole;
-    int               parts;
-    bool              by_columns;
-    method            how;
-    cs_tensor         a, b;    /* the product's, or fp32 copies */
-    float            *strips;  /* one a thread, where c is 16-bit */
-    char             *scratch; /* of NATIVE and PACKED: thread t has `stride` bytes from t * stride on */
-    size_t            stride;
+    cs_panel whole;
+    int parts;
+    bool by_columns;
+    method how;
+    cs_tensor a, b; /* the product's, or fp32 copies */
+    float *strips;  /* one a thread, where c is 16-bit */
+    char *scratch;  /* of NATIVE and PACKED: thread t has `stride` bytes from t * stride on */
+    size_t stride;
 } job;
 
 static cs_panel whole_of(const cs_product *product)
@@ -34,20 +34,20 @@ static cs_panel whole_of(const cs_product *product)
     return (cs_panel){
         .transpose_a = product->transpose_a,
         .transpose_b = product->transpose_b,
-        .m           = cs_rows(product->c),
-        .n           = cs_columns(product->c),
-        .k           = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a),
-        .lda         = cs_columns(product->a),
-        .ldb         = cs_columns(product->b),
-        .ldc         = cs_columns(product->c),
-        .beta        = product->add ? 1.0f : 0.0f,
+        .m = cs_rows(product->c),
+        .n = cs_columns(product->c),
+        .k = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a),
+        .lda = cs_columns(product->a),
+        .ldb = cs_columns(product->b),
+        .ldc = cs_columns(product->c),
+        .beta = product->add ? 1.0f : 0.0f,
     };
 }
 
 /* A panel, and where it begins in each matrix. */
 typedef struct {
     cs_panel panel;
-    int64_t  a, b, c, column;
+    int64_t a, b, c, column;
 } piece;
 
 static piece cut(piece from, cs_range rows, cs_range columns)
@@ -64,11 +64,11 @@ static piece cut(piece from, cs_range rows, cs_range columns)
 
 static piece piece_of(const job *all, int index)
 {
-    int64_t  m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6; /* whole tiles */
-    int64_t  width = all->by_columns ? n : m;
-    cs_range part  = cs_range_part((width + step - 1) / step, index, all->parts);
-    part           = (cs_range){ part.from * step, part.to * step < width ? part.to * step : width };
-    piece whole    = { .panel = all->whole };
+    int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6; /* whole tiles */
+    int64_t width = all->by_columns ? n : m;
+    cs_range part = cs_range_part((width + step - 1) / step, index, all->parts);
+    part = (cs_range){ part.from * step, part.to * step < width ? part.to * step : width };
+    piece whole = { .panel = all->whole };
     return all->by_columns ? cut(whole, (cs_range){ 0, m }, part) : cut(whole, part, (cs_range){ 0, n });
 }
 
@@ -86,7 +86,7 @@ static void multiply(const job *all, const piece *part, float *c, int thread)
 static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
     const cs_product *product = all->product;
-    float             bias[CS_CHUNK], wide[CS_CHUNK];
+    float bias[CS_CHUNK], wide[CS_CHUNK];
     for (int64_t column = 0; column < part->panel.n; column += CS_CHUNK) {
         int64_t count = part->panel.n - column < CS_CHUNK ? part->panel.n - column : CS_CHUNK;
         if (product->bias.data)
@@ -114,7 +114,7 @@ static void run_strips(const job *all, const piece *part, int thread)
         for (int64_t row = 0; row < part->panel.m; row += STRIP_ROWS) {
             piece strip = cut(*part, (cs_range){ row, end_of(row, STRIP_ROWS, part->panel.m) },
                               (cs_range){ column, end_of(column, STRIP_COLUMNS, part->panel.n) });
-            piece beside     = strip;
+            piece beside = strip;
             beside.panel.ldc = strip.panel.n;
             multiply(all, &beside, result, thread);
             finish(all, &strip, result, strip.panel.n);
@@ -130,23 +130,23 @@ static cs_matmul_shape native_shape(const job *all, const cs_panel *panel)
 
 static void run_native(const job *all, const piece *part, int thread)
 {
-    const cs_product  *product = all->product;
-    cs_matmul_shape    shape   = native_shape(all, &part->panel);
-    cs_matmul_operands with    = {
-           .a       = cs_elements_at(product->a, part->a),
-           .b       = cs_elements_at(product->b, part->b),
-           .bias    = product->bias.data ? cs_elements_at(product->bias, part->column) : NULL,
-           .c       = cs_elements_at(product->c, part->c),
-           .scratch = all->scratch + (size_t)thread * all->stride,
+    const cs_product *product = all->product;
+    cs_matmul_shape shape = native_shape(all, &part->panel);
+    cs_matmul_operands with = {
+        .a = cs_elements_at(product->a, part->a),
+        .b = cs_elements_at(product->b, part->b),
+        .bias = product->bias.data ? cs_elements_at(product->bias, part->column) : NULL,
+        .c = cs_elements_at(product->c, part->c),
+        .scratch = all->scratch + (size_t)thread * all->stride,
     };
     cs_matmul_run(cs_cpu_of(all->device)->matmul, &shape, &with, thread);
 }
 
 static void run_piece(void *argument, int index, int thread)
 {
-    const job        *all     = argument;
+    const job *all = argument;
     const cs_product *product = all->product;
-    piece             part    = piece_of(all, index);
+    piece part = piece_of(all, index);
     if (all->how == NATIVE) {
         run_native(all, &part, thread);
     } else if (product->c.dtype != CS_F32) {
@@ -161,7 +161,7 @@ static void run_piece(void *argument, int index, int thread)
 
 typedef struct {
     cs_tensor from;
-    float    *to;
+    float *to;
 } widening;
 
 static void widen_part(void *argument, cs_range range, int part)
@@ -178,7 +178,7 @@ static cs_tensor widened(cs_device *device, cs_cpu_use use, cs_tensor x)
         return x;
     widening all = { x, cs_cpu_workspace(device, use, (size_t)cs_count(x) * sizeof(float)) };
     cs_cpu_walk(device, cs_count(x), 16384, widen_part, &all);
-    x.data  = all.to;
+    x.data = all.to;
     x.dtype = CS_F32;
     return x;
 }
@@ -198,10 +198,10 @@ static size_t prepare_native(const job *all)
 {
     size_t max = 0;
     for (int i = 0; i < all->parts; i++) {
-        cs_panel        panel = piece_of(all, i).panel;
+        cs_panel panel = piece_of(all, i).panel;
         cs_matmul_shape shape = native_shape(all, &panel);
-        size_t          bytes = cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &shape);
-        max                  = bytes > max ? bytes : max;
+        size_t bytes = cs_matmul_prepare(cs_cpu_of(all->device)->matmul, &shape);
+        max = bytes > max ? bytes : max;
     }
     return max;
 }
@@ -209,15 +209,15 @@ static size_t prepare_native(const job *all)
 static void prepare(job *all)
 {
     const cs_product *product = all->product;
-    size_t            threads = (size_t)all->device->threads;
-    all->a                    = product->a;
-    all->b                    = product->b;
+    size_t threads = (size_t)all->device->threads;
+    all->a = product->a;
+    all->b = product->b;
     if (all->how == WIDENED) {
         all->a = widened(all->device, CS_CPU_LEFT, product->a);
         all->b = widened(all->device, CS_CPU_RIGHT, product->b);
     } else {
         size_t bytes = all->how == NATIVE ? prepare_native(all) : cs_gemm_scratch();
-        all->stride  = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
+        all->stride = (size_t)cs_round_up((int64_t)bytes + (bytes == 0), 64);
         all->scratch = cs_cpu_workspace(all->device, CS_CPU_SCRATCH, all->stride * threads);
     }
     if (all->how != NATIVE && product->c.dtype != CS_F32)
@@ -227,10 +227,10 @@ static void prepare(job *all)
 
 void cs_cpu_product(cs_device *device, const cs_product *product)
 {
-    job all        = { .device = device, .product = product, .whole = whole_of(product) };
+    job all = { .device = device, .product = product, .whole = whole_of(product) };
     all.by_columns = all.whole.n > all.whole.m;
-    all.parts      = cs_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
-    all.how        = choose(&all);
+    all.parts = cs_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
+    all.how = choose(&all);
     prepare(&all);
     cs_team_run(cs_cpu_of(device)->team, all.parts, run_piece, &all);
 }
@@ -249,8 +249,8 @@ static void sum_strip(const column_job *all, int64_t column, int64_t width)
     float *sums = (float *)all->sums.data + column;
     int64_t rows = cs_rows(all->x), columns = cs_columns(all->x);
     for (int64_t from = 0; from < rows; from += BLOCK_ROWS) {
-        float   part[STRIP] = { 0 }, wide[STRIP];
-        int64_t to          = from + BLOCK_ROWS < rows ? from + BLOCK_ROWS : rows;
+        float part[STRIP] = { 0 }, wide[STRIP];
+        int64_t to = from + BLOCK_ROWS < rows ? from + BLOCK_ROWS : rows;
         for (int64_t row = from; row < to; row++) {
             const float *x = cs_elements_read(all->x, row * columns + column, width, wide);
             for (int64_t i = 0; i < width; i++)
@@ -278,8 +278,8 @@ void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 double cs_cpu_roof(cs_device *device, cs_dtype dtype)
 {
     enum { SIDE = 1056 }; /* rows of a power of two of bytes would share cache sets */
-    size_t    bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
-    void     *memory[3];
+    size_t bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
+    void *memory[3];
     cs_tensor matrix[3];
     for (int i = 0; i < 3; i++) {
         memory[i] = cs_device_alloc(device, bytes);

@@ -6,11 +6,11 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor    y, stats, x, dy, dx;
+    cs_tensor y, stats, x, dy, dx;
     const float *weight; /* (D) fp32 */
-    float       *rows;   /* of each part: a result, x and dy widened, in backward the sum for weight */
-    float        epsilon;
-    int64_t      width, first, heads;
+    float *rows;         /* of each part: a result, x and dy widened, in backward the sum for weight */
+    float epsilon;
+    int64_t width, first, heads;
 } rms_job;
 
 enum { LEAST_ROWS = 8, OUT = 0, WIDE_X, WIDE_DY, SUM, ROWS };
@@ -18,11 +18,16 @@ enum { LEAST_ROWS = 8, OUT = 0, WIDE_X, WIDE_DY, SUM, ROWS };
 static rms_job make_job(cs_device *device, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first)
 {
     int64_t width = cs_count(weight), padded = cs_round_up(width, 16);
-    int64_t parts   = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
-    float  *scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
+    int64_t parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    float *scratch = cs_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
     cs_elements_widen(scratch, weight.data, weight.dtype, width);
-    return (rms_job){ .stats = stats, .x = x, .weight = scratch, .rows = scratch + padded, .width = width,
-                      .first = first, .heads = cs_columns(stats) };
+    return (rms_job){ .stats = stats,
+                      .x = x,
+                      .weight = scratch,
+                      .rows = scratch + padded,
+                      .width = width,
+                      .first = first,
+                      .heads = cs_columns(stats) };
 }
 
 static float *row_of(const rms_job *all, int part, int which)
@@ -44,13 +49,13 @@ static void scale_head(float *restrict y, const float *restrict x, const float *
 
 static void rms_rows(void *argument, cs_range range, int part)
 {
-    const rms_job *all   = argument;
-    float         *stats = all->stats.data, *out = row_of(all, part, OUT);
+    const rms_job *all = argument;
+    float *stats = all->stats.data, *out = row_of(all, part, OUT);
     for (int64_t item = range.from * all->heads; item < range.to * all->heads; item++) {
-        int64_t      place = place_of(all, item / all->heads, item % all->heads);
-        const float *x     = cs_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
-        float        rstd  = 1 / sqrtf(cs_elements_dot(x, x, all->width) / (float)all->width + all->epsilon);
-        stats[item]        = rstd;
+        int64_t place = place_of(all, item / all->heads, item % all->heads);
+        const float *x = cs_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
+        float rstd = 1 / sqrtf(cs_elements_dot(x, x, all->width) / (float)all->width + all->epsilon);
+        stats[item] = rstd;
         scale_head(out, x, all->weight, all->width, rstd);
         cs_elements_write(all->y, place, all->width, out);
     }
@@ -60,7 +65,7 @@ void cs_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs
                 float epsilon)
 {
     rms_job all = make_job(device, stats, x, weight, first);
-    all.y       = y;
+    all.y = y;
     all.epsilon = epsilon;
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_rows, &all);
 }
@@ -84,15 +89,15 @@ static void second_half(float *restrict out, const float *restrict x, int64_t wi
 
 static void rms_grad_rows(void *argument, cs_range range, int part)
 {
-    const rms_job *all   = argument;
-    const float   *stats = all->stats.data;
-    float         *out = row_of(all, part, OUT), *dweight = row_of(all, part, SUM);
+    const rms_job *all = argument;
+    const float *stats = all->stats.data;
+    float *out = row_of(all, part, OUT), *dweight = row_of(all, part, SUM);
     memset(dweight, 0, (size_t)all->width * sizeof(float));
     for (int64_t item = range.from * all->heads; item < range.to * all->heads; item++) {
-        int64_t      place = place_of(all, item / all->heads, item % all->heads);
-        float        rstd  = stats[item];
-        const float *x     = cs_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
-        const float *dy    = cs_elements_read(all->dy, place, all->width, row_of(all, part, WIDE_DY));
+        int64_t place = place_of(all, item / all->heads, item % all->heads);
+        float rstd = stats[item];
+        const float *x = cs_elements_read(all->x, place, all->width, row_of(all, part, WIDE_X));
+        const float *dy = cs_elements_read(all->dy, place, all->width, row_of(all, part, WIDE_DY));
         first_half(out, dweight, x, dy, all->weight, all->width, rstd);
         float mean = cs_elements_dot(out, x, all->width) * rstd / (float)all->width;
         second_half(out, x, all->width, rstd, mean * rstd);
@@ -104,8 +109,8 @@ void cs_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tens
                      cs_tensor weight, int64_t first)
 {
     rms_job all = make_job(device, stats, x, weight, first);
-    all.dx      = dx;
-    all.dy      = dy;
+    all.dx = dx;
+    all.dy = dy;
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_grad_rows, &all);
     float *sum = dweight.data;
     for (int part = 0; part < cs_cpu_parts(device, cs_rows(x), LEAST_ROWS); part++) {

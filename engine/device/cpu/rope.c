@@ -11,7 +11,7 @@ static void turn_head(float *restrict out, const float *restrict x, const float 
 {
     for (int64_t i = 0; i < half; i++) {
         float low = x[i], high = x[i + half];
-        out[i]        = low * cosine[i] - high * sine[i];
+        out[i] = low * cosine[i] - high * sine[i];
         out[i + half] = high * cosine[i] + low * sine[i];
     }
 }
@@ -19,7 +19,7 @@ static void turn_head(float *restrict out, const float *restrict x, const float 
 static void turn_row(const cs_turn *turn, int64_t row, const float *cosine, const float *sine)
 {
     int64_t width = turn->rope->width, columns = cs_columns(turn->x);
-    float   wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
+    float wide[CS_ROPE_WIDTH], out[CS_ROPE_WIDTH];
     for (int64_t head = 0; head < turn->rows.heads; head++) {
         int64_t place = row * columns + head * width;
         turn_head(out, cs_elements_read(turn->x, place, width, wide), cosine, sine, width / 2);
@@ -32,12 +32,12 @@ static void turn_positions(void *argument, cs_range range, int part)
     (void)part;
     const cs_turn *turn = argument;
     const cs_rope *rope = turn->rope;
-    float          cosine[HALF], sine[HALF];
+    float cosine[HALF], sine[HALF];
     for (int64_t position = range.from; position < range.to; position++) {
         for (int64_t i = 0; i < rope->width / 2; i++) {
             float angle = (float)(turn->rows.first + position) * rope->frequency[i];
-            cosine[i]   = cosf(angle) * rope->factor;
-            sine[i]     = sinf(angle) * rope->factor * turn->sign;
+            cosine[i] = cosf(angle) * rope->factor;
+            sine[i] = sinf(angle) * rope->factor * turn->sign;
         }
         for (int64_t row = position; row < cs_rows(turn->x); row += turn->rows.length)
             turn_row(turn, row, cosine, sine);

@@ -12,12 +12,12 @@ typedef struct {
 } job;
 
 struct cs_worker {
-    pthread_t       thread;
+    pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t  given_more, done_more;
-    job             queue[WAITING];
-    uint64_t        given, done; /* call i, from 1, lies at queue[(i - 1) % WAITING] until done */
-    bool            closing;
+    pthread_cond_t given_more, done_more;
+    job queue[WAITING];
+    uint64_t given, done; /* call i, from 1, lies at queue[(i - 1) % WAITING] until done */
+    bool closing;
 };
 
 static void *serve(void *argument)

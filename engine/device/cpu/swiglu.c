@@ -6,7 +6,7 @@ enum { LEAST_ROWS = 4 };
 
 typedef struct {
     cs_tensor y, x, dy; /* y: forward's output, backward's dx */
-    int64_t   columns;  /* of gate */
+    int64_t columns;    /* of gate */
 } swiglu_job;
 
 /* e^-x stays finite, so that 0 times it is 0. */
@@ -26,9 +26,9 @@ static void swiglu_grad_chunk(float *restrict dgate, float *restrict dup, const 
                               const float *restrict gate, const float *restrict up, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        float e  = decay_of(gate[i]);
-        float s  = 1 / (1 + e);
-        dup[i]   = dy[i] * gate[i] * s;
+        float e = decay_of(gate[i]);
+        float s = 1 / (1 + e);
+        dup[i] = dy[i] * gate[i] * s;
         dgate[i] = dy[i] * up[i] * (s + gate[i] * (e * s * s));
     }
 }
@@ -37,12 +37,12 @@ static void swiglu_rows(void *argument, cs_range range, int part)
 {
     (void)part;
     const swiglu_job *all = argument;
-    float             wide_gate[CS_CHUNK], wide_up[CS_CHUNK], out[CS_CHUNK];
+    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], out[CS_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         for (int64_t at = 0; at < all->columns; at += CS_CHUNK) {
-            int64_t      count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
-            int64_t      place = 2 * row * all->columns + at;
-            const float *gate  = cs_elements_read(all->x, place, count, wide_gate);
+            int64_t count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
+            int64_t place = 2 * row * all->columns + at;
+            const float *gate = cs_elements_read(all->x, place, count, wide_gate);
             swiglu_chunk(out, gate, cs_elements_read(all->x, place + all->columns, count, wide_up), count);
             cs_elements_write(all->y, row * all->columns + at, count, out);
         }
@@ -56,11 +56,11 @@ static void swiglu_grad_rows(void *argument, cs_range range, int part)
     float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], wide_dy[CS_CHUNK], dgate[CS_CHUNK], dup[CS_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         for (int64_t at = 0; at < all->columns; at += CS_CHUNK) {
-            int64_t      count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
-            int64_t      place = 2 * row * all->columns + at;
-            const float *gate  = cs_elements_read(all->x, place, count, wide_gate);
-            const float *up    = cs_elements_read(all->x, place + all->columns, count, wide_up);
-            const float *dy    = cs_elements_read(all->dy, row * all->columns + at, count, wide_dy);
+            int64_t count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
+            int64_t place = 2 * row * all->columns + at;
+            const float *gate = cs_elements_read(all->x, place, count, wide_gate);
+            const float *up = cs_elements_read(all->x, place + all->columns, count, wide_up);
+            const float *dy = cs_elements_read(all->dy, row * all->columns + at, count, wide_dy);
             swiglu_grad_chunk(dgate, dup, dy, gate, up, count);
             cs_elements_write(all->y, place, count, dgate);
             cs_elements_write(all->y, place + all->columns, count, dup);

@@ -14,30 +14,30 @@
 enum { LOOKS = 60000 }; /* before sleeping: longer than the caller takes from one kernel to the next */
 
 typedef struct {
-    cs_team  *team;
+    cs_team *team;
     pthread_t thread;
-    int       index;
+    int index;
 } member;
 
 struct cs_team {
-    int       threads, looks;
-    bool      pinned;
+    int threads, looks;
+    bool pinned;
     cpu_set_t before; /* the caller's cores, to give back */
 
     cs_team_task *task;
-    void         *argument;
-    int           tasks;
-    bool          closing;
-    _Atomic int   next; /* task to draw */
+    void *argument;
+    int tasks;
+    bool closing;
+    _Atomic int next; /* task to draw */
 
     _Alignas(64) _Atomic uint32_t round;
     _Atomic uint32_t sleepers; /* members asleep on round */
     _Alignas(64) _Atomic uint32_t busy;
     _Atomic uint32_t caller_sleeps; /* on busy */
-    pthread_t owner;   /* the caller who may start rounds */
-    bool      running; /* a round, so that tasks of tasks run in place */
-    int       started; /* members that run */
-    member    members[];
+    pthread_t owner;                /* the caller who may start rounds */
+    bool running;                   /* a round, so that tasks of tasks run in place */
+    int started;                    /* members that run */
+    member members[];
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value)
@@ -74,7 +74,7 @@ static void draw(cs_team *team, int thread)
 
 static void *run_member(void *argument)
 {
-    member  *self = argument;
+    member *self = argument;
     cs_team *team = self->team;
     cs_matmul_quiet();
     for (uint32_t round = 0;; round++) {
@@ -110,10 +110,10 @@ void cs_team_run(cs_team *team, int tasks, cs_team_task *task, void *argument)
             task(argument, index, 0);
         return;
     }
-    team->running  = true;
-    team->task     = task;
+    team->running = true;
+    team->task = task;
     team->argument = argument;
-    team->tasks    = tasks;
+    team->tasks = tasks;
     atomic_store_explicit(&team->next, 0, memory_order_relaxed);
     start_round(team);
     draw(team, 0);
@@ -138,7 +138,7 @@ static cs_status build(cs_team *team, const cs_team_shape *shape)
 {
     for (int i = 0; i < shape->threads - 1; i++) {
         team->members[i] = (member){ .team = team, .index = i + 1 };
-        int error        = pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]);
+        int error = pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]);
         if (error)
             return cs_fail_errno(CS_NO_MEMORY, error, "cannot start thread %d of %d", i + 2, shape->threads);
         team->started++;
@@ -155,11 +155,10 @@ static cs_status build(cs_team *team, const cs_team_shape *shape)
 cs_status cs_team_open(cs_team **team, const cs_team_shape *shape)
 {
     size_t bytes = sizeof **team + (size_t)shape->threads * sizeof(member);
-    *team        = aligned_alloc(64, (size_t)cs_round_up((int64_t)bytes, 64));
+    *team = aligned_alloc(64, (size_t)cs_round_up((int64_t)bytes, 64));
     if (!*team)
         return cs_fail(CS_NO_MEMORY, "no memory for %d threads", shape->threads);
-    **team           = (cs_team){ .threads = shape->threads, .looks = shape->spin ? LOOKS : 0,
-                               .owner = pthread_self() };
+    **team = (cs_team){ .threads = shape->threads, .looks = shape->spin ? LOOKS : 0, .owner = pthread_self() };
     cs_status status = build(*team, shape);
     if (status != CS_OK) {
         cs_team_close(*team);

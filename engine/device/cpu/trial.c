@@ -12,8 +12,8 @@ enum { ROWS = 128, WIDTH = 512, ROUNDS = 8, FP32 = 0, BF16 = 1 };
 
 typedef struct {
     cs_device *device;
-    cs_tensor  x, y, weight, bias, gradient; /* of a linear layer from WIDTH to WIDTH */
-    double     seconds[2];                   /* the best of FP32 and of BF16          */
+    cs_tensor x, y, weight, bias, gradient; /* of a linear layer from WIDTH to WIDTH */
+    double seconds[2];                      /* the best of FP32 and of BF16          */
 } trial;
 
 static double cpu_seconds(void)
@@ -58,10 +58,10 @@ static double run(cs_device *device)
 {
     cs_tensor memory[] = { matrix(device, CS_BF16, ROWS), matrix(device, CS_BF16, ROWS), matrix(device, CS_BF16, WIDTH),
                            matrix(device, CS_BF16, 1), matrix(device, CS_F32, WIDTH) };
-    trial     all      = { device, memory[0], memory[1], memory[2], memory[3], memory[4], { INFINITY, INFINITY } };
-    cs_matmul *matmul  = cs_cpu_of(device)->matmul;
-    bool       before  = cs_matmul_native(matmul, CS_BF16);
-    pthread_t  alone;
+    trial all = { device, memory[0], memory[1], memory[2], memory[3], memory[4], { INFINITY, INFINITY } };
+    cs_matmul *matmul = cs_cpu_of(device)->matmul;
+    bool before = cs_matmul_native(matmul, CS_BF16);
+    pthread_t alone;
     all.bias = cs_vector(memory[3].data, CS_BF16, WIDTH);
     if (pthread_create(&alone, NULL, measure, &all) == 0)
         pthread_join(alone, NULL);

@@ -8,7 +8,7 @@ enum { LEAST = 16384, BLOCK = 64 };
 
 typedef struct {
     cs_tensor y, a, b;
-    float     value;
+    float value;
 } vector_job;
 
 static void add_chunk(float *restrict y, const float *restrict a, const float *restrict b, int64_t count)
@@ -21,10 +21,10 @@ static void add_part(void *argument, cs_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
-    float             wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
+    float wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t      count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        const float *a     = cs_elements_read(all->a, at, count, wide_a);
+        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+        const float *a = cs_elements_read(all->a, at, count, wide_a);
         add_chunk(out, a, cs_elements_read(all->b, at, count, wide_b), count);
         cs_elements_write(all->y, at, count, out);
     }
@@ -38,8 +38,8 @@ void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 static void copy_part(void *argument, cs_range range, int part)
 {
     (void)part;
-    const vector_job *all   = argument;
-    size_t            bytes = cs_dtype_bytes(all->y.dtype);
+    const vector_job *all = argument;
+    size_t bytes = cs_dtype_bytes(all->y.dtype);
     memcpy((char *)all->y.data + (size_t)range.from * bytes, (const char *)all->a.data + (size_t)range.from * bytes,
            (size_t)cs_range_length(range) * bytes);
 }
@@ -48,7 +48,7 @@ static void cast_part(void *argument, cs_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
-    float             wide[CS_CHUNK];
+    float wide[CS_CHUNK];
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
         int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
         cs_elements_write(all->y, at, count, cs_elements_read(all->a, at, count, wide));
@@ -65,7 +65,7 @@ static void fill_part(void *argument, cs_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
-    float             same[CS_CHUNK];
+    float same[CS_CHUNK];
     for (int64_t i = 0; i < CS_CHUNK; i++)
         same[i] = all->value;
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
@@ -80,11 +80,11 @@ void cs_cpu_fill(cs_device *device, cs_tensor y, float value)
 /* ---- exact sums: each part its own, merged; adding integers commutes ---- */
 
 typedef struct {
-    cs_exact       *sum;
-    cs_tensor       of;   /* of sums of squares                          */
-    int64_t         lead; /* elements of its first block that are not its own */
-    const float    *values;
-    double          unscale;
+    cs_exact *sum;
+    cs_tensor of; /* of sums of squares                          */
+    int64_t lead; /* elements of its first block that are not its own */
+    const float *values;
+    double unscale;
     pthread_mutex_t lock;
 } sum_job;
 
@@ -129,10 +129,10 @@ static void sum_squares_part(void *argument, cs_range range, int part)
     (void)part;
     sum_job *all = argument;
     cs_exact own = { 0 };
-    float    block[BLOCK];
+    float block[BLOCK];
     for (int64_t at = range.from; at < range.to; at += BLOCK) {
-        const float *g   = read_block(all, at - all->lead, block);
-        double       sum = sum_block(g);
+        const float *g = read_block(all, at - all->lead, block);
+        double sum = sum_block(g);
         if (isfinite(sum))
             cs_exact_add(&own, sum * all->unscale * all->unscale);
         else

@@ -3,7 +3,7 @@
 #include "device/cuda/run.cuh"
 
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
-#define CUBIC      0.044715f           /* a */
+#define CUBIC 0.044715f                /* a */
 
 static __global__ void gelu_runs(cs_view y, cs_view x, cs_flat flat)
 {
@@ -13,7 +13,7 @@ static __global__ void gelu_runs(cs_view y, cs_view x, cs_flat flat)
         cs_run_read(wide, x, at, all);
         for (int i = 0; i < CS_RUN; i++) {
             float twice_u = TWICE_ROOT * (wide[i] + CUBIC * wide[i] * wide[i] * wide[i]);
-            wide[i]       = wide[i] / (1 + expf(-twice_u));
+            wide[i] = wide[i] / (1 + expf(-twice_u));
         }
         cs_run_store(y, at, all, wide);
     }
@@ -29,11 +29,11 @@ extern "C" void cs_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
  * 0. */
 static __device__ float gelu_slope(float x)
 {
-    float square  = x * x;
+    float square = x * x;
     float twice_u = TWICE_ROOT * (x + CUBIC * x * square);
-    float slope   = TWICE_ROOT * (1 + 3 * CUBIC * square);
-    float e       = expf(twice_u < -88 ? 88 : -twice_u);
-    float s       = 1 / (1 + e);
+    float slope = TWICE_ROOT * (1 + 3 * CUBIC * square);
+    float e = expf(twice_u < -88 ? 88 : -twice_u);
+    float s = 1 / (1 + e);
     return s + x * slope * (e * s * s);
 }
 
@@ -42,7 +42,7 @@ static __global__ void gelu_grad_runs(cs_view dx, cs_view dy, cs_view x, cs_flat
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
         cs_run run_x = cs_run_load(x, at, all), run_dy = cs_run_load(dy, at, all);
-        float  wide[CS_RUN], out[CS_RUN];
+        float wide[CS_RUN], out[CS_RUN];
         cs_run_widen(wide, run_x, x.dtype);
         cs_run_widen(out, run_dy, dy.dtype);
         for (int i = 0; i < CS_RUN; i++)

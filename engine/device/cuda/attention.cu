@@ -11,7 +11,8 @@
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
-namespace {
+namespace
+{
 
 enum { THREADS = 128, WARPS = THREADS / CS_WARP };
 
@@ -23,8 +24,8 @@ template <int width> struct form {
 
 /* A lane's rows: of tile i those numbered lane / 4 and 8 more. */
 template <int tiles> struct row_facts {
-    int   position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
-    float max[tiles][2], sum[tiles][2];       /* of scores in base 2; of powers, in this lane */
+    int position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
+    float max[tiles][2], sum[tiles][2];      /* of scores in base 2; of powers, in this lane */
 };
 
 /* Rows behind the last one are computed as the last one, and not written. */
@@ -34,9 +35,9 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job 
     for (int i = 0; i < tiles * 2; i++) {
         int t = min((from + cs_tile_row<tiles>(i / 2, i % 2)) / job.pack, job.length - 1);
         rows.position[i / 2][i % 2] = job.seen - job.length + t;
-        rows.first[i / 2][i % 2]    = cs_attention_first(job, sample, t);
-        rows.max[i / 2][i % 2]     = -INFINITY;
-        rows.sum[i / 2][i % 2]      = 0;
+        rows.first[i / 2][i % 2] = cs_attention_first(job, sample, t);
+        rows.max[i / 2][i % 2] = -INFINITY;
+        rows.sum[i / 2][i % 2] = 0;
     }
 }
 
@@ -63,14 +64,14 @@ __device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[ti
 {
 #pragma unroll
     for (int row = 0; row < tiles * 2; row++) {
-        int   tile = row / 2, low = row % 2 * 2;
+        int tile = row / 2, low = row % 2 * 2;
         float max = -INFINITY, sum = 0;
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
             max = fmaxf(max, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
-        max        = fmaxf(rows.max[tile][row % 2], cs_tile_max(max) * scale);
+        max = fmaxf(rows.max[tile][row % 2], cs_tile_max(max) * scale);
         float above = max == -INFINITY ? 0 : max; /* nothing was seen yet */
-        float down  = cs_tensor_exp2(rows.max[tile][row % 2] - above);
+        float down = cs_tensor_exp2(rows.max[tile][row % 2] - above);
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
 #pragma unroll
@@ -81,21 +82,20 @@ __device__ inline void soften(float (&scores)[tiles][keys / 8][4], float (&y)[ti
             y[tile][n][low] *= down;
             y[tile][n][low + 1] *= down;
         }
-        rows.sum[tile][row % 2]  = rows.sum[tile][row % 2] * down + sum;
+        rows.sum[tile][row % 2] = rows.sum[tile][row % 2] * down + sum;
         rows.max[tile][row % 2] = max;
     }
 }
 
 /* kept: cs_attention_draw's, of the block's rows. */
-template <int tiles, int keys>
-__device__ inline void drop(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
+template <int tiles, int keys> __device__ inline void drop(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
 {
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++)
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const uint8_t *row = kept + cs_tile_row<tiles>(tile, i / 2) * (keys / 8);
-            int            bit = cs_tile_lane() % 4 * 2 + i % 2;
+            int bit = cs_tile_lane() % 4 * 2 + i % 2;
 #pragma unroll
             for (int n = 0; n < keys / 8; n++)
                 if (!(row[n] >> bit & 1))
@@ -108,11 +108,10 @@ struct span {
     int begin, end; /* tiles */
 };
 
-template <int keys>
-__device__ inline span keys_of(const cs_attention_job &job, int sample, int split, int from, int to)
+template <int keys> __device__ inline span keys_of(const cs_attention_job &job, int sample, int split, int from, int to)
 {
     int begin = cs_attention_first(job, sample, from / job.pack) / keys;
-    int end   = (job.seen - job.length + (to - 1) / job.pack) / keys + 1;
+    int end = (job.seen - job.length + (to - 1) / job.pack) / keys + 1;
     int count = end - begin;
     return { begin + (int)((int64_t)count * split / job.splits),
              begin + (int)((int64_t)count * (split + 1) / job.splits) };
@@ -124,11 +123,11 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
 {
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
-        int   tile = i / 2, lower = i % 2, row = from + cs_tile_row<F::tiles>(tile, lower);
+        int tile = i / 2, lower = i % 2, row = from + cs_tile_row<F::tiles>(tile, lower);
         float sum = cs_tile_sum(rows.sum[tile][lower]), part = sum == 0 ? 0 : job.kept / sum;
         if (row >= job.length * job.pack)
             continue;
-        int     t = row / job.pack, head = seat.head * job.pack + row % job.pack;
+        int t = row / job.pack, head = seat.head * job.pack + row % job.pack;
         int64_t at = cs_attention_row(job, seat.sample, head, t);
         at += (int64_t)seat.split * job.samples * job.queries * job.length;
         if (job.lse && cs_tile_lane() % 4 == 0)
@@ -147,8 +146,8 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
 /* Rows of queries, packed. */
 template <typename T> struct query_view {
     const T *head;
-    int64_t  wide;
-    int      count, pack, width;
+    int64_t wide;
+    int count, pack, width;
 
     __device__ const T *operator()(int row) const
     {
@@ -162,17 +161,17 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     CS_SHARED uint8_t kept[F::rows * keys / 8];
     T *q = reinterpret_cast<T *>(cs_shared_memory()), *k = q + F::rows * wide, *v = k + 2 * size;
 
-    int               whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
+    int whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
     cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.pack, job.samples);
-    int               from = seat.tile * F::rows, to = min(from + F::rows, whole);
-    span              walk = keys_of<keys>(job, seat.sample, seat.split, from, to);
-    int64_t           query_row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
-    int64_t           key = key_row * job.k_wide + (int64_t)(seat.head * job.pack / job.group) * job.width;
-    int64_t           query = query_row * job.q_wide + (int64_t)seat.head * job.pack * job.width;
-    query_view<T>     q_view = { static_cast<const T *>(job.q) + query, job.q_wide, whole, job.pack, job.width };
-    cs_tile_view<T>   k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.seen };
-    cs_tile_view<T>   v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.seen };
-    auto              fetch  = [&](int at) {
+    int from = seat.tile * F::rows, to = min(from + F::rows, whole);
+    span walk = keys_of<keys>(job, seat.sample, seat.split, from, to);
+    int64_t query_row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
+    int64_t key = key_row * job.k_wide + (int64_t)(seat.head * job.pack / job.group) * job.width;
+    int64_t query = query_row * job.q_wide + (int64_t)seat.head * job.pack * job.width;
+    query_view<T> q_view = { static_cast<const T *>(job.q) + query, job.q_wide, whole, job.pack, job.width };
+    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.seen };
+    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.seen };
+    auto fetch = [&](int at) {
         if (at < walk.end) {
             cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
             cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
@@ -183,10 +182,10 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     fetch(walk.begin);
 
     row_facts<F::tiles> rows;
-    float               y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
+    float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
     find_rows(rows, job, seat.sample, from);
-    int open  = cs_attention_first(job, seat.sample, (to - 1) / job.pack); /* from this key on all rows see, */
-    int close = job.seen - job.length + from / job.pack;                   /* and up to this one             */
+    int open = cs_attention_first(job, seat.sample, (to - 1) / job.pack); /* from this key on all rows see, */
+    int close = job.seen - job.length + from / job.pack;                  /* and up to this one             */
     for (int at = walk.begin; at < walk.end; at++) {
         cs_tensor_wait<0>();
         __syncthreads();
@@ -229,13 +228,13 @@ bool is_aligned(const void *memory)
 
 cs_attention_job cs_attention_make(const cs_attention_args *given)
 {
-    cs_heads         heads   = given->heads;
-    cs_dropout       dropout = given->dropout;
-    cs_attention_job job     = {};
-    int64_t          length = cs_columns(given->lse), width = cs_columns(given->y) / heads.queries;
-    size_t           bytes  = cs_dtype_bytes(given->y.dtype), key = (size_t)(heads.queries * width) * bytes;
-    size_t           value  = key + (size_t)(heads.keys * width) * bytes;
-    unsigned char   *qkv = (unsigned char *)given->qkv.data, *dqkv = (unsigned char *)given->dqkv.data;
+    cs_heads heads = given->heads;
+    cs_dropout dropout = given->dropout;
+    cs_attention_job job = {};
+    int64_t length = cs_columns(given->lse), width = cs_columns(given->y) / heads.queries;
+    size_t bytes = cs_dtype_bytes(given->y.dtype), key = (size_t)(heads.queries * width) * bytes;
+    size_t value = key + (size_t)(heads.keys * width) * bytes;
+    unsigned char *qkv = (unsigned char *)given->qkv.data, *dqkv = (unsigned char *)given->dqkv.data;
     CS_ASSERT(length <= INT32_MAX / 2 && width <= INT32_MAX && heads.queries <= INT32_MAX);
     job.q = qkv, job.k = qkv + key, job.v = qkv + value;
     if (dqkv)
@@ -246,15 +245,15 @@ cs_attention_job cs_attention_make(const cs_attention_args *given)
     job.threshold = (uint32_t)lrintf(dropout.rate * 65536.0f);
     job.kept = 1 / (1 - dropout.rate);
     job.q_wide = job.k_wide = cs_columns(given->qkv);
-    job.y_wide  = cs_columns(given->y);
+    job.y_wide = cs_columns(given->y);
     job.samples = (int)(cs_rows(given->y) / length);
     job.length = job.seen = (int)length;
-    job.width   = (int)width;
+    job.width = (int)width;
     job.queries = (int)heads.queries;
-    job.group   = (int)(heads.queries / heads.keys);
+    job.group = (int)(heads.queries / heads.keys);
     job.pack = job.splits = 1;
     job.window = (int)(heads.window < length ? heads.window : 0);
-    job.scale  = 1 / sqrtf((float)width);
+    job.scale = 1 / sqrtf((float)width);
     return job;
 }
 

@@ -9,24 +9,24 @@
 #include "device/cuda/kernel.cuh"
 
 struct cs_attention_job {
-    const void     *q, *k, *v;    /* (B, T, H D), (B, S, H / group D) twice: parts of wider rows               */
-    const void     *dy;           /* (B, T, H D), like y                                                       */
-    void           *y;            /* (B, T, H D)                                                               */
-    void           *dq, *dk, *dv; /* as q, k, v lie                                                            */
-    float          *lse;          /* (splits, B, H, T), or NULL                                                */
-    float          *delta;        /* (B, H, T): sum of dy * y over a row                                       */
-    float          *parts;        /* (splits, B, H, T, D): y of each split of the keys; NULL: one split, to y  */
-    const int32_t  *starts;       /* (B, T), or NULL                                                           */
-    const uint64_t *keys;         /* (B), of dropout                                                           */
-    uint64_t        place;        /* likewise                                                                  */
-    uint32_t        threshold;    /* an element is kept where its 16 bits are not below it; 0: all are         */
-    float           kept;         /* what a kept one is multiplied by                                          */
-    int64_t         q_wide, k_wide, y_wide; /* elements from one row to the next                               */
-    int             samples, length, seen, width, queries, group;
-    int             pack;   /* 1, or group: that many query heads of a position are rows beside each other     */
-    int             window; /* 0: none                                                                         */
-    int             splits;
-    float           scale;  /* 1 / sqrt(D)                                                                     */
+    const void *q, *k, *v;          /* (B, T, H D), (B, S, H / group D) twice: parts of wider rows               */
+    const void *dy;                 /* (B, T, H D), like y                                                       */
+    void *y;                        /* (B, T, H D)                                                               */
+    void *dq, *dk, *dv;             /* as q, k, v lie                                                            */
+    float *lse;                     /* (splits, B, H, T), or NULL                                                */
+    float *delta;                   /* (B, H, T): sum of dy * y over a row                                       */
+    float *parts;                   /* (splits, B, H, T, D): y of each split of the keys; NULL: one split, to y  */
+    const int32_t *starts;          /* (B, T), or NULL                                                           */
+    const uint64_t *keys;           /* (B), of dropout                                                           */
+    uint64_t place;                 /* likewise                                                                  */
+    uint32_t threshold;             /* an element is kept where its 16 bits are not below it; 0: all are         */
+    float kept;                     /* what a kept one is multiplied by                                          */
+    int64_t q_wide, k_wide, y_wide; /* elements from one row to the next                               */
+    int samples, length, seen, width, queries, group;
+    int pack;   /* 1, or group: that many query heads of a position are rows beside each other     */
+    int window; /* 0: none                                                                         */
+    int splits;
+    float scale; /* 1 / sqrt(D)                                                                     */
 };
 
 constexpr float cs_attention_log2e = 1.44269504088896341f, cs_attention_ln2 = 0.693147180559945309f;
@@ -39,7 +39,7 @@ struct cs_attention_seat {
 __device__ inline cs_attention_seat cs_attention_sit(int64_t index, int tiles, int heads, int samples)
 {
     int64_t each = (int64_t)heads * samples, whole = each * tiles;
-    int     rest = (int)(index % each);
+    int rest = (int)(index % each);
     return { tiles - 1 - (int)(index % whole / each), rest / heads, rest % heads, (int)(index / whole) };
 }
 
@@ -47,7 +47,7 @@ __device__ inline cs_attention_seat cs_attention_sit(int64_t index, int tiles, i
 __device__ inline int cs_attention_first(const cs_attention_job &job, int sample, int t)
 {
     int position = job.seen - job.length + t;
-    int first    = job.starts ? job.starts[(int64_t)sample * job.length + t] : 0;
+    int first = job.starts ? job.starts[(int64_t)sample * job.length + t] : 0;
     return job.window && position - job.window >= first ? position - job.window + 1 : first;
 }
 
@@ -92,7 +92,7 @@ template <typename Body> void cs_attention_by_width(int width, Body body)
 __device__ inline uint32_t cs_attention_eight(uint64_t key, uint64_t counter, uint32_t threshold)
 {
     cs_rng_block block = cs_rng_philox(key, counter);
-    uint32_t     kept  = 0;
+    uint32_t kept = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         kept |= (uint32_t)((block.word[i] & 0xffffu) >= threshold) << 2 * i;
@@ -109,9 +109,9 @@ __device__ inline void cs_attention_draw(uint8_t *kept, const cs_attention_job &
 {
     uint64_t key = cs_rng_mix(job.keys[sample], job.place);
     for (int i = (int)threadIdx.x; i < rows * (columns / 8); i += (int)blockDim.x) {
-        uint64_t row     = (uint64_t)(head * (int64_t)job.length + t + i / (columns / 8));
+        uint64_t row = (uint64_t)(head * (int64_t)job.length + t + i / (columns / 8));
         uint64_t element = row * (uint64_t)job.length + (uint64_t)(j + i % (columns / 8) * 8);
-        uint32_t bits    = cs_attention_eight(key, element / 8, job.threshold);
+        uint32_t bits = cs_attention_eight(key, element / 8, job.threshold);
         if (element % 8)
             bits |= cs_attention_eight(key, element / 8 + 1, job.threshold) << 8;
         kept[i] = (uint8_t)(bits >> element % 8);
@@ -121,7 +121,7 @@ __device__ inline void cs_attention_draw(uint8_t *kept, const cs_attention_job &
 /* ---- the kernels' callers; each file knows what it can do ---- */
 
 /* Whether cuDNN has run it. */
-bool             cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given);
+bool cs_attention_by_cudnn(cs_device *device, const cs_attention_args *given);
 cs_attention_job cs_attention_make(const cs_attention_args *given);
 /* Through tensor cores: 16-bit types, D a multiple of 8 up to 128, rows aligned to 16 bytes. */
 bool cs_attention_fits(const cs_attention_job *job, cs_dtype dtype);

@@ -11,7 +11,8 @@
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
-namespace {
+namespace
+{
 
 enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes to a row's delta */ };
 
@@ -27,15 +28,15 @@ template <int width> struct form {
 template <typename T, int count> __global__ void row_deltas(cs_attention_job job)
 {
     int64_t heads = (int64_t)job.samples * job.length * job.queries, step = (int64_t)gridDim.x * blockDim.x / TEAM;
-    int     lane  = (int)threadIdx.x % TEAM;
+    int lane = (int)threadIdx.x % TEAM;
     for (int64_t from = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x / CS_WARP * CS_WARP) / TEAM; from < heads;
          from += step) {
         int64_t at = from + cs_tile_lane() / TEAM, row = at / job.queries, head = at % job.queries;
-        float   sum = 0;
+        float sum = 0;
         for (int i = lane * count; at < heads && i < job.width; i += TEAM * count) {
             int64_t place = row * job.y_wide + head * job.width + i;
-            auto    dy    = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.dy) + place);
-            auto    y     = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.y) + place);
+            auto dy = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.dy) + place);
+            auto y = *reinterpret_cast<const cs_pack<T, count> *>(static_cast<const T *>(job.y) + place);
             for (int n = 0; n < count; n++)
                 sum += cs_wide(dy.element[n]) * cs_wide(y.element[n]);
         }
@@ -49,8 +50,8 @@ template <typename T, int count> __global__ void row_deltas(cs_attention_job job
 /* ---- dq ---- */
 
 template <int tiles> struct row_facts {
-    int   position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
-    float lse[tiles][2], delta[tiles][2];      /* lse in base 2 */
+    int position[tiles][2], first[tiles][2]; /* keys [first, position] are seen */
+    float lse[tiles][2], delta[tiles][2];    /* lse in base 2 */
 };
 
 /* Rows behind the last one are computed as the last one, and not written. */
@@ -58,34 +59,33 @@ template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const cs_attention_job &job, int sample, int head, int from)
 {
     for (int i = 0; i < tiles * 2; i++) {
-        int     t  = min(from + cs_tile_row<tiles>(i / 2, i % 2), job.length - 1);
+        int t = min(from + cs_tile_row<tiles>(i / 2, i % 2), job.length - 1);
         int64_t at = cs_attention_row(job, sample, head, t);
         rows.position[i / 2][i % 2] = t;
-        rows.first[i / 2][i % 2]    = cs_attention_first(job, sample, t);
-        rows.lse[i / 2][i % 2]      = job.lse[at] * cs_attention_log2e;
-        rows.delta[i / 2][i % 2]    = job.delta[at];
+        rows.first[i / 2][i % 2] = cs_attention_first(job, sample, t);
+        rows.lse[i / 2][i % 2] = job.lse[at] * cs_attention_log2e;
+        rows.delta[i / 2][i % 2] = job.delta[at];
     }
 }
 
 /* slopes: dP becomes dS. kept: cs_attention_draw's of the block's rows, or NULL. */
 template <typename F>
-__device__ inline void slope_queries(float (&slopes)[F::tiles][F::passing / 8][4],
-                                     const float (&scores)[F::tiles][F::passing / 8][4],
-                                     const row_facts<F::tiles> &rows, const cs_attention_job &job, int key,
-                                     const uint8_t *kept)
+__device__ inline void
+slope_queries(float (&slopes)[F::tiles][F::passing / 8][4], const float (&scores)[F::tiles][F::passing / 8][4],
+              const row_facts<F::tiles> &rows, const cs_attention_job &job, int key, const uint8_t *kept)
 {
     float scale = job.scale * cs_attention_log2e;
-    int   pair  = cs_tile_lane() % 4 * 2;
+    int pair = cs_tile_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < F::tiles; tile++)
 #pragma unroll
         for (int n = 0; n < F::passing / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                int   j = key + n * 8 + pair + i % 2, low = i / 2, row = cs_tile_row<F::tiles>(tile, low);
-                bool  seen = j >= rows.first[tile][low] && j <= rows.position[tile][low];
-                float p    = seen ? cs_tensor_exp2(scores[tile][n][i] * scale - rows.lse[tile][low]) : 0;
-                float dp   = slopes[tile][n][i];
+                int j = key + n * 8 + pair + i % 2, low = i / 2, row = cs_tile_row<F::tiles>(tile, low);
+                bool seen = j >= rows.first[tile][low] && j <= rows.position[tile][low];
+                float p = seen ? cs_tensor_exp2(scores[tile][n][i] * scale - rows.lse[tile][low]) : 0;
+                float dp = slopes[tile][n][i];
                 if (kept)
                     dp *= kept[row * (F::passing / 8) + n] >> (pair + i % 2) & 1 ? job.kept : 0;
                 slopes[tile][n][i] = p * (dp - rows.delta[tile][low]);
@@ -99,17 +99,17 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
     T *q = reinterpret_cast<T *>(cs_shared_memory()), *dy = q + F::rows * wide;
     T *k = dy + F::rows * wide, *v = k + 2 * size;
 
-    int               tiles = (job.length + F::rows - 1) / F::rows;
-    cs_attention_seat seat  = cs_attention_sit(blockIdx.x, tiles, job.queries, job.samples);
-    int               from = seat.tile * F::rows, to = min(from + F::rows, job.length);
-    int64_t           row = (int64_t)seat.sample * job.length, column = (int64_t)seat.head * job.width;
-    int64_t           key = row * job.k_wide + (int64_t)(seat.head / job.group) * job.width;
-    cs_tile_view<T>   q_view  = { static_cast<const T *>(job.q) + row * job.q_wide + column, job.q_wide, job.length };
-    cs_tile_view<T>   dy_view = { static_cast<const T *>(job.dy) + row * job.y_wide + column, job.y_wide, job.length };
-    cs_tile_view<T>   k_view  = { static_cast<const T *>(job.k) + key, job.k_wide, job.length };
-    cs_tile_view<T>   v_view  = { static_cast<const T *>(job.v) + key, job.k_wide, job.length };
-    int               begin = cs_attention_first(job, seat.sample, from) / keys, end = (to - 1) / keys + 1;
-    auto              fetch = [&](int at) {
+    int tiles = (job.length + F::rows - 1) / F::rows;
+    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries, job.samples);
+    int from = seat.tile * F::rows, to = min(from + F::rows, job.length);
+    int64_t row = (int64_t)seat.sample * job.length, column = (int64_t)seat.head * job.width;
+    int64_t key = row * job.k_wide + (int64_t)(seat.head / job.group) * job.width;
+    cs_tile_view<T> q_view = { static_cast<const T *>(job.q) + row * job.q_wide + column, job.q_wide, job.length };
+    cs_tile_view<T> dy_view = { static_cast<const T *>(job.dy) + row * job.y_wide + column, job.y_wide, job.length };
+    cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.length };
+    cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.length };
+    int begin = cs_attention_first(job, seat.sample, from) / keys, end = (to - 1) / keys + 1;
+    auto fetch = [&](int at) {
         if (at < end) {
             cs_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
             cs_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
@@ -122,7 +122,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
     row_facts<F::tiles> rows;
     float dq[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4], slopes[F::tiles][keys / 8][4];
-    int   own = cs_tile_warp() * F::tiles * 16 * wide;
+    int own = cs_tile_warp() * F::tiles * 16 * wide;
     find_rows(rows, job, seat.sample, seat.head, from);
     for (int at = begin; at < end; at++) {
         cs_tensor_wait<0>();
@@ -151,7 +151,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 /* Of the queries that pass by. */
 template <int count> struct passing_facts {
     float lse[count], delta[count]; /* lse in base 2; infinite behind the last row: its P are 0 */
-    int   first[count];
+    int first[count];
 };
 
 template <int count>
@@ -161,9 +161,9 @@ __device__ inline void find_passing(passing_facts<count> &rows, const cs_attenti
     int i = (int)threadIdx.x;
     if (i >= count)
         return;
-    int     t  = min(from + i, job.length - 1);
+    int t = min(from + i, job.length - 1);
     int64_t at = cs_attention_row(job, sample, head, t);
-    rows.lse[i]   = from + i < job.length ? job.lse[at] * cs_attention_log2e : INFINITY;
+    rows.lse[i] = from + i < job.length ? job.lse[at] * cs_attention_log2e : INFINITY;
     rows.delta[i] = job.delta[at];
     rows.first[i] = cs_attention_first(job, sample, t);
 }
@@ -179,13 +179,13 @@ __device__ inline void slope_keys(float (&slopes)[F::tiles][F::passing / 8][4],
     for (int n = 0; n < F::passing / 8; n++)
 #pragma unroll
         for (int side = 0; side < 2; side++) {
-            int   column = n * 8 + cs_tile_lane() % 4 * 2 + side, first = rows.first[column];
+            int column = n * 8 + cs_tile_lane() % 4 * 2 + side, first = rows.first[column];
             float lse = rows.lse[column], delta = rows.delta[column];
 #pragma unroll
             for (int i = 0; i < F::tiles * 2; i++) {
-                int    row = cs_tile_row<F::tiles>(i / 2, i % 2), j = key + row;
+                int row = cs_tile_row<F::tiles>(i / 2, i % 2), j = key + row;
                 float &score = scores[i / 2][n][i % 2 * 2 + side], &slope = slopes[i / 2][n][i % 2 * 2 + side];
-                float  p    = j >= first && j <= query + column ? cs_tensor_exp2(score * scale - lse) : 0, part = 1;
+                float p = j >= first && j <= query + column ? cs_tensor_exp2(score * scale - lse) : 0, part = 1;
                 if (kept)
                     part = kept[column * (F::rows / 8) + row / 8] >> row % 8 & 1 ? job.kept : 0;
                 score = p * part;
@@ -202,26 +202,26 @@ struct visit {
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_keys(cs_attention_job job)
 {
     constexpr int D = F::D, queries = F::passing, wide = cs_tile_wide<D>, size = queries * wide;
-    CS_SHARED uint8_t                bits[F::rows * queries / 8];
+    CS_SHARED uint8_t bits[F::rows * queries / 8];
     CS_SHARED passing_facts<queries> facts[2];
     T *k = reinterpret_cast<T *>(cs_shared_memory()), *v = k + F::rows * wide;
     T *q = v + F::rows * wide, *dy = q + 2 * size;
 
-    int               tiles = (job.length + F::rows - 1) / F::rows;
-    cs_attention_seat seat  = cs_attention_sit(blockIdx.x, tiles, job.queries / job.group, job.samples);
+    int tiles = (job.length + F::rows - 1) / F::rows;
+    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.group, job.samples);
     seat.tile = tiles - 1 - seat.tile; /* the first keys are seen by most */
-    int             from = seat.tile * F::rows, to = min(from + F::rows, job.length);
-    int64_t         row = (int64_t)seat.sample * job.length, key = row * job.k_wide + (int64_t)seat.head * job.width;
+    int from = seat.tile * F::rows, to = min(from + F::rows, job.length);
+    int64_t row = (int64_t)seat.sample * job.length, key = row * job.k_wide + (int64_t)seat.head * job.width;
     cs_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_wide, job.length };
     cs_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_wide, job.length };
-    int             begin = from / queries * queries, end = cs_attention_end(job, seat.sample, to);
-    auto            fetch = [&](visit at, int stage) {
-        int     head = seat.head * job.group + at.head;
+    int begin = from / queries * queries, end = cs_attention_end(job, seat.sample, to);
+    auto fetch = [&](visit at, int stage) {
+        int head = seat.head * job.group + at.head;
         int64_t column = (int64_t)head * job.width;
         if (at.head < job.group) {
             const T *q_head = static_cast<const T *>(job.q) + row * job.q_wide + column;
             const T *dy_head = static_cast<const T *>(job.dy) + row * job.y_wide + column;
-            cs_tile_view<T> q_view  = { q_head, job.q_wide, job.length };
+            cs_tile_view<T> q_view = { q_head, job.q_wide, job.length };
             cs_tile_view<T> dy_view = { dy_head, job.y_wide, job.length };
             cs_tile_copy<D, queries>(q + stage * size, q_view, at.t, job.width);
             cs_tile_copy<D, queries>(dy + stage * size, dy_view, at.t, job.width);
@@ -235,10 +235,10 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
     float dk[F::tiles][D / 8][4] = {}, dv[F::tiles][D / 8][4] = {};
     float scores[F::tiles][queries / 8][4], slopes[F::tiles][queries / 8][4];
-    int   own = cs_tile_warp() * F::tiles * 16 * wide;
-    int   stage = 0;
+    int own = cs_tile_warp() * F::tiles * 16 * wide;
+    int stage = 0;
     for (visit at = { 0, begin }; at.head < job.group; stage ^= 1) {
-        bool  more = at.t + queries < end;
+        bool more = at.t + queries < end;
         visit next = { more ? at.head : at.head + 1, more ? at.t + queries : begin };
         cs_tensor_wait<0>();
         __syncthreads();
@@ -256,7 +256,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
     }
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
-        int     j  = from + cs_tile_row<F::tiles>(i / 2, i % 2);
+        int j = from + cs_tile_row<F::tiles>(i / 2, i % 2);
         int64_t at = key + j * job.k_wide;
         if (j < job.length) {
             cs_tile_store<T, D>(static_cast<T *>(job.dk) + at, dk[i / 2], i % 2, job.width, job.scale);
@@ -269,9 +269,9 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
 template <typename T> void launch_deltas(cudaStream_t stream, const cs_attention_job *job)
 {
-    int64_t  rows   = (int64_t)job->samples * job->length * job->queries, blocks = (rows * TEAM + 255) / 256;
-    cs_shape shape  = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(256) };
-    bool     packed = job->width % cs_pack_of<T> == 0 && reinterpret_cast<uintptr_t>(job->y) % 16 == 0 &&
+    int64_t rows = (int64_t)job->samples * job->length * job->queries, blocks = (rows * TEAM + 255) / 256;
+    cs_shape shape = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(256) };
+    bool packed = job->width % cs_pack_of<T> == 0 && reinterpret_cast<uintptr_t>(job->y) % 16 == 0 &&
                   reinterpret_cast<uintptr_t>(job->dy) % 16 == 0;
     if (packed)
         cs_launch(stream, shape, row_deltas<T, cs_pack_of<T>>, *job);
@@ -300,10 +300,10 @@ void cs_cuda_attention_grad(cs_device *device, const cs_attention_args *attentio
 {
     if (cs_attention_by_cudnn(device, attention))
         return;
-    cs_attention_job job    = cs_attention_make(attention);
-    cudaStream_t     stream = cs_cuda_compute(device);
-    cs_dtype         dtype  = attention->y.dtype;
-    size_t           rows   = (size_t)cs_count(attention->lse);
+    cs_attention_job job = cs_attention_make(attention);
+    cudaStream_t stream = cs_cuda_compute(device);
+    cs_dtype dtype = attention->y.dtype;
+    size_t rows = (size_t)cs_count(attention->lse);
     job.delta = static_cast<float *>(cs_cuda_workspace(device, CS_CUDA_ATTENTION, rows * sizeof(float)));
     cs_by_type(dtype, [&](auto zero) { launch_deltas<decltype(zero)>(stream, &job); });
     if (!cs_attention_fits(&job, dtype))

@@ -6,7 +6,8 @@
  * scores again for each. Bound by the rate of fp32's multiply-adds and by shared memory. */
 #include "device/cuda/attention.cuh"
 
-namespace {
+namespace
+{
 
 enum { THREADS = 256, TILE = 64, SLAB = 16, ACROSS = 16, SIDE = 4, SPANS = 2, CHUNK = SPANS * TILE };
 
@@ -34,8 +35,8 @@ __device__ inline int column_of(int c)
 /* Rows of one head of one sample, `pack` heads beside each other in each. */
 template <typename T> struct rows_view {
     const T *head;
-    int64_t  wide;
-    int      count, width, pack;
+    int64_t wide;
+    int count, width, pack;
 
     __device__ float operator()(int row, int column) const
     {
@@ -62,7 +63,7 @@ __device__ inline void multiply_rows(part &sum, slabs &shared, const A &a, int i
     for (int from = 0; from < a.width; from += SLAB) {
         __syncthreads();
         for (int n = (int)threadIdx.x; n < TILE * SLAB; n += THREADS) {
-            shared.left[n % SLAB][n / SLAB]  = a(i + n / SLAB, from + n % SLAB);
+            shared.left[n % SLAB][n / SLAB] = a(i + n / SLAB, from + n % SLAB);
             shared.right[n % SLAB][n / SLAB] = b(j + n / SLAB, from + n % SLAB);
         }
         __syncthreads();
@@ -122,7 +123,7 @@ __device__ inline void draw(uint8_t *bits, const cs_attention_job &job, int samp
 /* ---- forward ---- */
 
 struct softmax_rows {
-    int   position[SIDE], first[SIDE];
+    int position[SIDE], first[SIDE];
     float max[SIDE], sum[SIDE]; /* of scores in base e */
 };
 
@@ -134,15 +135,15 @@ __device__ inline void soften(part &scores, part (&y)[SPANS], softmax_rows &rows
         for (int c = 0; c < SIDE; c++) {
             int j = key + column_of(c);
             scores[r][c] = j < rows.first[r] || j > rows.position[r] ? -INFINITY : scores[r][c] * scale;
-            max         = fmaxf(max, scores[r][c]);
+            max = fmaxf(max, scores[r][c]);
         }
-        max        = fmaxf(rows.max[r], max_across(max));
+        max = fmaxf(rows.max[r], max_across(max));
         float above = max == -INFINITY ? 0 : max, down = expf(rows.max[r] - above);
         for (int c = 0; c < SIDE; c++)
             sum += scores[r][c] = expf(scores[r][c] - above);
         for (int n = 0; n < SPANS * SIDE; n++)
             y[n / SIDE][r][n % SIDE] *= down;
-        rows.sum[r]  = rows.sum[r] * down + sum_across(sum);
+        rows.sum[r] = rows.sum[r] * down + sum_across(sum);
         rows.max[r] = max;
     }
 }
@@ -155,10 +156,10 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
         int row = from + row_of(r);
         if (row >= job.length * job.pack)
             continue;
-        int     t = row / job.pack, head = seat.head * job.pack + row % job.pack;
+        int t = row / job.pack, head = seat.head * job.pack + row % job.pack;
         int64_t at = cs_attention_row(job, seat.sample, head, t);
         int64_t to = ((int64_t)seat.sample * job.length + t) * job.y_wide + (int64_t)head * job.width;
-        float   sum = rows.sum[r], share = sum == 0 ? 0 : job.kept / sum;
+        float sum = rows.sum[r], share = sum == 0 ? 0 : job.kept / sum;
         at += (int64_t)seat.split * job.samples * job.queries * job.length;
         if (job.lse && column == 0 && column_of(0) == 0)
             job.lse[at] = sum == 0 ? -INFINITY : rows.max[r] + logf(sum);
@@ -176,38 +177,38 @@ __device__ inline void write_rows(const cs_attention_job &job, const cs_attentio
 
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(cs_attention_job job)
 {
-    CS_SHARED slabs   shared;
-    CS_SHARED tile    p;
+    CS_SHARED slabs shared;
+    CS_SHARED tile p;
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
-    int               whole = job.length * job.pack, tiles = (whole + TILE - 1) / TILE;
+    int whole = job.length * job.pack, tiles = (whole + TILE - 1) / TILE;
     cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.pack, job.samples);
-    int               from = seat.tile * TILE, to = min(from + TILE, whole), before = job.seen - job.length;
-    int               key_head = seat.head * job.pack / job.group, column = (int)blockIdx.y * CHUNK;
-    int64_t           row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
-    auto              q = view_rows<T>(job, job.q, job.q_wide, row, seat.head * job.pack, job.length, job.pack);
-    auto              k = view_rows<T>(job, job.k, job.k_wide, key_row, key_head, job.seen);
-    auto              v = view_rows<T>(job, job.v, job.k_wide, key_row, key_head, job.seen);
-    int               begin = cs_attention_first(job, seat.sample, from / job.pack) / TILE;
-    int               count = (before + (to - 1) / job.pack) / TILE + 1 - begin;
-    int               end   = begin + (int)((int64_t)count * (seat.split + 1) / job.splits);
+    int from = seat.tile * TILE, to = min(from + TILE, whole), before = job.seen - job.length;
+    int key_head = seat.head * job.pack / job.group, column = (int)blockIdx.y * CHUNK;
+    int64_t row = (int64_t)seat.sample * job.length, key_row = (int64_t)seat.sample * job.seen;
+    auto q = view_rows<T>(job, job.q, job.q_wide, row, seat.head * job.pack, job.length, job.pack);
+    auto k = view_rows<T>(job, job.k, job.k_wide, key_row, key_head, job.seen);
+    auto v = view_rows<T>(job, job.v, job.k_wide, key_row, key_head, job.seen);
+    int begin = cs_attention_first(job, seat.sample, from / job.pack) / TILE;
+    int count = (before + (to - 1) / job.pack) / TILE + 1 - begin;
+    int end = begin + (int)((int64_t)count * (seat.split + 1) / job.splits);
     begin += (int)((int64_t)count * seat.split / job.splits);
 
     softmax_rows rows;
-    part         y[SPANS] = {}, scores;
+    part y[SPANS] = {}, scores;
     for (int r = 0; r < SIDE; r++) {
         int t = min((from + row_of(r)) / job.pack, job.length - 1);
         rows.position[r] = before + t;
-        rows.first[r]    = cs_attention_first(job, seat.sample, t);
-        rows.max[r]     = -INFINITY;
-        rows.sum[r]      = 0;
+        rows.first[r] = cs_attention_first(job, seat.sample, t);
+        rows.max[r] = -INFINITY;
+        rows.sum[r] = 0;
     }
     for (int j = begin * TILE; j < end * TILE; j += TILE) {
         multiply_rows(scores, shared, q, from, k, j);
         soften(scores, y, rows, job.scale, j);
         draw(bits, job, seat.sample, seat.head, from, j);
         for (int n = 0; n < SIDE * SIDE; n++) {
-            int  r = row_of(n / SIDE), c = column_of(n % SIDE);
+            int r = row_of(n / SIDE), c = column_of(n % SIDE);
             bool dropped = job.threshold && !is_kept(bits, r, c);
             p.element[r][c] = dropped ? 0 : scores[n / SIDE][n % SIDE];
         }
@@ -238,7 +239,7 @@ __device__ inline float slope(float score, float *dp, const cs_attention_job &jo
     float p = 0, factor = kept ? job.kept : 0;
     if (t < job.length && j <= t && j >= cs_attention_first(job, sample, t)) {
         int64_t at = cs_attention_row(job, sample, head, t);
-        p   = expf(score * job.scale - job.lse[at]);
+        p = expf(score * job.scale - job.lse[at]);
         *dp = p * (*dp * factor - job.delta[at]);
     } else {
         *dp = 0;
@@ -248,25 +249,25 @@ __device__ inline float slope(float score, float *dp, const cs_attention_job &jo
 
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries(cs_attention_job job)
 {
-    CS_SHARED slabs   shared;
-    CS_SHARED tile    ds;
+    CS_SHARED slabs shared;
+    CS_SHARED tile ds;
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
-    int               tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
-    cs_attention_seat seat  = cs_attention_sit(blockIdx.x, tiles, job.queries, job.samples);
-    int               from = seat.tile * TILE, to = min(from + TILE, job.length), key_head = seat.head / job.group;
-    int64_t           row = (int64_t)seat.sample * job.length;
-    auto              q  = view_rows<T>(job, job.q, job.q_wide, row, seat.head, job.length);
-    auto              dy = view_rows<T>(job, job.dy, job.y_wide, row, seat.head, job.length);
-    auto              k  = view_rows<T>(job, job.k, job.k_wide, row, key_head, job.length);
-    auto              v  = view_rows<T>(job, job.v, job.k_wide, row, key_head, job.length);
-    part              dq[SPANS] = {}, scores, slopes;
+    int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
+    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries, job.samples);
+    int from = seat.tile * TILE, to = min(from + TILE, job.length), key_head = seat.head / job.group;
+    int64_t row = (int64_t)seat.sample * job.length;
+    auto q = view_rows<T>(job, job.q, job.q_wide, row, seat.head, job.length);
+    auto dy = view_rows<T>(job, job.dy, job.y_wide, row, seat.head, job.length);
+    auto k = view_rows<T>(job, job.k, job.k_wide, row, key_head, job.length);
+    auto v = view_rows<T>(job, job.v, job.k_wide, row, key_head, job.length);
+    part dq[SPANS] = {}, scores, slopes;
     for (int j = cs_attention_first(job, seat.sample, from) / TILE * TILE; j < to; j += TILE) {
         draw(bits, job, seat.sample, seat.head, from, j);
         multiply_rows(scores, shared, q, from, k, j);
         multiply_rows(slopes, shared, dy, from, v, j);
         for (int n = 0; n < SIDE * SIDE; n++) {
-            int    r = row_of(n / SIDE), c = column_of(n % SIDE);
+            int r = row_of(n / SIDE), c = column_of(n % SIDE);
             float *dp = &slopes[n / SIDE][n % SIDE];
             slope(scores[n / SIDE][n % SIDE], dp, job, seat.sample, seat.head, from + r, j + c,
                   !job.threshold || is_kept(bits, r, c));
@@ -281,31 +282,31 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
 /* Tiles are transposed: rows are keys. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(cs_attention_job job)
 {
-    CS_SHARED slabs   shared;
-    CS_SHARED tile    p, ds;
+    CS_SHARED slabs shared;
+    CS_SHARED tile p, ds;
     CS_SHARED uint8_t bits[TILE * TILE / 8];
 
-    int               tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
-    cs_attention_seat seat  = cs_attention_sit(blockIdx.x, tiles, job.queries / job.group, job.samples);
+    int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
+    cs_attention_seat seat = cs_attention_sit(blockIdx.x, tiles, job.queries / job.group, job.samples);
     seat.tile = tiles - 1 - seat.tile; /* the first keys are seen by most */
-    int     from = seat.tile * TILE, to = min(from + TILE, job.length);
-    int     end  = cs_attention_end(job, seat.sample, to);
-    int64_t row  = (int64_t)seat.sample * job.length;
-    auto    k    = view_rows<T>(job, job.k, job.k_wide, row, seat.head, job.length);
-    auto    v    = view_rows<T>(job, job.v, job.k_wide, row, seat.head, job.length);
-    part    dk[SPANS] = {}, dv[SPANS] = {}, scores, slopes;
+    int from = seat.tile * TILE, to = min(from + TILE, job.length);
+    int end = cs_attention_end(job, seat.sample, to);
+    int64_t row = (int64_t)seat.sample * job.length;
+    auto k = view_rows<T>(job, job.k, job.k_wide, row, seat.head, job.length);
+    auto v = view_rows<T>(job, job.v, job.k_wide, row, seat.head, job.length);
+    part dk[SPANS] = {}, dv[SPANS] = {}, scores, slopes;
     for (int head = seat.head * job.group; head < (seat.head + 1) * job.group; head++) {
-        auto q  = view_rows<T>(job, job.q, job.q_wide, row, head, job.length);
+        auto q = view_rows<T>(job, job.q, job.q_wide, row, head, job.length);
         auto dy = view_rows<T>(job, job.dy, job.y_wide, row, head, job.length);
         for (int t = from; t < end; t += TILE) {
             draw(bits, job, seat.sample, head, t, from);
             multiply_rows(scores, shared, k, from, q, t);
             multiply_rows(slopes, shared, v, from, dy, t);
             for (int n = 0; n < SIDE * SIDE; n++) {
-                int    r = row_of(n / SIDE), c = column_of(n % SIDE);
+                int r = row_of(n / SIDE), c = column_of(n % SIDE);
                 float *dp = &slopes[n / SIDE][n % SIDE];
-                p.element[r][c]  = slope(scores[n / SIDE][n % SIDE], dp, job, seat.sample, head, t + c, from + r,
-                                         !job.threshold || is_kept(bits, c, r));
+                p.element[r][c] = slope(scores[n / SIDE][n % SIDE], dp, job, seat.sample, head, t + c, from + r,
+                                        !job.threshold || is_kept(bits, c, r));
                 ds.element[r][c] = *dp;
             }
             gather_rows(dv, shared, p, dy, t, column);

@@ -15,7 +15,7 @@ static __device__ void add_rows(float *sum, cs_view x, int64_t at, int64_t row, 
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {
             int64_t own = row + k * step;
-            run[k]      = cs_run_load(cs_run_from(x, own * columns), at, cs_range{ 0, own < rows ? columns : 0 });
+            run[k] = cs_run_load(cs_run_from(x, own * columns), at, cs_range{ 0, own < rows ? columns : 0 });
         }
 #pragma unroll
         for (int k = 0; k < TOGETHER; k++) {
@@ -31,9 +31,9 @@ static __device__ void add_rows(float *sum, cs_view x, int64_t at, int64_t row, 
 static __global__ void sum_tiles(float *partial, cs_view x, int64_t rows, int64_t columns)
 {
     CS_SHARED float of_warp[WARPS][TILE];
-    int             lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
-    float           sum[CS_RUN] = {};
-    int64_t         first       = (int64_t)blockIdx.x * TILE;
+    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    float sum[CS_RUN] = {};
+    int64_t first = (int64_t)blockIdx.x * TILE;
     add_rows(sum, x, first + lane * CS_RUN, (int64_t)blockIdx.y * WARPS + warp, (int64_t)gridDim.y * WARPS, rows,
              columns);
     for (int i = 0; i < CS_RUN; i++)
@@ -57,9 +57,8 @@ extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
     if (parts == 0 || columns == 0)
         return;
     float *partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * columns) * sizeof(float));
-    cs_launch(cs_cuda_compute(device),
-              cs_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) }, sum_tiles, partial,
-              cs_run_view(x), rows, columns);
+    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) },
+              sum_tiles, partial, cs_run_view(x), rows, columns);
     cs_columns_join(device, (float *)sums.data, partial, parts, columns);
 }
 
@@ -67,9 +66,9 @@ extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
 static __global__ void join_parts(float *into, const float *partial, int64_t parts, int64_t columns)
 {
     CS_SHARED float of_warp[WARPS][CS_WARP];
-    int             lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
-    int64_t         column = (int64_t)blockIdx.x * CS_WARP + lane;
-    float           sum    = 0;
+    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    int64_t column = (int64_t)blockIdx.x * CS_WARP + lane;
+    float sum = 0;
     if (column < columns) {
 #pragma unroll 8
         for (int64_t part = warp; part < parts; part += WARPS)

@@ -18,7 +18,7 @@ static cs_status refuse(cudaError_t error, const char *what)
 cs_status cs_cuda_count(int *count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int         driver = 0, runtime = 0;
+    int driver = 0, runtime = 0;
     cudaError_t error = cudaGetDeviceCount(count);
     (void)cudaGetLastError();
     if (error != cudaSuccess)
@@ -26,15 +26,19 @@ cs_status cs_cuda_count(int *count)
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": there is no NVIDIA driver here (libcuda.so.1): install one that "
-                                     "knows CUDA %d.%d, or use \"cpu\"", runtime / 1000, runtime % 1000 / 10);
-    if (error == cudaErrorInsufficientDriver)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": the NVIDIA driver here is for CUDA %d.%d, and %d.%d is needed: "
-                                     "install a newer driver, or use \"cpu\"", driver / 1000, driver % 1000 / 10,
+        return cs_fail(CS_NO_DEVICE,
+                       "device \"cuda\": there is no NVIDIA driver here (libcuda.so.1): install one that "
+                       "knows CUDA %d.%d, or use \"cpu\"",
                        runtime / 1000, runtime % 1000 / 10);
+    if (error == cudaErrorInsufficientDriver)
+        return cs_fail(CS_NO_DEVICE,
+                       "device \"cuda\": the NVIDIA driver here is for CUDA %d.%d, and %d.%d is needed: "
+                       "install a newer driver, or use \"cpu\"",
+                       driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (error == cudaErrorInitializationError)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": CUDA cannot be used in this process: it was forked from one that "
-                                     "had used CUDA. Open the device in the child alone, or start the child by exec");
+        return cs_fail(CS_NO_DEVICE,
+                       "device \"cuda\": CUDA cannot be used in this process: it was forked from one that "
+                       "had used CUDA. Open the device in the child alone, or start the child by exec");
     if (error != cudaSuccess && error != cudaErrorNoDevice)
         return refuse(error, "GPUs cannot be counted");
     if (*count == 0 && visible)
@@ -59,23 +63,24 @@ static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
     if (error != cudaSuccess)
         return refuse(error, "a GPU's properties cannot be had");
     if (properties->major < 8)
-        return cs_fail(CS_NO_DEVICE, "device \"cuda\": GPU %d, %s, has compute capability %d.%d; 8.0 or newer is "
-                                     "needed: choose another by CUDA_VISIBLE_DEVICES, or use \"cpu\"", cuda->number,
-                       properties->name, properties->major, properties->minor);
+        return cs_fail(CS_NO_DEVICE,
+                       "device \"cuda\": GPU %d, %s, has compute capability %d.%d; 8.0 or newer is "
+                       "needed: choose another by CUDA_VISIBLE_DEVICES, or use \"cpu\"",
+                       cuda->number, properties->name, properties->major, properties->minor);
     error = cudaSetDevice(cuda->number);
     if (error != cudaSuccess)
         return refuse(error, "the GPU cannot be taken");
     cuda->facts = (cs_cuda_facts){
-        .major        = properties->major,
-        .minor        = properties->minor,
-        .processors   = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
+        .major = properties->major,
+        .minor = properties->minor,
+        .processors = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
     };
     return CS_OK;
 }
 
 static void describe(cs_device *device, const struct cudaDeviceProp *properties)
 {
-    int  runtime = 0;
+    int runtime = 0;
     char driver[64];
     CS_CUDA(cudaRuntimeGetVersion(&runtime));
     snprintf(device->description, sizeof device->description, "cuda: %.80s (sm_%d%d), %.0f GiB; CUDA %d.%d, %s",
@@ -86,8 +91,8 @@ static void describe(cs_device *device, const struct cudaDeviceProp *properties)
 static cs_status cuda_open(cs_device *device, const cs_device_settings *settings)
 {
     struct cudaDeviceProp properties;
-    cs_cuda              *cuda = device->own = calloc(1, sizeof *cuda);
-    int                   count;
+    cs_cuda *cuda = device->own = calloc(1, sizeof *cuda);
+    int count;
     if (!cuda)
         return cs_fail(CS_NO_MEMORY, "no memory for the CUDA device");
     CS_TRY(cs_cuda_count(&count));
@@ -127,74 +132,74 @@ static void cuda_parallel(cs_device *device, int tasks, void (*task)(void *argum
 }
 
 static const cs_device_table cs_device_cuda = {
-    .kind               = "cuda",
-    .open               = cuda_open,
-    .close              = cuda_close,
-    .alloc              = cs_cuda_alloc,
-    .free               = cs_cuda_free,
-    .alloc_pinned       = cs_cuda_alloc_pinned,
-    .free_pinned        = cs_cuda_free_pinned,
-    .copy               = cs_cuda_copy,
-    .room               = cs_cuda_room,
-    .roof               = cs_cuda_roof,
-    .parallel           = cuda_parallel,
-    .enter              = cs_cuda_enter,
-    .leave              = cs_cuda_leave,
-    .call               = cs_cuda_call,
-    .record             = cs_cuda_record,
-    .wait               = cs_cuda_wait,
-    .sync               = cs_cuda_sync,
-    .graph_begin        = cs_cuda_graph_begin,
-    .graph_end          = cs_cuda_graph_end,
-    .product            = cs_cuda_product,
-    .product_gelu       = cs_cuda_product_gelu,
-    .product_gelu_grad  = cs_cuda_product_gelu_grad,
-    .column_sums        = cs_cuda_column_sums,
-    .norm               = cs_cuda_norm,
-    .norm_grad          = cs_cuda_norm_grad,
-    .rms                = cs_cuda_rms,
-    .rms_grad           = cs_cuda_rms_grad,
-    .add_norm           = cs_cuda_add_norm,
-    .add_rms            = cs_cuda_add_rms,
-    .norm_grad_add      = cs_cuda_norm_grad_add,
-    .rms_grad_add       = cs_cuda_rms_grad_add,
-    .rope               = cs_cuda_rope,
-    .gelu               = cs_cuda_gelu,
-    .gelu_grad          = cs_cuda_gelu_grad,
-    .swiglu             = cs_cuda_swiglu,
-    .swiglu_grad        = cs_cuda_swiglu_grad,
-    .add                = cs_cuda_add,
-    .add_dropout        = cs_cuda_add_dropout,
-    .attention          = cs_cuda_attention,
-    .attention_grad     = cs_cuda_attention_grad,
-    .extend             = cs_cuda_extend,
-    .embed              = cs_cuda_embed,
-    .embed_grad         = cs_cuda_embed_grad,
-    .cross_entropy      = cs_cuda_cross_entropy,
+    .kind = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cs_cuda_alloc,
+    .free = cs_cuda_free,
+    .alloc_pinned = cs_cuda_alloc_pinned,
+    .free_pinned = cs_cuda_free_pinned,
+    .copy = cs_cuda_copy,
+    .room = cs_cuda_room,
+    .roof = cs_cuda_roof,
+    .parallel = cuda_parallel,
+    .enter = cs_cuda_enter,
+    .leave = cs_cuda_leave,
+    .call = cs_cuda_call,
+    .record = cs_cuda_record,
+    .wait = cs_cuda_wait,
+    .sync = cs_cuda_sync,
+    .graph_begin = cs_cuda_graph_begin,
+    .graph_end = cs_cuda_graph_end,
+    .product = cs_cuda_product,
+    .product_gelu = cs_cuda_product_gelu,
+    .product_gelu_grad = cs_cuda_product_gelu_grad,
+    .column_sums = cs_cuda_column_sums,
+    .norm = cs_cuda_norm,
+    .norm_grad = cs_cuda_norm_grad,
+    .rms = cs_cuda_rms,
+    .rms_grad = cs_cuda_rms_grad,
+    .add_norm = cs_cuda_add_norm,
+    .add_rms = cs_cuda_add_rms,
+    .norm_grad_add = cs_cuda_norm_grad_add,
+    .rms_grad_add = cs_cuda_rms_grad_add,
+    .rope = cs_cuda_rope,
+    .gelu = cs_cuda_gelu,
+    .gelu_grad = cs_cuda_gelu_grad,
+    .swiglu = cs_cuda_swiglu,
+    .swiglu_grad = cs_cuda_swiglu_grad,
+    .add = cs_cuda_add,
+    .add_dropout = cs_cuda_add_dropout,
+    .attention = cs_cuda_attention,
+    .attention_grad = cs_cuda_attention_grad,
+    .extend = cs_cuda_extend,
+    .embed = cs_cuda_embed,
+    .embed_grad = cs_cuda_embed_grad,
+    .cross_entropy = cs_cuda_cross_entropy,
     .cross_entropy_grad = cs_cuda_cross_entropy_grad,
-    .hits               = cs_cuda_hits,
-    .squared_error      = cs_cuda_squared_error,
+    .hits = cs_cuda_hits,
+    .squared_error = cs_cuda_squared_error,
     .squared_error_grad = cs_cuda_squared_error_grad,
-    .cast               = cs_cuda_cast,
-    .fill               = cs_cuda_fill,
-    .sum_squares        = cs_cuda_sum_squares,
-    .sum                = cs_cuda_sum,
-    .judge              = cs_cuda_judge,
-    .seed               = cs_cuda_seed,
-    .convert            = cs_cuda_convert,
-    .update             = cs_cuda_update,
-    .update_narrow      = cs_cuda_update_narrow,
-    .init               = cs_cuda_init,
+    .cast = cs_cuda_cast,
+    .fill = cs_cuda_fill,
+    .sum_squares = cs_cuda_sum_squares,
+    .sum = cs_cuda_sum,
+    .judge = cs_cuda_judge,
+    .seed = cs_cuda_seed,
+    .convert = cs_cuda_convert,
+    .update = cs_cuda_update,
+    .update_narrow = cs_cuda_update_narrow,
+    .init = cs_cuda_init,
 };
 
 /* Absent, so NULL, where this was built without NCCL. */
 extern const struct cs_transport cs_comm_nccl __attribute__((weak));
-extern const cs_module           cs_module_cuda;
+extern const cs_module cs_module_cuda;
 
 const cs_module cs_module_cuda = {
     .edition = CS_MODULE_EDITION,
-    .built   = CS_CUDA_BUILT,
-    .device  = &cs_device_cuda,
-    .nccl    = &cs_comm_nccl,
-    .report  = cs_cuda_report,
+    .built = CS_CUDA_BUILT,
+    .device = &cs_device_cuda,
+    .nccl = &cs_comm_nccl,
+    .report = cs_cuda_report,
 };

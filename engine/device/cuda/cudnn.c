@@ -14,23 +14,25 @@
 
 typedef struct {
     cs_cudnn_shape shape;
-    cs_cudnn_plan  plan;
-    bool           fits; /* false: cuDNN does not run it */
+    cs_cudnn_plan plan;
+    bool fits; /* false: cuDNN does not run it */
 } choice;
 
 struct cs_cudnn {
     cs_cudnn_library library;
-    cs_cudnn_target  target;
-    cudaStream_t     stream; /* the handle's */
-    choice          *choices;
-    int              count, room;
+    cs_cudnn_target target;
+    cudaStream_t stream; /* the handle's */
+    choice *choices;
+    int count, room;
 };
 
 static void must(const struct cs_cudnn *cudnn, cudnnStatus_t status, const char *what)
 {
     if (status != CUDNN_STATUS_SUCCESS)
-        cs_fatal(CS_NO_DEVICE, "cuDNN: %s: %s; the environment's CSPEED_CUDNN=none leaves attention to the engine's own "
-                               "kernels", what, cudnn->library.describe(status));
+        cs_fatal(CS_NO_DEVICE,
+                 "cuDNN: %s: %s; the environment's CSPEED_CUDNN=none leaves attention to the engine's own "
+                 "kernels",
+                 what, cudnn->library.describe(status));
 }
 
 /* ---- opening ---- */
@@ -87,9 +89,9 @@ static int64_t max_workspace(cs_device *device)
 static void choose(struct cs_cudnn *cudnn, choice *made, int64_t max)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
-    const cs_cudnn_shape    *shape   = &made->shape;
+    const cs_cudnn_shape *shape = &made->shape;
     cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, max);
-    made->fits       = status == CS_OK;
+    made->fits = status == CS_OK;
     cs_log(made->fits ? CS_LOG_DEBUG : CS_LOG_INFO,
            "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s%s", shape->grad ? "'s gradient" : "",
            (long long)shape->samples, (long long)shape->length, (long long)shape->queries, (long long)shape->keys,
@@ -103,13 +105,13 @@ static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cu
         if (memcmp(&cudnn->choices[i].shape, shape, sizeof *shape) == 0)
             return &cudnn->choices[i];
     if (cudnn->count == cudnn->room) {
-        cudnn->room    = cudnn->room ? 2 * cudnn->room : 8;
+        cudnn->room = cudnn->room ? 2 * cudnn->room : 8;
         cudnn->choices = realloc(cudnn->choices, (size_t)cudnn->room * sizeof *cudnn->choices);
         if (!cudnn->choices)
             cs_fatal(CS_NO_MEMORY, "no memory for %d plans of attention", cudnn->room);
     }
     choice *made = &cudnn->choices[cudnn->count++];
-    *made        = (choice){ .shape = *shape };
+    *made = (choice){ .shape = *shape };
     choose(cudnn, made, max_workspace(device));
     return made;
 }
@@ -134,12 +136,12 @@ static cs_cudnn_shape shape_of(const cs_attention_args *given)
 {
     int64_t length = cs_columns(given->lse);
     return (cs_cudnn_shape){ .samples = cs_rows(given->y) / length,
-                             .length  = length,
+                             .length = length,
                              .queries = given->heads.queries,
-                             .keys    = given->heads.keys,
-                             .width   = cs_columns(given->y) / given->heads.queries,
-                             .dtype   = given->y.dtype,
-                             .grad    = given->dqkv.data != NULL };
+                             .keys = given->heads.keys,
+                             .width = cs_columns(given->y) / given->heads.queries,
+                             .dtype = given->y.dtype,
+                             .grad = given->dqkv.data != NULL };
 }
 
 /* ---- running ---- */
@@ -151,7 +153,7 @@ typedef void *addresses[CS_CUDNN_NUMBERS];
 static uint64_t mark_of(const struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
 {
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };
-    uint64_t    mark     = (uint64_t)(made - cudnn->choices);
+    uint64_t mark = (uint64_t)(made - cudnn->choices);
     for (int i = 0; i < 5; i++)
         mark = cs_rng_mix(mark, (uint64_t)(uintptr_t)places[i]);
     return mark;
@@ -159,8 +161,8 @@ static uint64_t mark_of(const struct cs_cudnn *cudnn, const choice *made, const 
 
 static void run(struct cs_cudnn *cudnn, const choice *made, addresses at, void *workspace)
 {
-    const cs_cudnn_library  *library = &cudnn->library;
-    int64_t                  numbers[CS_CUDNN_NUMBERS], count = made->shape.grad ? CS_CUDNN_ONE : CS_CUDNN_HIDDEN;
+    const cs_cudnn_library *library = &cudnn->library;
+    int64_t numbers[CS_CUDNN_NUMBERS], count = made->shape.grad ? CS_CUDNN_ONE : CS_CUDNN_HIDDEN;
     cudnnBackendDescriptor_t pack;
     for (int64_t i = 0; i < CS_CUDNN_NUMBERS; i++)
         numbers[i] = i;
@@ -180,18 +182,18 @@ static void run(struct cs_cudnn *cudnn, const choice *made, addresses at, void *
 static void split(void *rows, const cs_cudnn_shape *shape, void **q, void **k, void **v)
 {
     char *first = rows;
-    *q          = first;
-    *k          = first + (size_t)(shape->queries * shape->width) * sizeof(uint16_t);
-    *v          = first + (size_t)((shape->queries + shape->keys) * shape->width) * sizeof(uint16_t);
+    *q = first;
+    *k = first + (size_t)(shape->queries * shape->width) * sizeof(uint16_t);
+    *v = first + (size_t)((shape->queries + shape->keys) * shape->width) * sizeof(uint16_t);
 }
 
 /* The workspace is delta's, and behind it the plan's. */
 static void attend(cs_device *device, struct cs_cudnn *cudnn, const choice *made, const cs_attention_args *given)
 {
     const cs_cudnn_shape *shape = &made->shape;
-    float                 scale = 1 / sqrtf((float)shape->width), hidden = -INFINITY, one = 1;
-    size_t    rows      = shape->grad ? (size_t)cs_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
-    char     *workspace = cs_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
+    float scale = 1 / sqrtf((float)shape->width), hidden = -INFINITY, one = 1;
+    size_t rows = shape->grad ? (size_t)cs_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
+    char *workspace = cs_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
     addresses at = { [CS_CUDNN_Y] = given->y.data, [CS_CUDNN_LSE] = given->lse.data, [CS_CUDNN_DY] = given->dy.data,
                      [CS_CUDNN_DELTA] = workspace, [CS_CUDNN_SCALE] = &scale,        [CS_CUDNN_HIDDEN] = &hidden,
                      [CS_CUDNN_ONE] = &one };
@@ -212,7 +214,7 @@ bool cs_cudnn_attention(cs_device *device, const cs_attention_args *given)
     if (!is_plain(given) || shape.width % 8 || shape.width > WIDEST || shape.length < 2)
         return false;
     struct cs_cudnn *cudnn = cudnn_of(device);
-    const choice    *made  = cudnn->target.handle ? choice_for(device, cudnn, &shape) : NULL;
+    const choice *made = cudnn->target.handle ? choice_for(device, cudnn, &shape) : NULL;
     if (!made || !made->fits)
         return false;
     attend(device, cudnn, made, given);

@@ -39,19 +39,19 @@ cs_status cs_cudnn_library_open(cs_cudnn_library *library);
 enum { CS_CUDNN_PARTS = 160, CS_CUDNN_OPERATIONS = 40 };
 
 typedef struct {
-    const cs_cudnn_library  *library;
+    const cs_cudnn_library *library;
     cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all that was made, in order */
     cudnnBackendDescriptor_t operations[CS_CUDNN_OPERATIONS];
-    int                      part_count, operation_count;
-    int64_t                  next; /* number of a virtual tensor */
-    cudnnStatus_t            status;
-    const char              *what; /* was refused */
+    int part_count, operation_count;
+    int64_t next; /* number of a virtual tensor */
+    cudnnStatus_t status;
+    const char *what; /* was refused */
 } cs_cudnn_graph;
 
 /* (samples, heads, rows, columns), of memory or virtual */
 typedef struct {
     cudnnBackendDescriptor_t descriptor;
-    int64_t                  size[4], stride[4];
+    int64_t size[4], stride[4];
 } cs_cudnn_tensor;
 
 void cs_cudnn_graph_open(cs_cudnn_graph *graph, const cs_cudnn_library *library);
@@ -73,18 +73,17 @@ cs_cudnn_tensor cs_cudnn_graph_virtual(cs_cudnn_graph *graph, cudnnDataType_t ty
 cs_cudnn_tensor cs_cudnn_graph_turned(cs_cudnn_graph *graph, cs_cudnn_tensor x, cudnnDataType_t type);
 
 /* Operands are broadcast along sizes of 1; y is set, or, as what is returned, virtual, fp32 and as large as x. */
-void            cs_cudnn_graph_map(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor y,
-                                   cs_cudnn_tensor x, cs_cudnn_tensor b);
+void cs_cudnn_graph_map(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor y, cs_cudnn_tensor x,
+                        cs_cudnn_tensor b);
 cs_cudnn_tensor cs_cudnn_graph_one(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor x);
 cs_cudnn_tensor cs_cudnn_graph_two(cs_cudnn_graph *graph, cudnnPointwiseMode_t mode, cs_cudnn_tensor x,
                                    cs_cudnn_tensor b);
 /* Scores where a row sees a key that is not behind it, `hidden` elsewhere. */
 cs_cudnn_tensor cs_cudnn_graph_causal(cs_cudnn_graph *graph, cs_cudnn_tensor scores, cs_cudnn_tensor hidden);
 /* c = a b, where heads of b may be fewer; summed in fp32. */
-void            cs_cudnn_graph_product(cs_cudnn_graph *graph, cs_cudnn_tensor c, cs_cudnn_tensor a, cs_cudnn_tensor b);
+void cs_cudnn_graph_product(cs_cudnn_graph *graph, cs_cudnn_tensor c, cs_cudnn_tensor a, cs_cudnn_tensor b);
 /* Over the sizes in which y is smaller. */
-void            cs_cudnn_graph_reduce(cs_cudnn_graph *graph, cudnnReduceTensorOp_t how, cs_cudnn_tensor y,
-                                      cs_cudnn_tensor x);
+void cs_cudnn_graph_reduce(cs_cudnn_graph *graph, cudnnReduceTensorOp_t how, cs_cudnn_tensor y, cs_cudnn_tensor x);
 
 /* ---- cudnn_attention.c: attention's graphs ---- */
 
@@ -96,8 +95,19 @@ typedef struct {
 
 /* Numbers of what a plan is given. */
 typedef enum {
-    CS_CUDNN_Q = 1, CS_CUDNN_K, CS_CUDNN_V, CS_CUDNN_Y, CS_CUDNN_LSE, CS_CUDNN_SCALE, CS_CUDNN_HIDDEN,
-    CS_CUDNN_DY, CS_CUDNN_DQ, CS_CUDNN_DK, CS_CUDNN_DV, CS_CUDNN_DELTA, CS_CUDNN_ONE,
+    CS_CUDNN_Q = 1,
+    CS_CUDNN_K,
+    CS_CUDNN_V,
+    CS_CUDNN_Y,
+    CS_CUDNN_LSE,
+    CS_CUDNN_SCALE,
+    CS_CUDNN_HIDDEN,
+    CS_CUDNN_DY,
+    CS_CUDNN_DQ,
+    CS_CUDNN_DK,
+    CS_CUDNN_DV,
+    CS_CUDNN_DELTA,
+    CS_CUDNN_ONE,
     CS_CUDNN_NUMBERS
 } cs_cudnn_number;
 
@@ -108,20 +118,20 @@ void cs_cudnn_attention_graph(cs_cudnn_graph *graph, const cs_cudnn_shape *shape
 
 /* What plans are made for: an open handle, or a description of a GPU that need not be here. */
 typedef struct {
-    cudnnHandle_t            handle;
+    cudnnHandle_t handle;
     cudnnBackendDescriptor_t device; /* NULL: the handle's */
 } cs_cudnn_target;
 
 typedef struct {
-    cs_cudnn_graph           graph; /* what the plan was made of lives as long */
+    cs_cudnn_graph graph; /* what the plan was made of lives as long */
     cudnnBackendDescriptor_t plan;
-    int64_t                  workspace; /* bytes */
+    int64_t workspace; /* bytes */
 } cs_cudnn_plan;
 
 /* The heuristic's first engine that gives the same bits each time, and wants no more than `most` bytes. CS_UNSUPPORTED
  * with a sentence where there is none. */
 cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
                              const cs_cudnn_shape *shape, int64_t max);
-void      cs_cudnn_plan_close(cs_cudnn_plan *plan); /* accepts one that failed to open */
+void cs_cudnn_plan_close(cs_cudnn_plan *plan); /* accepts one that failed to open */
 
 #endif

@@ -35,26 +35,26 @@ static cs_cudnn_tensor memory(cs_cudnn_graph *graph, int64_t number, const cs_cu
 /* A number a row of a head: lse and delta. */
 static cs_cudnn_tensor of_rows(cs_cudnn_graph *graph, int64_t number, const cs_cudnn_shape *shape)
 {
-    int64_t size[4]   = { shape->samples, shape->queries, shape->length, 1 };
+    int64_t size[4] = { shape->samples, shape->queries, shape->length, 1 };
     int64_t stride[4] = { shape->queries * shape->length, shape->length, 1, 1 };
     return cs_cudnn_graph_memory(graph, number, CUDNN_DATA_FLOAT, size, stride);
 }
 
 /* Of q and k turned, scaled. */
-static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor q,
-                              cs_cudnn_tensor k, cs_cudnn_tensor scale)
+static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_tensor q, cs_cudnn_tensor k,
+                              cs_cudnn_tensor scale)
 {
-    int64_t         size[4] = { shape->samples, shape->queries, shape->length, shape->length };
-    cs_cudnn_tensor s       = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, size);
+    int64_t size[4] = { shape->samples, shape->queries, shape->length, shape->length };
+    cs_cudnn_tensor s = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, size);
     cs_cudnn_graph_product(graph, s, q, k);
     return cs_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, s, scale);
 }
 
 static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
-    int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width;
-    layout          many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
-    layout          rows = heads_of(shape, shape->queries, shape->queries * shape->width);
+    int64_t wide = (shape->queries + 2 * shape->keys) * shape->width;
+    layout many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
+    layout rows = heads_of(shape, shape->queries, shape->queries * shape->width);
     cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
     cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, few), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape);
@@ -64,11 +64,11 @@ static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
     cs_cudnn_tensor max = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, max, s);
     cs_cudnn_tensor power = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, s, max);
-    power                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, power);
-    cs_cudnn_tensor sum   = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
+    power = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, power);
+    cs_cudnn_tensor sum = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, sum, power);
     cs_cudnn_graph_map(graph, CUDNN_POINTWISE_ADD, lse, max, cs_cudnn_graph_one(graph, CUDNN_POINTWISE_LOG, sum));
-    cs_cudnn_tensor p      = cs_cudnn_graph_virtual(graph, narrow_of(shape), s.size);
+    cs_cudnn_tensor p = cs_cudnn_graph_virtual(graph, narrow_of(shape), s.size);
     cs_cudnn_graph_map(graph, CUDNN_POINTWISE_DIV, p, power, sum);
     cs_cudnn_graph_product(graph, y, p, v);
 }
@@ -81,16 +81,16 @@ static void gather(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_
         cs_cudnn_graph_product(graph, to, a, b);
         return;
     }
-    cs_cudnn_tensor all    = cs_cudnn_graph_virtual(graph, narrow_of(shape), b.size);
+    cs_cudnn_tensor all = cs_cudnn_graph_virtual(graph, narrow_of(shape), b.size);
     cs_cudnn_graph_product(graph, all, a, b);
     cs_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, to, all);
 }
 
 static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
-    int64_t         wide = (shape->queries + 2 * shape->keys) * shape->width;
-    layout          many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
-    layout          rows   = heads_of(shape, shape->queries, shape->queries * shape->width);
+    int64_t wide = (shape->queries + 2 * shape->keys) * shape->width;
+    layout many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
+    layout rows = heads_of(shape, shape->queries, shape->queries * shape->width);
     cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
     cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, turned(few)), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, many);
@@ -103,9 +103,9 @@ static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
     cs_cudnn_graph_map(graph, CUDNN_POINTWISE_MUL, delta, sum, cs_cudnn_graph_number(graph, CS_CUDNN_ONE));
 
     cs_cudnn_tensor p = scores(graph, shape, q, k, scale);
-    p                 = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, p, lse);
-    p                 = cs_cudnn_graph_causal(graph, p, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
-    p                 = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, p);
+    p = cs_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, p, lse);
+    p = cs_cudnn_graph_causal(graph, p, cs_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
+    p = cs_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, p);
     gather(graph, shape, dv, cs_cudnn_graph_turned(graph, p, narrow_of(shape)), dy);
 
     cs_cudnn_tensor slope = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, p.size);

@@ -19,7 +19,7 @@ bool cs_cudnn_graph_check(cs_cudnn_graph *graph, cudnnStatus_t status, const cha
 {
     if (graph->status == CUDNN_STATUS_SUCCESS && status != CUDNN_STATUS_SUCCESS) {
         graph->status = status;
-        graph->what   = what;
+        graph->what = what;
     }
     return graph->status == CUDNN_STATUS_SUCCESS;
 }
@@ -79,7 +79,7 @@ typedef enum { MEMORY, VIRTUAL, BY_VALUE } place;
 static cs_cudnn_tensor make_tensor(cs_cudnn_graph *graph, int64_t number, cudnnDataType_t type, cs_cudnn_tensor like,
                                    place where)
 {
-    bool                     yes  = true;
+    bool yes = true;
     cudnnBackendDescriptor_t part = like.descriptor = cs_cudnn_graph_make(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set_number(graph, part, CUDNN_ATTR_TENSOR_UNIQUE_ID, number);
     set_number(graph, part, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 16);
@@ -133,9 +133,9 @@ cs_cudnn_tensor cs_cudnn_graph_turned(cs_cudnn_graph *graph, cs_cudnn_tensor x, 
 
 /* b and t, and an axis of 0, may be absent. */
 typedef struct {
-    cudnnPointwiseMode_t     mode;
-    cudnnDataType_t          math;
-    int64_t                  axis;
+    cudnnPointwiseMode_t mode;
+    cudnnDataType_t math;
+    int64_t axis;
     cudnnBackendDescriptor_t y, x, b, t;
 } pointwise;
 
@@ -181,8 +181,8 @@ cs_cudnn_tensor cs_cudnn_graph_one(cs_cudnn_graph *graph, cudnnPointwiseMode_t m
 
 static cs_cudnn_tensor index_of(cs_cudnn_graph *graph, cs_cudnn_tensor x, int64_t axis)
 {
-    cs_cudnn_tensor y     = cs_cudnn_graph_virtual(graph, CUDNN_DATA_INT32, x.size);
-    pointwise       given = { .mode = CUDNN_POINTWISE_GEN_INDEX, .math = CUDNN_DATA_INT32, .axis = axis };
+    cs_cudnn_tensor y = cs_cudnn_graph_virtual(graph, CUDNN_DATA_INT32, x.size);
+    pointwise given = { .mode = CUDNN_POINTWISE_GEN_INDEX, .math = CUDNN_DATA_INT32, .axis = axis };
     given.y = y.descriptor, given.x = x.descriptor;
     add_pointwise(graph, &given);
     return y;
@@ -191,13 +191,18 @@ static cs_cudnn_tensor index_of(cs_cudnn_graph *graph, cs_cudnn_tensor x, int64_
 cs_cudnn_tensor cs_cudnn_graph_causal(cs_cudnn_graph *graph, cs_cudnn_tensor scores, cs_cudnn_tensor hidden)
 {
     cs_cudnn_tensor row = index_of(graph, scores, 2), column = index_of(graph, scores, 3);
-    cs_cudnn_tensor seen  = cs_cudnn_graph_virtual(graph, CUDNN_DATA_BOOLEAN, scores.size);
-    cs_cudnn_tensor y     = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, scores.size);
-    pointwise       given = { CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, 0, seen.descriptor, row.descriptor,
-                              column.descriptor, NULL };
+    cs_cudnn_tensor seen = cs_cudnn_graph_virtual(graph, CUDNN_DATA_BOOLEAN, scores.size);
+    cs_cudnn_tensor y = cs_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, scores.size);
+    pointwise given = { CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, 0,   seen.descriptor,
+                        row.descriptor,         column.descriptor,  NULL };
     add_pointwise(graph, &given);
-    given = (pointwise){ CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, 0, y.descriptor, scores.descriptor,
-                         hidden.descriptor, seen.descriptor };
+    given = (pointwise){ CUDNN_POINTWISE_BINARY_SELECT,
+                         CUDNN_DATA_FLOAT,
+                         0,
+                         y.descriptor,
+                         scores.descriptor,
+                         hidden.descriptor,
+                         seen.descriptor };
     add_pointwise(graph, &given);
     return y;
 }

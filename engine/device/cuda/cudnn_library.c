@@ -38,7 +38,7 @@ static const char *find_all(cs_cudnn_library *to)
 cs_status cs_cudnn_library_open(cs_cudnn_library *library)
 {
     const char *given = getenv("CSPEED_CUDNN"), *name = given ? given : CS_CUDNN_LIBRARY;
-    *library         = (cs_cudnn_library){ .library = dlopen(name, RTLD_LAZY | RTLD_LOCAL) };
+    *library = (cs_cudnn_library){ .library = dlopen(name, RTLD_LAZY | RTLD_LOCAL) };
     if (!library->library)
         return cs_fail(CS_NO_DEVICE, "cuDNN: %s", dlerror());
     const char *missing = find_all(library);
@@ -46,7 +46,7 @@ cs_status cs_cudnn_library_open(cs_cudnn_library *library)
         return cs_fail(CS_UNSUPPORTED, "cuDNN: %s has no %s", name, missing);
     size_t version = library->version();
     if (version < OLDEST)
-        return cs_fail(CS_UNSUPPORTED, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name,
-                       version / 10000, version / 100 % 100, version % 100);
+        return cs_fail(CS_UNSUPPORTED, "cuDNN: %s is version %zu.%zu.%zu, and 9.10.2 is needed", name, version / 10000,
+                       version / 100 % 100, version % 100);
     return CS_OK;
 }

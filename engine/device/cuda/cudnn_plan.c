@@ -20,9 +20,9 @@ static cudnnBackendDescriptor_t close_graph(cs_cudnn_graph *graph, const cs_cudn
 static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBackendDescriptor_t whole,
                    cudnnBackendDescriptor_t configs[ENGINES])
 {
-    cudnnBackendHeurMode_t   mode  = CUDNN_HEUR_MODE_A;
+    cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
     cudnnBackendDescriptor_t asked = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    int64_t                  count = 0;
+    int64_t count = 0;
     cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &whole);
     cs_cudnn_graph_set(graph, asked, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     if (target->device)
@@ -43,8 +43,8 @@ static int64_t ask(cs_cudnn_graph *graph, const cs_cudnn_target *target, cudnnBa
 static bool is_steady(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    cudnnBackendDescriptor_t    engine = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    int64_t                     count  = 0;
+    cudnnBackendDescriptor_t engine = cs_cudnn_graph_make(graph, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    int64_t count = 0;
     if (!engine || graph->library->get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
                                        &engine) != CUDNN_STATUS_SUCCESS)
         return false;
@@ -61,7 +61,7 @@ static bool is_steady(cs_cudnn_graph *graph, cudnnBackendDescriptor_t config)
 static bool make_plan(cs_cudnn_plan *plan, const cs_cudnn_target *target, cudnnBackendDescriptor_t config)
 {
     const cs_cudnn_library *library = plan->graph.library;
-    int64_t                 count   = 0;
+    int64_t count = 0;
     if (library->create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan->plan) != CUDNN_STATUS_SUCCESS)
         return false;
     if (library->set(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config))
@@ -102,14 +102,14 @@ cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *librar
                              const cs_cudnn_shape *shape, int64_t max)
 {
     cudnnBackendDescriptor_t configs[ENGINES], whole;
-    cs_cudnn_graph          *graph = &plan->graph;
-    *plan                          = (cs_cudnn_plan){ 0 };
+    cs_cudnn_graph *graph = &plan->graph;
+    *plan = (cs_cudnn_plan){ 0 };
     if (is_known_wrong(library, shape))
         return cs_fail(CS_UNSUPPORTED, "its version %zu is wrong for lengths that 128 does not divide",
                        library->version());
     cs_cudnn_graph_open(graph, library);
     cs_cudnn_attention_graph(graph, shape);
-    whole         = close_graph(graph, target);
+    whole = close_graph(graph, target);
     int64_t count = ask(graph, target, whole, configs);
     if (choose(plan, target, configs, count, max))
         return CS_OK;

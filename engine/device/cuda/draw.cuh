@@ -10,10 +10,10 @@
 /* A dropout as kernels take it; keys NULL: off. */
 struct cs_draw {
     const uint64_t *keys; /* (B) of the device */
-    uint64_t        place;
-    int64_t         sample;    /* elements of one */
-    uint32_t        threshold; /* an element is kept where its bits are not below it */
-    float           scale;
+    uint64_t place;
+    int64_t sample;     /* elements of one */
+    uint32_t threshold; /* an element is kept where its bits are not below it */
+    float scale;
 };
 
 /* Of a tensor of `count` elements. */
@@ -32,7 +32,7 @@ __device__ inline void cs_draw_apply(float *values, cs_draw draw, int64_t sample
 #pragma unroll
     for (int i = 0; i < CS_RUN; i++) {
         uint32_t bits = block.word[i / 2] >> i % 2 * 16 & 0xffff;
-        values[i]     = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
+        values[i] = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
     }
 }
 
@@ -46,12 +46,12 @@ __device__ inline void cs_draw_apply_anywhere(float *values, cs_draw draw, int64
     }
 #pragma unroll
     for (int i = 0; i < CS_RUN && first + i < end; i++) {
-        int64_t      own   = (first + i) % draw.sample;
-        uint64_t     key   = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
+        int64_t own = (first + i) % draw.sample;
+        uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
         cs_rng_block block = cs_rng_philox(key, (uint64_t)own / CS_RUN);
-        int          part  = (int)(own % CS_RUN);
-        uint32_t     bits  = block.word[part / 2] >> part % 2 * 16 & 0xffff;
-        values[i]          = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
+        int part = (int)(own % CS_RUN);
+        uint32_t bits = block.word[part / 2] >> part % 2 * 16 & 0xffff;
+        values[i] = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
     }
 }
 

@@ -12,9 +12,9 @@
 enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN };
 
 struct embed_job {
-    cs_view        y, table, positions; /* positions absent: none */
-    const int32_t *tokens, *starts;     /* starts NULL: 0         */
-    int64_t        rows, columns, length, vocabulary;
+    cs_view y, table, positions;    /* positions absent: none */
+    const int32_t *tokens, *starts; /* starts NULL: 0         */
+    int64_t rows, columns, length, vocabulary;
 };
 
 /* A token outside the vocabulary ends the run, as on the CPU; the driver names file and line. */
@@ -40,7 +40,7 @@ static __global__ void embed_rows(embed_job job)
         if (job.positions.data)
             position = cs_run_from(job.positions, position_of(job, row) * job.columns);
         for (int64_t at = threadIdx.x * CS_RUN; at < job.columns; at += blockDim.x * CS_RUN) {
-            float  sum[CS_RUN], more[CS_RUN] = {};
+            float sum[CS_RUN], more[CS_RUN] = {};
             cs_run run = cs_run_load(token, at, all);
             if (job.positions.data)
                 cs_run_read(more, position, at, all);
@@ -76,10 +76,10 @@ extern "C" void cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, 
 
 /* Rows of dy that are added to rows of `into`. */
 struct add_job {
-    cs_view         into, dy;
-    float          *edges;       /* (pieces, 2, columns): of the run a piece begins with, and of the one it ends with */
+    cs_view into, dy;
+    float *edges;                /* (pieces, 2, columns): of the run a piece begins with, and of the one it ends with */
     const uint32_t *keys, *rows; /* sorted */
-    int64_t         count, columns, tiles;
+    int64_t count, columns, tiles;
 };
 
 static __global__ void token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
@@ -102,13 +102,13 @@ static __global__ void position_keys(uint32_t *keys, uint32_t *rows, embed_job j
 
 /* Which piece and which columns are this warp's. */
 struct seat {
-    int64_t  piece, at;
+    int64_t piece, at;
     cs_range span, columns; /* of the sorted rows; of a row */
 };
 
 static __device__ seat sit(const add_job &job)
 {
-    int64_t warp  = (int64_t)blockIdx.x * WARPS + threadIdx.x / CS_WARP;
+    int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / CS_WARP;
     int64_t piece = warp / job.tiles, to = (piece + 1) * PIECE;
     return seat{ piece, warp % job.tiles * TILE + threadIdx.x % CS_WARP * CS_RUN,
                  cs_range{ piece * PIECE, to < job.count ? to : job.count }, cs_range{ 0, job.columns } };
@@ -117,7 +117,7 @@ static __device__ seat sit(const add_job &job)
 static __device__ void add_to_table(const add_job &job, const seat &seat, uint32_t key, const float *sum)
 {
     cs_view row = cs_run_from(job.into, (int64_t)key * job.columns);
-    float   value[CS_RUN];
+    float value[CS_RUN];
     cs_run_read(value, row, seat.at, seat.columns);
     for (int i = 0; i < CS_RUN; i++)
         value[i] += sum[i];
@@ -133,7 +133,7 @@ static __device__ cs_view edge_of(const add_job &job, int64_t piece, int which)
 static __device__ void leave_run(const add_job &job, const seat &seat, uint32_t key, cs_range run, const float *sum)
 {
     bool before = run.from == seat.span.from && run.from > 0 && job.keys[run.from - 1] == key;
-    bool after  = run.to == seat.span.to && run.to < job.count && job.keys[run.to] == key;
+    bool after = run.to == seat.span.to && run.to < job.count && job.keys[run.to] == key;
     if (before || after)
         cs_run_store(edge_of(job, seat.piece, before ? 0 : 1), seat.at, seat.columns, sum);
     else
@@ -142,9 +142,9 @@ static __device__ void leave_run(const add_job &job, const seat &seat, uint32_t 
 
 static __global__ void add_pieces(add_job job)
 {
-    seat     seat = sit(job);
-    cs_range run  = { seat.span.from, seat.span.from };
-    float    sum[CS_RUN] = {};
+    seat seat = sit(job);
+    cs_range run = { seat.span.from, seat.span.from };
+    float sum[CS_RUN] = {};
     if (seat.span.from >= job.count)
         return;
     uint32_t key = job.keys[run.from];
@@ -162,7 +162,7 @@ static __global__ void add_pieces(add_job job)
                 continue;
             if (job.keys[first + i] != key) {
                 leave_run(job, seat, key, run, sum);
-                key      = job.keys[first + i];
+                key = job.keys[first + i];
                 run.from = first + i;
                 memset(sum, 0, sizeof sum);
             }
@@ -191,7 +191,7 @@ static __global__ void add_edges(add_job job)
     uint32_t key = job.keys[seat.span.to];
     if (job.keys[seat.span.from] == key && goes_over(job, seat.span.from))
         return;
-    float   sum[CS_RUN], more[CS_RUN];
+    float sum[CS_RUN], more[CS_RUN];
     int64_t piece = seat.piece;
     cs_run_read(sum, edge_of(job, piece, 1), seat.at, seat.columns);
     do {
@@ -216,16 +216,15 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {
     cudaStream_t stream = cs_cuda_compute(device);
-    int64_t      pieces = (job.rows + PIECE - 1) / PIECE, tiles = (job.columns + TILE - 1) / TILE;
-    size_t       bytes  = (cs_sort_bytes(job.rows) + 63) / 64 * 64;
-    void        *memory = cs_cuda_workspace(device, CS_CUDA_SORT,
-                                            bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
-    cs_sort      sort   = cs_sort_lay(memory, job.rows);
-    cs_launch(stream, cs_shape{ dim3((unsigned)((job.rows + 255) / 256)), dim3(256) }, name, sort.keys[0],
-              sort.rows[0], job);
-    sort         = cs_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
-    add_job add  = { cs_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
-                     job.columns, tiles };
+    int64_t pieces = (job.rows + PIECE - 1) / PIECE, tiles = (job.columns + TILE - 1) / TILE;
+    size_t bytes = (cs_sort_bytes(job.rows) + 63) / 64 * 64;
+    void *memory = cs_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
+    cs_sort sort = cs_sort_lay(memory, job.rows);
+    cs_launch(stream, cs_shape{ dim3((unsigned)((job.rows + 255) / 256)), dim3(256) }, name, sort.keys[0], sort.rows[0],
+              job);
+    sort = cs_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
+    add_job add = { cs_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
+                    job.columns,       tiles };
     cs_shape all = { dim3((unsigned)((pieces * tiles + WARPS - 1) / WARPS)), dim3(WARPS * CS_WARP) };
     cs_launch(stream, all, add_pieces, add);
     cs_launch(stream, all, add_edges, add);

@@ -20,19 +20,19 @@
 enum { GRAPHS = 32 };
 
 typedef struct {
-    uint64_t        key, marks; /* marks: of what was captured, in order           */
-    cudaGraphExec_t ready;      /* NULL: not captured yet                          */
-    uint64_t        used;       /* the turn of its last use; 0: the place is free */
+    uint64_t key, marks;   /* marks: of what was captured, in order           */
+    cudaGraphExec_t ready; /* NULL: not captured yet                          */
+    uint64_t used;         /* the turn of its last use; 0: the place is free */
 } graph;
 
 struct cs_cuda_graphs {
-    graph           known[GRAPHS];
-    graph          *open; /* that is captured or replayed now; NULL: none */
-    bool            capturing;
-    uint64_t        turn, marks;
-    uint64_t        first[2];  /* by role: the number of the first event inside */
-    cudaEvent_t    *events[2]; /* of what is being captured, from that number on */
-    int             count[2], room[2];
+    graph known[GRAPHS];
+    graph *open; /* that is captured or replayed now; NULL: none */
+    bool capturing;
+    uint64_t turn, marks;
+    uint64_t first[2];      /* by role: the number of the first event inside */
+    cudaEvent_t *events[2]; /* of what is being captured, from that number on */
+    int count[2], room[2];
     pthread_mutex_t lock; /* held while capturing: no other thread may ask how a stream is */
 };
 
@@ -94,7 +94,7 @@ void cs_cuda_graph_forbid(void)
 static cudaEvent_t new_event(cs_cuda_graphs *graphs, cs_stream_role role)
 {
     if (graphs->count[role] == graphs->room[role]) {
-        graphs->room[role]   = graphs->room[role] ? 2 * graphs->room[role] : 256;
+        graphs->room[role] = graphs->room[role] ? 2 * graphs->room[role] : 256;
         graphs->events[role] = realloc(graphs->events[role], (size_t)graphs->room[role] * sizeof(cudaEvent_t));
         if (!graphs->events[role])
             cs_fatal(CS_NO_MEMORY, "no memory for the events of a graph");
@@ -147,7 +147,7 @@ static graph *find(cs_cuda_graphs *graphs, uint64_t key, bool *known)
     graph *oldest = graphs->known;
     for (int i = 0; i < GRAPHS; i++) {
         graph *it = &graphs->known[i];
-        *known    = it->used && it->key == key;
+        *known = it->used && it->key == key;
         if (*known)
             return it;
         if (it->used < oldest->used)
@@ -171,9 +171,9 @@ static void enter(cs_device *device, graph *it)
         graphs->first[role] = cs_cuda_of(device)->lanes[role].recorded + 1;
         graphs->count[role] = 0;
     }
-    graphs->open      = it;
+    graphs->open = it;
     graphs->capturing = !it->ready;
-    graphs->marks     = 0;
+    graphs->marks = 0;
     if (graphs->capturing) {
         pthread_mutex_lock(&graphs->lock);
         CS_CUDA(cudaStreamBeginCapture(cs_cuda_compute(device), cudaStreamCaptureModeThreadLocal));
@@ -185,7 +185,7 @@ static void enter(cs_device *device, graph *it)
 void cs_cuda_graph_begin(cs_device *device, uint64_t key)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
-    bool            known;
+    bool known;
     CS_ASSERT(!playing);
     graph *it = find(graphs, key, &known);
     if (known) {
@@ -203,8 +203,8 @@ void cs_cuda_graph_begin(cs_device *device, uint64_t key)
 static void finish_capture(cs_device *device)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
-    cudaGraph_t     captured;
-    size_t          count = 0;
+    cudaGraph_t captured;
+    size_t count = 0;
     CS_CUDA(cudaStreamEndCapture(cs_cuda_compute(device), &captured));
     pthread_mutex_unlock(&graphs->lock);
     size_t room = cs_cuda_room(device);
@@ -223,9 +223,9 @@ static void finish_capture(cs_device *device)
 /* From here on events that were recorded inside are done when all that the stream was given by now is. */
 static void stand_for(cs_device *device, cs_stream_role role)
 {
-    cs_cuda_lane *lane  = &cs_cuda_of(device)->lanes[role];
-    uint64_t      last  = lane->recorded, count = last + 1 - cs_cuda_of(device)->graphs->first[role];
-    uint32_t      place = (uint32_t)(cs_cuda_record(&device->streams[role]) % CS_CUDA_EVENTS);
+    cs_cuda_lane *lane = &cs_cuda_of(device)->lanes[role];
+    uint64_t last = lane->recorded, count = last + 1 - cs_cuda_of(device)->graphs->first[role];
+    uint32_t place = (uint32_t)(cs_cuda_record(&device->streams[role]) % CS_CUDA_EVENTS);
     for (uint64_t i = 0; i < count && i < CS_CUDA_EVENTS; i++)
         lane->places[(last - i) % CS_CUDA_EVENTS] = place;
 }
@@ -233,7 +233,7 @@ static void stand_for(cs_device *device, cs_stream_role role)
 void cs_cuda_graph_end(cs_device *device)
 {
     cs_cuda_graphs *graphs = cs_cuda_of(device)->graphs;
-    graph          *it     = graphs->open;
+    graph *it = graphs->open;
     if (!it)
         return;
     follow(device, CS_COMPUTE, CS_COMM);
@@ -242,7 +242,7 @@ void cs_cuda_graph_end(cs_device *device)
     else if (graphs->marks != it->marks)
         cs_fatal(CS_UNSUPPORTED, "not supported: a model whose forward or backward is not the same each time, with "
                                  "cspeed.cuda_graphs, because what was captured is run again; set it to false");
-    playing      = NULL;
+    playing = NULL;
     graphs->open = NULL;
     CS_CUDA(cudaGraphLaunch(it->ready, cs_cuda_compute(device)));
     stand_for(device, CS_COMPUTE);

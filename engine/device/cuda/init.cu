@@ -18,7 +18,7 @@ static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
         double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32), sine, cosine;
         double reach = sqrt(-2 * log(((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32));
         sincos(angle, &sine, &cosine);
-        four[2 * pair]     = (float)(reach * cosine);
+        four[2 * pair] = (float)(reach * cosine);
         four[2 * pair + 1] = (float)(reach * sine);
     }
 }
@@ -26,7 +26,7 @@ static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 static __device__ float uniform_at(uint64_t key, uint64_t element)
 {
     cs_rng_block block = cs_rng_philox(key, element);
-    uint64_t     bits  = (uint64_t)block.word[1] << 32 | block.word[0];
+    uint64_t bits = (uint64_t)block.word[1] << 32 | block.word[0];
     return (float)(2 * ((double)(bits >> 11) * 0x1p-53) - 1);
 }
 
@@ -38,9 +38,7 @@ static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t co
     for (int i = 0; i < TOGETHER; i++) {
         if (init.how == cs_init::CS_UNIFORM)
             four[i] = uniform_at(key, counter * TOGETHER + (uint64_t)i);
-        four[i] = init.how == cs_init::CS_ONES    ? 1
-                  : init.how == cs_init::CS_ZEROS ? 0
-                                                  : init.std * four[i];
+        four[i] = init.how == cs_init::CS_ONES ? 1 : init.how == cs_init::CS_ZEROS ? 0 : init.std * four[i];
     }
 }
 

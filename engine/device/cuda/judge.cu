@@ -7,7 +7,8 @@ static __global__ void judge_words(cs_verdict *verdict, const cs_step_sums *word
     *verdict = cs_verdict_judge(words, &terms, verdict->scaler);
 }
 
-extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms)
+extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words,
+                              const cs_step_terms *terms)
 {
     cs_launch(cs_cuda_stream(stream), cs_shape{ dim3(1), dim3(1) }, judge_words, verdict, words, *terms);
 }

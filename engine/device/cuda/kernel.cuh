@@ -42,7 +42,7 @@ extern "C" __device__ void __assertfail(const char *condition, const char *file,
     } while (0)
 
 struct cs_shape {
-    dim3   grid, block;
+    dim3 grid, block;
     size_t shared = 0; /* bytes of dynamic shared memory; above 48 KiB the kernel is given leave */
 };
 
@@ -50,7 +50,7 @@ struct cs_shape {
  * begins with. */
 template <typename T> uint64_t cs_launch_mark(uint64_t mark, const T &argument)
 {
-    constexpr bool   whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
+    constexpr bool whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
     constexpr size_t bytes = whole ? sizeof(T) : sizeof(void *);
     static_assert(bytes <= sizeof(T), "a structure that kernels are given begins with a pointer");
     uint64_t words[(bytes + 7) / 8] = {};
@@ -76,10 +76,10 @@ void cs_launch_at(const char *file, int line, cudaStream_t stream, cs_shape shap
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared),
                       "shared memory of a kernel", file, line);
     cudaLaunchConfig_t config = {};
-    config.gridDim            = shape.grid;
-    config.blockDim           = shape.block;
-    config.dynamicSmemBytes   = shape.shared;
-    config.stream             = stream;
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.shared;
+    config.stream = stream;
     cs_cuda_check(cudaLaunchKernelEx(&config, kernel, static_cast<Wanted>(given)...), "launching a kernel", file, line);
 }
 #define cs_launch(stream, shape, ...) cs_launch_at(__FILE__, __LINE__, stream, shape, __VA_ARGS__)

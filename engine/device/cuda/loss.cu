@@ -76,7 +76,7 @@ static __device__ tally count_row(cs_view x, cs_range row)
         cs_run_read(run, x, at, row);
         for (int i = 0; i < CS_RUN; i++) {
             run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
-            max   = fmaxf(max, run[i]);
+            max = fmaxf(max, run[i]);
         }
         own.sum = rescale(own.sum, own.max, max);
         own.max = max;
@@ -86,20 +86,20 @@ static __device__ tally count_row(cs_view x, cs_range row)
     return own;
 }
 
-static __global__ void __launch_bounds__(THREADS) loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets,
-                                                            int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets, int64_t rows, int64_t columns)
 {
     CS_SHARED float seats[WARPS];
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         int64_t target = place_of(targets, row, columns);
-        tally   own    = count_row(x, target < 0 ? cs_range{} : row_of(row, columns));
-        float   max   = cs_block_max(own.max, seats);
-        float   sum    = cs_block_sum(rescale(own.sum, own.max, max), seats);
+        tally own = count_row(x, target < 0 ? cs_range{} : row_of(row, columns));
+        float max = cs_block_max(own.max, seats);
+        float sum = cs_block_sum(rescale(own.sum, own.max, max), seats);
         if (threadIdx.x > 0)
             continue;
         float log_sum = target < 0 ? 0 : finite(max) + logf(sum);
-        lse[row]      = log_sum;
-        loss[row]     = target < 0 ? 0 : log_sum - element_of(x, target);
+        lse[row] = log_sum;
+        loss[row] = target < 0 ? 0 : log_sum - element_of(x, target);
     }
 }
 
@@ -111,18 +111,18 @@ extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tens
 }
 
 struct grad_job {
-    cs_view        out, x;
-    const float   *dloss, *lse;
+    cs_view out, x;
+    const float *dloss, *lse;
     const int32_t *targets;
-    int64_t        rows, columns;
+    int64_t rows, columns;
 };
 
 static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
 {
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        int64_t  target = place_of(job.targets, row, job.columns);
+        int64_t target = place_of(job.targets, row, job.columns);
         cs_range own = row_of(row, job.columns), wanted = target < 0 ? cs_range{} : own;
-        float    lse = job.lse[row], scale = job.dloss[row];
+        float lse = job.lse[row], scale = job.dloss[row];
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float run[CS_RUN];
             cs_run_read(run, job.x, at, wanted);
@@ -138,17 +138,18 @@ static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
 extern "C" void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits,
                                            cs_tensor lse, cs_tensor targets)
 {
-    grad_job job = { cs_run_view(dlogits), cs_run_view(logits), (const float *)dloss.data, (const float *)lse.data,
-                     (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits) };
+    grad_job job = { cs_run_view(dlogits),    cs_run_view(logits),           (const float *)dloss.data,
+                     (const float *)lse.data, (const int32_t *)targets.data, cs_rows(logits),
+                     cs_columns(logits) };
     cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_grad_rows, job);
 }
 
 /* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */
 
 struct best {
-    float   max;
+    float max;
     int64_t first; /* -1: none yet */
-    int     unknown;
+    int unknown;
 };
 
 static __device__ best look_over(cs_view x, cs_range row)
@@ -162,7 +163,7 @@ static __device__ best look_over(cs_view x, cs_range row)
                 continue;
             own.unknown += isnan(run[i]) ? 1 : 0;
             if (own.first < 0 || run[i] > own.max) {
-                own.max  = run[i];
+                own.max = run[i];
                 own.first = at + i;
             }
         }
@@ -171,17 +172,17 @@ static __device__ best look_over(cs_view x, cs_range row)
 }
 
 /* The target is the first of the largest where it is as large as any and none as large stands before it. */
-static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, int64_t rows,
-                                                           int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    hit_rows(float *hits, cs_view x, const int32_t *targets, int64_t rows, int64_t columns)
 {
     CS_SHARED float seats[WARPS];
-    CS_SHARED int   counts[WARPS];
+    CS_SHARED int counts[WARPS];
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        int64_t target  = place_of(targets, row, columns);
-        best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
-        float   max    = cs_block_max(own.max, seats);
-        bool    before  = own.first >= 0 && own.max == max && own.first < target;
-        int     against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
+        int64_t target = place_of(targets, row, columns);
+        best own = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
+        float max = cs_block_max(own.max, seats);
+        bool before = own.first >= 0 && own.max == max && own.first < target;
+        int against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
         if (threadIdx.x == 0)
             hits[row] = target >= 0 && against == 0 && element_of(x, target) == max ? 1 : 0;
     }
@@ -197,7 +198,7 @@ extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits
 
 static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t at, cs_range row)
 {
-    float  wanted[CS_RUN];
+    float wanted[CS_RUN];
     cs_run run_y = cs_run_load(y, at, row), run_target = cs_run_load(target, at, row);
     cs_run_widen(apart, run_y, y.dtype);
     cs_run_widen(wanted, run_target, target.dtype);
@@ -205,13 +206,13 @@ static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t
         apart[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, int64_t rows,
-                                                             int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    error_rows(float *loss, cs_view y, cs_view target, int64_t rows, int64_t columns)
 {
     CS_SHARED float seats[WARPS];
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         cs_range own = row_of(row, columns);
-        float    sum = 0;
+        float sum = 0;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
             subtract(apart, y, target, at, own);
@@ -230,12 +231,12 @@ extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tens
               cs_run_view(target), cs_rows(y), cs_columns(y));
 }
 
-static __global__ void __launch_bounds__(THREADS) error_grad_rows(cs_view dy, const float *dloss, cs_view y,
-                                                                  cs_view target, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, int64_t rows, int64_t columns)
 {
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own   = row_of(row, columns);
-        float    scale = 2 * dloss[row] / (float)columns;
+        cs_range own = row_of(row, columns);
+        float scale = 2 * dloss[row] / (float)columns;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
             subtract(apart, y, target, at, own);

@@ -29,7 +29,7 @@ cs_status cs_cuda_products_open(cs_device *device, const cs_device_settings *set
     products->wide = settings->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     CS_CUDA(cudaEventCreate(&products->begin));
     CS_CUDA(cudaEventCreate(&products->end));
-    products->digest  = cs_device_alloc(device, sizeof(uint64_t));
+    products->digest = cs_device_alloc(device, sizeof(uint64_t));
     products->fetched = cs_device_alloc_pinned(device, sizeof(uint64_t));
     device->workspace += sizeof(uint64_t);
     return CS_OK;
@@ -74,20 +74,20 @@ static cs_cuda_problem problem_of(const cs_product *product, cublasLtEpilogue_t 
 {
     cs_cuda_problem problem;
     memset(&problem, 0, sizeof problem); /* the gaps too: problems are compared by their bytes */
-    problem.m           = cs_rows(product->c);
-    problem.n           = cs_columns(product->c);
-    problem.k           = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
-    problem.epilogue    = epilogue;
-    problem.from        = product->a.dtype;
-    problem.to          = product->c.dtype;
+    problem.m = cs_rows(product->c);
+    problem.n = cs_columns(product->c);
+    problem.k = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
+    problem.epilogue = epilogue;
+    problem.from = product->a.dtype;
+    problem.to = product->c.dtype;
     problem.transpose_a = product->transpose_a;
     problem.transpose_b = product->transpose_b;
-    problem.add         = product->add;
-    problem.a_align     = alignment(on->a);
-    problem.b_align     = alignment(on->b);
-    problem.c_align     = alignment(on->c);
-    problem.bias_align  = alignment(on->bias);
-    problem.pre_align   = alignment(on->pre);
+    problem.add = product->add;
+    problem.a_align = alignment(on->a);
+    problem.b_align = alignment(on->b);
+    problem.c_align = alignment(on->c);
+    problem.bias_align = alignment(on->bias);
+    problem.pre_align = alignment(on->pre);
     return problem;
 }
 
@@ -119,9 +119,9 @@ static void point(const cs_cuda_plan *plan, const cs_cuda_operands *on)
 static void describe(cs_cuda_plan *plan, const cs_product *product, const cs_cuda_operands *on,
                      cublasComputeType_t compute)
 {
-    cublasOperation_t first  = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t first = product->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t second = product->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    int64_t           wide   = plan->problem.n;
+    int64_t wide = plan->problem.n;
     must(cublasLtMatmulDescCreate(&plan->operation, compute, CUDA_R_32F), "a product");
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
@@ -137,18 +137,18 @@ static const cs_cuda_plan *plan_for(cs_device *device, const cs_product *product
                                     const cs_cuda_operands *on)
 {
     cs_cuda_products *products = cs_cuda_of(device)->products;
-    cs_cuda_problem   problem  = problem_of(product, epilogue, on);
+    cs_cuda_problem problem = problem_of(product, epilogue, on);
     for (int i = 0; i < products->count; i++)
         if (memcmp(&products->plans[i].problem, &problem, sizeof problem) == 0)
             return &products->plans[i];
     if (products->count == products->room) {
-        products->room  = products->room ? 2 * products->room : 64;
+        products->room = products->room ? 2 * products->room : 64;
         products->plans = realloc(products->plans, (size_t)products->room * sizeof *products->plans);
         if (!products->plans)
             cs_fatal(CS_NO_MEMORY, "no memory for %d plans of matrix products", products->room);
     }
     cs_cuda_plan *plan = &products->plans[products->count++];
-    *plan              = (cs_cuda_plan){ .problem = problem };
+    *plan = (cs_cuda_plan){ .problem = problem };
     describe(plan, product, on, product->a.dtype == CS_F32 ? products->wide : CUBLAS_COMPUTE_32F);
     point(plan, on);
     cs_cuda_tune(device, plan);
@@ -172,7 +172,7 @@ cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, con
 static uint64_t mark_of(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre };
-    uint64_t    mark       = (uint64_t)(plan - products->plans);
+    uint64_t mark = (uint64_t)(plan - products->plans);
     for (int i = 0; i < 5; i++)
         mark = cs_rng_mix(mark, (uint64_t)(uintptr_t)operands[i]);
     return mark;
@@ -195,9 +195,9 @@ static cs_tensor bias_of(cs_device *device, const cs_product *product)
     cs_tensor bias = product->bias;
     if (!bias.data || bias.dtype == product->c.dtype)
         return bias;
-    size_t    bytes  = CS_CUDA_WORKSPACE + (size_t)cs_count(bias) * sizeof(float);
-    char     *memory = cs_cuda_workspace(device, CS_CUDA_PRODUCT, bytes);
-    cs_tensor wide   = cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, cs_count(bias));
+    size_t bytes = CS_CUDA_WORKSPACE + (size_t)cs_count(bias) * sizeof(float);
+    char *memory = cs_cuda_workspace(device, CS_CUDA_PRODUCT, bytes);
+    cs_tensor wide = cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, cs_count(bias));
     cs_cuda_cast(device, wide, bias);
     return wide;
 }
@@ -206,8 +206,8 @@ void cs_cuda_product(cs_device *device, const cs_product *product)
 {
     if (cs_count(product->c) == 0)
         return;
-    cs_tensor        bias = bias_of(device, product);
-    cs_cuda_operands on   = { .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data };
+    cs_tensor bias = bias_of(device, product);
+    cs_cuda_operands on = { .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data };
     if (!run(device, product, bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &on))
         cs_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
@@ -222,10 +222,11 @@ static bool is_fused(const cs_product *product, cs_tensor other)
 
 void cs_cuda_product_gelu(cs_device *device, cs_tensor y, const cs_product *product)
 {
-    cs_cuda_operands on   = { .a = product->a.data, .b = product->b.data, .bias = product->bias.data, .c = y.data,
-                              .pre = product->c.data };
-    cs_product       into = *product;
-    into.c                = y;
+    cs_cuda_operands on = {
+        .a = product->a.data, .b = product->b.data, .bias = product->bias.data, .c = y.data, .pre = product->c.data
+    };
+    cs_product into = *product;
+    into.c = y;
     if (is_fused(product, y) &&
         run(device, &into, on.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX, &on))
         return;
@@ -249,11 +250,11 @@ void cs_cuda_product_gelu_grad(cs_device *device, const cs_product *product, cs_
 double cs_cuda_roof(cs_device *device, cs_dtype dtype)
 {
     cs_cuda_products *products = cs_cuda_of(device)->products;
-    int64_t           side     = 64 * (int64_t)cs_cuda_facts_of(device)->processors;
-    size_t            bytes    = (size_t)(side * side) * cs_dtype_bytes(dtype);
-    char             *memory   = cs_cuda_alloc(device, 3 * bytes);
-    cs_tensor         matrix[3];
-    float             best = INFINITY, all = 0, milliseconds;
+    int64_t side = 64 * (int64_t)cs_cuda_facts_of(device)->processors;
+    size_t bytes = (size_t)(side * side) * cs_dtype_bytes(dtype);
+    char *memory = cs_cuda_alloc(device, 3 * bytes);
+    cs_tensor matrix[3];
+    float best = INFINITY, all = 0, milliseconds;
     if (!memory)
         return 0;
     for (int i = 0; i < 3; i++) {

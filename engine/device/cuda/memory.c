@@ -89,7 +89,7 @@ void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes)
         cs_device_free(device, cuda->memory[use]);
         device->workspace += bytes - cuda->bytes[use];
         cuda->memory[use] = cs_device_alloc(device, bytes);
-        cuda->bytes[use]  = bytes;
+        cuda->bytes[use] = bytes;
     }
     return cuda->memory[use];
 }

@@ -11,7 +11,7 @@ enum { FIRST_THREADS = 1024, FIRST = FIRST_THREADS * CS_RUN };
 
 struct convert_job {
     cs_view to, from;
-    float   factor;
+    float factor;
 };
 
 static __device__ void scale(float *wide, const convert_job &job, int64_t at, cs_range within)
@@ -33,9 +33,9 @@ static __global__ void convert_runs(convert_job job, cs_flat flat)
 
 static __global__ void __launch_bounds__(FIRST_THREADS) convert_first(convert_job job, int64_t count)
 {
-    float    wide[CS_RUN];
+    float wide[CS_RUN];
     cs_range all = { 0, count };
-    int64_t  at  = (int64_t)threadIdx.x * CS_RUN;
+    int64_t at = (int64_t)threadIdx.x * CS_RUN;
     scale(wide, job, at, all);
     __syncthreads();
     cs_run_store(job.to, at, all, wide);
@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(FIRST_THREADS) convert_first(convert_jo
 static void convert_part(cudaStream_t stream, const convert_job &job, cs_range range)
 {
     convert_job part = job;
-    cs_flat     flat = { 0, range.to - range.from };
+    cs_flat flat = { 0, range.to - range.from };
     part.to.data += range.from * (int64_t)cs_dtype_bytes(job.to.dtype);
     part.from.data += range.from * (int64_t)cs_dtype_bytes(job.from.dtype);
     cs_launch(stream, cs_run_shape(flat), convert_runs, part, flat);
@@ -53,8 +53,8 @@ static void convert_part(cudaStream_t stream, const convert_job &job, cs_range r
 
 static void convert_in_place(cudaStream_t stream, const convert_job &job, int64_t count)
 {
-    bool     wider = cs_dtype_bytes(job.to.dtype) > cs_dtype_bytes(job.from.dtype);
-    int64_t  min = count < FIRST ? count : (int64_t)FIRST, last = FIRST;
+    bool wider = cs_dtype_bytes(job.to.dtype) > cs_dtype_bytes(job.from.dtype);
+    int64_t min = count < FIRST ? count : (int64_t)FIRST, last = FIRST;
     while (last < count)
         last *= 2;
     for (int64_t to = last; wider && to > FIRST; to /= 2)
@@ -67,8 +67,8 @@ static void convert_in_place(cudaStream_t stream, const convert_job &job, int64_
 
 extern "C" void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
-    convert_job job  = { cs_run_view(to), cs_run_view(from), factor };
-    cs_flat     flat = cs_run_flat(to);
+    convert_job job = { cs_run_view(to), cs_run_view(from), factor };
+    cs_flat flat = cs_run_flat(to);
     if (flat.count == 0)
         return;
     if (to.data == from.data && cs_dtype_bytes(to.dtype) != cs_dtype_bytes(from.dtype))
@@ -80,14 +80,14 @@ extern "C" void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from,
 extern "C" void cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
                                       const cs_state_narrow *state)
 {
-    cs_walk walk  = {};
-    walk.master   = cs_run_view(state->master);
+    cs_walk walk = {};
+    walk.master = cs_run_view(state->master);
     walk.gradient = cs_run_view(state->gradient);
     for (int i = 0; i < optimizer->slots; i++)
         walk.slots[i] = cs_run_view(state->slots[i]);
     walk.publish = cs_run_view(state->publish);
-    walk.flat    = cs_run_flat(state->master);
-    walk.hyper   = hyper;
-    walk.gate    = state->gate;
+    walk.flat = cs_run_flat(state->master);
+    walk.hyper = hyper;
+    walk.gate = state->gate;
     cs_update_walk(stream, optimizer, walk);
 }

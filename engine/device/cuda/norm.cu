@@ -4,11 +4,11 @@
 static cs_normal make_job(cs_tensor x, cs_tensor stats, cs_tensor weight)
 {
     cs_normal job = {};
-    job.x         = cs_run_view(x);
-    job.stats     = (float *)stats.data;
-    job.weight    = cs_run_view(weight);
-    job.items     = cs_rows(x);
-    job.heads     = 1;
+    job.x = cs_run_view(x);
+    job.stats = (float *)stats.data;
+    job.weight = cs_run_view(weight);
+    job.items = cs_rows(x);
+    job.heads = 1;
     job.width = job.stride = cs_columns(x);
     return job;
 }
@@ -17,9 +17,9 @@ extern "C" void cs_cuda_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs
                              cs_tensor bias, float epsilon)
 {
     cs_normal job = make_job(x, stats, weight);
-    job.y         = cs_run_view(y);
-    job.bias      = cs_run_view(bias);
-    job.epsilon   = epsilon;
+    job.y = cs_run_view(y);
+    job.bias = cs_run_view(bias);
+    job.epsilon = epsilon;
     cs_normal_forward<true>(device, job);
 }
 
@@ -27,8 +27,8 @@ extern "C" void cs_cuda_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dwe
                                   cs_tensor x, cs_tensor stats, cs_tensor weight)
 {
     cs_normal job = make_job(x, stats, weight);
-    job.dx        = cs_run_view(dx);
-    job.dy        = cs_run_view(dy);
+    job.dx = cs_run_view(dx);
+    job.dy = cs_run_view(dy);
     cs_normal_backward<true>(device, job, (float *)dweight.data, (float *)dbias.data);
 }
 
@@ -36,9 +36,9 @@ extern "C" void cs_cuda_add_norm(cs_device *device, cs_tensor y, cs_tensor stats
                                  cs_tensor weight, cs_tensor bias, float epsilon)
 {
     cs_normal job = make_job(x->a, stats, weight);
-    job.y         = cs_run_view(y);
-    job.bias      = cs_run_view(bias);
-    job.epsilon   = epsilon;
+    job.y = cs_run_view(y);
+    job.bias = cs_run_view(bias);
+    job.epsilon = epsilon;
     cs_normal_put_addition(&job, x);
     cs_normal_forward<true>(device, job);
 }
@@ -47,8 +47,8 @@ extern "C" void cs_cuda_norm_grad_add(cs_device *device, cs_tensor dx, cs_tensor
                                       cs_tensor x, cs_tensor stats, cs_tensor weight, cs_tensor beside)
 {
     cs_normal job = make_job(x, stats, weight);
-    job.dx        = cs_run_view(dx);
-    job.dy        = cs_run_view(dy);
-    job.beside    = cs_run_view(beside);
+    job.dx = cs_run_view(dx);
+    job.dy = cs_run_view(dy);
+    job.beside = cs_run_view(beside);
     cs_normal_backward<true>(device, job, (float *)dweight.data, (float *)dbias.data);
 }

@@ -11,23 +11,23 @@
 enum { CS_NORMAL_HELD = 2, CS_NORMAL_THREADS = 128, CS_NORMAL_MOST = 384 };
 
 struct cs_normal {
-    cs_view  y, x, weight, bias;  /* bias absent: none                                         */
-    cs_view  more, sum;           /* forward; more present: x + dropout(more) goes into sum, and is what is normed */
-    cs_draw  draw;
-    cs_view  dx, dy, beside;      /* backward; beside present: is added to dx                  */
-    float   *stats, *partial;     /* partial: (parts, width), and of a bias as much again       */
-    float    epsilon;
-    int64_t  items, heads, width; /* items: rows times heads                                   */
-    int64_t  stride, first;       /* of a row; column of the first head                        */
-    int64_t  parts;
-    int      group;               /* threads                                                   */
-    bool     biased;              /* backward: a bias has a gradient too                       */
+    cs_view y, x, weight, bias; /* bias absent: none                                         */
+    cs_view more, sum;          /* forward; more present: x + dropout(more) goes into sum, and is what is normed */
+    cs_draw draw;
+    cs_view dx, dy, beside; /* backward; beside present: is added to dx                  */
+    float *stats, *partial; /* partial: (parts, width), and of a bias as much again       */
+    float epsilon;
+    int64_t items, heads, width; /* items: rows times heads                                   */
+    int64_t stride, first;       /* of a row; column of the first head                        */
+    int64_t parts;
+    int group;   /* threads                                                   */
+    bool biased; /* backward: a bias has a gradient too                       */
 };
 
 inline int cs_normal_group(int64_t width)
 {
     int64_t threads = (width + CS_RUN * CS_NORMAL_HELD - 1) / (CS_RUN * CS_NORMAL_HELD);
-    int     group   = 8;
+    int group = 8;
     while (group < CS_WARP && group < threads)
         group *= 2;
     if (threads > CS_WARP)
@@ -39,7 +39,7 @@ inline int cs_normal_group(int64_t width)
 inline void cs_normal_put_addition(cs_normal *job, const cs_addition *x)
 {
     job->more = cs_run_view(x->b);
-    job->sum  = cs_run_view(x->sum);
+    job->sum = cs_run_view(x->sum);
     job->draw = cs_draw_of(x->dropout, cs_count(x->sum));
 }
 
@@ -53,8 +53,8 @@ inline int cs_normal_threads(int group)
 
 /* Where this thread stands. */
 struct cs_normal_seat {
-    int     lane;  /* in its group         */
-    int     group; /* in its block         */
+    int lane;  /* in its group         */
+    int group; /* in its block         */
     int64_t item, place;
     cs_range within; /* empty for a group without an item: it takes part in sums alone */
 };
@@ -62,11 +62,11 @@ struct cs_normal_seat {
 __device__ inline cs_normal_seat cs_normal_sit(const cs_normal &job, int64_t first_item)
 {
     cs_normal_seat seat = {};
-    seat.lane           = (int)threadIdx.x % job.group;
-    seat.group          = (int)threadIdx.x / job.group;
-    seat.item           = first_item + seat.group;
-    seat.place          = seat.item / job.heads * job.stride + job.first + seat.item % job.heads * job.width;
-    seat.within         = cs_range{ 0, seat.item < job.items ? job.width : 0 };
+    seat.lane = (int)threadIdx.x % job.group;
+    seat.group = (int)threadIdx.x / job.group;
+    seat.item = first_item + seat.group;
+    seat.place = seat.item / job.heads * job.stride + job.first + seat.item % job.heads * job.width;
+    seat.within = cs_range{ 0, seat.item < job.items ? job.width : 0 };
     return seat;
 }
 
@@ -113,7 +113,7 @@ __device__ inline void cs_normal_fetch(float (&x)[CS_NORMAL_HELD][CS_RUN], const
                                        const cs_normal_seat &seat)
 {
     cs_view from = cs_run_from(job.x, seat.place), from_more = job.more;
-    cs_run  run[CS_NORMAL_HELD], more[CS_NORMAL_HELD] = {};
+    cs_run run[CS_NORMAL_HELD], more[CS_NORMAL_HELD] = {};
     if (job.more.data)
         from_more = cs_run_from(job.more, seat.place);
 #pragma unroll
@@ -129,7 +129,7 @@ __device__ inline void cs_normal_fetch(float (&x)[CS_NORMAL_HELD][CS_RUN], const
         return;
     for (int r = CS_NORMAL_HELD; cs_normal_at(job, seat, r) < seat.within.to; r++) {
         int64_t at = cs_normal_at(job, seat, r);
-        float   far[CS_RUN];
+        float far[CS_RUN];
         cs_normal_add(far, job, seat, at, cs_run_load(from, at, seat.within), cs_run_load(from_more, at, seat.within));
     }
 }
@@ -166,10 +166,10 @@ __device__ inline void cs_normal_write(const cs_normal &job, const cs_normal_sea
 template <bool centered> static __global__ void __launch_bounds__(CS_NORMAL_MOST) cs_normal_rows(cs_normal job)
 {
     CS_SHARED float seats[CS_WARP];
-    int64_t         together = blockDim.x / job.group;
+    int64_t together = blockDim.x / job.group;
     for (int64_t first = blockIdx.x * together; first < job.items; first += gridDim.x * together) {
         cs_normal_seat seat = cs_normal_sit(job, first);
-        float          x[CS_NORMAL_HELD][CS_RUN], sum = 0, mean = 0;
+        float x[CS_NORMAL_HELD][CS_RUN], sum = 0, mean = 0;
         cs_normal_fetch(x, job, seat);
         if (centered) {
             cs_normal_each(x, job, seat, [&](const float *run, int64_t) {
@@ -198,8 +198,8 @@ template <bool centered> static __global__ void __launch_bounds__(CS_NORMAL_MOST
 
 template <bool centered> void cs_normal_forward(cs_device *device, cs_normal job)
 {
-    job.group        = cs_normal_group(job.width);
-    int     threads  = cs_normal_threads(job.group);
+    job.group = cs_normal_group(job.width);
+    int threads = cs_normal_threads(job.group);
     int64_t together = threads / job.group, blocks = (job.items + together - 1) / together;
     cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(threads) },
               cs_normal_rows<centered>, job);

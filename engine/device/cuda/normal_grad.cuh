@@ -52,10 +52,10 @@ __device__ inline void cs_normal_write_grad(const cs_normal &job, const cs_norma
 /* This thread's columns of its part's partial sums, to which wide rows add as they go. */
 __device__ inline void cs_normal_add_sums(const cs_normal &job, int64_t part, int64_t at, const cs_normal_sums &sums)
 {
-    cs_range all       = { 0, job.width };
-    cs_view  of_weight = cs_run_from(cs_view{ (unsigned char *)job.partial, CS_F32 }, part * job.width);
-    cs_view  of_bias   = cs_run_from(of_weight, job.parts * job.width);
-    float    sum[CS_RUN];
+    cs_range all = { 0, job.width };
+    cs_view of_weight = cs_run_from(cs_view{ (unsigned char *)job.partial, CS_F32 }, part * job.width);
+    cs_view of_bias = cs_run_from(of_weight, job.parts * job.width);
+    float sum[CS_RUN];
     cs_run_read(sum, of_weight, at, all);
     for (int i = 0; i < CS_RUN; i++)
         sum[i] += sums.weight[i];
@@ -83,10 +83,10 @@ template <bool centered>
 __device__ inline void cs_normal_grad_item(const cs_normal &job, const cs_normal_seat &seat, int64_t part,
                                            cs_normal_sums (&sums)[CS_NORMAL_HELD], float *seats)
 {
-    float   mean = 0, rstd = 0, sum_g = 0, sum_gn = 0, n[CS_NORMAL_HELD][CS_RUN], g[CS_NORMAL_HELD][CS_RUN];
+    float mean = 0, rstd = 0, sum_g = 0, sum_gn = 0, n[CS_NORMAL_HELD][CS_RUN], g[CS_NORMAL_HELD][CS_RUN];
     cs_view x = cs_run_from(job.x, seat.place), dy = cs_run_from(job.dy, seat.place);
-    cs_run  run_x[CS_NORMAL_HELD], run_dy[CS_NORMAL_HELD];
-    auto    add = [&](const float *own_n, const float *own_g) {
+    cs_run run_x[CS_NORMAL_HELD], run_dy[CS_NORMAL_HELD];
+    auto add = [&](const float *own_n, const float *own_g) {
         for (int i = 0; i < CS_RUN; i++) {
             sum_g += own_g[i];
             sum_gn += own_g[i] * own_n[i];
@@ -94,7 +94,7 @@ __device__ inline void cs_normal_grad_item(const cs_normal &job, const cs_normal
     };
 #pragma unroll
     for (int r = 0; r < CS_NORMAL_HELD; r++) {
-        run_x[r]  = cs_run_load(x, cs_normal_at(job, seat, r), seat.within);
+        run_x[r] = cs_run_load(x, cs_normal_at(job, seat, r), seat.within);
         run_dy[r] = cs_run_load(dy, cs_normal_at(job, seat, r), seat.within);
     }
     if (seat.item < job.items) {
@@ -109,22 +109,22 @@ __device__ inline void cs_normal_grad_item(const cs_normal &job, const cs_normal
         add(n[r], g[r]);
     }
     for (int r = CS_NORMAL_HELD; cs_normal_at(job, seat, r) < seat.within.to; r++) {
-        int64_t        at = cs_normal_at(job, seat, r);
+        int64_t at = cs_normal_at(job, seat, r);
         cs_normal_sums own = {};
-        float          far_n[CS_RUN], far_g[CS_RUN];
+        float far_n[CS_RUN], far_g[CS_RUN];
         cs_normal_read_meet(far_n, far_g, job, seat, at, mean, rstd, &own);
         cs_normal_add_sums(job, part, at, own);
         add(far_n, far_g);
     }
-    float mean_g  = centered ? cs_normal_sum(sum_g, job.group, seats) / (float)job.width : 0;
+    float mean_g = centered ? cs_normal_sum(sum_g, job.group, seats) / (float)job.width : 0;
     float mean_gn = cs_normal_sum(sum_gn, job.group, seats) / (float)job.width;
 #pragma unroll
     for (int r = 0; r < CS_NORMAL_HELD; r++)
         cs_normal_write_grad(job, seat, n[r], g[r], cs_normal_at(job, seat, r), mean_g, mean_gn, rstd);
     for (int r = CS_NORMAL_HELD; cs_normal_at(job, seat, r) < seat.within.to; r++) {
-        int64_t        at     = cs_normal_at(job, seat, r);
+        int64_t at = cs_normal_at(job, seat, r);
         cs_normal_sums unused = {};
-        float          far_n[CS_RUN], far_g[CS_RUN];
+        float far_n[CS_RUN], far_g[CS_RUN];
         cs_normal_read_meet(far_n, far_g, job, seat, at, mean, rstd, &unused);
         cs_normal_write_grad(job, seat, far_n, far_g, at, mean_g, mean_gn, rstd);
     }
@@ -134,9 +134,9 @@ __device__ inline void cs_normal_grad_item(const cs_normal &job, const cs_normal
 template <bool centered> static __global__ void __launch_bounds__(CS_NORMAL_MOST) cs_normal_grad_rows(cs_normal job)
 {
     CS_SHARED float seats[CS_WARP];
-    int             warps = job.group > CS_WARP ? 1 : (int)blockDim.x / CS_WARP, together = (int)blockDim.x / job.group;
-    int64_t         part  = (int64_t)blockIdx.x * warps + (warps > 1 ? threadIdx.x / CS_WARP : 0);
-    cs_normal_sums  sums[CS_NORMAL_HELD] = {};
+    int warps = job.group > CS_WARP ? 1 : (int)blockDim.x / CS_WARP, together = (int)blockDim.x / job.group;
+    int64_t part = (int64_t)blockIdx.x * warps + (warps > 1 ? threadIdx.x / CS_WARP : 0);
+    cs_normal_sums sums[CS_NORMAL_HELD] = {};
     for (int64_t first = (int64_t)blockIdx.x * together; first < job.items; first += (int64_t)gridDim.x * together)
         cs_normal_grad_item<centered>(job, cs_normal_sit(job, first), part, sums, seats);
     cs_normal_seat seat = cs_normal_sit(job, 0);
@@ -152,17 +152,17 @@ template <bool centered> static __global__ void __launch_bounds__(CS_NORMAL_MOST
 template <bool centered> void cs_normal_backward(cs_device *device, cs_normal job, float *dweight, float *dbias)
 {
     enum { LEAST_ITEMS = 4 };
-    job.group        = cs_normal_group(job.width);
-    int     threads  = cs_normal_threads(job.group), warps = job.group > CS_WARP ? 1 : threads / CS_WARP;
+    job.group = cs_normal_group(job.width);
+    int threads = cs_normal_threads(job.group), warps = job.group > CS_WARP ? 1 : threads / CS_WARP;
     int64_t together = threads / job.group * LEAST_ITEMS, max = (job.items + together - 1) / together;
     int64_t blocks = (int64_t)cs_cuda_facts_of(device)->processors * (threads > 128 ? 2 : 256 / threads);
-    blocks         = blocks < max ? blocks : max;
-    job.parts      = blocks * warps;
+    blocks = blocks < max ? blocks : max;
+    job.parts = blocks * warps;
     if (blocks == 0)
         return;
-    job.biased   = dbias != NULL;
+    job.biased = dbias != NULL;
     size_t bytes = (size_t)((job.biased ? 2 : 1) * job.parts * job.width) * sizeof(float);
-    job.partial  = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, bytes);
+    job.partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, bytes);
     cs_cuda_clear(device, job.partial, bytes);
     cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3((unsigned)threads) },
               cs_normal_grad_rows<centered>, job);

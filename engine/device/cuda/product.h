@@ -11,34 +11,34 @@ enum { CS_CUDA_WORKSPACE = 32 << 20 }; /* bytes cuBLASLt may use */
 
 /* What products must agree in to run by the same algorithm. Alignments are of addresses, in bytes, 16 at most. */
 typedef struct {
-    int64_t             m, n, k; /* of row-major c (m, n) */
-    cublasLtEpilogue_t  epilogue;
-    cs_dtype            from, to;
-    int                 transpose_a, transpose_b, add;
-    uint32_t            a_align, b_align, c_align, bias_align, pre_align;
+    int64_t m, n, k; /* of row-major c (m, n) */
+    cublasLtEpilogue_t epilogue;
+    cs_dtype from, to;
+    int transpose_a, transpose_b, add;
+    uint32_t a_align, b_align, c_align, bias_align, pre_align;
 } cs_cuda_problem;
 
 typedef struct {
-    cs_cuda_problem        problem;
-    cublasLtMatmulDesc_t   operation;
+    cs_cuda_problem problem;
+    cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t a, b, c; /* of the row's a, b, c */
-    cublasLtMatmulAlgo_t   algorithm;
-    bool                   fits; /* false: cuBLASLt knows no algorithm for it */
+    cublasLtMatmulAlgo_t algorithm;
+    bool fits; /* false: cuBLASLt knows no algorithm for it */
 } cs_cuda_plan;
 
 /* What a product is run on. */
 typedef struct {
     const void *a, *b, *bias;
-    void       *c, *pre;
+    void *c, *pre;
 } cs_cuda_operands;
 
 struct cs_cuda_products {
     cublasLtHandle_t handle;
     cublasComputeType_t wide; /* of fp32 factors */
-    cs_cuda_plan    *plans;
-    int              count, room;
-    cudaEvent_t      begin, end;       /* with timing */
-    uint64_t        *digest, *fetched; /* on the device; pinned */
+    cs_cuda_plan *plans;
+    int count, room;
+    cudaEvent_t begin, end;     /* with timing */
+    uint64_t *digest, *fetched; /* on the device; pinned */
 };
 
 cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *on,

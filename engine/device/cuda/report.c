@@ -11,9 +11,9 @@
 /* The kernel module's first line has the version as its first word of digits and dots. */
 const char *cs_cuda_driver(char *text, size_t room)
 {
-    char  line[256] = "";
-    int   version   = 0;
-    FILE *file      = fopen("/proc/driver/nvidia/version", "re");
+    char line[256] = "";
+    int version = 0;
+    FILE *file = fopen("/proc/driver/nvidia/version", "re");
     if (file && !fgets(line, sizeof line, file))
         line[0] = '\0';
     if (file)
@@ -35,8 +35,8 @@ typedef void (*any_function)(void);
 /* A function of a library that may be loaded already; POSIX lets dlsym's result be one. */
 static any_function find(const char *library, const char *name)
 {
-    void        *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-    void        *symbol = handle ? dlsym(handle, name) : NULL;
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+    void *symbol = handle ? dlsym(handle, name) : NULL;
     any_function function;
     memcpy(&function, &symbol, sizeof function);
     return function;
@@ -44,12 +44,12 @@ static any_function find(const char *library, const char *name)
 
 static void tell_libraries(FILE *out)
 {
-    int          runtime = 0, driver = 0, nccl = 0;
-    size_t       products = cublasLtGetVersion();
-    char         text[64];
-    const char  *given = getenv("CSPEED_CUDNN");
+    int runtime = 0, driver = 0, nccl = 0;
+    size_t products = cublasLtGetVersion();
+    char text[64];
+    const char *given = getenv("CSPEED_CUDNN");
     any_function found = find(given ? given : CS_CUDNN_LIBRARY, "cudnnGetVersion");
-    size_t       dnn   = found ? ((size_t(*)(void))found)() : 0;
+    size_t dnn = found ? ((size_t(*)(void))found)() : 0;
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaDriverGetVersion(&driver);
     fprintf(out, "module built with\t%s\n", CS_CUDA_BUILT);
@@ -84,7 +84,7 @@ static int attribute(int number, enum cudaDeviceAttr which)
 
 static void tell_memory(FILE *out, int number, size_t total)
 {
-    size_t      unused = 0, whole = 0;
+    size_t unused = 0, whole = 0;
     cudaError_t error = cudaSetDevice(number);
     if (error == cudaSuccess)
         error = cudaMemGetInfo(&unused, &whole);
@@ -97,8 +97,8 @@ static void tell_memory(FILE *out, int number, size_t total)
 static void tell_gpu(FILE *out, int number)
 {
     struct cudaDeviceProp properties;
-    char                  bus[32] = "not told";
-    cudaError_t           error   = cudaGetDeviceProperties(&properties, number);
+    char bus[32] = "not told";
+    cudaError_t error = cudaGetDeviceProperties(&properties, number);
     if (error != cudaSuccess) {
         fprintf(out, "device %d\t%s\n", number, cudaGetErrorString(error));
         return;
@@ -110,7 +110,10 @@ static void tell_gpu(FILE *out, int number)
     int clock = attribute(number, cudaDevAttrClockRate), ecc = attribute(number, cudaDevAttrEccEnabled);
     fprintf(out, ", %d multiprocessors, %d MHz, L2 %d MiB, PCIe %s, ECC %s\n",
             attribute(number, cudaDevAttrMultiProcessorCount), clock > 0 ? clock / 1000 : -1,
-            attribute(number, cudaDevAttrL2CacheSize) >> 20, bus, ecc < 0 ? "not told" : ecc ? "on" : "off");
+            attribute(number, cudaDevAttrL2CacheSize) >> 20, bus,
+            ecc < 0 ? "not told"
+            : ecc   ? "on"
+                    : "off");
 }
 
 static int between(int from, int to, enum cudaDeviceP2PAttr which)
@@ -129,9 +132,9 @@ static void tell_peers(FILE *out, int from, int count)
             continue;
         (void)cudaDeviceCanAccessPeer(&access, from, to);
         fprintf(out, "%s%d: %s (rank %d)", to > (from == 0) ? ", " : "", to,
-                !access                                                         ? "through the host"
+                !access                                                  ? "through the host"
                 : between(from, to, cudaDevP2PAttrNativeAtomicSupported) ? "direct, with atomics (NVLink)"
-                                                                                : "direct",
+                                                                         : "direct",
                 between(from, to, cudaDevP2PAttrPerformanceRank));
     }
     fprintf(out, "\n");
@@ -139,10 +142,10 @@ static void tell_peers(FILE *out, int from, int count)
 
 char *cs_cuda_report(void)
 {
-    char  *text = NULL;
+    char *text = NULL;
     size_t size = 0;
-    int    count;
-    FILE  *out = open_memstream(&text, &size);
+    int count;
+    FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
     tell_libraries(out);

@@ -4,14 +4,14 @@
 static cs_normal make_job(cs_tensor x, cs_tensor stats, cs_tensor weight, int64_t first)
 {
     cs_normal job = {};
-    job.x         = cs_run_view(x);
-    job.stats     = (float *)stats.data;
-    job.weight    = cs_run_view(weight);
-    job.heads     = cs_columns(stats);
-    job.items     = cs_rows(x) * job.heads;
-    job.width     = cs_count(weight);
-    job.stride    = cs_columns(x);
-    job.first     = first;
+    job.x = cs_run_view(x);
+    job.stats = (float *)stats.data;
+    job.weight = cs_run_view(weight);
+    job.heads = cs_columns(stats);
+    job.items = cs_rows(x) * job.heads;
+    job.width = cs_count(weight);
+    job.stride = cs_columns(x);
+    job.first = first;
     return job;
 }
 
@@ -19,8 +19,8 @@ extern "C" void cs_cuda_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_
                             int64_t first, float epsilon)
 {
     cs_normal job = make_job(x, stats, weight, first);
-    job.y         = cs_run_view(y);
-    job.epsilon   = epsilon;
+    job.y = cs_run_view(y);
+    job.epsilon = epsilon;
     cs_normal_forward<false>(device, job);
 }
 
@@ -28,8 +28,8 @@ extern "C" void cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dwei
                                  cs_tensor stats, cs_tensor weight, int64_t first)
 {
     cs_normal job = make_job(x, stats, weight, first);
-    job.dx        = cs_run_view(dx);
-    job.dy        = cs_run_view(dy);
+    job.dx = cs_run_view(dx);
+    job.dy = cs_run_view(dy);
     cs_normal_backward<false>(device, job, (float *)dweight.data, NULL);
 }
 
@@ -37,8 +37,8 @@ extern "C" void cs_cuda_add_rms(cs_device *device, cs_tensor y, cs_tensor stats,
                                 float epsilon)
 {
     cs_normal job = make_job(x->a, stats, weight, 0);
-    job.y         = cs_run_view(y);
-    job.epsilon   = epsilon;
+    job.y = cs_run_view(y);
+    job.epsilon = epsilon;
     cs_normal_put_addition(&job, x);
     cs_normal_forward<false>(device, job);
 }
@@ -47,8 +47,8 @@ extern "C" void cs_cuda_rms_grad_add(cs_device *device, cs_tensor dx, cs_tensor 
                                      cs_tensor stats, cs_tensor weight, cs_tensor beside)
 {
     cs_normal job = make_job(x, stats, weight, 0);
-    job.dx        = cs_run_view(dx);
-    job.dy        = cs_run_view(dy);
-    job.beside    = cs_run_view(beside);
+    job.dx = cs_run_view(dx);
+    job.dy = cs_run_view(dy);
+    job.beside = cs_run_view(beside);
     cs_normal_backward<false>(device, job, (float *)dweight.data, NULL);
 }

@@ -5,24 +5,24 @@
 enum { HALF = CS_ROPE_WIDTH / 2 };
 
 struct turn_job {
-    cs_view      x;
-    int64_t      rows, columns;
+    cs_view x;
+    int64_t rows, columns;
     cs_rope_rows at;
-    float        sign;
+    float sign;
 };
 
 /* Elements i and i + middle of a head, `middle` being its half, for a run of i. */
 static __device__ void turn_run(cs_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
 {
     cs_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
-    cs_run   run_low = cs_run_load(head, i, low_half), run_high = cs_run_load(head, i + middle, high_half);
-    float    low[CS_RUN], high[CS_RUN];
+    cs_run run_low = cs_run_load(head, i, low_half), run_high = cs_run_load(head, i + middle, high_half);
+    float low[CS_RUN], high[CS_RUN];
     cs_run_widen(low, run_low, head.dtype);
     cs_run_widen(high, run_high, head.dtype);
 #pragma unroll
     for (int k = 0; k < CS_RUN; k++) {
         float x = low[k], y = high[k];
-        low[k]  = x * cosine[i + k] - y * sine[i + k];
+        low[k] = x * cosine[i + k] - y * sine[i + k];
         high[k] = y * cosine[i + k] + x * sine[i + k];
     }
     cs_run_store(head, i, low_half, low);
@@ -32,13 +32,13 @@ static __device__ void turn_run(cs_view head, int64_t middle, int64_t i, const f
 static __global__ void turn_positions(turn_job job, cs_rope rope)
 {
     CS_SHARED float cosine[HALF], sine[HALF];
-    int             middle = (int)rope.width / 2, runs = (middle + CS_RUN - 1) / CS_RUN;
+    int middle = (int)rope.width / 2, runs = (middle + CS_RUN - 1) / CS_RUN;
     for (int64_t position = blockIdx.x; position < job.at.length; position += gridDim.x) {
         __syncthreads();
         for (int i = (int)threadIdx.x; i < HALF; i += (int)blockDim.x) {
             float angle = i < middle ? (float)(job.at.first + position) * rope.frequency[i] : 0;
-            cosine[i]   = cosf(angle) * rope.factor;
-            sine[i]     = sinf(angle) * rope.factor * job.sign;
+            cosine[i] = cosf(angle) * rope.factor;
+            sine[i] = sinf(angle) * rope.factor * job.sign;
         }
         __syncthreads();
         for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
@@ -51,14 +51,14 @@ static __global__ void turn_positions(turn_job job, cs_rope rope)
 /* Samples are blocks of their own only as far as positions are too few to fill the device. */
 extern "C" void cs_cuda_rope(cs_device *device, const cs_turn *turn)
 {
-    turn_job job     = { cs_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
-    int64_t  samples = (job.rows + job.at.length - 1) / job.at.length;
-    int64_t  wanted  = 16 * (int64_t)cs_cuda_facts_of(device)->processors;
-    int64_t  length  = job.at.length < job.rows ? job.at.length : job.rows;
+    turn_job job = { cs_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x), turn->rows, turn->sign };
+    int64_t samples = (job.rows + job.at.length - 1) / job.at.length;
+    int64_t wanted = 16 * (int64_t)cs_cuda_facts_of(device)->processors;
+    int64_t length = job.at.length < job.rows ? job.at.length : job.rows;
     if (job.rows == 0)
         return;
     int64_t across = (wanted + length - 1) / length;
-    across         = across < samples ? across : samples;
+    across = across < samples ? across : samples;
     cs_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(128) };
     cs_launch(cs_cuda_compute(device), shape, turn_positions, job, *turn->rope);
 }

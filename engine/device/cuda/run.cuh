@@ -17,7 +17,7 @@ enum { CS_RUN = 8, CS_RUN_THREADS = 256 };
 /* A tensor's elements; data NULL: absent. */
 struct cs_view {
     unsigned char *data;
-    cs_dtype       dtype;
+    cs_dtype dtype;
 };
 
 /* As they are stored; 16-bit elements fill the first half. */
@@ -58,8 +58,8 @@ __device__ inline bool cs_run_has(int64_t element, cs_range within)
 /* Elements at .. at + 7 of x. */
 __device__ inline cs_run cs_run_load(cs_view x, int64_t at, cs_range within)
 {
-    cs_run               run   = {};
-    int                  size  = cs_run_size(x.dtype);
+    cs_run run = {};
+    int size = cs_run_size(x.dtype);
     const unsigned char *place = x.data + at * size;
     if (cs_run_is_wide(place, at, within)) {
         cs_run_quad quad = ((const cs_run_quad *)place)[0];
@@ -123,8 +123,8 @@ __device__ inline cs_run cs_run_narrow(const float *from, cs_dtype dtype)
 
 __device__ inline void cs_run_store(cs_view y, int64_t at, cs_range within, const float *from)
 {
-    cs_run         run   = cs_run_narrow(from, y.dtype);
-    int            size  = cs_run_size(y.dtype);
+    cs_run run = cs_run_narrow(from, y.dtype);
+    int size = cs_run_size(y.dtype);
     unsigned char *place = y.data + at * size;
     if (cs_run_is_wide(place, at, within)) {
         cs_run_quad quad;
@@ -166,7 +166,7 @@ inline cs_flat cs_run_flat(cs_tensor x)
 /* A thread a run. */
 inline cs_shape cs_run_shape(cs_flat flat)
 {
-    int64_t runs   = (flat.lead + flat.count + CS_RUN - 1) / CS_RUN;
+    int64_t runs = (flat.lead + flat.count + CS_RUN - 1) / CS_RUN;
     int64_t blocks = (runs + CS_RUN_THREADS - 1) / CS_RUN_THREADS;
     if (flat.count == 0)
         blocks = 0;
@@ -192,7 +192,7 @@ __device__ inline cs_range cs_run_all(cs_flat flat)
 
 inline cs_shape cs_run_rows_shape(int64_t rows, int64_t columns)
 {
-    int64_t runs    = (columns + CS_RUN - 1) / CS_RUN;
+    int64_t runs = (columns + CS_RUN - 1) / CS_RUN;
     int64_t threads = (runs + CS_WARP - 1) / CS_WARP * CS_WARP;
     return cs_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
                      dim3((unsigned)(threads < CS_RUN_THREADS ? threads : (int64_t)CS_RUN_THREADS)) };

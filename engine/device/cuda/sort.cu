@@ -42,7 +42,7 @@ static __device__ void count_own(uint32_t (*counts)[THREADS], const uint32_t *ke
 static __global__ void count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
 {
     CS_SHARED uint32_t counts[DIGITS][THREADS];
-    int                lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
     count_own(counts, keys, count, shift);
     for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
         uint32_t sum = 0;
@@ -64,7 +64,7 @@ static __device__ void place_own(uint32_t (*counts)[THREADS], const uint32_t *ta
             before += table[i];
         before = cs_warp_sum(before);
         for (int first = 0; lane == 0 && first < THREADS; first++) {
-            uint32_t own         = counts[digit][first];
+            uint32_t own = counts[digit][first];
             counts[digit][first] = before;
             before += own;
         }

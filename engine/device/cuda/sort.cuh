@@ -9,7 +9,7 @@ struct cs_sort {
     uint32_t *keys[2], *rows[2], *table;
 };
 
-size_t  cs_sort_bytes(int64_t count);
+size_t cs_sort_bytes(int64_t count);
 cs_sort cs_sort_lay(void *memory, int64_t count);
 /* keys[0] and rows[0] go in, by the low `bits` of the keys; they come out as keys[0] and rows[0] of the result. Rows of
  * one key keep their order. */

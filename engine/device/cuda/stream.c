@@ -24,11 +24,10 @@ cudaStream_t cs_cuda_compute(cs_device *device)
 /* What is sent between ranks is waited for sooner than what is computed meanwhile. */
 static cs_status open_lane(cs_cuda_lane *lane, cs_stream_role role)
 {
-    int         min = 0, greatest = 0;
+    int min = 0, greatest = 0;
     cudaError_t error = cudaDeviceGetStreamPriorityRange(&min, &greatest);
     if (error == cudaSuccess)
-        error = cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking,
-                                             role == CS_COMM ? greatest : min);
+        error = cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, role == CS_COMM ? greatest : min);
     for (int i = 0; i < CS_CUDA_EVENTS && error == cudaSuccess; i++)
         error = cudaEventCreateWithFlags(&lane->events[i], cudaEventDisableTiming);
     if (error != cudaSuccess)
@@ -65,7 +64,7 @@ void cs_cuda_streams_close(cs_device *device)
 uint64_t cs_cuda_record(cs_stream *stream)
 {
     cs_cuda_lane *lane = lane_of(stream);
-    uint32_t      place = (uint32_t)(++lane->recorded % CS_CUDA_EVENTS);
+    uint32_t place = (uint32_t)(++lane->recorded % CS_CUDA_EVENTS);
     if (cs_cuda_graph_records(stream))
         return lane->recorded;
     lane->places[place] = place;

@@ -34,7 +34,7 @@ static __device__ void add_exactly(digits *sum, double value)
         return;
     uint64_t mantissa = (bits & 0xfffffffffffffu) | 0x10000000000000u;
     uint64_t low = (mantissa & 0xffffffffu) << shift, high = (mantissa >> 32) << shift;
-    word     sign = bits >> 63 ? ~(word)0 : 1; /* -1 or 1 */
+    word sign = bits >> 63 ? ~(word)0 : 1; /* -1 or 1 */
     sum->of[digit] += sign * (low & 0xffffffffu);
     sum->of[digit + 1] += sign * ((low >> 32) + (high & 0xffffffffu));
     sum->of[digit + 2] += sign * (high >> 32);
@@ -66,7 +66,7 @@ template <typename T> static __device__ void read_lane(float *own, const T *g, i
 #pragma unroll
     for (int i = 0; i < BLOCK / LANES; i++) {
         int64_t element = at + i * LANES;
-        own[i]          = element >= 0 && element < count ? cs_wide(g[element]) : 0;
+        own[i] = element >= 0 && element < count ? cs_wide(g[element]) : 0;
     }
 }
 
@@ -83,13 +83,13 @@ static __device__ double sum_block(const float *own)
 }
 
 template <typename T>
-static __global__ void __launch_bounds__(THREADS) add_squares(cs_exact *sum, const T *g, int64_t lead, int64_t count,
-                                                              double unscale)
+static __global__ void __launch_bounds__(THREADS)
+    add_squares(cs_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
 {
     CS_SHARED digits own[GROUPS];
-    int              lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
-    int64_t          blocks = (lead + count + BLOCK - 1) / BLOCK;
-    word             nonfinite = 0;
+    int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
+    int64_t blocks = (lead + count + BLOCK - 1) / BLOCK;
+    word nonfinite = 0;
     clear(own, GROUPS);
     for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < blocks; first += (int64_t)gridDim.x * GROUPS) {
         float values[BLOCK / LANES];
@@ -107,8 +107,8 @@ static __global__ void __launch_bounds__(THREADS) add_squares(cs_exact *sum, con
 
 extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
-    int64_t  count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = (lead + count + together - 1) / together;
-    int64_t  max  = 8 * (int64_t)cs_cuda_facts_of(stream->device)->processors;
+    int64_t count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = (lead + count + together - 1) / together;
+    int64_t max = 8 * (int64_t)cs_cuda_facts_of(stream->device)->processors;
     cs_shape shape = { dim3((unsigned)(blocks < max ? blocks : max)), dim3(THREADS) };
     if (count == 0)
         return;

@@ -15,7 +15,7 @@ static __global__ void swiglu_rows(cs_view y, cs_view x, int64_t rows, int64_t c
         cs_view out = cs_run_from(y, row * columns);
         for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
             cs_run run_gate = cs_run_load(gate, at, row_range), run_up = cs_run_load(up, at, row_range);
-            float  g[CS_RUN], u[CS_RUN];
+            float g[CS_RUN], u[CS_RUN];
             cs_run_widen(g, run_gate, x.dtype);
             cs_run_widen(u, run_up, x.dtype);
             for (int i = 0; i < CS_RUN; i++)
@@ -36,12 +36,12 @@ extern "C" void cs_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
 static __device__ void turn_back(float *gate, float *up, const float *dy)
 {
     for (int i = 0; i < CS_RUN; i++) {
-        float e     = decay_of(gate[i]);
-        float s     = 1 / (1 + e);
+        float e = decay_of(gate[i]);
+        float s = 1 / (1 + e);
         float slope = s + gate[i] * (e * s * s);
-        float dup   = dy[i] * gate[i] * s;
-        gate[i]     = dy[i] * up[i] * slope;
-        up[i]       = dup;
+        float dup = dy[i] * gate[i] * s;
+        gate[i] = dy[i] * up[i] * slope;
+        up[i] = dup;
     }
 }
 
@@ -55,7 +55,7 @@ static __global__ void swiglu_grad_rows(cs_view dx, cs_view dy, cs_view x, int64
         for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
             cs_run run_gate = cs_run_load(gate, at, row_range), run_up = cs_run_load(up, at, row_range);
             cs_run run_dy = cs_run_load(from, at, row_range);
-            float  g[CS_RUN], u[CS_RUN], d[CS_RUN];
+            float g[CS_RUN], u[CS_RUN], d[CS_RUN];
             cs_run_widen(g, run_gate, x.dtype);
             cs_run_widen(u, run_up, x.dtype);
             cs_run_widen(d, run_dy, dy.dtype);

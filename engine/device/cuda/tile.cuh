@@ -24,8 +24,8 @@ __device__ inline int cs_tile_warp()
 /* Rows of one head of one sample. */
 template <typename T> struct cs_tile_view {
     const T *head;
-    int64_t  wide; /* elements from one row to the next */
-    int      count;
+    int64_t wide; /* elements from one row to the next */
+    int count;
 
     __device__ const T *operator()(int row) const
     {
@@ -39,9 +39,9 @@ template <int D, int rows, typename T, typename View>
 __device__ inline void cs_tile_copy(T *tile, const View &view, int from, int width)
 {
     for (int i = (int)threadIdx.x; i < rows * (D / 8); i += (int)blockDim.x) {
-        int      row = i / (D / 8), column = i % (D / 8) * 8;
+        int row = i / (D / 8), column = i % (D / 8) * 8;
         const T *begin = view(from + row);
-        bool     there = begin && column < width;
+        bool there = begin && column < width;
         cs_tensor_copy(tile + row * cs_tile_wide<D> + column, there ? begin + column : view(from), there);
     }
 }
@@ -51,7 +51,7 @@ template <typename T, int D, int tiles, int columns>
 __device__ inline void cs_tile_scores(float (&c)[tiles][columns / 8][4], const T *a, const T *b)
 {
     constexpr int wide = cs_tile_wide<D>;
-    int           lane = cs_tile_lane();
+    int lane = cs_tile_lane();
     a += lane % 16 * wide + lane / 16 * 8;
     b += (lane / 16 * 8 + lane % 8) * wide + lane / 8 % 2 * 8;
 #pragma unroll
@@ -80,7 +80,7 @@ template <typename T, int D, int tiles, int depth>
 __device__ inline void cs_tile_gather(float (&c)[tiles][D / 8][4], const float (&p)[tiles][depth / 8][4], const T *b)
 {
     constexpr int wide = cs_tile_wide<D>;
-    int           lane = cs_tile_lane();
+    int lane = cs_tile_lane();
     b += lane % 16 * wide + lane / 16 * 8;
 #pragma unroll
     for (int k = 0; k < depth; k += 16) {
@@ -90,7 +90,7 @@ __device__ inline void cs_tile_gather(float (&c)[tiles][D / 8][4], const float (
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float *two = &p[tile][k / 8 + i / 2][i % 2 * 2];
-                left[tile][i]    = cs_tensor_pair<T>(two[0], two[1]);
+                left[tile][i] = cs_tensor_pair<T>(two[0], two[1]);
             }
 #pragma unroll
         for (int n = 0; n < D; n += 16) {

@@ -21,8 +21,8 @@ __device__ static inline unsigned long long mixed(unsigned long long place, unsi
 __global__ static void add_words(unsigned long long *digest, const uint16_t *words, int64_t count)
 {
     CS_SHARED unsigned long long seats[THREADS / CS_WARP];
-    int64_t                      step = (int64_t)gridDim.x * THREADS;
-    unsigned long long           sum  = 0;
+    int64_t step = (int64_t)gridDim.x * THREADS;
+    unsigned long long sum = 0;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)
         sum += mixed((unsigned long long)i, words[i]);
     sum = cs_block_sum(sum, seats);

@@ -23,10 +23,10 @@ static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferen
 /* cuBLASLt's a is the row's b; its c is both what is added to and the result. */
 static int candidates(cs_device *device, const cs_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
-    const cs_cuda_problem     *problem = &plan->problem;
-    size_t                     room    = CS_CUDA_WORKSPACE;
+    const cs_cuda_problem *problem = &plan->problem;
+    size_t room = CS_CUDA_WORKSPACE;
     cublasLtMatmulPreference_t preference;
-    int                        count = 0;
+    int count = 0;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS)
         cs_fatal(CS_NO_DEVICE, "cuBLASLt makes no preference");
     if (cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
@@ -64,18 +64,18 @@ static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t cou
 static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cuda_operands *trial, size_t *bytes)
 {
     int64_t m = problem->m, n = problem->n, k = problem->k;
-    bool    biased = problem->epilogue & CUBLASLT_EPILOGUE_BIAS;
-    bool    fused  = problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
-    *bytes         = (size_t)(room_of(problem->from, m * k) + room_of(problem->from, k * n) +
-                              2 * room_of(problem->to, m * n) + room_of(problem->to, n));
-    char *memory   = cs_cuda_alloc(device, *bytes);
+    bool biased = problem->epilogue & CUBLASLT_EPILOGUE_BIAS;
+    bool fused = problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
+    *bytes = (size_t)(room_of(problem->from, m * k) + room_of(problem->from, k * n) + 2 * room_of(problem->to, m * n) +
+                      room_of(problem->to, n));
+    char *memory = cs_cuda_alloc(device, *bytes);
     if (!memory)
         return false;
-    trial->c    = place(device, &memory, problem->to, m * n);
-    trial->a    = place(device, &memory, problem->from, m * k);
-    trial->b    = place(device, &memory, problem->from, k * n);
+    trial->c = place(device, &memory, problem->to, m * n);
+    trial->a = place(device, &memory, problem->from, m * k);
+    trial->b = place(device, &memory, problem->from, k * n);
     trial->bias = biased ? place(device, &memory, problem->to, n) : NULL;
-    trial->pre  = fused ? place(device, &memory, problem->to, m * n) : NULL;
+    trial->pre = fused ? place(device, &memory, problem->to, m * n) : NULL;
     return true;
 }
 
@@ -84,9 +84,9 @@ static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_op
                    const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
 {
     const cs_cuda_products *products = cs_cuda_of(device)->products;
-    cudaStream_t            stream   = cs_cuda_compute(device);
-    int64_t                 count    = plan->problem.m * plan->problem.n;
-    int64_t                 words    = count * (int64_t)cs_dtype_bytes(plan->problem.to) / 2;
+    cudaStream_t stream = cs_cuda_compute(device);
+    int64_t count = plan->problem.m * plan->problem.n;
+    int64_t words = count * (int64_t)cs_dtype_bytes(plan->problem.to) / 2;
     cs_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
     if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
         return false;
@@ -105,8 +105,8 @@ static float measure(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_
                      const cublasLtMatmulAlgo_t *algorithm)
 {
     const cs_cuda_products *products = cs_cuda_of(device)->products;
-    cudaStream_t            stream   = cs_cuda_compute(device);
-    float                   best     = INFINITY, milliseconds;
+    cudaStream_t stream = cs_cuda_compute(device);
+    float best = INFINITY, milliseconds;
     for (int round = 0; round < ROUNDS; round++) {
         CS_CUDA(cudaEventRecord(products->begin, stream));
         if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
@@ -135,8 +135,8 @@ static void tell(const cs_cuda_problem *problem, int chosen, int count, float be
 static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
-    int      chosen = -1;
-    float    best = INFINITY, first = INFINITY;
+    int chosen = -1;
+    float best = INFINITY, first = INFINITY;
     uint64_t wanted = 0, bits;
     for (int i = 0; i < count; i++) {
         if (!digest(device, plan, trial, &found[i].algo, &bits) || (chosen >= 0 && bits != wanted))
@@ -144,11 +144,11 @@ static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_ope
         float milliseconds = measure(device, plan, trial, &found[i].algo);
         if (chosen < 0) {
             wanted = bits;
-            first  = milliseconds;
+            first = milliseconds;
         }
         if (chosen < 0 || milliseconds < best) {
             chosen = i;
-            best   = milliseconds;
+            best = milliseconds;
         }
     }
     tell(&plan->problem, chosen + 1, count, best, first);
@@ -160,9 +160,9 @@ static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_ope
 void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-    cs_cuda_operands                trial;
-    size_t                          bytes;
-    int                             count = candidates(device, plan, found), chosen = 0;
+    cs_cuda_operands trial;
+    size_t bytes;
+    int count = candidates(device, plan, found), chosen = 0;
     if (count > 1 && plan->problem.m * plan->problem.n >= ENOUGH &&
         open_trial(device, &plan->problem, &trial, &bytes)) {
         chosen = choose(device, plan, &trial, found, count);

@@ -6,9 +6,9 @@
 
 /* slots that the optimizer lacks, and publish, may be absent. */
 struct cs_walk {
-    cs_view        master, gradient, slots[CS_OPTIM_SLOTS], publish;
-    cs_flat        flat;
-    cs_hyper       hyper;
+    cs_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
+    cs_flat flat;
+    cs_hyper hyper;
     const cs_gate *gate; /* NULL: open, times 1 */
 };
 

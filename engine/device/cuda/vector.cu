@@ -6,7 +6,7 @@ static __global__ void add_runs(cs_view y, cs_view a, cs_view b, cs_flat flat)
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
         cs_run run_a = cs_run_load(a, at, all), run_b = cs_run_load(b, at, all);
-        float  sum[CS_RUN], more[CS_RUN];
+        float sum[CS_RUN], more[CS_RUN];
         cs_run_widen(sum, run_a, a.dtype);
         cs_run_widen(more, run_b, b.dtype);
         for (int i = 0; i < CS_RUN; i++)

@@ -52,14 +52,14 @@ static int run_apart(void (*part)(void), char *said, size_t room)
 START_TEST(a_machine_without_a_driver_is_told)
 {
     const char *module = CS_BIN "/libcspeed_cuda.so", *before = getenv("CSPEED_CUDA_MODULE");
-    char       *kept   = before ? strdup(before) : NULL;
+    char *kept = before ? strdup(before) : NULL;
     if (access(module, R_OK) != 0 || access("/dev/nvidiactl", F_OK) == 0) {
         printf("no driver: skipped, the CUDA module is not built, or there is a driver\n");
         free(kept);
         return;
     }
     setenv("CSPEED_CUDA_MODULE", module, 1);
-    cs_device       *device;
+    cs_device *device;
     const cs_module *opened;
     ck_assert_int_eq(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "no NVIDIA driver"));
@@ -130,8 +130,8 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
         return;
     cs_device *device = open_cuda();
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    size_t     before = cs_device_allocated(device), whole = 0;
-    char      *host   = cs_device_alloc_pinned(device, 100000);
+    size_t before = cs_device_allocated(device), whole = 0;
+    char *host = cs_device_alloc_pinned(device, 100000);
     for (size_t i = 0; i < 100000; i++)
         ck_assert_int_eq(host[i], 0);
     for (int i = 0; i < SIZES; i++) {
@@ -172,12 +172,12 @@ END_TEST
 /* Of a vocabulary of 4. */
 static void embed_a_wrong_token(void)
 {
-    int32_t    token  = 4;
+    int32_t token = 4;
     cs_device *device = open_cuda();
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    float     *memory = cs_device_alloc(device, 64 * sizeof *memory);
-    cs_tensor  table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
-    cs_tensor  tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
+    float *memory = cs_device_alloc(device, 64 * sizeof *memory);
+    cs_tensor table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
+    cs_tensor tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
     cs_stream_copy(stream, tokens.data, &token, sizeof token);
     cs_op_embed(stream, y, tokens, table, (cs_tensor){ 0 }, (cs_tensor){ 0 });
     cs_stream_sync(stream);
@@ -204,7 +204,7 @@ START_TEST(an_old_event_is_still_waited_for)
         return;
     cs_device *device = open_cuda();
     cs_stream *compute = cs_device_stream(device, CS_COMPUTE), *comm = cs_device_stream(device, CS_COMM);
-    int32_t   *first = cs_device_alloc(device, sizeof host), *second = cs_device_alloc(device, sizeof host);
+    int32_t *first = cs_device_alloc(device, sizeof host), *second = cs_device_alloc(device, sizeof host);
     for (int i = 0; i < COUNT; i++)
         host[i] = i * 3 + 1;
     cs_stream_copy(comm, first, host, sizeof host);
@@ -246,13 +246,13 @@ END_TEST
 START_TEST(sums_are_added_to_where_they_lie)
 {
     enum { SUMS = 3, COUNT = 100 };
-    float    host[COUNT];
+    float host[COUNT];
     cs_exact sums[SUMS], want = { 0 };
     if (!near_emulated("sums"))
         return;
     cs_device *device = open_cuda();
-    float     *values = cs_device_alloc(device, sizeof host);
-    cs_exact  *there  = cs_device_alloc(device, sizeof sums);
+    float *values = cs_device_alloc(device, sizeof host);
+    cs_exact *there = cs_device_alloc(device, sizeof sums);
     for (int i = 0; i < COUNT; i++) {
         host[i] = (float)(i - 20) * 0.37f;
         cs_exact_add(&want, host[i]);
@@ -275,9 +275,9 @@ END_TEST
 
 static cs_tensor on_device(cs_device *device, cs_tensor host)
 {
-    size_t    bytes = (size_t)cs_count(host) * cs_dtype_bytes(host.dtype);
+    size_t bytes = (size_t)cs_count(host) * cs_dtype_bytes(host.dtype);
     cs_tensor there = host;
-    there.data      = cs_device_alloc(device, bytes);
+    there.data = cs_device_alloc(device, bytes);
     cs_stream_copy(cs_device_stream(device, CS_COMPUTE), there.data, host.data, bytes);
     cs_stream_sync(cs_device_stream(device, CS_COMPUTE));
     return there;
@@ -319,11 +319,11 @@ END_TEST
 
 typedef struct {
     cs_dtype dtype;
-    int64_t  columns; /* 8 divides it where GELU can be fused */
-    bool     bias;
+    int64_t columns; /* 8 divides it where GELU can be fused */
+    bool bias;
 } gelu_case;
 static const gelu_case gelu_cases[] = {
-    { CS_F32, 32, true },  { CS_BF16, 32, true },  { CS_F16, 32, true },
+    { CS_F32, 32, true },   { CS_BF16, 32, true }, { CS_F16, 32, true },
     { CS_BF16, 32, false }, { CS_BF16, 21, true }, { CS_F32, 5, false },
 };
 
@@ -332,15 +332,16 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
 {
     enum { N = 12, K = 20 };
     cs_device *devices[2] = { cpu, device };
-    cs_tensor  x = near_random(c->dtype, N, K, 1, 1), w = near_random(c->dtype, K, c->columns, 2, 1);
-    cs_tensor  b = near_random(c->dtype, 1, c->columns, 3, 1), dy = near_random(c->dtype, N, K, 4, 1), out[2][3];
+    cs_tensor x = near_random(c->dtype, N, K, 1, 1), w = near_random(c->dtype, K, c->columns, 2, 1);
+    cs_tensor b = near_random(c->dtype, 1, c->columns, 3, 1), dy = near_random(c->dtype, N, K, 4, 1), out[2][3];
     for (int i = 0; i < 2; i++) {
         cs_stream *stream = cs_device_stream(devices[i], CS_COMPUTE);
-        cs_tensor  there[4] = { on_device(devices[i], x), on_device(devices[i], w), on_device(devices[i], b),
-                                on_device(devices[i], dy) }, made[3];
+        cs_tensor there[4] = { on_device(devices[i], x), on_device(devices[i], w), on_device(devices[i], b),
+                               on_device(devices[i], dy) },
+                  made[3];
         for (int t = 0; t < 3; t++) {
             out[i][t] = near_new(c->dtype, N, c->columns);
-            made[t]   = on_device(devices[i], out[i][t]);
+            made[t] = on_device(devices[i], out[i][t]);
         }
         cs_tensor bias = cs_vector(there[2].data, c->dtype, c->columns);
         cs_op_matmul_gelu(stream, made[0], made[1], there[0], there[1], c->bias ? bias : (cs_tensor){ 0 }, CS_IN_OUT);
@@ -378,9 +379,9 @@ START_TEST(workspace_settles_after_the_first_use)
         return;
     cs_device *device = open_cuda();
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);
-    cs_tensor  host = near_random(CS_F32, 16, 16, 1, 1), bias = near_random(CS_BF16, 1, 16, 2, 1);
-    cs_tensor  a = on_device(device, host), c = on_device(device, host), narrow = on_device(device, host);
-    narrow.dtype  = CS_BF16;
+    cs_tensor host = near_random(CS_F32, 16, 16, 1, 1), bias = near_random(CS_BF16, 1, 16, 2, 1);
+    cs_tensor a = on_device(device, host), c = on_device(device, host), narrow = on_device(device, host);
+    narrow.dtype = CS_BF16;
     cs_tensor wide_bias = on_device(device, bias);
     size_t opened = cs_device_workspace(device);
     cs_op_matmul(stream, c, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
@@ -416,7 +417,7 @@ START_TEST(tf32_is_taken_where_it_is_asked_for)
         ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 1e-6));
         double max = 0, apart = 0;
         for (int64_t i = 0; i < cs_count(want); i++) {
-            max  = fmax(max, fabs((double)cs_element(want, i)));
+            max = fmax(max, fabs((double)cs_element(want, i)));
             apart = fmax(apart, fabs((double)cs_element(want, i) - (double)cs_element(got, i)));
         }
         ck_assert(!asked || apart > 1e-5 * max);
@@ -434,8 +435,9 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
         "{ \"train_micro_batch_size_per_gpu\": 4, \"cspeed\": { \"device\": \"cuda\", \"steps\": 1, \"data\": { \"train\": "
         "\"none\", \"seq_len\": 64 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, \"n_embd\": 64, \"n_layer\": "
         "2, \"n_head\": 2, \"n_positions\": 64 } } }";
-    static const char *const wanted[] = { "optimizer states", "activations of a micro-batch", "are free",
-                                          "what helps: more ranks", "cspeed.recompute", "bf16.enabled" };
+    static const char *const wanted[] = { "optimizer states", "activations of a micro-batch",
+                                          "are free",         "what helps: more ranks",
+                                          "cspeed.recompute", "bf16.enabled" };
     if (!near_emulated("a run that does not fit"))
         return;
     size_t size;
@@ -451,8 +453,9 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
 END_TEST
 
 SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
-           memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
-           a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
-           calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie, gradients_are_added_to_once_and_always_alike,
-           gelu_goes_with_its_product, workspace_settles_after_the_first_use,
-           tf32_is_taken_where_it_is_asked_for, a_run_that_does_not_fit_is_told_why)
+                 memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
+                 a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
+                 calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie,
+                 gradients_are_added_to_once_and_always_alike, gelu_goes_with_its_product,
+                 workspace_settles_after_the_first_use, tf32_is_taken_where_it_is_asked_for,
+                 a_run_that_does_not_fit_is_told_why)

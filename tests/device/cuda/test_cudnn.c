@@ -50,20 +50,20 @@ static void leave(void)
 /* ---- an attention ---- */
 
 typedef struct {
-    int   B, T, queries, keys, D, window, documents;
+    int B, T, queries, keys, D, window, documents;
     float rate;
 } attention_case;
 
 typedef struct {
     attention_case is;
-    cs_tensor      qkv, dy, y, lse, dqkv, starts;
+    cs_tensor qkv, dy, y, lse, dqkv, starts;
 } attention;
 
 static uint64_t keys[4] = { 5, 6, 7, 8 };
 
 static attention make(cs_dtype dtype, attention_case given)
 {
-    int       rows = given.B * given.T, C = given.queries * given.D, W = C + 2 * given.keys * given.D;
+    int rows = given.B * given.T, C = given.queries * given.D, W = C + 2 * given.keys * given.D;
     attention made = { .is = given };
     made.qkv = near_random(dtype, rows, W, 1, 1), made.dy = near_random(dtype, rows, C, 2, 1);
     made.y = near_new(dtype, rows, C), made.lse = near_new(CS_F32, given.B * given.queries, given.T);
@@ -104,8 +104,8 @@ static int forward(attention *it)
 static int backward(attention *it)
 {
     int before = runs();
-    cs_op_attention_grad(stream, near_at(it->dqkv), near_at(it->dy), near_at(it->y), near_at(it->lse),
-                         near_at(it->qkv), heads_of(it), dropout_of(it));
+    cs_op_attention_grad(stream, near_at(it->dqkv), near_at(it->dy), near_at(it->y), near_at(it->lse), near_at(it->qkv),
+                         heads_of(it), dropout_of(it));
     near_fetch();
     return runs() - before;
 }
@@ -126,13 +126,13 @@ static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] 
 /* Probabilities and slopes are rounded on the way, which the reference's are not. */
 static void judge(const attention *it)
 {
-    attention_case  given = it->is;
-    int             rows = given.B * given.T, C = given.queries * given.D, W = (int)cs_columns(it->qkv), wide = 3 * C;
-    int32_t        *first = malloc((size_t)rows * sizeof *first);
+    attention_case given = it->is;
+    int rows = given.B * given.T, C = given.queries * given.D, W = (int)cs_columns(it->qkv), wide = 3 * C;
+    int32_t *first = malloc((size_t)rows * sizeof *first);
     reference_heads shape = { given.B, given.T, given.queries, given.D, given.rate, 5, keys, first };
-    double         *x = near_doubles(it->qkv), *dy = near_doubles(it->dy), *y = near_doubles(it->y);
-    double         *lse = near_doubles(it->lse), *all = malloc((size_t)(rows * wide) * sizeof *all);
-    double         *dall = malloc((size_t)(rows * wide) * sizeof *dall);
+    double *x = near_doubles(it->qkv), *dy = near_doubles(it->dy), *y = near_doubles(it->y);
+    double *lse = near_doubles(it->lse), *all = malloc((size_t)(rows * wide) * sizeof *all);
+    double *dall = malloc((size_t)(rows * wide) * sizeof *dall);
     ck_assert_ptr_nonnull(all);
     ck_assert_ptr_nonnull(dall);
     ck_assert_ptr_nonnull(first);
@@ -154,11 +154,16 @@ static void judge(const attention *it)
 START_TEST(graphs_compute_attention)
 {
     static const attention_case sizes[] = {
-        { .B = 2, .T = 17, .queries = 2, .keys = 2, .D = 64 },  { .B = 1, .T = 130, .queries = 4, .keys = 2, .D = 64 },
-        { .B = 2, .T = 33, .queries = 4, .keys = 1, .D = 80 },  { .B = 1, .T = 64, .queries = 2, .keys = 1, .D = 80 },
-        { .B = 1, .T = 65, .queries = 3, .keys = 3, .D = 96 },  { .B = 2, .T = 40, .queries = 8, .keys = 2, .D = 96 },
-        { .B = 1, .T = 128, .queries = 2, .keys = 2, .D = 128 }, { .B = 2, .T = 97, .queries = 4, .keys = 1, .D = 128 },
-        { .B = 3, .T = 2, .queries = 1, .keys = 1, .D = 8 },    { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 256 },
+        { .B = 2, .T = 17, .queries = 2, .keys = 2, .D = 64 },
+        { .B = 1, .T = 130, .queries = 4, .keys = 2, .D = 64 },
+        { .B = 2, .T = 33, .queries = 4, .keys = 1, .D = 80 },
+        { .B = 1, .T = 64, .queries = 2, .keys = 1, .D = 80 },
+        { .B = 1, .T = 65, .queries = 3, .keys = 3, .D = 96 },
+        { .B = 2, .T = 40, .queries = 8, .keys = 2, .D = 96 },
+        { .B = 1, .T = 128, .queries = 2, .keys = 2, .D = 128 },
+        { .B = 2, .T = 97, .queries = 4, .keys = 1, .D = 128 },
+        { .B = 3, .T = 2, .queries = 1, .keys = 1, .D = 8 },
+        { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 256 },
         { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 64, .window = 20 }, /* all */
     };
     if (!enter(FAKE))
@@ -170,7 +175,7 @@ START_TEST(graphs_compute_attention)
             ck_assert_int_eq(backward(&it), 1);
             judge(&it);
             cs_tensor first = near_copy(it.dqkv);
-            size_t    held  = cs_device_allocated(device);
+            size_t held = cs_device_allocated(device);
             ck_assert_int_eq(backward(&it), 1);
             ck_assert(near_same_bits("again", it.dqkv, first));
             ck_assert_uint_eq(cs_device_allocated(device), held);
@@ -189,9 +194,9 @@ START_TEST(either_way_goes_on_from_the_other)
         return;
     for (int dtype = CS_BF16; dtype <= CS_F16; dtype++)
         for (int turn = 0; turn < 2; turn++) {
-            attention it     = make((cs_dtype)dtype, given);
+            attention it = make((cs_dtype)dtype, given);
             cs_tensor starts = it.starts, none = { 0 };
-            it.starts        = turn ? starts : none;
+            it.starts = turn ? starts : none;
             ck_assert_int_eq(forward(&it), !turn);
             it.starts = turn ? none : starts;
             ck_assert_int_eq(backward(&it), turn);
@@ -207,7 +212,7 @@ START_TEST(the_rest_stays)
 {
     static const struct {
         attention_case is;
-        cs_dtype       dtype;
+        cs_dtype dtype;
     } cases[] = {
         { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 64 }, CS_F32 },
         { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 64, .window = 7 }, CS_BF16 },
@@ -235,9 +240,9 @@ START_TEST(what_is_not_aligned_stays)
 {
     if (!enter(FAKE))
         return;
-    attention it    = make(CS_BF16, (attention_case){ .B = 1, .T = 17, .queries = 1, .keys = 1, .D = 64 });
+    attention it = make(CS_BF16, (attention_case){ .B = 1, .T = 17, .queries = 1, .keys = 1, .D = 64 });
     cs_tensor whole = near_new(CS_BF16, 17 * 3 + 1, 64), moved = it.qkv;
-    moved.data      = (char *)whole.data + 2;
+    moved.data = (char *)whole.data + 2;
     memcpy(moved.data, it.qkv.data, (size_t)cs_count(it.qkv) * 2);
     near_free(it.qkv);
     it.qkv = moved;
@@ -291,9 +296,9 @@ END_TEST
 /* What is said of a shape that an old cuDNN does not run: one line, once. */
 START_TEST(a_plan_that_fails_is_told_once)
 {
-    char  said[4096] = "", *place = NULL;
-    FILE *log        = tmpfile();
-    int   before     = dup(STDERR_FILENO);
+    char said[4096] = "", *place = NULL;
+    FILE *log = tmpfile();
+    int before = dup(STDERR_FILENO);
     ck_assert_ptr_nonnull(log);
     setenv("CSPEED_EMULATOR_CUDNN", "91500", 1);
     if (enter(FAKE)) {
@@ -316,5 +321,5 @@ START_TEST(a_plan_that_fails_is_told_once)
 END_TEST
 
 SUITE_MAIN_APART("cudnn", graphs_compute_attention, either_way_goes_on_from_the_other, the_rest_stays,
-           what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not,
-           what_does_not_fit_stays, a_plan_that_fails_is_told_once)
+                 what_is_not_aligned_stays, own_kernels_serve_where_cudnn_does_not, what_does_not_fit_stays,
+                 a_plan_that_fails_is_told_once)

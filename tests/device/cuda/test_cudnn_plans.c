@@ -29,7 +29,7 @@ static bool enter(void)
 
 typedef struct {
     const char *name;
-    int         capability, processors, shared; /* bytes that a block may have */
+    int capability, processors, shared; /* bytes that a block may have */
 } gpu;
 
 static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H200", 900, 132, 232448 },
@@ -46,10 +46,9 @@ static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H2
 
 static cs_cudnn_target describe(const gpu *given)
 {
-    char            text[1024];
+    char text[1024];
     cs_cudnn_target target = { 0 };
-    int             length = snprintf(text, sizeof text, FACTS,
-                                      given->name, given->capability, given->processors, given->shared);
+    int length = snprintf(text, sizeof text, FACTS, given->name, given->capability, given->processors, given->shared);
     ck_assert_int_eq(library.create(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &target.device), CUDNN_STATUS_SUCCESS);
     ck_assert_int_eq(library.set(target.device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length + 1,
                                  text),
@@ -62,13 +61,13 @@ static cs_cudnn_target describe(const gpu *given)
 
 static void check_plan(const gpu *of, cs_cudnn_shape shape)
 {
-    cs_cudnn_plan   plan;
+    cs_cudnn_plan plan;
     cs_cudnn_target target = describe(of);
-    cs_status       status = cs_cudnn_plan_open(&plan, &library, &target, &shape, INT64_MAX);
+    cs_status status = cs_cudnn_plan_open(&plan, &library, &target, &shape, INT64_MAX);
     ck_assert_msg(status == CS_OK, "%s, heads of %" PRId64 ", %s: %s", of->name, shape.width,
                   shape.grad ? "backward" : "forward", cs_error());
-    printf("%s, (%" PRId64 ", %" PRId64 "), %" PRId64 " heads over %" PRId64 " of %" PRId64
-           ", %s: workspace %" PRId64 "\n",
+    printf("%s, (%" PRId64 ", %" PRId64 "), %" PRId64 " heads over %" PRId64 " of %" PRId64 ", %s: workspace %" PRId64
+           "\n",
            of->name, shape.samples, shape.length, shape.queries, shape.keys, shape.width,
            shape.grad ? "backward" : "forward", plan.workspace);
     if (!shape.grad)
@@ -80,13 +79,13 @@ static void check_plan(const gpu *of, cs_cudnn_shape shape)
 START_TEST(attention_has_plans)
 {
     static const struct {
-        const gpu     *of;
+        const gpu *of;
         cs_cudnn_shape shape;
     } cases[] = {
-        { &h200, { 2, 130, 4, 1, 64, CS_BF16, 0 } },     { &h200, { 2, 130, 4, 1, 64, CS_BF16, 1 } },
-        { &h200, { 1, 1024, 4, 4, 80, CS_F16, 1 } },     { &h200, { 1, 1024, 4, 4, 96, CS_BF16, 0 } },
-        { &h200, { 2, 1024, 8, 2, 128, CS_BF16, 1 } },   { &a100, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
-        { &a100, { 2, 130, 8, 2, 128, CS_F16, 1 } },     { &b200, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
+        { &h200, { 2, 130, 4, 1, 64, CS_BF16, 0 } },    { &h200, { 2, 130, 4, 1, 64, CS_BF16, 1 } },
+        { &h200, { 1, 1024, 4, 4, 80, CS_F16, 1 } },    { &h200, { 1, 1024, 4, 4, 96, CS_BF16, 0 } },
+        { &h200, { 2, 1024, 8, 2, 128, CS_BF16, 1 } },  { &a100, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
+        { &a100, { 2, 130, 8, 2, 128, CS_F16, 1 } },    { &b200, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
         { &b200, { 2, 1024, 12, 12, 64, CS_BF16, 1 } },
     };
     if (!enter())
@@ -100,7 +99,7 @@ END_TEST
 START_TEST(a_workspace_has_an_end)
 {
     cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1 };
-    cs_cudnn_plan  plan;
+    cs_cudnn_plan plan;
     if (!enter())
         return;
     cs_cudnn_target target = describe(&h200);

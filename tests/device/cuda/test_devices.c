@@ -21,8 +21,14 @@ enum { STEPS = 100, HALF = 50, SHORT = 3 };
 static run_result short_run(int stage, const char *precision, const char *variable, const char *value)
 {
     run_result result;
-    run_spec   spec = { .world = 4, .stage = stage, .steps = SHORT, .micro = 1, .precision = precision, .prefetch = 1,
-                        .recompute = stage % 2 ? "unit" : "none", .set = { "cspeed.device=cuda" } };
+    run_spec spec = { .world = 4,
+                      .stage = stage,
+                      .steps = SHORT,
+                      .micro = 1,
+                      .precision = precision,
+                      .prefetch = 1,
+                      .recompute = stage % 2 ? "unit" : "none",
+                      .set = { "cspeed.device=cuda" } };
     if (variable)
         setenv(variable, value, 1);
     run_train(&spec, &result);
@@ -45,13 +51,13 @@ static void alike(const char *precision)
     run_result first = short_run(0, precision, NULL, NULL);
     ck_assert_double_lt(first.loss[SHORT - 1], first.loss[0]);
     for (int stage = 1; stage <= 3; stage++) {
-        char       what[64];
+        char what[64];
         run_result other = short_run(stage, precision, NULL, NULL);
         snprintf(what, sizeof what, "%s, stages 0 and %d", precision, stage);
         same_bits(&first, &other, what);
     }
-    run_result again    = short_run(3, precision, NULL, NULL);
-    run_result eager    = short_run(3, precision, "CSPEED_EMULATOR_EAGER", "1");
+    run_result again = short_run(3, precision, NULL, NULL);
+    run_result eager = short_run(3, precision, "CSPEED_EMULATOR_EAGER", "1");
     run_result reversed = short_run(3, precision, "CSPEED_EMULATOR_ORDER", "reverse");
     same_bits(&first, &again, "run to run");
     same_bits(&first, &eager, "streams that do not wait to be waited for");
@@ -87,15 +93,15 @@ END_TEST
 /* ---- the CPU and the GPU ---- */
 
 typedef struct {
-    run_spec    spec;
+    run_spec spec;
     const char *from; /* folder of a checkpoint to go on from, or NULL */
     const char *to;   /* where the state of step HALF is saved, or NULL */
-    double      loss[STEPS];
+    double loss[STEPS];
 } journey;
 
 static int travel(void *argument)
 {
-    journey   *j      = argument;
+    journey *j = argument;
     cs_engine *engine = run_open(&j->spec, NULL);
     if (j->from)
         CS_MUST(cs_load_checkpoint(engine, j->from, "half", NULL, NULL));
@@ -112,10 +118,14 @@ static int travel(void *argument)
 static journey *go(const char *model, const char *precision, const char *device, const char *from, const char *to)
 {
     journey *j = run_share(sizeof *j);
-    j->from    = from;
-    j->to      = to;
-    j->spec    = (run_spec){ .world = 1, .stage = 2, .steps = STEPS, .micro = 1, .precision = precision,
-                             .set = { model, device, "cspeed.save_interval=0", "optimizer.params.lr=5e-3" } };
+    j->from = from;
+    j->to = to;
+    j->spec = (run_spec){ .world = 1,
+                          .stage = 2,
+                          .steps = STEPS,
+                          .micro = 1,
+                          .precision = precision,
+                          .set = { model, device, "cspeed.save_interval=0", "optimizer.params.lr=5e-3" } };
     run_ranks(1, travel, j);
     return j;
 }
@@ -143,9 +153,10 @@ static void check_journeys(const char *name, const char *model, const char *prec
     shell_enter();
     journey *here = go(model, precision, cpu, NULL, "cpu"), *there = go(model, precision, cuda, NULL, "cuda"),
             *out = go(model, precision, cuda, "cpu", NULL), *back = go(model, precision, cpu, "cuda", NULL);
-    double   gaps[] = { apart(here, there, 0), apart(here, out, HALF), apart(here, back, HALF) };
+    double gaps[] = { apart(here, there, 0), apart(here, out, HALF), apart(here, back, HALF) };
     printf("%s, %s: from the CPU's losses at most %.2g on the GPU, %.2g from the CPU's checkpoint on, and %.2g from "
-           "the GPU's checkpoint on the CPU\n", name, precision, gaps[0], gaps[1], gaps[2]);
+           "the GPU's checkpoint on the CPU\n",
+           name, precision, gaps[0], gaps[1], gaps[2]);
     ck_assert_double_lt(mean(there, STEPS - 10), 0.98 * mean(there, 0));
     ck_assert(memcmp(here->loss, there->loss, sizeof here->loss) != 0); /* else it was the same device */
     for (int i = 0; i < 3; i++)
@@ -182,30 +193,30 @@ enum { BOUNDARIES = 24 };
 /* Of one micro-batch. */
 typedef struct {
     uint64_t forward, backward, step; /* waits in each */
-    bool     ahead; /* after step there is as much to do as forward and backward gave: they are not done */
+    bool ahead; /* after step there is as much to do as forward and backward gave: they are not done */
 } watched;
 
 typedef struct {
-    run_spec   spec;
-    bool       late;           /* nobody asks for numbers before the end */
+    run_spec spec;
+    bool late;                 /* nobody asks for numbers before the end */
     cs_metrics of[BOUNDARIES]; /* the last one alone, where nobody asks  */
-    uint32_t   masters, slots;
-    watched    seen[BOUNDARIES];
+    uint32_t masters, slots;
+    watched seen[BOUNDARIES];
 } boundaries;
 
 typedef uint64_t count_call(void);
 
 /* Of the emulated device: how often the host has waited, and how many operations are still to be done. */
-static uint64_t   *host_waits;
+static uint64_t *host_waits;
 static count_call *waiting;
 
 static void find_counts(void)
 {
     static uint64_t none;
     void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_NOLOAD);
-    host_waits   = module ? dlsym(module, "emulator_host_waits") : NULL;
-    host_waits   = host_waits ? host_waits : &none; /* a real GPU's module counts none */
-    waiting      = module ? (count_call *)(intptr_t)dlsym(module, "emulator_waiting") : NULL;
+    host_waits = module ? dlsym(module, "emulator_host_waits") : NULL;
+    host_waits = host_waits ? host_waits : &none; /* a real GPU's module counts none */
+    waiting = module ? (count_call *)(intptr_t)dlsym(module, "emulator_waiting") : NULL;
 }
 
 /* In forward and backward, and then in step. */
@@ -222,9 +233,9 @@ static watched watch_step(cs_engine *engine, const cs_batch *batch)
 
 static int walk_boundaries(void *argument)
 {
-    boundaries *job    = argument;
-    cs_engine  *engine = run_open(&job->spec, NULL);
-    cs_batch    batch  = run_batch(engine, &job->spec, 0);
+    boundaries *job = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    cs_batch batch = run_batch(engine, &job->spec, 0);
     find_counts();
     for (int step = 0; step < BOUNDARIES; step++) {
         job->seen[step] = watch_step(engine, &batch);
@@ -232,7 +243,7 @@ static int walk_boundaries(void *argument)
             job->of[step] = cs_last_step(engine);
     }
     job->masters = run_masters(engine);
-    job->slots   = run_slots(engine);
+    job->slots = run_slots(engine);
     cs_destroy(engine);
     return 0;
 }
@@ -241,10 +252,14 @@ static int walk_boundaries(void *argument)
 static boundaries *walk_on(const char *device, bool late, const char *set)
 {
     boundaries *job = run_share(sizeof *job);
-    job->late       = late;
-    job->spec       = (run_spec){ .world = 1, .stage = 2, .steps = BOUNDARIES, .micro = 1, .precision = "fp16",
-                                  .set = { device, "fp16.initial_scale_power=32", "fp16.loss_scale_window=3",
-                                           "steps_per_print=1000", set } };
+    job->late = late;
+    job->spec = (run_spec){ .world = 1,
+                            .stage = 2,
+                            .steps = BOUNDARIES,
+                            .micro = 1,
+                            .precision = "fp16",
+                            .set = { device, "fp16.initial_scale_power=32", "fp16.loss_scale_window=3",
+                                     "steps_per_print=1000", set } };
     run_ranks(1, walk_boundaries, job);
     return job;
 }
@@ -317,5 +332,5 @@ START_TEST(a_step_waits_for_the_one_before_alone)
 END_TEST
 
 SUITE_MAIN_APART("devices", scales_and_skipped_steps_are_the_cpus, whether_numbers_are_asked_for_moves_no_bit,
-           a_step_waits_for_the_one_before_alone, stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
-           nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)
+                 a_step_waits_for_the_one_before_alone, stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
+                 nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)

@@ -33,7 +33,7 @@ static bool find_trials(void)
 static const char *last_words(void (*trial)(void))
 {
     static char said[4096];
-    int         ends[2], status;
+    int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
     fflush(NULL);
     pid_t child = fork();
@@ -44,7 +44,7 @@ static const char *last_words(void (*trial)(void))
         _exit(0);
     }
     close(ends[1]);
-    size_t  size = 0;
+    size_t size = 0;
     ssize_t more;
     while (size < sizeof said - 1 && (more = read(ends[0], said + size, sizeof said - 1 - size)) > 0)
         size += (size_t)more;
@@ -75,7 +75,7 @@ START_TEST(what_is_wrong_ends_the_program)
 {
     for (int i = 0; find_trials() && i < trials->wrong_count; i++) {
         const emulator_wrong *wrong = &trials->wrong[i];
-        const char           *said  = last_words(wrong->run);
+        const char *said = last_words(wrong->run);
         ck_assert_msg(said[0] && (strstr(said, wrong->says) || strstr(said, "AddressSanitizer")), "%s: said \"%s\"",
                       wrong->name, said);
     }
@@ -83,4 +83,4 @@ START_TEST(what_is_wrong_ends_the_program)
 END_TEST
 
 SUITE_MAIN_APART("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
-           what_is_wrong_ends_the_program)
+                 what_is_wrong_ends_the_program)

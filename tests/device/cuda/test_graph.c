@@ -18,7 +18,7 @@ enum { COUNT = 100, KEPT = 32 };
 
 static cs_device *device;
 static cs_stream *compute, *comm;
-static cs_tensor  one, sum, all; /* on the device: ones; how often it was added to; the sum of all sums */
+static cs_tensor one, sum, all; /* on the device: ones; how often it was added to; the sum of all sums */
 
 /* Of launches, where the module counts them. */
 static void expect_count(uint64_t got, uint64_t want)
@@ -41,10 +41,10 @@ static bool open_emulated(const char *test)
     setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* in which an edge that is missing shows */
     CS_MUST(cs_device_open(&device, &(cs_device_settings){ .kind = "cuda" }));
     compute = cs_device_stream(device, CS_COMPUTE);
-    comm    = cs_device_stream(device, CS_COMM);
-    one     = new_row(1);
-    sum     = new_row(0);
-    all     = new_row(0);
+    comm = cs_device_stream(device, CS_COMM);
+    one = new_row(1);
+    sum = new_row(0);
+    all = new_row(0);
     cs_stream_sync(compute);
     return true;
 }
@@ -167,8 +167,8 @@ START_TEST(it_is_captured_anew_when_workspace_grows)
     enum { ROWS = 512, WIDE = 64 };
     if (!open_emulated("workspace of a graph"))
         return;
-    cs_tensor x    = cs_matrix(cs_device_alloc(device, ROWS * WIDE * 4), CS_F32, ROWS, WIDE);
-    cs_tensor dw   = cs_matrix(cs_device_alloc(device, WIDE * WIDE * 4), CS_F32, WIDE, WIDE);
+    cs_tensor x = cs_matrix(cs_device_alloc(device, ROWS * WIDE * 4), CS_F32, ROWS, WIDE);
+    cs_tensor dw = cs_matrix(cs_device_alloc(device, WIDE * WIDE * 4), CS_F32, WIDE, WIDE);
     cs_tensor bias = cs_vector(cs_device_alloc(device, WIDE * 4), CS_F32, WIDE);
     cs_tensor some = x, few = cs_vector(bias.data, CS_F32, 8), corner = cs_matrix(dw.data, CS_F32, 8, 8);
     cs_op_fill(compute, x, 1);
@@ -224,7 +224,7 @@ static void wait_for_event(void)
 
 static const struct {
     void (*usual)(void), (*last)(void);
-    int         rounds; /* before it */
+    int rounds; /* before it */
     const char *says;
 } faults[] = {
     { fill_otherwise, add_another, 2, "is not the same each time" },
@@ -249,9 +249,9 @@ static void commit(size_t fault)
 static const char *last_words(size_t fault)
 {
     static char said[4096];
-    int         ends[2], status;
-    size_t      size = 0;
-    ssize_t     more;
+    int ends[2], status;
+    size_t size = 0;
+    ssize_t more;
     ck_assert_int_eq(pipe(ends), 0);
     fflush(NULL);
     pid_t child = fork();
@@ -283,6 +283,6 @@ START_TEST(what_it_cannot_do_ends_with_a_sentence)
 }
 END_TEST
 
-SUITE_MAIN_APART("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams, an_event_inside_stands_for_its_end,
-           keys_that_are_too_many_run_as_ever, it_is_captured_anew_when_workspace_grows,
-           what_it_cannot_do_ends_with_a_sentence)
+SUITE_MAIN_APART("graph", the_third_time_is_one_launch, it_has_its_place_in_both_streams,
+                 an_event_inside_stands_for_its_end, keys_that_are_too_many_run_as_ever,
+                 it_is_captured_anew_when_workspace_grows, what_it_cannot_do_ends_with_a_sentence)

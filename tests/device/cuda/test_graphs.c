@@ -22,27 +22,27 @@ enum { STEPS = 6, HALF = 3, SOON = 60 /* seconds */ };
 
 typedef struct {
     run_spec spec;
-    bool     documents; /* two in a sample          */
-    bool     asked;     /* an output between steps  */
-    bool     resumed;   /* saved and loaded halfway */
-    bool     saved;     /* in the background, while the second step is captured */
+    bool documents; /* two in a sample          */
+    bool asked;     /* an output between steps  */
+    bool resumed;   /* saved and loaded halfway */
+    bool saved;     /* in the background, while the second step is captured */
 } course;
 
 typedef struct {
-    double   loss[STEPS], norm[STEPS], output;
+    double loss[STEPS], norm[STEPS], output;
     uint32_t masters[RUN_RANKS], slots[RUN_RANKS];
     near_launches of_step[STEPS], of_backward; /* of rank 0; the last backward */
 } outcome;
 
 typedef struct {
     const course *course;
-    outcome      *outcome;
+    outcome *outcome;
 } order;
 
 static cs_batch batch_of(const cs_engine *engine, const course *on, int micro)
 {
     static int32_t starts[64 * RUN_LENGTH];
-    cs_batch       batch = run_batch(engine, &on->spec, micro);
+    cs_batch batch = run_batch(engine, &on->spec, micro);
     for (int64_t i = 0; i < cs_count(batch.inputs); i++)
         starts[i] = i % RUN_LENGTH < 5 ? 0 : 5;
     if (on->documents)
@@ -52,7 +52,7 @@ static cs_batch batch_of(const cs_engine *engine, const course *on, int micro)
 
 static void take_step(cs_engine *engine, const order *job, int step)
 {
-    const course *on     = job->course;
+    const course *on = job->course;
     near_launches before = near_launched();
     for (int micro = 0; micro < (on->spec.accumulation ? on->spec.accumulation : 1); micro++) {
         cs_batch batch = batch_of(engine, on, micro);
@@ -66,13 +66,13 @@ static void take_step(cs_engine *engine, const order *job, int step)
     if (cs_rank(engine) != 0)
         return;
     job->outcome->of_step[step] = all;
-    job->outcome->loss[step]    = cs_last_step(engine).loss;
-    job->outcome->norm[step]    = cs_last_step(engine).grad_norm;
+    job->outcome->loss[step] = cs_last_step(engine).loss;
+    job->outcome->norm[step] = cs_last_step(engine).grad_norm;
 }
 
 static void ask_between(cs_engine *engine, const order *job)
 {
-    cs_batch  batch = batch_of(engine, job->course, 0);
+    cs_batch batch = batch_of(engine, job->course, 0);
     cs_tensor output;
     CS_MUST(cs_predict(engine, &batch, &output));
     if (cs_rank(engine) == 0)
@@ -81,8 +81,8 @@ static void ask_between(cs_engine *engine, const order *job)
 
 static int travel(void *argument)
 {
-    const order *job    = argument;
-    cs_engine   *engine = run_open(&job->course->spec, NULL);
+    const order *job = argument;
+    cs_engine *engine = run_open(&job->course->spec, NULL);
     for (int step = 0; step < STEPS; step++) {
         if (job->course->resumed && step == HALF) {
             CS_MUST(cs_save_checkpoint(engine, "half", NULL, NULL));
@@ -97,22 +97,22 @@ static int travel(void *argument)
             ask_between(engine, job);
     }
     job->outcome->masters[cs_rank(engine)] = run_masters(engine);
-    job->outcome->slots[cs_rank(engine)]   = run_slots(engine);
+    job->outcome->slots[cs_rank(engine)] = run_slots(engine);
     cs_destroy(engine);
     return 0;
 }
 
 static outcome go(const course *on, bool graphs)
 {
-    course   own    = *on;
+    course own = *on;
     outcome *shared = run_share(sizeof *shared), result;
-    order    job    = { &own, shared };
-    int      at     = 0;
+    order job = { &own, shared };
+    int at = 0;
     while (own.spec.set[at])
         at++;
     own.spec.set[at++] = "cspeed.device=cuda";
-    own.spec.set[at]   = graphs ? "cspeed.cuda_graphs=true" : NULL;
-    own.spec.steps     = STEPS;
+    own.spec.set[at] = graphs ? "cspeed.cuda_graphs=true" : NULL;
+    own.spec.steps = STEPS;
     shell_enter();
     run_ranks(own.spec.world, travel, &job);
     shell_leave();
@@ -168,10 +168,15 @@ static void compare_all(const course *courses, size_t count, const char *where)
 START_TEST(alone_the_bits_are_the_same)
 {
     static const course courses[] = {
-        { .spec = { .world = 1, .stage = 0, .precision = "fp32", .set = { "cspeed.async_save=true" } }, .asked = true,
+        { .spec = { .world = 1, .stage = 0, .precision = "fp32", .set = { "cspeed.async_save=true" } },
+          .asked = true,
           .saved = true },
         { .spec = { .world = 1, .stage = 0, .precision = "bf16", .accumulation = 3, .dropout = 0.1 }, .resumed = true },
-        { .spec = { .world = 1, .stage = 3, .precision = "fp32", .prefetch = 1, .recompute = "unit",
+        { .spec = { .world = 1,
+                    .stage = 3,
+                    .precision = "fp32",
+                    .prefetch = 1,
+                    .recompute = "unit",
                     .accumulation = 3 },
           .documents = true },
         { .spec = { .world = 1, .stage = 1, .precision = "fp32", .more = LONGER }, .asked = true },
@@ -189,7 +194,12 @@ START_TEST(over_nccl_the_bits_are_the_same)
         { .spec = { .world = 2, .stage = 1, .precision = "fp32", .recompute = "unit" }, .resumed = true },
         { .spec = { .world = 2, .stage = 2, .precision = "fp32", .accumulation = 3, .dropout = 0.1 }, .resumed = true },
         { .spec = { .world = 2, .stage = 2, .precision = "bf16", .recompute = "unit" }, .documents = true },
-        { .spec = { .world = 2, .stage = 3, .precision = "bf16", .prefetch = 1, .recompute = "unit", .accumulation = 3,
+        { .spec = { .world = 2,
+                    .stage = 3,
+                    .precision = "bf16",
+                    .prefetch = 1,
+                    .recompute = "unit",
+                    .accumulation = 3,
                     .dropout = 0.1 },
           .resumed = true },
         { .spec = { .world = 2, .stage = 3, .precision = "fp32", .prefetch = 2 }, .documents = true, .asked = true },
@@ -203,7 +213,7 @@ END_TEST
 
 static uint64_t graphs_of(const char *more, int world, int step)
 {
-    course  on   = { .spec = { .world = world, .stage = 2, .precision = "fp32", .more = more } };
+    course on = { .spec = { .world = world, .stage = 2, .precision = "fp32", .more = more } };
     outcome with = go(&on, true);
     return with.of_step[step].graphs;
 }
@@ -225,7 +235,7 @@ END_TEST
 static int lose_rank_1(void *argument)
 {
     const run_spec *spec = argument;
-    pid_t           own  = strcmp(getenv("RANK"), "1") == 0 ? fork() : 0;
+    pid_t own = strcmp(getenv("RANK"), "1") == 0 ? fork() : 0;
     if (own) {
         waitpid(own, NULL, 0);
         sleep(2 * SOON);
@@ -241,9 +251,12 @@ static int lose_rank_1(void *argument)
 /* Though NCCL's abort waits for graphs, which nobody destroys. */
 START_TEST(a_lost_rank_ends_the_other)
 {
-    run_spec spec  = { .world = 2, .stage = 3, .steps = STEPS, .precision = "bf16",
-                       .set = { "cspeed.device=cuda", "cspeed.cuda_graphs=true" } };
-    double   begun = cs_clock_seconds();
+    run_spec spec = { .world = 2,
+                      .stage = 3,
+                      .steps = STEPS,
+                      .precision = "bf16",
+                      .set = { "cspeed.device=cuda", "cspeed.cuda_graphs=true" } };
+    double begun = cs_clock_seconds();
     setenv("CSPEED_EMULATOR_DEVICES", "2", 1);
     if (near_emulated("a lost rank of graphs")) {
         ck_assert_int_eq(cs_spawn(2, lose_rank_1, &spec), CS_NO_PEER);
@@ -255,4 +268,4 @@ START_TEST(a_lost_rank_ends_the_other)
 END_TEST
 
 SUITE_MAIN_APART("graphs", what_waits_runs_as_ever, a_lost_rank_ends_the_other, alone_the_bits_are_the_same,
-           over_nccl_the_bits_are_the_same)
+                 over_nccl_the_bits_are_the_same)

@@ -22,24 +22,24 @@ enum { STEPS = 12, MICROS = 2, OPENED = 4 };
 
 typedef struct {
     run_spec spec;
-    bool     resumed; /* with graphs: saved and loaded after each of the first steps, which overflow */
-    bool     saved;   /* with graphs: in the background, at every third step */
-    bool     asked;   /* an output at every third step */
+    bool resumed; /* with graphs: saved and loaded after each of the first steps, which overflow */
+    bool saved;   /* with graphs: in the background, at every third step */
+    bool asked;   /* an output at every third step */
 } course;
 
 typedef struct {
-    uint32_t      masters, slots;
-    int           attentions; /* that cuDNN ran */
-    int64_t       updates, scheduled;
-    double        output;
-    cs_metrics    last;
+    uint32_t masters, slots;
+    int attentions; /* that cuDNN ran */
+    int64_t updates, scheduled;
+    double output;
+    cs_metrics last;
     near_launches of_last;
 } outcome;
 
 typedef struct {
     const course *course;
-    bool          graphs;
-    outcome      *of; /* each rank */
+    bool graphs;
+    outcome *of; /* each rank */
 } order;
 
 static int attentions(void)
@@ -65,7 +65,7 @@ static cs_engine *reopen(cs_engine *engine, const course *on)
 
 static void between(cs_engine *engine, const course *on, outcome *own)
 {
-    cs_batch  batch = run_batch(engine, &on->spec, 0);
+    cs_batch batch = run_batch(engine, &on->spec, 0);
     cs_tensor output;
     if (on->saved)
         CS_MUST(cs_save_checkpoint(engine, "beside", NULL, NULL));
@@ -77,11 +77,11 @@ static void between(cs_engine *engine, const course *on, outcome *own)
 
 static int travel(void *argument)
 {
-    const order  *job    = argument;
-    const course *on     = job->course;
-    cs_engine    *engine = run_open(&on->spec, NULL);
-    outcome      *own    = &job->of[cs_rank(engine)];
-    int           before = attentions();
+    const order *job = argument;
+    const course *on = job->course;
+    cs_engine *engine = run_open(&on->spec, NULL);
+    outcome *own = &job->of[cs_rank(engine)];
+    int before = attentions();
     for (int step = 0; step < STEPS; step++) {
         near_launches then = near_launched();
         run_step(engine, &on->spec);
@@ -93,23 +93,27 @@ static int travel(void *argument)
         if (step % 3 == 0)
             between(engine, on, own);
     }
-    own->last       = cs_last_step(engine);
+    own->last = cs_last_step(engine);
     own->attentions = attentions() - before;
-    own->updates    = engine->updates;
-    own->scheduled  = engine->scheduled;
-    own->masters    = run_masters(engine);
-    own->slots      = run_slots(engine);
+    own->updates = engine->updates;
+    own->scheduled = engine->scheduled;
+    own->masters = run_masters(engine);
+    own->slots = run_slots(engine);
     cs_destroy(engine);
     return 0;
 }
 
 static void go(const course *on, bool graphs, outcome *of)
 {
-    const char *sets[] = { "cspeed.device=cuda", "fp16.initial_scale_power=21", "fp16.loss_scale_window=2",
-                           "steps_per_print=1000", "cspeed.model.n_head=3", "cspeed.model.attn_pdrop=0",
+    const char *sets[] = { "cspeed.device=cuda",
+                           "fp16.initial_scale_power=21",
+                           "fp16.loss_scale_window=2",
+                           "steps_per_print=1000",
+                           "cspeed.model.n_head=3",
+                           "cspeed.model.attn_pdrop=0",
                            on->saved ? "cspeed.async_save=true" : "cspeed.async_save=false",
                            graphs ? "cspeed.cuda_graphs=true" : NULL };
-    course   own    = *on;
+    course own = *on;
     outcome *shared = run_share(RUN_RANKS * sizeof *shared);
     memcpy(own.spec.set, sets, sizeof sets);
     own.resumed &= graphs, own.saved &= graphs;
@@ -172,8 +176,8 @@ static void compare_all(const char *where, int world, const course *courses, siz
     setenv("CSPEED_CUDNN", FAKE, 1);
     setenv("CSPEED_EMULATOR_DEVICES", world == 1 ? "1" : "2", 1);
     for (size_t i = 0; i < count; i++) {
-        course on     = courses[i];
-        char   what[64];
+        course on = courses[i];
+        char what[64];
         on.spec.world = world;
         snprintf(what, sizeof what, "%s, course %zu", where, i);
         compare(&on, what);

@@ -9,16 +9,16 @@
 
 struct attribute {
     cudnnBackendAttributeType_t type;
-    int64_t                     count;
-    std::vector<unsigned char>  bytes;
+    int64_t count;
+    std::vector<unsigned char> bytes;
 };
 
 struct descriptor {
     cudnnBackendDescriptorType_t type;
-    bool                         finished = false;
-    std::map<int, attribute>     has;
-    std::shared_ptr<graph>       whole;      /* of a graph, and of what is made of it */
-    int                          engine = 0; /* of an engine, a configuration, a plan */
+    bool finished = false;
+    std::map<int, attribute> has;
+    std::shared_ptr<graph> whole; /* of a graph, and of what is made of it */
+    int engine = 0;               /* of an engine, a configuration, a plan */
 
     template <typename T> T get(int name, int64_t at = 0) const
     {
@@ -26,8 +26,14 @@ struct descriptor {
         memcpy(&value, has.at(name).bytes.data() + (size_t)at * sizeof value, sizeof value);
         return value;
     }
-    template <typename T> T get_or(int name, T otherwise) const { return has.count(name) ? get<T>(name) : otherwise; }
-    const descriptor &part(int name, int64_t at = 0) const { return *(const descriptor *)get<void *>(name, at); }
+    template <typename T> T get_or(int name, T otherwise) const
+    {
+        return has.count(name) ? get<T>(name) : otherwise;
+    }
+    const descriptor &part(int name, int64_t at = 0) const
+    {
+        return *(const descriptor *)get<void *>(name, at);
+    }
 };
 
 bool descriptor_is_whole(const descriptor &it); /* has all that it must have */

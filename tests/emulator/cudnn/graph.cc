@@ -52,9 +52,12 @@ static bool fits(const graph &given, const operation &op)
     const auto &all = given.tensors;
     const auto &y = all[op.y], &x = all[op.x];
     switch (op.what) {
-    case PRODUCT:   return is_product(y, x, all[op.b]) && all[op.b].is_narrow() && op.math == CUDNN_DATA_FLOAT;
-    case REDUCTION: return is_divided(x, y) && op.math == CUDNN_DATA_FLOAT;
-    case RESHAPE:   return x.span() == y.span() && y.is_virtual;
+    case PRODUCT:
+        return is_product(y, x, all[op.b]) && all[op.b].is_narrow() && op.math == CUDNN_DATA_FLOAT;
+    case REDUCTION:
+        return is_divided(x, y) && op.math == CUDNN_DATA_FLOAT;
+    case RESHAPE:
+        return x.span() == y.span() && y.is_virtual;
     default:
         return is_broadcast(x, y) && (op.b < 0 || is_broadcast(all[op.b], y)) &&
                (op.t < 0 || (is_broadcast(all[op.t], y) && all[op.t].type == CUDNN_DATA_BOOLEAN));
@@ -66,7 +69,7 @@ static bool fits(const graph &given, const operation &op)
 cudnnStatus_t graph::order()
 {
     std::vector<operation> left = std::move(operations);
-    std::set<int>          made, results;
+    std::set<int> made, results;
     operations.clear();
     for (const auto &op : left)
         if (!results.insert(op.y).second || tensors[op.y].by_value)
@@ -74,8 +77,7 @@ cudnnStatus_t graph::order()
     auto is_ready = [&](int i) { return i < 0 || made.count(i) || (!tensors[i].is_virtual && !results.count(i)); };
     while (!left.empty()) {
         size_t next = 0;
-        while (next < left.size() &&
-               !(is_ready(left[next].x) && is_ready(left[next].b) && is_ready(left[next].t)))
+        while (next < left.size() && !(is_ready(left[next].x) && is_ready(left[next].b) && is_ready(left[next].t)))
             next++;
         if (next == left.size() || !fits(*this, left[next]))
             return CUDNN_STATUS_BAD_PARAM;
@@ -98,11 +100,11 @@ static bool is_head(const tensor &given)
 cudnnStatus_t graph::recognise()
 {
     std::set<int> narrow;
-    int           products = 0;
+    int products = 0;
     for (const auto &op : operations)
         if (op.what == PRODUCT && products++ == 0) {
             const auto &s = tensors[op.y];
-            workspace     = s.size[0] * s.size[1] * s.size[2] * s.size[3] * 2 + 128;
+            workspace = s.size[0] * s.size[1] * s.size[2] * s.size[3] * 2 + 128;
         }
     for (const auto &given : tensors) {
         if (given.is_narrow())

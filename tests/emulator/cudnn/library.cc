@@ -38,14 +38,14 @@ static int read_tensor(graph *into, const descriptor &of, int name)
 {
     if (!of.has.count(name))
         return -1;
-    const descriptor &it   = of.part(name);
-    tensor            made = {};
-    made.number            = it.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
-    made.type              = it.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
-    made.is_virtual        = it.get_or(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false);
-    made.by_value          = it.get_or(CUDNN_ATTR_TENSOR_IS_BY_VALUE, false);
+    const descriptor &it = of.part(name);
+    tensor made = {};
+    made.number = it.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    made.type = it.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+    made.is_virtual = it.get_or(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false);
+    made.by_value = it.get_or(CUDNN_ATTR_TENSOR_IS_BY_VALUE, false);
     for (int i = 0; i < 4; i++) {
-        made.size[i]   = it.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
+        made.size[i] = it.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
         made.stride[i] = it.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i);
     }
     return into->add(made);
@@ -53,16 +53,16 @@ static int read_tensor(graph *into, const descriptor &of, int name)
 
 static operation read_pointwise(graph *into, const descriptor &it)
 {
-    const descriptor &how  = it.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-    operation         made = {};
-    made.what              = POINTWISE;
-    made.mode              = how.get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
-    made.math              = how.get<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC);
-    made.axis              = how.get_or(CUDNN_ATTR_POINTWISE_AXIS, (int64_t)-1);
-    made.y                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-    made.x                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
-    made.b                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-    made.t                 = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
+    const descriptor &how = it.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    operation made = {};
+    made.what = POINTWISE;
+    made.mode = how.get<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+    made.math = how.get<cudnnDataType_t>(CUDNN_ATTR_POINTWISE_MATH_PREC);
+    made.axis = how.get_or(CUDNN_ATTR_POINTWISE_AXIS, (int64_t)-1);
+    made.y = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    made.x = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+    made.b = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    made.t = read_tensor(into, it, CUDNN_ATTR_OPERATION_POINTWISE_TDESC);
     return made;
 }
 
@@ -71,27 +71,28 @@ static operation read_operation(graph *into, const descriptor &it)
     operation made = {};
     made.b = made.t = -1;
     switch (it.type) {
-    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: return read_pointwise(into, it);
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        return read_pointwise(into, it);
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
         made.what = PRODUCT;
         made.math = it.part(CUDNN_ATTR_OPERATION_MATMUL_DESC).get<cudnnDataType_t>(CUDNN_ATTR_MATMUL_COMP_TYPE);
-        made.x    = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
-        made.b    = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
-        made.y    = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+        made.x = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_ADESC);
+        made.b = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+        made.y = read_tensor(into, it, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
         return made;
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
         const descriptor &how = it.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC);
-        made.what             = REDUCTION;
-        made.math             = how.get<cudnnDataType_t>(CUDNN_ATTR_REDUCTION_COMP_TYPE);
-        made.reducer          = how.get<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR);
-        made.x                = read_tensor(into, it, CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
-        made.y                = read_tensor(into, it, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+        made.what = REDUCTION;
+        made.math = how.get<cudnnDataType_t>(CUDNN_ATTR_REDUCTION_COMP_TYPE);
+        made.reducer = how.get<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR);
+        made.x = read_tensor(into, it, CUDNN_ATTR_OPERATION_REDUCTION_XDESC);
+        made.y = read_tensor(into, it, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
         return made;
     }
     default:
         made.what = RESHAPE;
-        made.x    = read_tensor(into, it, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
-        made.y    = read_tensor(into, it, CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+        made.x = read_tensor(into, it, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+        made.y = read_tensor(into, it, CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
         return made;
     }
 }
@@ -109,8 +110,8 @@ static cudnnStatus_t read_graph(descriptor *it)
 static cudnnStatus_t finish_plan(descriptor *it)
 {
     const descriptor &config = it->part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-    it->whole                = config.whole;
-    it->engine               = config.engine;
+    it->whole = config.whole;
+    it->engine = config.engine;
     return it->engine == PLANLESS ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
 }
 
@@ -126,7 +127,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
         status = read_graph(it);
     if (it->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
         it->whole = it->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).whole;
-        status    = it->whole->recognise();
+        status = it->whole->recognise();
     }
     if (it->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
         status = finish_plan(it);
@@ -141,9 +142,9 @@ static void fill(const descriptor &from, int64_t room, int64_t *count, void *val
 {
     for (*count = 0; *count < max && *count < room; ++*count) {
         descriptor *to = ((descriptor **)values)[*count];
-        to->whole      = from.whole;
-        to->engine     = from.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR ? (int)*count : from.engine;
-        to->finished   = true;
+        to->whole = from.whole;
+        to->engine = from.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR ? (int)*count : from.engine;
+        to->finished = true;
     }
 }
 
@@ -180,10 +181,10 @@ static void check(const graph &given, const bindings &on, void *workspace)
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack)
 {
-    emulator_guard         guard(emulator_lock);
-    const descriptor      *it = (const descriptor *)plan, *on = (const descriptor *)pack;
+    emulator_guard guard(emulator_lock);
+    const descriptor *it = (const descriptor *)plan, *on = (const descriptor *)pack;
     std::shared_ptr<graph> whole = it->whole;
-    bindings               bound;
+    bindings bound;
     if (!it->finished || !on->finished || it->engine == UNSTEADY)
         return CUDNN_STATUS_BAD_PARAM;
     void *workspace = on->get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
@@ -225,10 +226,14 @@ size_t cudnnGetVersion(void)
 const char *cudnnGetErrorString(cudnnStatus_t status)
 {
     switch (status) {
-    case CUDNN_STATUS_SUCCESS:         return "CUDNN_STATUS_SUCCESS";
-    case CUDNN_STATUS_NOT_INITIALIZED: return "CUDNN_STATUS_NOT_INITIALIZED";
-    case CUDNN_STATUS_BAD_PARAM:       return "CUDNN_STATUS_BAD_PARAM";
-    default:                           return "CUDNN_STATUS_NOT_SUPPORTED";
+    case CUDNN_STATUS_SUCCESS:
+        return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_NOT_INITIALIZED:
+        return "CUDNN_STATUS_NOT_INITIALIZED";
+    case CUDNN_STATUS_BAD_PARAM:
+        return "CUDNN_STATUS_BAD_PARAM";
+    default:
+        return "CUDNN_STATUS_NOT_SUPPORTED";
     }
 }
 

@@ -8,8 +8,8 @@
 
 /* A tensor's elements, by offset: of memory, or of its own. */
 struct place {
-    cudnnDataType_t    type;
-    char              *memory;
+    cudnnDataType_t type;
+    char *memory;
     std::vector<float> own;
 
     float load(int64_t offset) const
@@ -38,13 +38,13 @@ struct place {
 };
 
 struct runner {
-    const graph       &of;
+    const graph &of;
     std::vector<place> places;
 
     float load(int which, const int64_t *index) const
     {
         const tensor &x = of.tensors[(size_t)which];
-        int64_t       at[4];
+        int64_t at[4];
         for (int i = 0; i < 4; i++)
             at[i] = x.size[i] == 1 ? 0 : index[i];
         return places[(size_t)which].load(x.at(at));
@@ -58,7 +58,7 @@ struct runner {
     template <typename Body> void each(int which, Body body)
     {
         const int64_t *size = of.tensors[(size_t)which].size;
-        int64_t        at[4];
+        int64_t at[4];
         for (at[0] = 0; at[0] < size[0]; at[0]++)
             for (at[1] = 0; at[1] < size[1]; at[1]++)
                 for (at[2] = 0; at[2] < size[2]; at[2]++)
@@ -70,16 +70,26 @@ struct runner {
     {
         float x = op.mode == CUDNN_POINTWISE_GEN_INDEX ? 0 : load(op.x, at), b = op.b < 0 ? 0 : load(op.b, at);
         switch (op.mode) {
-        case CUDNN_POINTWISE_ADD:           return x + b;
-        case CUDNN_POINTWISE_SUB:           return x - b;
-        case CUDNN_POINTWISE_MUL:           return x * b;
-        case CUDNN_POINTWISE_DIV:           return x / b;
-        case CUDNN_POINTWISE_EXP:           return expf(x);
-        case CUDNN_POINTWISE_LOG:           return logf(x);
-        case CUDNN_POINTWISE_IDENTITY:      return x;
-        case CUDNN_POINTWISE_CMP_GE:        return x >= b;
-        case CUDNN_POINTWISE_GEN_INDEX:     return (float)at[op.axis];
-        case CUDNN_POINTWISE_BINARY_SELECT: return load(op.t, at) != 0 ? x : b;
+        case CUDNN_POINTWISE_ADD:
+            return x + b;
+        case CUDNN_POINTWISE_SUB:
+            return x - b;
+        case CUDNN_POINTWISE_MUL:
+            return x * b;
+        case CUDNN_POINTWISE_DIV:
+            return x / b;
+        case CUDNN_POINTWISE_EXP:
+            return expf(x);
+        case CUDNN_POINTWISE_LOG:
+            return logf(x);
+        case CUDNN_POINTWISE_IDENTITY:
+            return x;
+        case CUDNN_POINTWISE_CMP_GE:
+            return x >= b;
+        case CUDNN_POINTWISE_GEN_INDEX:
+            return (float)at[op.axis];
+        case CUDNN_POINTWISE_BINARY_SELECT:
+            return load(op.t, at) != 0 ? x : b;
         }
         emulator_fatal("cuDNN: pointwise mode %d is not known here", (int)op.mode);
     }
@@ -88,11 +98,11 @@ struct runner {
     {
         const auto &a = of.tensors[(size_t)op.x], &b = of.tensors[(size_t)op.b];
         const auto &left = places[(size_t)op.x], &right = places[(size_t)op.b];
-        int64_t     group = a.size[1] / b.size[1], inner = a.size[3];
+        int64_t group = a.size[1] / b.size[1], inner = a.size[3];
         each(op.y, [&](const int64_t *at) {
             int64_t first[4] = { at[0], at[1], at[2], 0 }, second[4] = { at[0], at[1] / group, 0, at[3] };
             int64_t i = a.at(first), j = b.at(second);
-            float   sum = 0;
+            float sum = 0;
             for (int64_t k = 0; k < inner; k++)
                 sum += left.load(i + k * a.stride[3]) * right.load(j + k * b.stride[2]);
             store(op.y, at, sum);
@@ -102,13 +112,13 @@ struct runner {
     void reduce(const operation &op)
     {
         const auto &x = of.tensors[(size_t)op.x], &y = of.tensors[(size_t)op.y];
-        bool        max = op.reducer == CUDNN_REDUCE_TENSOR_MAX;
+        bool max = op.reducer == CUDNN_REDUCE_TENSOR_MAX;
         each(op.y, [&](const int64_t *to) {
             int64_t from[4], end[4], at[4];
-            float   all = max ? -INFINITY : 0;
+            float all = max ? -INFINITY : 0;
             for (int i = 0; i < 4; i++) {
                 from[i] = to[i] * (x.size[i] / y.size[i]);
-                end[i]  = from[i] + x.size[i] / y.size[i];
+                end[i] = from[i] + x.size[i] / y.size[i];
             }
             for (at[0] = from[0]; at[0] < end[0]; at[0]++)
                 for (at[1] = from[1]; at[1] < end[1]; at[1]++)
@@ -126,18 +136,21 @@ struct runner {
     void reshape(const operation &op)
     {
         const auto &y = of.tensors[(size_t)op.y];
-        each(op.y, [&](const int64_t *at) {
-            places[(size_t)op.y].store(y.at(at), places[(size_t)op.x].load(y.at(at)));
-        });
+        each(op.y,
+             [&](const int64_t *at) { places[(size_t)op.y].store(y.at(at), places[(size_t)op.x].load(y.at(at))); });
     }
 
     void run(const operation &op)
     {
         switch (op.what) {
-        case PRODUCT:   return multiply(op);
-        case REDUCTION: return reduce(op);
-        case RESHAPE:   return reshape(op);
-        case POINTWISE: return each(op.y, [&](const int64_t *at) { store(op.y, at, compute(op, at)); });
+        case PRODUCT:
+            return multiply(op);
+        case REDUCTION:
+            return reduce(op);
+        case RESHAPE:
+            return reshape(op);
+        case POINTWISE:
+            return each(op.y, [&](const int64_t *at) { store(op.y, at, compute(op, at)); });
         }
     }
 };

@@ -11,8 +11,13 @@ struct __nv_bfloat16 {
     unsigned short bits;
 
     __nv_bfloat16() = default;
-    explicit __nv_bfloat16(float value) : bits(cs_float_to_bf16(value)) {}
-    explicit operator float() const { return cs_bf16_to_float(bits); }
+    explicit __nv_bfloat16(float value) : bits(cs_float_to_bf16(value))
+    {
+    }
+    explicit operator float() const
+    {
+        return cs_bf16_to_float(bits);
+    }
 };
 
 inline float __bfloat162float(__nv_bfloat16 value)

@@ -11,8 +11,13 @@ struct __half {
     unsigned short bits;
 
     __half() = default;
-    explicit __half(float value) : bits(cs_float_to_f16(value)) {}
-    explicit operator float() const { return cs_f16_to_float(bits); }
+    explicit __half(float value) : bits(cs_float_to_f16(value))
+    {
+    }
+    explicit operator float() const
+    {
+        return cs_f16_to_float(bits);
+    }
 };
 
 inline float __half2float(__half value)

@@ -18,33 +18,33 @@ extern "C" {
 #endif
 
 typedef enum cudaError {
-    cudaSuccess                       = 0,
-    cudaErrorInvalidValue             = 1,
-    cudaErrorMemoryAllocation         = 2,
-    cudaErrorInitializationError      = 3,
-    cudaErrorInvalidConfiguration     = 9,
-    cudaErrorInvalidMemcpyDirection   = 21,
-    cudaErrorInsufficientDriver       = 35,
-    cudaErrorNoDevice                 = 100,
-    cudaErrorInvalidDevice            = 101,
-    cudaErrorInvalidResourceHandle    = 400,
-    cudaErrorIllegalState             = 401,
-    cudaErrorNotReady                 = 600,
-    cudaErrorIllegalAddress           = 700,
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorInitializationError = 3,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidMemcpyDirection = 21,
+    cudaErrorInsufficientDriver = 35,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorInvalidResourceHandle = 400,
+    cudaErrorIllegalState = 401,
+    cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
     cudaErrorPeerAccessAlreadyEnabled = 704,
     cudaErrorHostMemoryAlreadyRegistered = 712,
-    cudaErrorHostMemoryNotRegistered     = 713,
-    cudaErrorLaunchFailure               = 719,
-    cudaErrorNotSupported                = 801,
-    cudaErrorStreamCaptureUnsupported    = 900,
-    cudaErrorStreamCaptureInvalidated    = 901,
-    cudaErrorStreamCaptureMerge          = 902,
-    cudaErrorStreamCaptureUnmatched      = 903,
-    cudaErrorStreamCaptureUnjoined       = 904,
-    cudaErrorStreamCaptureIsolation      = 905,
-    cudaErrorCapturedEvent               = 907,
-    cudaErrorStreamCaptureWrongThread    = 908,
-    cudaErrorUnknown                     = 999
+    cudaErrorHostMemoryNotRegistered = 713,
+    cudaErrorLaunchFailure = 719,
+    cudaErrorNotSupported = 801,
+    cudaErrorStreamCaptureUnsupported = 900,
+    cudaErrorStreamCaptureInvalidated = 901,
+    cudaErrorStreamCaptureMerge = 902,
+    cudaErrorStreamCaptureUnmatched = 903,
+    cudaErrorStreamCaptureUnjoined = 904,
+    cudaErrorStreamCaptureIsolation = 905,
+    cudaErrorCapturedEvent = 907,
+    cudaErrorStreamCaptureWrongThread = 908,
+    cudaErrorUnknown = 999
 } cudaError_t;
 
 const char *cudaGetErrorString(cudaError_t error);
@@ -59,49 +59,54 @@ typedef struct {
 } cudaUUID_t;
 
 typedef struct cudaDeviceProp {
-    char       name[256];
+    char name[256];
     cudaUUID_t uuid;
-    size_t     totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
-    size_t     reservedSharedMemPerBlock;
-    int        regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor;
-    int        maxThreadsDim[3], maxGridSize[3];
-    int        major, minor, multiProcessorCount, l2CacheSize, persistingL2CacheMaxSize;
-    int        pciBusID, pciDeviceID, pciDomainID;
-    int        integrated, canMapHostMemory, ECCEnabled, unifiedAddressing, managedMemory, concurrentKernels;
-    int        asyncEngineCount, memoryBusWidth, streamPrioritiesSupported, cooperativeLaunch, isMultiGpuBoard;
+    size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
+    size_t reservedSharedMemPerBlock;
+    int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor;
+    int maxThreadsDim[3], maxGridSize[3];
+    int major, minor, multiProcessorCount, l2CacheSize, persistingL2CacheMaxSize;
+    int pciBusID, pciDeviceID, pciDomainID;
+    int integrated, canMapHostMemory, ECCEnabled, unifiedAddressing, managedMemory, concurrentKernels;
+    int asyncEngineCount, memoryBusWidth, streamPrioritiesSupported, cooperativeLaunch, isMultiGpuBoard;
 } cudaDeviceProp;
 
 typedef enum cudaDeviceAttr {
-    cudaDevAttrMaxThreadsPerBlock              = 1,
-    cudaDevAttrMaxSharedMemoryPerBlock         = 8,
-    cudaDevAttrWarpSize                        = 10,
-    cudaDevAttrClockRate                       = 13,
-    cudaDevAttrMultiProcessorCount             = 16,
-    cudaDevAttrIntegrated                      = 18,
-    cudaDevAttrComputeMode                     = 20,
-    cudaDevAttrEccEnabled                      = 32,
-    cudaDevAttrPciBusId                        = 33,
-    cudaDevAttrPciDeviceId                     = 34,
-    cudaDevAttrMemoryClockRate                 = 36,
-    cudaDevAttrGlobalMemoryBusWidth            = 37,
-    cudaDevAttrL2CacheSize                     = 38,
-    cudaDevAttrMaxThreadsPerMultiProcessor     = 39,
-    cudaDevAttrAsyncEngineCount                = 40,
-    cudaDevAttrPciDomainId                     = 50,
-    cudaDevAttrComputeCapabilityMajor          = 75,
-    cudaDevAttrComputeCapabilityMinor          = 76,
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMaxSharedMemoryPerBlock = 8,
+    cudaDevAttrWarpSize = 10,
+    cudaDevAttrClockRate = 13,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrIntegrated = 18,
+    cudaDevAttrComputeMode = 20,
+    cudaDevAttrEccEnabled = 32,
+    cudaDevAttrPciBusId = 33,
+    cudaDevAttrPciDeviceId = 34,
+    cudaDevAttrMemoryClockRate = 36,
+    cudaDevAttrGlobalMemoryBusWidth = 37,
+    cudaDevAttrL2CacheSize = 38,
+    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+    cudaDevAttrAsyncEngineCount = 40,
+    cudaDevAttrPciDomainId = 50,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
     cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
-    cudaDevAttrMaxSharedMemoryPerBlockOptin    = 97
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 } cudaDeviceAttr;
 
 typedef enum cudaDeviceP2PAttr {
-    cudaDevP2PAttrPerformanceRank       = 1,
-    cudaDevP2PAttrAccessSupported       = 2,
+    cudaDevP2PAttrPerformanceRank = 1,
+    cudaDevP2PAttrAccessSupported = 2,
     cudaDevP2PAttrNativeAtomicSupported = 3
 } cudaDeviceP2PAttr;
 
-enum { cudaDeviceScheduleAuto = 0, cudaDeviceScheduleSpin = 1, cudaDeviceScheduleYield = 2,
-       cudaDeviceScheduleBlockingSync = 4, cudaDeviceMapHost = 8 };
+enum {
+    cudaDeviceScheduleAuto = 0,
+    cudaDeviceScheduleSpin = 1,
+    cudaDeviceScheduleYield = 2,
+    cudaDeviceScheduleBlockingSync = 4,
+    cudaDeviceMapHost = 8
+};
 
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
@@ -121,28 +126,32 @@ cudaError_t cudaRuntimeGetVersion(int *version);
 /* ---- memory ---- */
 
 typedef enum cudaMemcpyKind {
-    cudaMemcpyHostToHost     = 0,
-    cudaMemcpyHostToDevice   = 1,
-    cudaMemcpyDeviceToHost   = 2,
+    cudaMemcpyHostToHost = 0,
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
     cudaMemcpyDeviceToDevice = 3,
-    cudaMemcpyDefault        = 4
+    cudaMemcpyDefault = 4
 } cudaMemcpyKind;
 
 typedef enum cudaMemoryType {
     cudaMemoryTypeUnregistered = 0,
-    cudaMemoryTypeHost         = 1,
-    cudaMemoryTypeDevice       = 2
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2
 } cudaMemoryType;
 
 typedef struct cudaPointerAttributes {
     cudaMemoryType type;
-    int            device;
-    void          *devicePointer, *hostPointer;
+    int device;
+    void *devicePointer, *hostPointer;
 } cudaPointerAttributes;
 
 enum { cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4 };
-enum { cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2,
-       cudaHostRegisterReadOnly = 8 };
+enum {
+    cudaHostRegisterDefault = 0,
+    cudaHostRegisterPortable = 1,
+    cudaHostRegisterMapped = 2,
+    cudaHostRegisterReadOnly = 8
+};
 
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
@@ -158,9 +167,9 @@ cudaError_t cudaMemset(void *memory, int value, size_t bytes);
 
 /* ---- streams and events ---- */
 
-typedef struct CUstream_st    *cudaStream_t;
-typedef struct CUevent_st     *cudaEvent_t;
-typedef struct CUgraph_st     *cudaGraph_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
+typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef void (*cudaHostFn_t)(void *argument);
@@ -209,21 +218,21 @@ typedef struct cudaLaunchAttribute {
 } cudaLaunchAttribute;
 
 typedef struct cudaLaunchConfig_st {
-    dim3                 gridDim, blockDim;
-    size_t               dynamicSmemBytes;
-    cudaStream_t         stream;
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
     cudaLaunchAttribute *attrs;
-    unsigned             numAttrs;
+    unsigned numAttrs;
 } cudaLaunchConfig_t;
 
 typedef enum cudaFuncAttribute {
-    cudaFuncAttributeMaxDynamicSharedMemorySize    = 8,
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
 } cudaFuncAttribute;
 
 typedef struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
-    int    maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes;
+    int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes;
 } cudaFuncAttributes;
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value);

@@ -9,39 +9,39 @@
 #define NCCL_MAJOR 2
 #define NCCL_MINOR 28
 #define NCCL_PATCH 9
-#define NCCL_VERSION(major, minor, patch) ((major) * 10000 + (minor) * 100 + (patch))
-#define NCCL_VERSION_CODE                 NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef enum {
-    ncclSuccess            = 0,
+    ncclSuccess = 0,
     ncclUnhandledCudaError = 1,
-    ncclSystemError        = 2,
-    ncclInternalError      = 3,
-    ncclInvalidArgument    = 4,
-    ncclInvalidUsage       = 5,
-    ncclRemoteError        = 6,
-    ncclInProgress         = 7
+    ncclSystemError = 2,
+    ncclInternalError = 3,
+    ncclInvalidArgument = 4,
+    ncclInvalidUsage = 5,
+    ncclRemoteError = 6,
+    ncclInProgress = 7
 } ncclResult_t;
 
 typedef enum {
-    ncclInt8     = 0,
-    ncclChar     = 0,
-    ncclUint8    = 1,
-    ncclInt32    = 2,
-    ncclInt      = 2,
-    ncclUint32   = 3,
-    ncclInt64    = 4,
-    ncclUint64   = 5,
-    ncclFloat16  = 6,
-    ncclHalf     = 6,
-    ncclFloat32  = 7,
-    ncclFloat    = 7,
-    ncclFloat64  = 8,
-    ncclDouble   = 8,
+    ncclInt8 = 0,
+    ncclChar = 0,
+    ncclUint8 = 1,
+    ncclInt32 = 2,
+    ncclInt = 2,
+    ncclUint32 = 3,
+    ncclInt64 = 4,
+    ncclUint64 = 5,
+    ncclFloat16 = 6,
+    ncclHalf = 6,
+    ncclFloat32 = 7,
+    ncclFloat = 7,
+    ncclFloat64 = 8,
+    ncclDouble = 8,
     ncclBfloat16 = 9
 } ncclDataType_t;
 
@@ -55,22 +55,23 @@ typedef struct {
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
 typedef struct {
-    size_t      size;
-    unsigned    magic, version;
-    int         blocking, cgaClusterSize, minCTAs, maxCTAs;
+    size_t size;
+    unsigned magic, version;
+    int blocking, cgaClusterSize, minCTAs, maxCTAs;
     const char *netName;
-    int         splitShare, trafficClass;
+    int splitShare, trafficClass;
     const char *commName;
-    int         collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs;
+    int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs;
 } ncclConfig_t;
 #define NCCL_CONFIG_INITIALIZER                                                                                        \
-    { sizeof(ncclConfig_t),  0xcafebeef,            NCCL_VERSION_CODE,     NCCL_CONFIG_UNDEF_INT,                      \
-      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL,                                       \
-      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL,                  NCCL_CONFIG_UNDEF_INT,                      \
-      NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT }
+    {                                                                                                                  \
+        sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,             \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NULL,    \
+            NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                 \
+    }
 
-const char  *ncclGetErrorString(ncclResult_t result);
-const char  *ncclGetLastError(ncclComm_t comm);
+const char *ncclGetErrorString(ncclResult_t result);
+const char *ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetVersion(int *version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config);

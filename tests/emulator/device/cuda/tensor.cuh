@@ -28,9 +28,9 @@ struct emulator_factors {
 template <typename T>
 inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, CS_EMULATOR_HERE)
 {
-    emulator_factors     mine  = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
+    emulator_factors mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
     const unsigned char *seats = emulator_meet_warp("cs_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
-    unsigned             g = emulator_lane() / 4, t = emulator_lane() % 4;
+    unsigned g = emulator_lane() / 4, t = emulator_lane() % 4;
     for (unsigned i = 0; i < 4; i++) {
         unsigned column = 2 * t + i % 2;
         for (unsigned k = 0; k < 16; k++) {
@@ -46,7 +46,7 @@ inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b
 inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile, unsigned row, unsigned column)
 {
     const unsigned char *from;
-    uint16_t             bits;
+    uint16_t bits;
     memcpy(&from, seats + (tile * 8 + row) * EMULATOR_SEAT, sizeof from);
     memcpy(&bits, from + 2 * column, sizeof bits);
     return bits;
@@ -57,9 +57,10 @@ inline void emulator_tile_load(uint32_t (&tiles)[4], const void *row, bool turne
 {
     emulator_check_aligned(what, row);
     const unsigned char *seats = emulator_meet_warp(what, 0xffffffffu, &row, sizeof row, file, line);
-    unsigned             g = emulator_lane() / 4, t = emulator_lane() % 4;
+    unsigned g = emulator_lane() / 4, t = emulator_lane() % 4;
     for (unsigned tile = 0; tile < 4; tile++) {
-        uint16_t low  = turned ? emulator_tile_element(seats, tile, 2 * t, g) : emulator_tile_element(seats, tile, g, 2 * t);
+        uint16_t low =
+            turned ? emulator_tile_element(seats, tile, 2 * t, g) : emulator_tile_element(seats, tile, g, 2 * t);
         uint16_t high = turned ? emulator_tile_element(seats, tile, 2 * t + 1, g)
                                : emulator_tile_element(seats, tile, g, 2 * t + 1);
         tiles[tile] = (uint32_t)high << 16 | low;
@@ -78,7 +79,7 @@ inline void cs_tensor_load_turned(uint32_t (&tiles)[4], const void *row, CS_EMUL
 
 template <typename T> inline uint32_t cs_tensor_pair(float low, float high)
 {
-    T        pair[2] = { T(low), T(high) };
+    T pair[2] = { T(low), T(high) };
     uint32_t bits;
     memcpy(&bits, (const void *)pair, sizeof bits);
     return bits;
