@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "front/failure.h"
 #include "node/logs.h"
+#include "node/port.h"
 #include "wire/starter.h"
 #include "front/watch.h"
 
@@ -86,6 +87,13 @@ static int open_meeting(cs_front *front)
 {
     bool started = front->options->launcher >= CS_BY_OPENMPI;
     int  code    = started ? cs_starter_secret() : 0;
+    int  port    = cs_hostplan_ranks_port(front->plan);
+    if (code == 0 && port && cs_hostplan_nodes_come(front->plan) && cs_port_is_held(port))
+        code =
+            cs_codes_fail(CS_CODE_SLOTS,
+                          "--master_port (or MASTER_PORT) %d: it is that of the ranks of another job of this machine "
+                          "(`cspeed ps`); another job needs another port, the same on all its nodes",
+                          port);
     if (code == 0 && cs_hostplan_nodes_come(front->plan))
         code = cs_lobby_open(&front->lobby, front->plan);
     if (code == 0 && front->plan->least_nodes < front->plan->most_nodes)

@@ -146,6 +146,12 @@ static cs_node *find_place(cs_front *front, const cs_guest_node *guest)
     return NULL;
 }
 
+/* Whether nodes come to the port of the ranks, and these may listen there: from their orders until they are swept. */
+static bool port_is_lent(const cs_front *front)
+{
+    return cs_hostplan_ranks_port(front->plan) != 0 && front->phase >= CS_ORDERING && front->phase <= CS_STOPPING;
+}
+
 /* Whether the job can still take a node that comes by itself. */
 static bool has_place(const cs_front *front)
 {
@@ -199,7 +205,7 @@ void cs_muster_admit(cs_front *front, int64_t now)
     cs_guest_node guest;
     if (!front->lobby)
         return;
-    cs_lobby_listen(front->lobby, has_place(front));
+    cs_lobby_listen(front->lobby, has_place(front) && !port_is_lent(front));
     int code = cs_lobby_accept(front->lobby);
     if (code && front->phase == CS_JOINING)
         cs_front_fail(front, -1, code, cs_error());

@@ -116,7 +116,7 @@ int cs_orders_send(cs_front *front)
     if (!places)
         return cs_codes_fail(CS_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
     if (front->lobby && cs_hostplan_ranks_port(front->plan))
-        cs_lobby_leave(front->lobby);
+        cs_lobby_lend(front->lobby);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cs_order order;
         size_t   length;

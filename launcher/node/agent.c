@@ -81,8 +81,8 @@ static void say_swept(cs_agent *agent, const pid_t *left, int count)
     size_t used            = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
+    cs_prepare_undo(agent); /* first, since the front may listen at the ranks' port once this node is swept */
     cs_link_say(&agent->link, CS_LINK_SWEPT, (uint32_t)count, "%s", text);
-    cs_prepare_undo(agent);
     enter(agent, CS_AGENT_IDLE, INT64_MAX);
 }
 

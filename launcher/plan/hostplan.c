@@ -198,8 +198,7 @@ bool cs_hostplan_nodes_come(const cs_plan *plan)
 
 int cs_hostplan_ranks_port(const cs_plan *plan)
 {
-    bool come_once = plan->least_nodes == plan->most_nodes && plan->options->max_restarts == 0;
-    return cs_hostplan_nodes_come(plan) && !(come_once && plan->master_port_given) ? 0 : plan->master_port;
+    return cs_hostplan_nodes_come(plan) && !plan->master_port_given ? 0 : plan->master_port;
 }
 
 /* ---- its name, its place ---- */

@@ -37,8 +37,9 @@ bool cs_lobby_serve(cs_lobby *lobby, cs_guest_node *guest); /* the handshakes; t
 /* Whether nodes may come now. If not, callers are refused by the kernel at no cost, and the port remains ours. */
 void cs_lobby_listen(cs_lobby *lobby, bool wanted);
 
-/* No node is to come any more: the port is free, for the ranks of the job. */
-void cs_lobby_leave(cs_lobby *lobby);
+/* The ranks of the job may be bound to the port, and listen there, until cs_lobby_listen(lobby, true). The lobby's
+ * socket stays bound meanwhile. For a port that the user has chosen. */
+void cs_lobby_lend(cs_lobby *lobby);
 
 /* The next line for the user about who was refused, or NULL; until the next call on the lobby. */
 const char *cs_lobby_news(cs_lobby *lobby);
@@ -56,6 +57,8 @@ typedef struct {
     int                port, node_rank;
     unsigned long long digest;
     double             patience; /* seconds */
+    bool               lent; /* the ranks of the job hold the port while they run (cs_lobby_lend), and nodes may come
+                                between two attempts: an answer that is not a lobby's is no reason to give up */
 } cs_lobby_guest;
 
 int cs_lobby_join(const cs_lobby_guest *who, cs_guest_node *guest);
