@@ -42,14 +42,14 @@ typedef struct cs_stream cs_stream;
 
 typedef enum {
     CS_OK,
-    CS_BAD_CONFIG, /* the configuration is wrong                     exit code 78 */
-    CS_BAD_FILE,   /* a file's content is wrong                                65 */
-    CS_NOT_FOUND,  /* a named file or checkpoint is missing                    66 */
-    CS_NO_MEMORY,  /*                                                           1 */
-    CS_NO_DEVICE,  /* no such device here                                      69 */
-    CS_NO_PEER,    /* another rank was lost or never came                      75 */
-    CS_IO_ERROR,   /* the system refused to read or write                       1 */
-    CS_UNSUPPORTED, /* known, and not there                                     1 */
+    CS_BAD_CONFIG,  /* the configuration is wrong                     exit code 78 */
+    CS_BAD_FILE,    /* a file's content is wrong                                65 */
+    CS_NOT_FOUND,   /* a named file or checkpoint is missing                    66 */
+    CS_NO_MEMORY,   /*                                                           1 */
+    CS_NO_DEVICE,   /* no such device here                                      69 */
+    CS_NO_PEER,     /* another rank was lost or never came                      75 */
+    CS_IO_ERROR,    /* the system refused to read or write                       1 */
+    CS_UNSUPPORTED, /* known, and not there                                    78 */
     CS_DISAGREE,    /* ranks were given different settings or data             76 */
     CS_NOT_FINITE   /* parameters that are not finite are not saved             1 */
 } cs_status;
@@ -373,7 +373,7 @@ const uint64_t *cs_pass_keys(cs_pass *pass);      /* (B) random keys, one a samp
 /* ---- 3. When it fails ------------------------------------------------------------------------- */
 
 const char *cs_error(void);                              /* the last failure of this thread, one or more sentences */
-int         cs_exit_code(cs_status status);              /* 0, 78, 65, 66, 69, 75 or 1 */
+int         cs_exit_code(cs_status status);              /* as listed at cs_status; 0 of CS_OK */
 void        cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
 #define CS_MUST(call) cs_must((call), #call)
 

@@ -51,12 +51,20 @@ START_TEST(not_every_end_is_tried_again)
         { "9", "any", "exit 3", 3, 2 }, /* two in a row, at once, without a step */
         { "9", "4,5", "exit 3", 3, 1 }, /* not one of these */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 78", 78, 1 }, /* the configuration will not be better the next time */
+        { "9", "any", "exit 64", 64, 1 }, /* it would end the same way the next time: these six */
+        { "9", "any", "exit 65", 65, 1 },
+        { "9", "any", "exit 66", 66, 1 },
+        { "9", "any", "exit 69", 69, 1 },
+        { "9", "any", "exit 76", 76, 1 },
+        { "9", "any", "exit 78", 78, 1 },
+        { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* what is not supported */
         { "0", "any", "exit 3", 3, 1 },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         jobs_begin();
-        char script[64];
+        char script[512];
+        ck_assert_int_eq(shell_run("mkdir refused && cd refused && touch pytorch_model.bin && echo '{}' >config.json"),
+                         0);
         snprintf(script, sizeof script, "echo try; %s", cases[i].script);
         RUN(here, "--num_gpus", "1", "--restart_delay", "0.1", "--max_restarts", cases[i].restarts, "--restart_on",
             cases[i].on, SHELL, script);

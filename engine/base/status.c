@@ -54,14 +54,23 @@ const char *cs_error(void)
 int cs_exit_code(cs_status status)
 {
     switch (status) {
-    case CS_OK:         return 0;
-    case CS_BAD_CONFIG: return 78;
-    case CS_BAD_FILE:   return 65;
-    case CS_NOT_FOUND:  return 66;
-    case CS_NO_DEVICE:  return 69;
-    case CS_NO_PEER:    return 75;
-    case CS_DISAGREE:   return 76;
-    default:            return 1;
+    case CS_OK:
+        return 0;
+    case CS_BAD_CONFIG:
+    case CS_UNSUPPORTED:
+        return 78;
+    case CS_BAD_FILE:
+        return 65;
+    case CS_NOT_FOUND:
+        return 66;
+    case CS_NO_DEVICE:
+        return 69;
+    case CS_NO_PEER:
+        return 75;
+    case CS_DISAGREE:
+        return 76;
+    default:
+        return 1;
     }
 }
 
