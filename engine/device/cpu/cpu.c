@@ -235,12 +235,19 @@ static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes
     memcpy(to, from, bytes);
 }
 
+static size_t cpu_room(cs_device *device)
+{
+    (void)device;
+    return cs_cpu_room("");
+}
+
 const cs_device_table cs_device_cpu = {
     .kind               = "cpu",
     .open               = cpu_open,
     .close              = cpu_close,
     .alloc              = cpu_alloc,
     .free               = cpu_free,
+    .room               = cpu_room,
     .roof               = cs_cpu_roof,
     .native             = cs_cpu_native,
     .has_native         = cs_cpu_has_native,

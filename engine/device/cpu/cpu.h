@@ -144,6 +144,10 @@ void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_ten
 void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
+/* room.c: bytes of the host's memory that this process may still take, which is also that of the host's other
+ * processes; 0: not known. `root` is put in front of the paths of /proc and /sys: "". */
+size_t cs_cpu_room(const char *root);
+
 void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
 void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
