@@ -188,8 +188,9 @@ START_TEST(a_wrong_token_is_told_with_file_and_line)
     char said[4096];
     if (!near_emulated("a wrong token"))
         return;
-    ck_assert_int_ne(run_apart(embed_a_wrong_token, said, sizeof said), 0);
+    ck_assert_int_eq(run_apart(embed_a_wrong_token, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
+    ck_assert_msg(strstr(said, "device-side assert triggered (cudaErrorAssert)"), "it said: %s", said);
 }
 END_TEST
 

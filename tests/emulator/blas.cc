@@ -265,6 +265,24 @@ static void multiply(const product &p)
         multiply_one(p, number);
 }
 
+static bool rows_aligned(const void *matrix, const cublasLtMatrixLayoutOpaque &layout)
+{
+    size_t bytes = bytes_of(layout.type);
+    return (uintptr_t)matrix % 16 == 0 && (size_t)layout.ld * bytes % 16 == 0 &&
+           (layout.batch == 1 || (size_t)layout.apart * bytes % 16 == 0);
+}
+
+uint64_t emulator_multiply_adds, emulator_unaligned_multiply_adds;
+
+static void count_work(const product &p)
+{
+    int64_t inner = p.how.transpose_a ? p.a_layout.rows : p.a_layout.columns;
+    auto    work  = (uint64_t)(p.d_layout.batch * p.d_layout.rows * p.d_layout.columns * inner);
+    emulator_multiply_adds += work;
+    if (!rows_aligned(p.a, p.a_layout) || !rows_aligned(p.b, p.b_layout) || !rows_aligned(p.d, p.d_layout))
+        emulator_unaligned_multiply_adds += work;
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void *alpha, const void *a,
                               cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
                               const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
@@ -284,8 +302,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     if (algorithm && (workspace_bytes < algorithm->data[1] || (uintptr_t)workspace % 16 != 0))
         return CUBLAS_STATUS_INVALID_VALUE;
     emulator_check_range("a product's workspace", workspace, workspace_bytes);
-    emulator_enqueue(stream, [p] { multiply(p); });
-    return CUBLAS_STATUS_SUCCESS;
+    count_work(p);
+    bool given = emulator_enqueue(stream, [p] { multiply(p); }) == cudaSuccess;
+    return given ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 /* ---- descriptions ---- */
@@ -417,24 +436,4 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 size_t cublasLtGetVersion(void)
 {
     return CUBLAS_VERSION;
-}
-
-const char *cublasLtGetStatusName(cublasStatus_t status)
-{
-    switch (status) {
-    case CUBLAS_STATUS_SUCCESS:          return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED:  return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED:     return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE:    return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_ARCH_MISMATCH:    return "CUBLAS_STATUS_ARCH_MISMATCH";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case CUBLAS_STATUS_INTERNAL_ERROR:   return "CUBLAS_STATUS_INTERNAL_ERROR";
-    case CUBLAS_STATUS_NOT_SUPPORTED:    return "CUBLAS_STATUS_NOT_SUPPORTED";
-    }
-    return "unknown";
-}
-
-const char *cublasLtGetStatusString(cublasStatus_t status)
-{
-    return cublasLtGetStatusName(status);
 }

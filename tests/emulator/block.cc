@@ -101,9 +101,14 @@ void emulator_trap(const char *file, int line)
     emulator_fatal("__trap at %s:%d", file, line);
 }
 
+static void leave_grid();
+
 extern "C" void __assertfail(const char *condition, const char *file, unsigned line, const char *function, size_t)
 {
-    emulator_fatal("%s:%u: %s: assertion `%s` failed", file, line, function, condition);
+    fprintf(stderr, "emulator: %s%s:%u: %s: assertion `%s` failed\n", emulator_where(), file, line, function,
+            condition);
+    emulator_broken = cudaErrorAssert;
+    leave_grid();
 }
 
 /* ---- fibers ---- */
@@ -124,6 +129,14 @@ static void switch_to(fiber *from, fiber *to)
         __sanitizer_start_switch_fiber(&from->fake, to->stack, STACK);
     emulator_switch_stack(&from->top, to->top);
     arrive(from->fake);
+}
+
+/* For good: no thread of the grid goes on. */
+static void leave_grid()
+{
+    fiber *mine   = ((thread *)emulator_self)->on;
+    emulator_self = nullptr;
+    switch_to(mine, &outside);
 }
 
 static void run_threads();
@@ -346,7 +359,7 @@ void emulator_run_grid(const char *name, dim3 grid, dim3 block, size_t shared, c
     blockDim           = block;
     thread_count       = block.x * block.y * block.z;
     warp_count         = (thread_count + WARP - 1) / WARP;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && emulator_broken == cudaSuccess; i++) {
         uint64_t number      = reversed ? count - 1 - i : i;
         blockIdx = { (unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
                                  (unsigned)(number / grid.x / grid.y) };

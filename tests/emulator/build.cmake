@@ -82,6 +82,17 @@ foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_gr
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
+# Grids as a real GPU's processors make them.
+foreach(name test_kernels test_state)
+  add_test(NAME processors_${name} COMMAND ${name})
+  set_tests_properties(processors_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
+    "CK_FORK=no;CSPEED_EMULATOR_PROCESSORS=132;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
+endforeach()
+# Registers and shared memory of every kernel; it compiles them all three times.
+if(NOT CSPEED_SANITIZE)
+  add_test(NAME test_resources COMMAND ${CMAKE_SOURCE_DIR}/.ci/kernels check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+  set_tests_properties(test_resources PROPERTIES TIMEOUT 1800 LABELS slow SKIP_RETURN_CODE 77)
+endif()
 # The proof on a GPU, rehearsed; the tests it would run there are those above.
 if(NOT CSPEED_SANITIZE)
   add_test(NAME gpu_rehearsal COMMAND ${CMAKE_SOURCE_DIR}/.ci/gpu run profile --here --out ${CMAKE_BINARY_DIR}/gpu-results)

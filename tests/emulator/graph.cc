@@ -81,8 +81,22 @@ cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_pl
     return cudaSuccess;
 }
 
+cudaError_t emulator_capture_forbids_legacy()
+{
+    for (const std::shared_ptr<emulator_capture> &capture : under_way) {
+        bool heeds = capture->thread == std::this_thread::get_id();
+        for (const emulator_queue &member : capture->members)
+            heeds = heeds || member->waits_for_legacy;
+        if (heeds)
+            return spoil(*capture, cudaErrorStreamCaptureImplicit);
+    }
+    return cudaSuccess;
+}
+
 cudaError_t emulator_capture_forbids(const emulator_queue &touched)
 {
+    if (emulator_broken != cudaSuccess)
+        return emulator_fail(emulator_broken);
     if (touched && touched->place.capture)
         return spoil(*touched->place.capture, cudaErrorStreamCaptureUnsupported);
     for (const std::shared_ptr<emulator_capture> &capture : under_way)

@@ -230,6 +230,11 @@ static bool is_pinned(const void *pointer)
     return after != pinned.begin() && (const char *)pointer < std::prev(after)->first + std::prev(after)->second;
 }
 
+bool emulator_is_pageable(const void *pointer)
+{
+    return !emulator_is_device(pointer) && !is_pinned(pointer);
+}
+
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *pointer)
 {
     emulator_guard guard(emulator_lock);

@@ -4,13 +4,10 @@
  * wait for another stream's event runs that stream up to the event first. */
 #include "emulator.h"
 
-#include <dlfcn.h>
-#include <cxxabi.h>
 #include <map>
 #include <set>
 #include <stdlib.h>
 #include <string.h>
-#include <string>
 #include <unistd.h>
 
 struct CUstream_st {
@@ -72,13 +69,14 @@ static void run_to(const emulator_queue &queue, uint64_t until)
         std::function<void()> item = std::move(queue->items.front());
         queue->running = true;
         queue->items.pop_front();
-        item();
+        if (emulator_broken == cudaSuccess)
+            item();
         queue->running = false;
         queue->done++;
     }
 }
 
-uint64_t emulator_host_waits;
+uint64_t emulator_host_waits, emulator_pageable_copies;
 
 /* The host waits. With CSPEED_EMULATOR_ORDER=reverse the other streams go first, to their ends: what they do not wait
  * for is not there. */
@@ -110,7 +108,12 @@ static void run_heeding()
 
 cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
 {
-    emulator_queue queue = emulator_stream_of(stream);
+    emulator_queue queue   = emulator_stream_of(stream);
+    cudaError_t    refused = stream ? emulator_broken : emulator_capture_forbids_legacy();
+    if (refused == cudaSuccess)
+        refused = emulator_broken;
+    if (refused != cudaSuccess)
+        return emulator_fail(refused);
     if (queue->place.capture)
         return emulator_capture_add(queue->place, std::move(item));
     queue->items.push_back(std::move(item));
@@ -122,7 +125,7 @@ cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
         await(queue, queue->given);
     else if (eager && strcmp(eager, "1") == 0)
         run_to(queue, queue->given);
-    return cudaSuccess;
+    return emulator_broken;
 }
 
 /* ---- streams ---- */
@@ -167,7 +170,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     if (!stream)
         run_heeding();
     await(queue, queue->given);
-    return cudaSuccess;
+    return emulator_broken;
 }
 
 cudaError_t cudaDeviceSynchronize(void)
@@ -176,14 +179,14 @@ cudaError_t cudaDeviceSynchronize(void)
     cudaError_t    refused = emulator_capture_forbids(nullptr);
     if (refused == cudaSuccess)
         emulator_run_all();
-    return refused;
+    return refused == cudaSuccess ? emulator_broken : refused;
 }
 
 /* Who asks again and again sees one operation done a time. */
 static cudaError_t one_on(const emulator_queue &queue, uint64_t until)
 {
     if (queue->done >= until)
-        return cudaSuccess;
+        return emulator_broken;
     if (queue->running)
         return cudaErrorNotReady;
     run_to(queue, queue->done + 1);
@@ -205,6 +208,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     bool far_from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (kind != cudaMemcpyDefault && (emulator_is_device(to) != far_to || emulator_is_device(from) != far_from))
         return emulator_fail(cudaErrorInvalidValue);
+    emulator_pageable_copies += stream && bytes && (emulator_is_pageable(to) || emulator_is_pageable(from));
     if (!emulator_stream_of(stream)->place.capture)
         emulator_hide(to, bytes);
     return emulator_enqueue(stream, [=] {
@@ -293,7 +297,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     cudaError_t    refused = event_refuses(event);
     if (refused == cudaSuccess && event->queue)
         await(event->queue, event->at);
-    return refused;
+    return refused == cudaSuccess ? emulator_broken : refused;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
@@ -328,20 +332,6 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 /* ---- kernels ---- */
 
-static std::string name_of(const void *kernel)
-{
-    Dl_info info = {};
-    dladdr(kernel, &info);
-    int         status = 0;
-    const char *symbol = info.dli_sname && info.dli_saddr == kernel ? info.dli_sname : nullptr;
-    char       *plain  = symbol ? abi::__cxa_demangle(symbol, nullptr, nullptr, &status) : nullptr;
-    char        place[64];
-    snprintf(place, sizeof place, "at offset 0x%zx", (size_t)((const char *)kernel - (const char *)info.dli_fbase));
-    std::string name = plain ? plain : symbol ? symbol : place;
-    free(plain);
-    return name;
-}
-
 static bool fits(const cudaLaunchConfig_t *config)
 {
     dim3 block = config->blockDim, grid = config->gridDim;
@@ -350,18 +340,26 @@ static bool fits(const cudaLaunchConfig_t *config)
            grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
 }
 
+/* Without asking, static and dynamic shared memory together have EMULATOR_SHARED bytes. */
+static size_t dynamic_most(const void *kernel)
+{
+    auto asked = granted.find(kernel);
+    return asked == granted.end() ? EMULATOR_SHARED - emulator_kernel_of(kernel).static_bytes : (size_t)asked->second;
+}
+
 cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel, std::function<void()> thread)
 {
     emulator_guard guard(emulator_lock);
-    auto           asked = granted.find(kernel);
-    size_t         most  = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
+    emulator_kernel &facts = emulator_kernel_of(kernel);
+    dim3             block = config->blockDim;
     if (!fits(config))
         return emulator_fail(cudaErrorInvalidConfiguration);
-    if (config->dynamicSmemBytes > most)
+    if (config->dynamicSmemBytes > dynamic_most(kernel))
         return emulator_fail(cudaErrorInvalidValue);
+    emulator_note_launch(facts, block.x * block.y * block.z, config->dynamicSmemBytes);
     launched += !emulator_stream_of(config->stream)->place.capture;
-    return emulator_enqueue(config->stream, [=, copy = *config] {
-        emulator_run_grid(name_of(kernel).c_str(), copy.gridDim, copy.blockDim, copy.dynamicSmemBytes, thread);
+    return emulator_enqueue(config->stream, [=, &facts, copy = *config] {
+        emulator_run_grid(facts.name.c_str(), copy.gridDim, copy.blockDim, copy.dynamicSmemBytes, thread);
     });
 }
 
@@ -375,9 +373,9 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute
     emulator_guard guard(emulator_lock);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaSuccess;
-    if (value < 0 || value > EMULATOR_SHARED_MOST)
+    if (value < 0 || (size_t)value + emulator_kernel_of(kernel).static_bytes > EMULATOR_SHARED_MOST)
         return emulator_fail(cudaErrorInvalidValue);
-    granted[kernel] = std::max(value, (int)EMULATOR_SHARED);
+    granted[kernel] = value;
     return cudaSuccess;
 }
 
@@ -389,7 +387,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *ke
     attributes->numRegs                   = 32;
     attributes->binaryVersion             = 80;
     attributes->ptxVersion                = 80;
-    attributes->maxDynamicSharedSizeBytes = granted.count(kernel) ? granted[kernel] : EMULATOR_SHARED;
+    attributes->sharedSizeBytes           = emulator_kernel_of(kernel).static_bytes;
+    attributes->maxDynamicSharedSizeBytes = (int)dynamic_most(kernel);
     return cudaSuccess;
 }
 

@@ -28,7 +28,8 @@ static __device__ void add_rows(float *sum, cs_view x, int64_t at, int64_t row, 
 }
 
 /* A block sums 256 columns of the rows that are its part's, and joins its warps in order. */
-static __global__ void sum_tiles(float *partial, cs_view x, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(WARPS *CS_WARP)
+    sum_tiles(float *partial, cs_view x, int64_t rows, int64_t columns)
 {
     CS_SHARED float of_warp[WARPS][TILE];
     int             lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
@@ -64,7 +65,8 @@ extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
 }
 
 /* 32 columns a block; each warp adds the parts of its own, every eighth, and then those eight are added in order. */
-static __global__ void join_parts(float *into, const float *partial, int64_t parts, int64_t columns)
+static __global__ void __launch_bounds__(WARPS *CS_WARP)
+    join_parts(float *into, const float *partial, int64_t parts, int64_t columns)
 {
     CS_SHARED float of_warp[WARPS][CS_WARP];
     int             lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;

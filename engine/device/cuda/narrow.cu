@@ -21,7 +21,7 @@ static __device__ void scale(float *wide, const convert_job &job, int64_t at, cs
         wide[i] *= job.factor;
 }
 
-static __global__ void convert_runs(convert_job job, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) convert_runs(convert_job job, cs_flat flat)
 {
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {

@@ -22,7 +22,7 @@ static __device__ cs_run load_present(cs_view x, int64_t at, cs_range within)
     return x.data ? cs_run_load(x, at, within) : cs_run{};
 }
 
-template <typename Rule> static __global__ void walk_runs(cs_walk walk)
+template <typename Rule> static __global__ void __launch_bounds__(CS_RUN_THREADS) walk_runs(cs_walk walk)
 {
     cs_range all   = cs_run_all(walk.flat);
     float    scale = walk.hyper.grad_scale * (walk.gate ? walk.gate->factor : 1);
