@@ -51,13 +51,14 @@ static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
-    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
+    const head *h = cs_unit_self(unit, sizeof *h);
+    cs_entropy_forward(pass, head_predict(unit, pass, x), h->head.outputs, y);
 }
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor   t = cs_linear_backward(&h->head, pass, cs_entropy_backward(pass, dy));
+    cs_tensor   t = cs_linear_backward(&h->head, pass, cs_entropy_backward(pass, h->head.outputs, dy));
     t             = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }
