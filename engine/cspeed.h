@@ -142,6 +142,8 @@ typedef struct {
     size_t value_rows, gradient_rows;         /* gathered parameters and unreduced gradients in flight           */
     size_t activations;                       /* kept for backward, and scratch                                  */
     size_t copy;                              /* of the state, which cspeed.async_save writes: of its first save */
+    size_t  padding;              /* of padded parameters' zero rows, part of the first four: cs_param.held */
+    int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of these are zero rows */
     size_t workspace;                         /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
@@ -311,6 +313,10 @@ typedef struct {
     bool        decay; /* weight decay applies */
     bool        norm;  /* of a normalization: computes in fp32 where the precision keeps norms so */
     cs_tensor   value, grad;
+    bool padded;  /* declare sets it of a matrix that may have zero rows behind its own in the device's memory, so that
+                   * products with it are aligned; borrowing it and setting it there is as much */
+    int64_t held; /* rows that the device holds of a matrix: value's, and the zero rows of a padded one. The gradient
+                   * of those is zero too; they are never updated, saved or counted */
 } cs_param;
 
 /* What units of one sort share. Between units flows one tensor: x is the output of the unit before (the

@@ -89,6 +89,9 @@ cs_status cs_measure_run(cs_engine *engine)
     engine->memory.gradients     = plan.gradients;
     engine->memory.masters       = plan.masters;
     engine->memory.slots         = plan.slots;
+    engine->memory.padding       = plan.padding;
+    engine->memory.rows_held     = plan.rows_held;
+    engine->memory.rows_zero     = plan.rows_zero;
     engine->memory.value_rows    = cs_pool_bytes(engine->values);
     engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
     engine->memory.copy          = cs_saving_copy(engine);

@@ -293,11 +293,11 @@ static void run_embed_grad(void)
 }
 static void run_entropy(void)
 {
-    cs_op_cross_entropy(stream, on.loss, on.lse, on.logits, on.tokens);
+    cs_op_cross_entropy(stream, on.loss, on.lse, on.logits, on.tokens, cs_columns(on.logits));
 }
 static void run_entropy_grad(void)
 {
-    cs_op_cross_entropy_grad(stream, on.logits, on.loss, on.logits, on.lse, on.tokens);
+    cs_op_cross_entropy_grad(stream, on.logits, on.loss, on.logits, on.lse, on.tokens, cs_columns(on.logits));
 }
 static void run_cast(void)
 {

@@ -331,38 +331,97 @@ END_TEST
 
 /* ---- losses ---- */
 
-static void check_entropy_size(cs_dtype dtype, int rows, int width)
+/* `classes` columns of `stride`: those behind hold NaN, which must not be read, and their gradient is zero. */
+static cs_tensor padded_logits(cs_dtype dtype, int rows, int classes, int stride)
 {
-    cs_tensor logits = near_random(dtype, rows, width, 1, 5), targets = near_new(CS_I32, rows, 1);
-    cs_tensor loss = near_new(CS_F32, rows, 1), lse = near_new(CS_F32, rows, 1);
+    cs_tensor logits = near_random(dtype, rows, classes, 1, 5), padded = near_new(dtype, rows, stride);
+    for (int64_t i = 0; i < (int64_t)rows * stride; i++)
+        near_set(padded, i,
+                 i % stride < classes ? near_element(logits, i / stride * classes + i % stride) : (double)NAN);
+    near_free(logits);
+    return padded;
+}
+
+static int first_largest(const double *x, int count)
+{
+    int largest = 0;
+    for (int i = 1; i < count; i++)
+        largest = x[i] > x[largest] ? i : largest;
+    return largest;
+}
+
+static void check_entropy_size(cs_dtype dtype, int rows, int classes, int stride)
+{
+    cs_tensor logits = padded_logits(dtype, rows, classes, stride), targets = near_new(CS_I32, rows, 1);
+    cs_tensor loss = near_new(CS_F32, rows, 1), lse = near_new(CS_F32, rows, 1), hits = near_new(CS_F32, rows, 1);
     cs_tensor dloss = near_random(CS_F32, rows, 1, 2, 1);
-    double   *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * width), ignored;
+    double   *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * stride), *want_hits = zeros(rows),
+           ignored;
     for (int i = 0; i < rows; i++) {
-        int target                   = i % 4 == 1 ? -1 : i * 131 % width;
+        int largest                  = first_largest(x + i * stride, classes);
+        int target                   = i % 4 == 1 ? -1 : i % 4 == 2 ? largest : i * 131 % classes;
+        want_hits[i]                 = target == largest;
         ((int32_t *)targets.data)[i] = target;
-        want[i]                      = reference_cross_entropy(&ignored, x + i * width, width, target);
-        reference_cross_entropy_grad(want_d + i * width, near_element(dloss, i), x + i * width, width, target);
+        want[i]                      = reference_cross_entropy(&ignored, x + i * stride, classes, target);
+        reference_cross_entropy_grad(want_d + i * stride, near_element(dloss, i), x + i * stride, classes, target);
     }
-    cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+    cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets), classes);
+    cs_op_hits(stream, near_at(hits), near_at(logits), near_at(targets), classes);
     near_fetch();
     ck_assert(near_all("cross_entropy", loss, want, 1e-6));
-    cs_tensor apart = near_new(dtype, rows, width);
-    cs_op_cross_entropy_grad(stream, near_at(apart), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    ck_assert(near_all("hits", hits, want_hits, 0));
+    cs_tensor apart = near_random(dtype, rows, stride, 3, 1);
+    cs_op_cross_entropy_grad(stream, near_at(apart), near_at(dloss), near_at(logits), near_at(lse), near_at(targets),
+                             classes);
     near_fetch();
     ck_assert(near_all("cross_entropy_grad", apart, want_d, 1e-5));
-    cs_op_cross_entropy_grad(stream, near_at(logits), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    for (int64_t i = 0; i < (int64_t)rows * stride; i++)
+        ck_assert(i % stride < classes || near_element(apart, i) == 0);
+    cs_op_cross_entropy_grad(stream, near_at(logits), near_at(dloss), near_at(logits), near_at(lse), near_at(targets),
+                             classes);
     near_fetch();
     ck_assert(near_same_bits("cross_entropy_grad in place", logits, apart));
-    free(x), free(want), free(want_d);
-    FREE(logits, targets, loss, lse, dloss, apart);
+    free(x), free(want), free(want_d), free(want_hits);
+    FREE(logits, targets, loss, lse, hits, dloss, apart);
 }
 
 static void check_entropy(cs_dtype dtype)
 {
-    check_entropy_size(dtype, 1, 1);
-    check_entropy_size(dtype, 5, 63);
-    check_entropy_size(dtype, 33, 257);
-    check_entropy_size(dtype, 7, 50257);
+    check_entropy_size(dtype, 1, 1, 1);
+    check_entropy_size(dtype, 1, 1, 128);
+    check_entropy_size(dtype, 5, 63, 63);
+    check_entropy_size(dtype, 5, 63, 70);
+    check_entropy_size(dtype, 33, 257, 384);
+    check_entropy_size(dtype, 7, 50257, 50257);
+    check_entropy_size(dtype, 7, 50257, 50304);
+}
+
+/* The losses of one set of logits whose rows are 200 and 256 elements apart, and the gradients' first 200 columns. */
+static void check_padding(cs_dtype dtype)
+{
+    enum { ROWS = 9, CLASSES = 200, STRIDE = 256 };
+    cs_tensor results[2][3];
+    for (int i = 0; i < 2; i++) {
+        int       stride = i ? STRIDE : CLASSES;
+        cs_tensor logits = padded_logits(dtype, ROWS, CLASSES, stride), targets = near_new(CS_I32, ROWS, 1);
+        cs_tensor dloss = near_random(CS_F32, ROWS, 1, 2, 1);
+        cs_tensor loss = near_new(CS_F32, ROWS, 1), lse = near_new(CS_F32, ROWS, 1);
+        cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets), CLASSES);
+        cs_op_cross_entropy_grad(stream, near_at(logits), near_at(dloss), near_at(logits), near_at(lse),
+                                 near_at(targets), CLASSES);
+        near_fetch();
+        results[i][0] = loss;
+        results[i][1] = lse;
+        results[i][2] = near_new(dtype, ROWS, CLASSES);
+        for (int64_t at = 0; at < ROWS * CLASSES; at++)
+            near_set(results[i][2], at, near_element(logits, at / CLASSES * stride + at % CLASSES));
+        FREE(logits, targets, dloss);
+    }
+    ck_assert(near_same_bits("loss", results[1][0], results[0][0]));
+    ck_assert(near_same_bits("lse", results[1][1], results[0][1]));
+    ck_assert(near_same_bits("dlogits", results[1][2], results[0][2]));
+    for (int i = 0; i < 2; i++)
+        FREE(results[i][0], results[i][1], results[i][2]);
 }
 
 static void check_squares(cs_dtype dtype)
@@ -388,6 +447,7 @@ static void check_squares(cs_dtype dtype)
 START_TEST(losses_and_their_gradients)
 {
     for_all(check_entropy);
+    for_all(check_padding);
     for_all(check_squares);
 }
 END_TEST
@@ -400,7 +460,7 @@ START_TEST(losses_show_what_is_not_finite)
         cs_tensor logits = near_random(CS_F32, 2, 100, 1, 1), targets = near_new(CS_I32, 2, 1);
         cs_tensor loss = near_new(CS_F32, 2, 1), lse = near_new(CS_F32, 2, 1);
         near_set(logits, 42, (double)bad[i]);
-        cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+        cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets), 100);
         near_fetch();
         ck_assert(!isfinite(near_element(loss, 0)));
         ck_assert(isfinite(near_element(loss, 1)));

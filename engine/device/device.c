@@ -59,6 +59,12 @@ cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
     return open_kind(device, settings, "cpu");
 }
 
+int64_t cs_device_row_multiple(const char *kind)
+{
+    bool far = strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && cs_module_has_driver());
+    return far ? 128 : 1;
+}
+
 static void release(cs_device *device, cs_device_block block)
 {
     if (block.pinned && device->table->free_pinned)

@@ -36,6 +36,10 @@ const char *cs_device_kind(const cs_device *device);
 const char *cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
 int         cs_device_threads(const cs_device *device);
 bool        cs_device_is_dry(const cs_device *device);
+/* A device of this kind ("cpu", "cuda", "auto") is to hold matrices whose rows are the columns of a product with zero
+ * rows behind, up to a multiple of so many: 128 of a GPU, where rows of other lengths take a product's slow kernels;
+ * 1 of a CPU. "auto" is what cs_device_open would take here, were it able to. */
+int64_t cs_device_row_multiple(const char *kind);
 /* Only operations and cs_stream_copy reach a far device's memory; the program's own code does not. */
 bool        cs_device_is_far(const cs_device *device);
 

@@ -23,7 +23,8 @@
  *  update (optim)             the rule over all               the rule over my part
  *  publish (optim)            nothing more                    params REPLICATED: all-gather
  *
- * A unit's row of `length` elements is padded to a multiple of world size * 64; padding is zero and is never saved. */
+ * A unit's row of `length` elements is padded to a multiple of world size * 64; padding is zero and is never saved. The
+ * same holds of the gaps that a row has behind padded parameters (unit/unit.h), where gradients are zero too. */
 #ifndef CS_ZERO_ZERO_H
 #define CS_ZERO_ZERO_H
 
@@ -178,7 +179,9 @@ void   cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch
 /* ---- plan.c: the memory of a run, before it runs ---- */
 
 typedef struct {
-    size_t values, gradients, masters, slots; /* a rank's bytes that stay between steps */
+    size_t  values, gradients, masters, slots; /* a rank's bytes that stay between steps     */
+    size_t  padding;                           /* of these: gaps behind padded parameters */
+    int64_t rows_held, rows_zero;              /* rows of padded parameters, and of their gaps */
 } cs_plan;
 cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
 

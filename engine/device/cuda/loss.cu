@@ -2,7 +2,8 @@
  *
  * The loss reads the logits once, its gradient reads and writes them once, in place if asked. Runs are aligned with the
  * tensor and not with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a
- * neighbour's is left alone. Reading bounds the loss, though its exponentials come near: nine instructions an element
+ * neighbour's is left alone. Columns behind the classes are padding: neither a loss nor hits read it, and the gradient
+ * is zero there. Reading bounds the loss, though its exponentials come near: nine instructions an element
  * stand beside the two bytes of a 16-bit one. */
 #include "device/cuda/run.cuh"
 
@@ -12,10 +13,20 @@
 
 enum { THREADS = 512, WARPS = THREADS / CS_WARP };
 
-/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
-static __device__ cs_range row_of(int64_t row, int64_t columns)
+/* Rows are `stride` elements apart and begin with as many columns that count. */
+struct extent {
+    int64_t rows, columns, stride;
+};
+
+static inline extent extent_of(cs_tensor x, int64_t columns)
 {
-    return cs_range{ row * columns, (row + 1) * columns };
+    return extent{ cs_rows(x), columns, cs_columns(x) };
+}
+
+/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
+static __device__ cs_range row_of(int64_t row, extent all)
+{
+    return cs_range{ row * all.stride, row * all.stride + all.columns };
 }
 
 static __device__ int64_t first_run(cs_range row)
@@ -36,17 +47,17 @@ static __device__ float element_of(cs_view x, int64_t at)
 }
 
 /* The target's place in the tensor, -1 where it is masked. One outside the vocabulary ends the run, as on the CPU. */
-static __device__ int64_t place_of(const int32_t *targets, int64_t row, int64_t columns)
+static __device__ int64_t place_of(const int32_t *targets, int64_t row, extent all)
 {
     int32_t target = targets[row];
-    CS_KERNEL_ASSERT(target < columns);
-    return target < 0 ? -1 : row * columns + target;
+    CS_KERNEL_ASSERT(target < all.columns);
+    return target < 0 ? -1 : row * all.stride + target;
 }
 
-static inline cs_shape rows_shape(cs_tensor x)
+static inline cs_shape rows_shape(extent all)
 {
-    int64_t rows = cs_rows(x), runs = cs_columns(x) / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
-    return cs_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
+    int64_t runs = all.columns / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
+    return cs_shape{ dim3((unsigned)(all.rows < 1 << 24 ? all.rows : 1 << 24)),
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
 
@@ -86,13 +97,13 @@ static __device__ tally count_row(cs_view x, cs_range row)
     return own;
 }
 
-static __global__ void __launch_bounds__(THREADS) loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets,
-                                                            int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets, extent all)
 {
     CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        int64_t target = place_of(targets, row, columns);
-        tally   own    = count_row(x, target < 0 ? cs_range{} : row_of(row, columns));
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        int64_t target = place_of(targets, row, all);
+        tally   own    = count_row(x, target < 0 ? cs_range{} : row_of(row, all));
         float   most   = cs_block_max(own.most, seats);
         float   sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
         if (threadIdx.x > 0)
@@ -104,30 +115,32 @@ static __global__ void __launch_bounds__(THREADS) loss_rows(float *loss, float *
 }
 
 extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits,
-                                      cs_tensor targets)
+                                      cs_tensor targets, int64_t classes)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_rows, (float *)loss.data, (float *)lse.data,
-              cs_run_view(logits), (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
+    extent all = extent_of(logits, classes);
+    cs_launch(cs_cuda_compute(device), rows_shape(all), loss_rows, (float *)loss.data, (float *)lse.data,
+              cs_run_view(logits), (const int32_t *)targets.data, all);
 }
 
 struct grad_job {
     cs_view        out, x;
     const float   *dloss, *lse;
     const int32_t *targets;
-    int64_t        rows, columns;
+    extent         all;
 };
 
 static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
 {
-    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        int64_t  target = place_of(job.targets, row, job.columns);
-        cs_range own = row_of(row, job.columns), wanted = target < 0 ? cs_range{} : own;
+    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
+        int64_t  target = place_of(job.targets, row, job.all);
+        cs_range wanted = target < 0 ? cs_range{} : row_of(row, job.all);
+        cs_range own    = { row * job.all.stride, (row + 1) * job.all.stride };
         float    lse = job.lse[row], scale = job.dloss[row];
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float run[CS_RUN];
             cs_run_read(run, job.x, at, wanted);
             for (int i = 0; i < CS_RUN; i++) {
-                run[i] = target < 0 ? 0 : expf(run[i] - lse) * scale;
+                run[i] = cs_run_has(at + i, wanted) ? expf(run[i] - lse) * scale : 0;
                 run[i] = at + i == target ? run[i] - scale : run[i];
             }
             cs_run_store(job.out, at, own, run);
@@ -136,11 +149,12 @@ static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
 }
 
 extern "C" void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits,
-                                           cs_tensor lse, cs_tensor targets)
+                                           cs_tensor lse, cs_tensor targets, int64_t classes)
 {
-    grad_job job = { cs_run_view(dlogits), cs_run_view(logits), (const float *)dloss.data, (const float *)lse.data,
-                     (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits) };
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_grad_rows, job);
+    extent   all = extent_of(logits, classes);
+    grad_job job = { cs_run_view(dlogits),    cs_run_view(logits),           (const float *)dloss.data,
+                     (const float *)lse.data, (const int32_t *)targets.data, all };
+    cs_launch(cs_cuda_compute(device), rows_shape(all), loss_grad_rows, job);
 }
 
 /* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */
@@ -171,14 +185,13 @@ static __device__ best look_over(cs_view x, cs_range row)
 }
 
 /* The target is the first of the largest where it is as large as any and none as large stands before it. */
-static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, int64_t rows,
-                                                           int64_t columns)
+static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, extent all)
 {
     CS_SHARED float seats[WARPS];
     CS_SHARED int   counts[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        int64_t target  = place_of(targets, row, columns);
-        best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        int64_t target  = place_of(targets, row, all);
+        best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, all));
         float   most    = cs_block_max(own.most, seats);
         bool    before  = own.first >= 0 && own.most == most && own.first < target;
         int     against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
@@ -187,10 +200,11 @@ static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view 
     }
 }
 
-extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), hit_rows, (float *)hits.data, cs_run_view(logits),
-              (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
+    extent all = extent_of(logits, classes);
+    cs_launch(cs_cuda_compute(device), rows_shape(all), hit_rows, (float *)hits.data, cs_run_view(logits),
+              (const int32_t *)targets.data, all);
 }
 
 /* ---- squared error ---- */
@@ -205,12 +219,11 @@ static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t
         apart[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, int64_t rows,
-                                                             int64_t columns)
+static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, extent all)
 {
     CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own = row_of(row, columns);
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        cs_range own = row_of(row, all);
         float    sum = 0;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
@@ -220,22 +233,23 @@ static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_vie
         }
         sum = cs_block_sum(sum, seats);
         if (threadIdx.x == 0)
-            loss[row] = sum / (float)columns;
+            loss[row] = sum / (float)all.columns;
     }
 }
 
 extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(y), error_rows, (float *)loss.data, cs_run_view(y),
-              cs_run_view(target), cs_rows(y), cs_columns(y));
+    extent all = extent_of(y, cs_columns(y));
+    cs_launch(cs_cuda_compute(device), rows_shape(all), error_rows, (float *)loss.data, cs_run_view(y),
+              cs_run_view(target), all);
 }
 
-static __global__ void __launch_bounds__(THREADS) error_grad_rows(cs_view dy, const float *dloss, cs_view y,
-                                                                  cs_view target, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, extent all)
 {
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own   = row_of(row, columns);
-        float    scale = 2 * dloss[row] / (float)columns;
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        cs_range own   = row_of(row, all);
+        float    scale = 2 * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
             subtract(apart, y, target, at, own);
@@ -249,6 +263,7 @@ static __global__ void __launch_bounds__(THREADS) error_grad_rows(cs_view dy, co
 extern "C" void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
                                            cs_tensor target)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(y), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
-              cs_run_view(y), cs_run_view(target), cs_rows(y), cs_columns(y));
+    extent all = extent_of(y, cs_columns(y));
+    cs_launch(cs_cuda_compute(device), rows_shape(all), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
+              cs_run_view(y), cs_run_view(target), all);
 }
