@@ -82,9 +82,6 @@ foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_gr
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
-# The proof on a GPU, rehearsed; the tests it would run there are those above.
-if(NOT CSPEED_SANITIZE)
-  add_test(NAME gpu_rehearsal COMMAND ${CMAKE_SOURCE_DIR}/.ci/gpu run profile --here --out ${CMAKE_BINARY_DIR}/gpu-results)
-  set_tests_properties(gpu_rehearsal PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
-    "CSPEED_GPU_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-endif()
+# test_gpu rehearses the proof on a GPU, for which it starts the programs of the tests above.
+set_tests_properties(test_gpu PROPERTIES LABELS slow TIMEOUT 3600)
+add_dependencies(test_gpu cspeed_cuda_emulated)
