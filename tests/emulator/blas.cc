@@ -1,7 +1,7 @@
 /* blas.cc - cuBLASLt as plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in fp32.
  *
- * What the real one refuses is refused. The heuristic's first answer is one that does not run, as its state says. Of the
- * three algorithms that follow, the first two give the same bits and the third sums from the end, so that who relies on
+ * What the real one refuses is refused. The heuristic's first answer is one that does not run, as its state says. Of
+ * the three algorithms after it the first two give the same bits and the third sums from the end, so that who relies on
  * one algorithm's bits and runs another is seen. */
 #include "emulator.h"
 

@@ -168,8 +168,8 @@ static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_ope
     return chosen;
 }
 
-/* How many equal elements prove that two algorithms sum in the same order. Where the order differs so do a fifth or more
- * of the fp32 sums, but of those rounded to bf16 only one in 5,000 to 50,000, at inner widths of 768 and 32. */
+/* How many equal elements prove that two algorithms sum in the same order. Where the order differs so do a fifth or
+ * more of the fp32 sums, but of those rounded to bf16 only one in 5,000 to 50,000, at inner widths of 768 and 32. */
 static int64_t enough(cs_dtype to)
 {
     return to == CS_F32 ? 4096 : 1 << 20;
