@@ -1,7 +1,8 @@
 /* blas.cc - cuBLASLt as plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in fp32.
  *
- * What the real one refuses is refused. Of its three algorithms the first two give the same bits and the third sums
- * from the end, so that who relies on one algorithm's bits and runs another is seen. */
+ * What the real one refuses is refused. The heuristic's first answer is one that does not run, as its state says. Of
+ * the three algorithms after it the first two give the same bits and the third sums from the end, so that who relies on
+ * one algorithm's bits and runs another is seen. */
 #include "emulator.h"
 
 #include <cublasLt.h>
@@ -320,6 +321,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     *found                = 0;
     if (status != CUBLAS_STATUS_SUCCESS)
         return status == CUBLAS_STATUS_INVALID_VALUE ? status : CUBLAS_STATUS_NOT_SUPPORTED;
+    results[*found]                = {};
+    results[*found].algo.data[0]   = ALGORITHMS;
+    results[(*found)++].state      = CUBLAS_STATUS_NOT_SUPPORTED;
     for (uint64_t i = 0; i < ALGORITHMS && *found < wanted; i++) {
         uint64_t workspace = i * 4096;
         if (workspace > preference->workspace)

@@ -93,9 +93,6 @@ if(NOT CSPEED_SANITIZE)
   add_test(NAME test_resources COMMAND ${CMAKE_SOURCE_DIR}/.ci/kernels check ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
   set_tests_properties(test_resources PROPERTIES TIMEOUT 1800 LABELS slow SKIP_RETURN_CODE 77)
 endif()
-# The proof on a GPU, rehearsed; the tests it would run there are those above.
-if(NOT CSPEED_SANITIZE)
-  add_test(NAME gpu_rehearsal COMMAND ${CMAKE_SOURCE_DIR}/.ci/gpu run profile --here --out ${CMAKE_BINARY_DIR}/gpu-results)
-  set_tests_properties(gpu_rehearsal PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
-    "CSPEED_GPU_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-endif()
+# test_gpu rehearses the proof on a GPU, for which it starts the programs of the tests above.
+set_tests_properties(test_gpu PROPERTIES LABELS slow TIMEOUT 3600)
+add_dependencies(test_gpu cspeed_cuda_emulated)

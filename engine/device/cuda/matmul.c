@@ -64,7 +64,8 @@ static cudaDataType_t type_of(cs_dtype dtype)
 }
 
 /* 16 bytes are the widest access of a thread, and what copies of tiles want; addresses that agree in that have the same
- * algorithm, and so the same bits. */
+ * algorithm, and so the same bits. More is not told apart, though many addresses are multiples of 256: ZeRO's stage and
+ * recomputation move operands by multiples of 64 bytes, and must move no bit. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
