@@ -2,9 +2,10 @@
  *
  * The ranks have met over the host's side, which also carries rank 0's unique id to the others.
  *
- * The communicator is a blocking one (config.blocking = 1). NCCL makes a blocking call in the caller's own thread, in
- * some 10 to 15 microseconds. For each call of a nonblocking communicator it creates a thread, and the caller polls
- * until that thread is done, some 60 to 90 microseconds (NCCL 2.28.9, group.cc, ncclGroupEndInternal). The price of
+ * The communicator is a blocking one (config.blocking = 1). NCCL makes a blocking call in the caller's own thread,
+ * which is estimated at 10 to 15 microseconds. For each call of a nonblocking communicator it creates a thread, and the
+ * caller polls until that thread is done, 60 to 90 microseconds (NCCL 2.28.9, group.cc, ncclGroupEndInternal; timed
+ * with a thread of that much work, not on a GPU). bench_comm prints what a call really costs. The price of
  * blocking: the creation of the communicator, and the first call of a kind, which connects the ranks, do not return
  * while a rank does not take part. Therefore the watch, a second thread, looks after the caller. It knows until when
  * the call in progress must return, reads NCCL's asynchronous error, and asks the host's side which ranks live. When a
