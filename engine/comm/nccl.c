@@ -134,6 +134,11 @@ static _Noreturn void fail(connection *own, ncclResult_t error)
 
 /* ---- the watch -------------------------------------------------------------------------------- */
 
+static bool is_waiting(connection *own)
+{
+    return atomic_load(&own->deadline) > 0 || cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM));
+}
+
 /* A rank that has closed has done all its collectives, so this rank's will soon be done as well, unless one of them is
  * a collective that the other never called. */
 static void look_for_ranks(connection *own, double *alone_since)
@@ -141,8 +146,7 @@ static void look_for_ranks(connection *own, double *alone_since)
     bool   closed = true;
     int    peer   = missing_rank(own, &closed);
     double now    = cs_clock_seconds();
-    bool   waits  = atomic_load(&own->deadline) > 0 || cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM));
-    if (peer < 0 || (closed && !waits))
+    if (peer < 0 || (closed && !is_waiting(own)))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
         return;
