@@ -95,6 +95,24 @@ START_TEST(all_gpus_hidden_is_told)
 }
 END_TEST
 
+static void open_again(void)
+{
+    open_cuda();
+}
+
+START_TEST(a_device_opened_before_a_fork_is_told)
+{
+    char said[1024];
+    if (!near_emulated("fork"))
+        return;
+    cs_device *device = open_cuda();
+    ck_assert_int_eq(run_apart(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
+    ck_assert_msg(strstr(said, "CUDA cannot be used in this process: it was forked from one that had used CUDA"), "%s",
+                  said);
+    cs_device_close(device);
+}
+END_TEST
+
 /* ---- opening and memory ---- */
 
 START_TEST(it_opens_and_describes_itself)
@@ -473,7 +491,8 @@ START_TEST(a_run_that_does_not_fit_is_told_why)
 }
 END_TEST
 
-SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told, it_opens_and_describes_itself,
+SUITE_MAIN_APART("cuda", a_machine_without_a_driver_is_told, all_gpus_hidden_is_told,
+           a_device_opened_before_a_fork_is_told, it_opens_and_describes_itself,
            memory_is_zeroed_aligned_and_counted, too_much_memory_ends_with_a_sentence,
            a_wrong_token_is_told_with_file_and_line, an_old_event_is_still_waited_for,
            calls_and_tasks_run_at_once, sums_are_added_to_where_they_lie, gradients_are_added_to_once_and_always_alike,

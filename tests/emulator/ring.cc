@@ -55,6 +55,27 @@ ring::~ring()
         munmap(shared, sizeof *shared);
 }
 
+static bool connect_message(ring *ring, const ring_call &call)
+{
+    bool         sends  = call.kind == RING_SEND;
+    ring_seat   *seats  = ring->shared->seat;
+    ring_letter *letter = sends ? &seats[ring->rank].to[call.rank] : &seats[call.rank].to[ring->rank];
+    (sends ? letter->sender : letter->receiver) = true;
+    while (!(sends ? letter->receiver : letter->sender) && !ring->aborted)
+        emulator_pause();
+    return !ring->aborted;
+}
+
+bool ring_connect(ring *ring, const ring_call &call)
+{
+    if (call.kind == RING_SEND || call.kind == RING_RECEIVE)
+        return connect_message(ring, call);
+    ring->shared->connected[call.kind]++;
+    while (ring->shared->connected[call.kind] < ring->size && !ring->aborted)
+        emulator_pause();
+    return !ring->aborted;
+}
+
 /* ---- meeting ---- */
 
 static bool meet(ring *ring)
