@@ -64,7 +64,8 @@ static cs_status measure(cs_engine *engine)
     walk_curriculum(engine);
     size_t scratch             = cs_update_scratch(engine->zero.groups, engine->model);
     size_t peak                = cs_pass_peak(engine->pass);
-    engine->memory.activations = cs_boundary_bytes() + (peak > scratch ? peak : scratch);
+    engine->memory.activations = cs_boundary_bytes() + cs_ranges_bytes(engine->model) +
+                                 (peak > scratch ? peak : scratch);
     return CS_OK;
 }
 

@@ -279,6 +279,17 @@ cs_tensor near_at(cs_tensor x)
     return x;
 }
 
+cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count)
+{
+    cs_state_ranges all = { .count = count };
+    for (int64_t i = 0; i < count; i++) {
+        ranges[i].tile = all.tiles;
+        all.tiles += cs_state_tiles((cs_range){ ranges[i].from, ranges[i].to });
+    }
+    all.table = at(cs_vector(ranges, CS_I64, count * (int64_t)(sizeof *ranges / sizeof(int64_t)))).data;
+    return all;
+}
+
 void near_fetch(void)
 {
     cs_stream *stream = cs_device_stream(device, CS_COMPUTE);

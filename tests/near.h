@@ -4,6 +4,7 @@
 #define CS_TESTS_NEAR_H
 
 #include "device/device.h"
+#include "device/state.h"
 
 /* An element of a float tensor as a double. */
 double near_element(cs_tensor x, int64_t index);
@@ -59,5 +60,9 @@ int        near_threads(int most); /* most, or 1 on a device that has no threads
  * absent tensor stays absent. */
 cs_tensor near_at(cs_tensor x);
 void      near_fetch(void); /* waits; what was taken there is here again, as the device left it */
+
+/* Numbers the ranges' tiles; `at`, as above or another, puts them where the device that they are for reads them. They
+ * live until the next fetch. */
+cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count);
 
 #endif
