@@ -142,6 +142,7 @@ typedef struct {
     size_t value_rows, gradient_rows;         /* gathered parameters and unreduced gradients in flight           */
     size_t activations;                       /* kept for backward, and scratch                                  */
     size_t copy;                              /* of the state, which cspeed.async_save writes: of its first save */
+    size_t pinned;                            /* of the host's, that a GPU's checkpoints go through: of the first */
     size_t workspace;                         /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);

@@ -214,7 +214,7 @@ void cs_destroy(cs_engine *engine)
     if (engine->block)
         cs_device_free(engine->device, engine->block);
     cs_feed_close(engine->feed);
-    cs_mirror_close(engine->mirror);
+    cs_transfer_close(engine->transfer);
     cs_pool_close(engine->values);
     cs_pool_close(engine->grads);
     cs_comm_close(engine->comm);

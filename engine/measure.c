@@ -93,5 +93,7 @@ cs_status cs_measure_run(cs_engine *engine)
     engine->memory.value_rows    = cs_pool_bytes(engine->values);
     engine->memory.gradient_rows = cs_pool_bytes(engine->grads);
     engine->memory.copy          = cs_saving_copy(engine);
+    bool gpu = device ? cs_device_is_far(device) : engine->settings->device == 2;
+    engine->memory.pinned        = gpu ? cs_transfer_bytes() : 0;
     return status;
 }

@@ -229,6 +229,15 @@ near_launches near_launched(void)
     return now;
 }
 
+uint64_t near_pinned_most(void)
+{
+    void    *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
+    uint64_t most   = ask(module, "emulator_pinned_most");
+    if (module)
+        dlclose(module);
+    return most;
+}
+
 near_launches near_since(near_launches before)
 {
     near_launches now = near_launched();

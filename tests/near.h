@@ -41,6 +41,7 @@ typedef struct {
 } near_launches;
 near_launches near_launched(void); /* zeros where they are not counted */
 bool          near_counts(void);   /* True for the emulated module: a real GPU's does not count them. */
+uint64_t      near_pinned_most(void); /* bytes of host memory that were pinned at a time; 0 where they are not counted */
 near_launches near_since(near_launches before); /* by now less by then */
 
 /* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and

@@ -138,7 +138,7 @@ typedef struct {
 
 struct cs_device {
     const cs_device_table *table;
-    cs_stream              streams[2]; /* by role */
+    cs_stream              streams[CS_STREAM_ROLES]; /* by role */
     void                  *own;        /* the device's */
     int                    threads;
     char                   description[160];
