@@ -144,6 +144,7 @@ typedef struct {
     size_t copy;                              /* of the state, which cspeed.async_save writes: of its first save */
     size_t  padding;              /* of padded parameters' zero rows, part of the first four: cs_param.held */
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of these are zero rows */
+    size_t pinned;                            /* of the host's, that a GPU's checkpoints go through: of the first */
     size_t workspace;                         /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);

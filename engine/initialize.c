@@ -131,9 +131,9 @@ static cs_status open_shards(cs_engine *engine)
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
     cs_boundary_open(engine, engine->block);
+    size_t        table = cs_boundary_bytes(), rest = table + cs_ranges_bytes(engine->model);
     cs_pass_shape shape = { engine->device, settings->precision.values, settings->precision.products,
-                            (char *)engine->block + cs_boundary_bytes(),
-                            engine->memory.activations - cs_boundary_bytes() };
+                            (char *)engine->block + rest, engine->memory.activations - rest };
     CS_TRY(cs_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
@@ -141,7 +141,8 @@ static cs_status open_shards(cs_engine *engine)
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
     CS_TRY(cs_feed_open(engine));
-    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block));
+    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
+                          (char *)engine->block + table));
     return cs_pretrained_load(engine);
 }
 
@@ -235,7 +236,7 @@ void cs_destroy(cs_engine *engine)
     if (engine->block)
         cs_device_free(engine->device, engine->block);
     cs_feed_close(engine->feed);
-    cs_mirror_close(engine->mirror);
+    cs_transfer_close(engine->transfer);
     cs_pool_close(engine->values);
     cs_pool_close(engine->grads);
     cs_comm_close(engine->comm);

@@ -41,6 +41,7 @@ static struct {
     cs_tensor head_lse;
     float    *state[4];
     cs_exact *sum;
+    cs_state_ranges ranges; /* all of the state */
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
@@ -109,7 +110,11 @@ static void make_all(void)
     on.head_lse = make(CS_F32, B * HEADS, T);
     for (int i = 0; i < 4; i++)
         on.state[i] = make(CS_F32, 1, STATE).data;
-    on.sum = cs_device_alloc(device, sizeof *on.sum);
+    on.sum               = cs_device_alloc(device, sizeof *on.sum);
+    cs_state_range whole = { .to = STATE, .decays = 1 };
+    on.ranges            = (cs_state_ranges){ .table = bring(&whole, sizeof whole),
+                                              .count = 1,
+                                              .tiles = cs_state_tiles((cs_range){ 0, STATE }) };
 }
 
 static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
@@ -315,14 +320,22 @@ static void run_sum_into(void)
 {
     cs_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
 }
+static cs_tensor row_of(float *state)
+{
+    return cs_vector(state, CS_F32, STATE);
+}
 static void update(cs_optim_kind kind)
 {
     cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
     cs_optimizer      found    = cs_optim_find(&settings);
-    cs_state_span     span     = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
+    cs_state_rows     rows     = { .ranges = on.ranges };
+    rows.master                = row_of(on.state[0]);
+    rows.gradient              = row_of(on.state[1]);
+    for (int i = 0; i < found.slots; i++)
+        rows.slots[i] = row_of(on.state[2 + i]);
     if (dtype != CS_F32 && !found.directs)
-        span.publish = on.table.data;
-    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
+        rows.publish = cs_vector(on.table.data, dtype, STATE);
+    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), &rows);
 }
 static void run_adamw(void)
 {

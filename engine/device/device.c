@@ -35,7 +35,7 @@ static cs_status open_kind(cs_device **device, const cs_device_settings *setting
     new->table   = table;
     new->threads = 1;
     pthread_mutex_init(&new->lock, NULL);
-    for (int role = 0; role < 2; role++)
+    for (int role = 0; role < CS_STREAM_ROLES; role++)
         new->streams[role] = (cs_stream){ .device = new, .role = (cs_stream_role)role };
     cs_status status = table->open(new, settings);
     if (status != CS_OK) {

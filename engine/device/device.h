@@ -16,7 +16,8 @@
 
 typedef struct cs_device cs_device;
 
-typedef enum { CS_COMPUTE, CS_COMM } cs_stream_role;
+/* CS_COPY, of a far device alone: copies of the state beside both others. */
+typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } cs_stream_role;
 
 typedef struct {
     const char *kind;    /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto"                        */

@@ -119,9 +119,7 @@ typedef struct {
     void (*judge)(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
     void (*seed)(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
     void (*convert)(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-    void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-    void (*update_narrow)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                          const cs_state_narrow *state);
+    void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
     void (*init)(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 } cs_device_table;
 
@@ -141,7 +139,7 @@ typedef struct {
 
 struct cs_device {
     const cs_device_table *table;
-    cs_stream              streams[2]; /* by role */
+    cs_stream              streams[CS_STREAM_ROLES]; /* by role */
     void                  *own;        /* the device's */
     int                    threads;
     char                   description[160];

@@ -132,9 +132,12 @@ void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale);
 
 /* ---- apply.c: the means of an update; entry counts the unit's parameters ---- */
 
-/* The rule over this rank's elements of a parameter, as the gate lets it (NULL: open). A direction takes the place of
- * the gradient. */
-void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper, const cs_gate *gate);
+/* This rank's elements of a parameter, which may be none, in its rows; `tile` is left to the table that it goes into. */
+cs_state_range cs_apply_range(const cs_shard *shard, int entry);
+/* The rule over some ranges of this rank's rows, as the gate lets it (NULL: open), in one launch. A direction takes the
+ * place of the gradient. */
+void cs_apply_rule(cs_shard *shard, cs_state_ranges ranges, const cs_optimizer *optimizer, cs_hyper hyper,
+                   const cs_gate *gate);
 /* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. The device's memory. */
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
 /* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
@@ -148,6 +151,23 @@ void   cs_apply_distribute(cs_shard *shard);
 cs_status cs_assign_groups(const cs_groups *groups, cs_model *model);
 void      cs_assign_print(const cs_groups *groups, const cs_model *model); /* a line a group */
 
+/* ---- ranges.c: which elements of a rank's rows each group of the optimizer moves ---- */
+
+/* A table of all units' ranges, a unit's by group: made once, and in the device's memory from then on. */
+typedef struct {
+    cs_state_range       *here;  /* the host's copy; the one behind the last says how many tiles there are */
+    const cs_state_range *there; /* the device's                                                          */
+    int                  *first; /* of each unit's ranges; one more                                        */
+    int                  *entry; /* of its unit, that each range is of                                     */
+} cs_ranges;
+
+size_t    cs_ranges_bytes(const cs_model *model); /* of the device's memory, on any rank */
+cs_status cs_ranges_open(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+                         void *memory);
+void      cs_ranges_close(cs_ranges *ranges); /* accepts the half-open; the memory is its owner's */
+/* Ranges [from, to) of the table, which are one unit's. */
+cs_state_ranges cs_ranges_some(const cs_ranges *ranges, cs_range some);
+
 /* ---- update.c: one step of all parameters ---- */
 
 typedef struct cs_update cs_update;
@@ -160,10 +180,11 @@ typedef struct {
     double         betas[2];
 } cs_move;
 
-/* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's. */
+/* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's, and keeps
+ * cs_ranges_bytes of it at `table`. */
 size_t    cs_update_scratch(const cs_groups *groups, const cs_model *model);
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
-                         void *scratch);
+                         void *scratch, void *table);
 void      cs_update_close(cs_update *update); /* accepts NULL */
 /* Of this step: hyper-parameters, and the norms that LAMB needs. A step along a direction asks the host for numbers: of
  * an optimizer that directs, the gate is known to be open. */

@@ -28,6 +28,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "activations", "activations", m->activations },
         { "async_save's copy", "async_save_copy", m->copy },
         { "in all", "in_all", total },
+        { "pinned for checkpoints", "pinned", m->pinned },
     };
     for (int i = 0; i < LINES; i++)
         lines[i] = all[i];

@@ -60,6 +60,9 @@ void emulator_move(void *to, const void *from, size_t bytes);
 void emulator_hide(const void *memory, size_t bytes);
 void emulator_show(const void *memory, size_t bytes);
 
+/* For tests: the most bytes that cudaHostAlloc had given out at a time. */
+extern "C" uint64_t emulator_pinned_most();
+
 /* ---- stream.cc ---- */
 
 struct emulator_capture;

@@ -18,6 +18,7 @@ static char                    *range;
 static size_t                   used, held; /* of the range; by blocks that live */
 static int                      openings;
 static std::map<char *, size_t> blocks, pinned;
+static uint64_t                 pinned_now, pinned_most; /* bytes */
 
 static size_t capacity()
 {
@@ -189,7 +190,15 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
         return emulator_fail(cudaErrorMemoryAllocation);
     memset(*memory, EMPTY, bytes);
     pinned[(char *)*memory] = bytes;
+    pinned_now += bytes;
+    pinned_most = pinned_now > pinned_most ? pinned_now : pinned_most;
     return cudaSuccess;
+}
+
+uint64_t emulator_pinned_most()
+{
+    emulator_guard guard(emulator_lock);
+    return pinned_most;
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
@@ -204,8 +213,11 @@ cudaError_t cudaFreeHost(void *memory)
         return refused;
     if (!memory)
         return cudaSuccess;
-    if (!pinned.erase((char *)memory))
+    auto found = pinned.find((char *)memory);
+    if (found == pinned.end())
         return emulator_fail(cudaErrorInvalidValue);
+    pinned_now -= found->second;
+    pinned.erase(found);
     emulator_run_all();
     free(memory);
     return cudaSuccess;

@@ -289,6 +289,5 @@ const cs_device_table cs_device_cpu = {
     .seed               = cs_cpu_seed,
     .convert            = cs_cpu_convert,
     .update             = cs_cpu_update,
-    .update_narrow      = cs_cpu_update_narrow,
     .init               = cs_cpu_init,
 };

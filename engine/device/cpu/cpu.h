@@ -154,9 +154,7 @@ void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t c
 void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
 void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-void cs_cpu_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                          const cs_state_narrow *state);
+void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
 void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #endif

@@ -183,7 +183,6 @@ static const cs_device_table cs_device_cuda = {
     .seed               = cs_cuda_seed,
     .convert            = cs_cuda_convert,
     .update             = cs_cuda_update,
-    .update_narrow      = cs_cuda_update_narrow,
     .init               = cs_cuda_init,
 };
 

@@ -102,9 +102,7 @@ void   cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_
 void   cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_words *words, const cs_terms *terms);
 void   cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void   cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void   cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-void   cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                             const cs_state_narrow *state);
+void   cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
 void   cs_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #ifdef __cplusplus
