@@ -360,6 +360,8 @@ cs_pass_products(cs_pass *pass); /* of what matrix products take and give: pass_
 int64_t   cs_pass_batch(cs_pass *pass);  /* B                                            */
 int64_t   cs_pass_length(cs_pass *pass); /* T; rows are b * T + t. 1 without a sequence  */
 int64_t   cs_pass_start(cs_pass *pass);  /* row b * T + t is at position start + t: 0, unless a context goes on */
+cs_tensor cs_pass_dloss(cs_pass *pass);  /* (rows, 1) f32: dy of the last unit, known when its forward runs; absent in
+                                          * evaluation */
 cs_tensor cs_pass_hits(cs_pass *pass);   /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
 /* While a context is read: the next of its tensors (positions, columns), in the order in which forward asks for them,
  * rows [0, start) as earlier passes left them. Absent in every other pass. */

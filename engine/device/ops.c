@@ -416,19 +416,12 @@ static bool is_targets(cs_tensor targets, cs_tensor logits)
     return targets.data && targets.dtype == CS_I32 && cs_count(targets) == cs_rows(logits);
 }
 
-void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets)
+void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, cs_tensor dloss)
 {
     CS_ASSERT(is_compute(logits) && is_targets(targets, logits));
-    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
-    RUN(stream, cross_entropy, loss, lse, logits, targets);
-}
-
-void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                              cs_tensor targets)
-{
-    CS_ASSERT(is_compute(logits) && is_like(logits, dlogits) && is_targets(targets, logits));
-    CS_ASSERT(is_vector(dloss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
-    RUN(stream, cross_entropy_grad, dlogits, dloss, logits, lse, targets);
+    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)));
+    CS_ASSERT(!dloss.data || is_vector(dloss, CS_F32, cs_rows(logits)));
+    RUN(stream, cross_entropy, loss, logits, targets, dloss);
 }
 
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets)

@@ -141,12 +141,10 @@ void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor tab
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                       cs_tensor starts);
 
-/* loss (N, 1) f32 = -log softmax(logits)[target], 0 where target < 0; logits (N, V) c; targets i32, N of them;
- * lse (N, 1) f32 is kept for the gradient. */
-void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
-/* dlogits = (softmax - onehot(target)) * dloss[row], 0 where target < 0. dlogits may be logits. */
-void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                              cs_tensor targets);
+/* loss (N, 1) f32 = -log softmax(logits)[target], 0 where target < 0; logits (N, V) c; targets i32, N of them.
+ * dloss (N, 1) f32 or absent weighs the rows; where it is given, logits become their gradient in the same walk:
+ * (softmax - onehot(target)) * dloss[row], 0 where target < 0. The loss has the same bits with dloss and without. */
+void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, cs_tensor dloss);
 
 /* hits (N, 1) f32 = 1 where the target is the first of the largest logits, else 0; logits and targets as above. */
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets);
