@@ -64,6 +64,7 @@ typedef struct {
     cs_dtype dtype;
     int32_t  dims;
     int64_t  shape[CS_MAX_DIMS];
+    bool     fresh; /* of a gradient: what it holds is undefined, and an operation that adds to it sets it instead */
 } cs_tensor;
 
 size_t    cs_dtype_bytes(cs_dtype dtype);
@@ -302,16 +303,25 @@ typedef struct {
     float std; /* standard deviation, or half the width for CS_UNIFORM */
 } cs_init;
 
+typedef struct cs_growth cs_growth;
 /* A named parameter. value and grad have data while the unit is in use, and NULL outside. grad is fp32
  * and is added to, never overwritten. Weight decay applies to matrices and not to vectors, unless declare sets
  * decay otherwise (DeepSpeed decays all). */
 typedef struct {
     const char *name;
     cs_init     init;
-    bool        decay; /* weight decay applies */
-    bool        norm;  /* of a normalization: computes in fp32 where the precision keeps norms so */
+    bool        decay;  /* weight decay applies */
+    bool        norm;   /* of a normalization: computes in fp32 where the precision keeps norms so */
+    cs_growth  *growth; /* whether its gradient is fresh, see cs_param_grows; NULL: it is cleared beforehand */
     cs_tensor   value, grad;
 } cs_param;
+
+/* Said in declare: backward takes the gradient from cs_param_grow alone, so that it need not be cleared before the first
+ * operation that adds to it. `with` is the parameter itself, or an earlier one of the same unit where one operation
+ * writes the gradients of both. The parameters of layer.h's layers are declared so. */
+void cs_param_grows(cs_param *param, cs_param *with);
+/* grad for the operation that adds to it next: fresh where it is the first of those whose sum this is. */
+cs_tensor cs_param_grow(cs_param *param);
 
 /* What units of one sort share. Between units flows one tensor: x is the output of the unit before (the
  * batch's inputs for the first), y this unit's: (rows, width), or for the last unit the loss of each row,

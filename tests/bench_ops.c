@@ -293,11 +293,11 @@ static void run_embed_grad(void)
 }
 static void run_entropy(void)
 {
-    cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, (cs_tensor){ 0 });
+    cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, cs_columns(on.logits), (cs_tensor){ 0 });
 }
 static void run_entropy_grad(void)
 {
-    cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, on.dloss);
+    cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, cs_columns(on.logits), on.dloss);
 }
 static void run_cast(void)
 {

@@ -254,7 +254,7 @@ static int32_t targets_of(int64_t i)
 /* hits logits targets */
 static void hits_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])));
+    cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]));
 }
 
 /* Of seven rows: the second of two largest, the first of them, one that is not the largest, a row with a NaN, a masked
@@ -277,7 +277,7 @@ START_TEST(hits_are_the_first_of_the_largest)
             near_set(logits, 6 * width + 10, 50);
             static const float want[7] = { 0, 1, 0, 0, 0, 1, 1 };
             cs_tensor          targets = integers(7, 1, targets_of);
-            cs_op_hits(subject, near_at(hits), near_at(logits), near_at(flat(targets)));
+            cs_op_hits(subject, near_at(hits), near_at(logits), near_at(flat(targets)), width);
             near_fetch();
             for (int i = 0; i < 7; i++)
                 ck_assert_float_eq(((float *)hits.data)[i], want[i]);
@@ -291,7 +291,7 @@ END_TEST
 /* loss logits targets dloss */
 static void entropy_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(flat(t[2])), at(t[3]));
+    cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]), at(t[3]));
 }
 
 START_TEST(losses_of_odd_vocabularies)

@@ -4,11 +4,11 @@
  * logits at hand, replaces them by their gradient, and backward takes that. */
 #include "layer/layer.h"
 
-void cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss)
+void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss)
 {
     if (cs_pass_hits(pass).data)
-        cs_op_hits(cs_pass_stream(pass), cs_pass_hits(pass), logits, cs_pass_targets(pass));
-    cs_op_cross_entropy(cs_pass_stream(pass), loss, logits, cs_pass_targets(pass), cs_pass_dloss(pass));
+        cs_op_hits(cs_pass_stream(pass), cs_pass_hits(pass), logits, cs_pass_targets(pass), classes);
+    cs_op_cross_entropy(cs_pass_stream(pass), loss, logits, cs_pass_targets(pass), classes, cs_pass_dloss(pass));
     cs_pass_keep(pass, logits);
 }
 

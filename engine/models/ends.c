@@ -51,7 +51,8 @@ static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
-    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
+    const head *h = cs_unit_self(unit, sizeof *h);
+    cs_entropy_forward(pass, head_predict(unit, pass, x), h->head.outputs, y);
 }
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)

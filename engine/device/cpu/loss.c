@@ -8,6 +8,7 @@
 typedef struct {
     cs_tensor out, loss, x; /* out: of the squared error, the gradient */
     cs_tensor targets, dloss;
+    int64_t   classes; /* columns of x that are logits; those behind are padding */
 } loss_job;
 
 static int64_t chunk_at(int64_t from, int64_t end)
@@ -18,7 +19,7 @@ static int64_t chunk_at(int64_t from, int64_t end)
 static int64_t target_of(const loss_job *all, int64_t row)
 {
     int64_t target = ((const int32_t *)all->targets.data)[row];
-    CS_ASSERT(target < cs_columns(all->x));
+    CS_ASSERT(target < all->classes);
     return target;
 }
 
@@ -31,7 +32,7 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
 /* log of the sum of e^x over a row: the largest is taken out, chunks are added in double. */
 static float row_lse(const loss_job *all, int64_t row)
 {
-    int64_t width = cs_columns(all->x), first = row * width;
+    int64_t width = all->classes, first = row * cs_columns(all->x);
     float   wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
@@ -50,9 +51,9 @@ static float row_lse(const loss_job *all, int64_t row)
 /* The row's logits become their gradient, while they are in the cache. */
 static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse)
 {
-    int64_t width = cs_columns(all->x), first = row * width;
+    int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride;
     float   scale = ((const float *)all->dloss.data)[row];
-    float   wide[CS_CHUNK], out[CS_CHUNK] = { 0 };
+    float   wide[CS_CHUNK], out[CS_CHUNK] = { 0 }, zeros[CS_CHUNK] = { 0 };
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
         if (target >= 0)
@@ -61,6 +62,8 @@ static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse
             out[target - from] -= scale;
         cs_elements_write(all->x, first + from, count, out);
     }
+    for (int64_t from = width; from < stride; from += CS_CHUNK)
+        cs_elements_write(all->x, first + from, chunk_at(from, stride), zeros);
 }
 
 static void cross_entropy_rows(void *argument, cs_range range, int part)
@@ -77,9 +80,10 @@ static void cross_entropy_rows(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, cs_tensor dloss)
+void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss)
 {
-    loss_job all = { .loss = loss, .x = logits, .targets = targets, .dloss = dloss };
+    loss_job all = { .loss = loss, .x = logits, .targets = targets, .dloss = dloss, .classes = classes };
     cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
 }
 
@@ -88,11 +92,11 @@ void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, c
 /* The first of the largest, as torch.argmax; a row with a NaN has none. */
 static int64_t largest_of(const loss_job *all, int64_t row)
 {
-    int64_t width = cs_columns(all->x), best = -1;
+    int64_t width = all->classes, first = row * cs_columns(all->x), best = -1;
     float   most  = 0, wide[CS_CHUNK];
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t      count  = chunk_at(from, width);
-        const float *logits = cs_elements_read(all->x, row * width + from, count, wide);
+        const float *logits = cs_elements_read(all->x, first + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
             if (isnan(logits[i]))
                 return -1;
@@ -115,9 +119,9 @@ static void hits_rows(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    loss_job all = { .loss = hits, .x = logits, .targets = targets };
+    loss_job all = { .loss = hits, .x = logits, .targets = targets, .classes = classes };
     cs_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
 }
 

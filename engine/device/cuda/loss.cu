@@ -3,8 +3,9 @@
  * In training the cross entropy reads a row of logits once and writes its gradient over it: the row stays in shared
  * memory between, as far as there is room; what is left is read a second time. Runs are aligned with the tensor and not
  * with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a neighbour's is left
- * alone. Memory's rate bounds it, though the exponentials come near: nine instructions an element stand beside the two
- * bytes of a 16-bit one. */
+ * alone. Columns behind the classes are padding: neither a loss nor hits read it, and the gradient is zero there.
+ * Memory's rate bounds it, though the exponentials come near: nine instructions an element stand beside the two bytes
+ * of a 16-bit one. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -13,10 +14,20 @@
 
 enum { THREADS = 512, WARPS = THREADS / CS_WARP };
 
-/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
-static __device__ cs_range row_of(int64_t row, int64_t columns)
+/* Rows are `stride` elements apart and begin with as many columns that count. */
+struct extent {
+    int64_t rows, columns, stride;
+};
+
+static inline extent extent_of(cs_tensor x, int64_t columns)
 {
-    return cs_range{ row * columns, (row + 1) * columns };
+    return extent{ cs_rows(x), columns, cs_columns(x) };
+}
+
+/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
+static __device__ cs_range row_of(int64_t row, extent all)
+{
+    return cs_range{ row * all.stride, row * all.stride + all.columns };
 }
 
 static __device__ int64_t first_run(cs_range row)
@@ -37,17 +48,17 @@ static __device__ float element_of(cs_view x, int64_t at)
 }
 
 /* The target's place in the tensor, -1 where it is masked. One outside the vocabulary ends the run, as on the CPU. */
-static __device__ int64_t place_of(const int32_t *targets, int64_t row, int64_t columns, int64_t stride)
+static __device__ int64_t place_of(const int32_t *targets, int64_t row, extent all)
 {
     int32_t target = targets[row];
-    CS_KERNEL_ASSERT(target < columns);
-    return target < 0 ? -1 : row * stride + target;
+    CS_KERNEL_ASSERT(target < all.columns);
+    return target < 0 ? -1 : row * all.stride + target;
 }
 
-static inline cs_shape rows_shape(cs_tensor x)
+static inline cs_shape rows_shape(extent all)
 {
-    int64_t rows = cs_rows(x), runs = cs_columns(x) / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
-    return cs_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
+    int64_t runs = all.columns / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
+    return cs_shape{ dim3((unsigned)(all.rows < 1 << 24 ? all.rows : 1 << 24)),
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
 
@@ -55,14 +66,14 @@ static inline cs_shape rows_shape(cs_tensor x)
 
 enum { TOGETHER = 4 };
 
-/* Rows of `columns` logits, `stride` elements apart; those beyond the columns have no part in the loss, and their
- * gradient is zero. The first `held` elements of a row's runs stay in shared memory. */
+/* The first `held` elements of a row's runs stay in shared memory. */
 struct loss_job {
     cs_view        x; /* logits; and their gradient, where dloss is not NULL */
     float         *loss;
     const float   *dloss;
     const int32_t *targets;
-    int64_t        rows, columns, stride, held;
+    extent         all;
+    int64_t        held;
 };
 
 /* The largest so far, and the sum of e^(x - largest). */
@@ -131,7 +142,7 @@ static __device__ tally count_row(const loss_job &job, cs_range row)
 /* A thread comes upon the runs that it counted, so that nobody else waits for what it holds. target -1: zeros. */
 static __device__ void write_grad(const loss_job &job, int64_t row, int64_t target, float lse)
 {
-    cs_range all = row_of(row, job.stride), real = cs_range{ all.from, all.from + job.columns };
+    cs_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
     float    scale = job.dloss[row];
     for (int64_t at = first_run(all); at < all.to; at += run_step()) {
         float run[CS_RUN] = {};
@@ -151,13 +162,13 @@ static __device__ void write_grad(const loss_job &job, int64_t row, int64_t targ
 static __global__ void __launch_bounds__(THREADS) loss_rows(loss_job job)
 {
     CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        int64_t  target = place_of(job.targets, row, job.columns, job.stride), from = row * job.stride;
-        float    wanted = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
-        tally    own    = count_row(job, target < 0 ? cs_range{} : cs_range{ from, from + job.columns });
-        float    most   = cs_block_max(own.most, seats);
-        float    sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
-        float    lse    = target < 0 ? 0 : finite(most) + logf(sum);
+    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
+        int64_t target = place_of(job.targets, row, job.all);
+        float   wanted = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
+        tally   own    = count_row(job, target < 0 ? cs_range{} : row_of(row, job.all));
+        float   most   = cs_block_max(own.most, seats);
+        float   sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
+        float   lse    = target < 0 ? 0 : finite(most) + logf(sum);
         if (threadIdx.x == 0)
             job.loss[row] = lse - wanted;
         if (job.dloss)
@@ -169,17 +180,17 @@ static __global__ void __launch_bounds__(THREADS) loss_rows(loss_job job)
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
     enum { OTHER = 2048 }; /* bytes for the block's own shared memory */
-    int64_t runs = job.columns / CS_RUN + 2, room = cs_cuda_facts_of(device)->shared - OTHER;
+    int64_t runs = job.all.columns / CS_RUN + 2, room = cs_cuda_facts_of(device)->shared - OTHER;
     int64_t most = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
     return job.dloss ? (runs < most ? runs : most) * CS_RUN : 0;
 }
 
 extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
-                                      cs_tensor dloss)
+                                      int64_t classes, cs_tensor dloss)
 {
     loss_job job   = { cs_run_view(logits), (float *)loss.data, (const float *)dloss.data,
-                       (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits), cs_columns(logits), 0 };
-    cs_shape shape = rows_shape(logits);
+                       (const int32_t *)targets.data, extent_of(logits, classes), 0 };
+    cs_shape shape = rows_shape(job.all);
     job.held       = held_elements(device, job);
     shape.shared   = (size_t)job.held * cs_dtype_bytes(logits.dtype);
     cs_launch(cs_cuda_compute(device), shape, loss_rows, job);
@@ -213,14 +224,13 @@ static __device__ best look_over(cs_view x, cs_range row)
 }
 
 /* The target is the first of the largest where it is as large as any and none as large stands before it. */
-static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, int64_t rows,
-                                                           int64_t columns)
+static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, extent all)
 {
     CS_SHARED float seats[WARPS];
     CS_SHARED int   counts[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        int64_t target  = place_of(targets, row, columns, columns);
-        best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        int64_t target  = place_of(targets, row, all);
+        best    own     = look_over(x, target < 0 ? cs_range{} : row_of(row, all));
         float   most    = cs_block_max(own.most, seats);
         bool    before  = own.first >= 0 && own.most == most && own.first < target;
         int     against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
@@ -229,10 +239,11 @@ static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view 
     }
 }
 
-extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), hit_rows, (float *)hits.data, cs_run_view(logits),
-              (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
+    extent all = extent_of(logits, classes);
+    cs_launch(cs_cuda_compute(device), rows_shape(all), hit_rows, (float *)hits.data, cs_run_view(logits),
+              (const int32_t *)targets.data, all);
 }
 
 /* ---- squared error ---- */
@@ -247,12 +258,11 @@ static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t
         apart[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, int64_t rows,
-                                                             int64_t columns)
+static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, extent all)
 {
     CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own = row_of(row, columns);
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        cs_range own = row_of(row, all);
         float    sum = 0;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
@@ -262,22 +272,23 @@ static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_vie
         }
         sum = cs_block_sum(sum, seats);
         if (threadIdx.x == 0)
-            loss[row] = sum / (float)columns;
+            loss[row] = sum / (float)all.columns;
     }
 }
 
 extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(y), error_rows, (float *)loss.data, cs_run_view(y),
-              cs_run_view(target), cs_rows(y), cs_columns(y));
+    extent all = extent_of(y, cs_columns(y));
+    cs_launch(cs_cuda_compute(device), rows_shape(all), error_rows, (float *)loss.data, cs_run_view(y),
+              cs_run_view(target), all);
 }
 
-static __global__ void __launch_bounds__(THREADS) error_grad_rows(cs_view dy, const float *dloss, cs_view y,
-                                                                  cs_view target, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS)
+    error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, extent all)
 {
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own   = row_of(row, columns);
-        float    scale = 2 * dloss[row] / (float)columns;
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        cs_range own   = row_of(row, all);
+        float    scale = 2 * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
             subtract(apart, y, target, at, own);
@@ -291,6 +302,7 @@ static __global__ void __launch_bounds__(THREADS) error_grad_rows(cs_view dy, co
 extern "C" void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
                                            cs_tensor target)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(y), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
-              cs_run_view(y), cs_run_view(target), cs_rows(y), cs_columns(y));
+    extent all = extent_of(y, cs_columns(y));
+    cs_launch(cs_cuda_compute(device), rows_shape(all), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
+              cs_run_view(y), cs_run_view(target), all);
 }
