@@ -288,11 +288,10 @@ START_TEST(hits_are_the_first_of_the_largest)
 }
 END_TEST
 
-/* loss lse logits targets dloss */
+/* loss logits targets dloss */
 static void entropy_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(t[2]), at(flat(t[3])), cs_columns(t[2]));
-    cs_op_cross_entropy_grad(stream, at(t[2]), at(t[4]), at(t[2]), at(t[1]), at(flat(t[3])), cs_columns(t[2]));
+    cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]), at(t[3]));
 }
 
 START_TEST(losses_of_odd_vocabularies)
@@ -301,7 +300,7 @@ START_TEST(losses_of_odd_vocabularies)
     for (int64_t width = 11; width < 6000; width += 5000)
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
             COMPARE("cross entropy", entropy_work, tolerance_of((cs_dtype)dtype), near_new(CS_F32, 7, 1),
-                    near_new(CS_F32, 7, 1), near_random((cs_dtype)dtype, 7, width, 1, 4), integers(7, 1, targets_of),
+                    near_random((cs_dtype)dtype, 7, width, 1, 4), integers(7, 1, targets_of),
                     near_random(CS_F32, 7, 1, 2, 1));
     close_devices();
 }

@@ -104,10 +104,8 @@ typedef struct {
                   cs_tensor starts);
     void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                        cs_tensor starts);
-    void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets,
-                          int64_t classes);
-    void (*cross_entropy_grad)(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                               cs_tensor targets, int64_t classes);
+    void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss);
     void (*hits)(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
     void (*squared_error)(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
     void (*squared_error_grad)(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);

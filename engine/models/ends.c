@@ -73,9 +73,10 @@ static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
+    (void)dy; /* forward has used it */
     const head *h     = cs_unit_self(unit, sizeof *h);
     cs_linear   table = with_padding(&h->head);
-    cs_tensor   t     = cs_linear_backward(&table, pass, cs_entropy_backward(pass, h->head.outputs, dy));
+    cs_tensor   t     = cs_linear_backward(&table, pass, cs_entropy_backward(pass));
     t                 = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }

@@ -132,6 +132,28 @@ void cs_unit_attach_grads(cs_unit *unit, float *row)
         unit->entries[i]->param.grad.data = row ? row + unit->entries[i]->offset : NULL;
 }
 
+void cs_param_grows(cs_param *param, cs_param *with)
+{
+    param->growth = &((cs_unit_entry *)with)->growth;
+}
+
+cs_tensor cs_param_grow(cs_param *param)
+{
+    cs_tensor grad = param->grad;
+    if (param->growth) {
+        grad.fresh           = param->growth->fresh;
+        param->growth->fresh = false;
+    }
+    return grad;
+}
+
+void cs_unit_set_fresh(cs_unit *unit, bool fresh)
+{
+    for (int i = 0; i < unit->entry_count; i++)
+        if (unit->entries[i]->param.growth)
+            unit->entries[i]->param.growth->fresh = fresh;
+}
+
 void cs_unit_refresh_loans(cs_unit *unit)
 {
     for (int i = 0; i < unit->loan_count; i++) {

@@ -14,12 +14,18 @@
 
 enum { CS_UNIT_LENDERS = 4 };
 
+/* Of a gradient, or of several that are written together: nothing was added to it yet, and it was not cleared. */
+struct cs_growth {
+    bool fresh;
+};
+
 /* A parameter and its place in its unit's row. */
 typedef struct {
     cs_param param; /* first, so that the public pointer is this one */
     char    *full_name;
     int64_t  offset, count;
     int      group; /* of the optimizer's parameter groups: zero/ sets it */
+    cs_growth growth;
 } cs_unit_entry;
 
 /* A parameter seen in another unit. */
@@ -62,6 +68,7 @@ cs_range cs_unit_gap(const cs_unit_entry *entry); /* elements of the unit's row 
 /* Points every param's value and grad (its own and its loans' in this unit) into whole rows; NULL: absent. */
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void cs_unit_attach_grads(cs_unit *unit, float *row);
+void cs_unit_set_fresh(cs_unit *unit, bool fresh); /* the gradients that grow (cs_param_grows) */
 /* Refreshes the unit's loans from their lenders' present values and grads. */
 void cs_unit_refresh_loans(cs_unit *unit);
 

@@ -123,7 +123,7 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a 
 /* ---- gradient.c: from backward to the reduced gradient ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
-void cs_gradient_open(cs_shard *shard, cs_micro micro);   /* a full row is there, zero unless it accumulates in place */
+void cs_gradient_open(cs_shard *shard, cs_micro micro);   /* a full row is there; what is not fresh in it is zero or the sum so far */
 void cs_gradient_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete      */
 void cs_gradient_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                */
 

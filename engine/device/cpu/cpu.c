@@ -277,7 +277,6 @@ const cs_device_table cs_device_cpu = {
     .embed              = cs_cpu_embed,
     .embed_grad         = cs_cpu_embed_grad,
     .cross_entropy      = cs_cpu_cross_entropy,
-    .cross_entropy_grad = cs_cpu_cross_entropy_grad,
     .hits               = cs_cpu_hits,
     .squared_error      = cs_cpu_squared_error,
     .squared_error_grad = cs_cpu_squared_error_grad,

@@ -136,11 +136,9 @@ void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor ta
                   cs_tensor starts);
 void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                        cs_tensor starts);
-void   cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets,
-                            int64_t classes);
-void   cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                                 cs_tensor targets, int64_t classes);
-void   cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
+void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss);
+void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);

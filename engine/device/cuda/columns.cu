@@ -61,12 +61,12 @@ extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
     cs_launch(cs_cuda_compute(device),
               cs_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) }, sum_tiles, partial,
               cs_run_view(x), rows, columns);
-    cs_columns_join(device, (float *)sums.data, partial, parts, columns);
+    cs_columns_join(device, sums, partial, parts);
 }
 
 /* 32 columns a block; each warp adds the parts of its own, every eighth, and then those eight are added in order. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP)
-    join_parts(float *into, const float *partial, int64_t parts, int64_t columns)
+    join_parts(float *into, const float *partial, int64_t parts, int64_t columns, int set)
 {
     CS_SHARED float of_warp[WARPS][CS_WARP];
     int             lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
@@ -83,12 +83,12 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP)
         return;
     for (int i = 1; i < WARPS; i++)
         sum += of_warp[i][lane];
-    into[column] += sum;
+    into[column] = set ? sum : into[column] + sum;
 }
 
-void cs_columns_join(cs_device *device, float *into, const float *partial, int64_t parts, int64_t columns)
+void cs_columns_join(cs_device *device, cs_tensor into, const float *partial, int64_t parts)
 {
-    int64_t blocks = (columns + CS_WARP - 1) / CS_WARP;
-    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, join_parts, into,
-              partial, parts, columns);
+    int64_t columns = cs_count(into), blocks = (columns + CS_WARP - 1) / CS_WARP;
+    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, join_parts,
+              (float *)into.data, partial, parts, columns, into.fresh ? 1 : 0);
 }

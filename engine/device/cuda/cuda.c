@@ -69,6 +69,7 @@ static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
         .major        = properties->major,
         .minor        = properties->minor,
         .processors   = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
+        .shared       = attribute(cuda->number, cudaDevAttrMaxSharedMemoryPerBlockOptin),
     };
     return CS_OK;
 }
@@ -171,7 +172,6 @@ static const cs_device_table cs_device_cuda = {
     .embed              = cs_cuda_embed,
     .embed_grad         = cs_cuda_embed_grad,
     .cross_entropy      = cs_cuda_cross_entropy,
-    .cross_entropy_grad = cs_cuda_cross_entropy_grad,
     .hits               = cs_cuda_hits,
     .squared_error      = cs_cuda_squared_error,
     .squared_error_grad = cs_cuda_squared_error_grad,

@@ -34,6 +34,7 @@ void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes);
 typedef struct {
     int major, minor; /* compute capability */
     int processors;   /* multiprocessors    */
+    int shared;       /* bytes of shared memory that a block may have */
 } cs_cuda_facts;
 
 cudaStream_t         cs_cuda_stream(const cs_stream *stream);
@@ -88,11 +89,9 @@ void   cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor
                      cs_tensor starts);
 void   cs_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                           cs_tensor starts);
-void   cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets,
-                             int64_t classes);
-void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                                cs_tensor targets, int64_t classes);
-void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
+void   cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                             cs_tensor dloss);
+void   cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 void   cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
 void   cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void   cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x);

@@ -1,10 +1,11 @@
 /* loss.cu - cross entropy over a large vocabulary, and the squared error: a block a row.
  *
- * The loss reads the logits once, its gradient reads and writes them once, in place if asked. Runs are aligned with the
- * tensor and not with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a
- * neighbour's is left alone. Columns behind the classes are padding: neither a loss nor hits read it, and the gradient
- * is zero there. Reading bounds the loss, though its exponentials come near: nine instructions an element
- * stand beside the two bytes of a 16-bit one. */
+ * In training the cross entropy reads a row of logits once and writes its gradient over it: the row stays in shared
+ * memory between, as far as there is room; what is left is read a second time. Runs are aligned with the tensor and not
+ * with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a neighbour's is left
+ * alone. Columns behind the classes are padding: neither a loss nor hits read it, and the gradient is zero there.
+ * Memory's rate bounds it, though the exponentials come near: nine instructions an element stand beside the two bytes
+ * of a 16-bit one. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -61,8 +62,21 @@ static inline cs_shape rows_shape(extent all)
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
 
-/* ---- cross entropy: the largest so far, and the sum of e^(x - largest) ---- */
+/* ---- cross entropy ---- */
 
+enum { TOGETHER = 4 };
+
+/* The first `held` elements of a row's runs stay in shared memory. */
+struct loss_job {
+    cs_view        x; /* logits; and their gradient, where dloss is not NULL */
+    float         *loss;
+    const float   *dloss;
+    const int32_t *targets;
+    extent         all;
+    int64_t        held;
+};
+
+/* The largest so far, and the sum of e^(x - largest). */
 struct tally {
     float most, sum;
 };
@@ -79,82 +93,107 @@ static __device__ float rescale(float sum, float from, float to)
     return from == to ? sum : sum * exp2f((from - to) * LOG2_E);
 }
 
-static __device__ tally count_row(cs_view x, cs_range row)
+static __device__ void count_run(tally *own, cs_run stored, cs_dtype dtype, int64_t at, cs_range row)
+{
+    float run[CS_RUN], most = own->most;
+    cs_run_widen(run, stored, dtype);
+    for (int i = 0; i < CS_RUN; i++) {
+        run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
+        most   = fmaxf(most, run[i]);
+    }
+    own->sum  = rescale(own->sum, own->most, most);
+    own->most = most;
+    for (int i = 0; i < CS_RUN; i++)
+        own->sum += exp2f((run[i] - finite(most)) * LOG2_E);
+}
+
+/* Where the row's run `at` is held; beyond job.held: nowhere. */
+static __device__ int64_t seat_of(int64_t at, cs_range row)
+{
+    return at - row.from / CS_RUN * CS_RUN;
+}
+
+static __device__ cs_view held_of(const loss_job &job)
+{
+    return cs_view{ cs_shared_memory(), job.x.dtype };
+}
+
+static __device__ tally count_row(const loss_job &job, cs_range row)
 {
     tally own = { -INFINITY, 0 };
-    for (int64_t at = first_run(row); at < row.to; at += run_step()) {
-        float run[CS_RUN], most = own.most;
-        cs_run_read(run, x, at, row);
-        for (int i = 0; i < CS_RUN; i++) {
-            run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
-            most   = fmaxf(most, run[i]);
+    for (int64_t first = first_run(row); first < row.to; first += TOGETHER * run_step()) {
+        cs_run run[TOGETHER];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++)
+            run[k] = cs_run_load(job.x, first + k * run_step(), row);
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) {
+            int64_t at = first + k * run_step();
+            if (at >= row.to)
+                continue;
+            if (seat_of(at, row) < job.held)
+                cs_run_put(held_of(job), seat_of(at, row), cs_range{ 0, job.held }, run[k]);
+            count_run(&own, run[k], job.x.dtype, at, row);
         }
-        own.sum = rescale(own.sum, own.most, most);
-        own.most = most;
-        for (int i = 0; i < CS_RUN; i++)
-            own.sum += exp2f((run[i] - finite(most)) * LOG2_E);
     }
     return own;
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets, extent all)
+/* A thread comes upon the runs that it counted, so that nobody else waits for what it holds. target -1: zeros. */
+static __device__ void write_grad(const loss_job &job, int64_t row, int64_t target, float lse)
 {
-    CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
-        int64_t target = place_of(targets, row, all);
-        tally   own    = count_row(x, target < 0 ? cs_range{} : row_of(row, all));
-        float   most   = cs_block_max(own.most, seats);
-        float   sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
-        if (threadIdx.x > 0)
-            continue;
-        float log_sum = target < 0 ? 0 : finite(most) + logf(sum);
-        lse[row]      = log_sum;
-        loss[row]     = target < 0 ? 0 : log_sum - element_of(x, target);
-    }
-}
-
-extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits,
-                                      cs_tensor targets, int64_t classes)
-{
-    extent all = extent_of(logits, classes);
-    cs_launch(cs_cuda_compute(device), rows_shape(all), loss_rows, (float *)loss.data, (float *)lse.data,
-              cs_run_view(logits), (const int32_t *)targets.data, all);
-}
-
-struct grad_job {
-    cs_view        out, x;
-    const float   *dloss, *lse;
-    const int32_t *targets;
-    extent         all;
-};
-
-static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
-{
-    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
-        int64_t  target = place_of(job.targets, row, job.all);
-        cs_range wanted = target < 0 ? cs_range{} : row_of(row, job.all);
-        cs_range own    = { row * job.all.stride, (row + 1) * job.all.stride };
-        float    lse = job.lse[row], scale = job.dloss[row];
-        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
-            float run[CS_RUN];
-            cs_run_read(run, job.x, at, wanted);
+    cs_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
+    float    scale = job.dloss[row];
+    for (int64_t at = first_run(all); at < all.to; at += run_step()) {
+        float run[CS_RUN] = {};
+        if (target >= 0 && at < real.to) {
+            bool held = seat_of(at, all) < job.held;
+            cs_run_widen(run, held ? cs_run_load(held_of(job), seat_of(at, all), cs_range{ 0, job.held })
+                                   : cs_run_load(job.x, at, real), job.x.dtype);
             for (int i = 0; i < CS_RUN; i++) {
-                run[i] = cs_run_has(at + i, wanted) ? expf(run[i] - lse) * scale : 0;
+                run[i] = cs_run_has(at + i, real) ? expf(run[i] - lse) * scale : 0;
                 run[i] = at + i == target ? run[i] - scale : run[i];
             }
-            cs_run_store(job.out, at, own, run);
         }
+        cs_run_store(job.x, at, all, run);
     }
 }
 
-extern "C" void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits,
-                                           cs_tensor lse, cs_tensor targets, int64_t classes)
+static __global__ void __launch_bounds__(THREADS) loss_rows(loss_job job)
 {
-    extent   all = extent_of(logits, classes);
-    grad_job job = { cs_run_view(dlogits),    cs_run_view(logits),           (const float *)dloss.data,
-                     (const float *)lse.data, (const int32_t *)targets.data, all };
-    cs_launch(cs_cuda_compute(device), rows_shape(all), loss_grad_rows, job);
+    CS_SHARED float seats[WARPS];
+    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
+        int64_t target = place_of(job.targets, row, job.all);
+        float   wanted = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
+        tally   own    = count_row(job, target < 0 ? cs_range{} : row_of(row, job.all));
+        float   most   = cs_block_max(own.most, seats);
+        float   sum    = cs_block_sum(rescale(own.sum, own.most, most), seats);
+        float   lse    = target < 0 ? 0 : finite(most) + logf(sum);
+        if (threadIdx.x == 0)
+            job.loss[row] = lse - wanted;
+        if (job.dloss)
+            write_grad(job, row, target, lse);
+    }
+}
+
+/* Elements of a row that shared memory holds between reading and writing: its runs, or as many as there is room for. */
+static int64_t held_elements(cs_device *device, const loss_job &job)
+{
+    enum { OTHER = 2048 }; /* bytes for the block's own shared memory */
+    int64_t runs = job.all.columns / CS_RUN + 2, room = cs_cuda_facts_of(device)->shared - OTHER;
+    int64_t most = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
+    return job.dloss ? (runs < most ? runs : most) * CS_RUN : 0;
+}
+
+extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
+                                      int64_t classes, cs_tensor dloss)
+{
+    loss_job job   = { cs_run_view(logits), (float *)loss.data, (const float *)dloss.data,
+                       (const int32_t *)targets.data, extent_of(logits, classes), 0 };
+    cs_shape shape = rows_shape(job.all);
+    job.held       = held_elements(device, job);
+    shape.shared   = (size_t)job.held * cs_dtype_bytes(logits.dtype);
+    cs_launch(cs_cuda_compute(device), shape, loss_rows, job);
 }
 
 /* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */

@@ -84,6 +84,7 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     char *memory   = cs_cuda_alloc(device, *bytes);
     if (!memory)
         return false;
+    *trial      = (cs_cuda_operands){ 0 };
     trial->c    = place(device, &memory, problem->to, m * n);
     trial->a    = place(device, &memory, problem->from, m * k);
     trial->b    = place(device, &memory, problem->from, k * n);
@@ -92,9 +93,10 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     return true;
 }
 
-/* Of the result and, where GELU's input is made too, of that. False: the algorithm does not run. */
-static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
-                   const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
+/* Into the device's digest: of the result and, where GELU's input is made too, of that. False: the algorithm does not
+ * run. */
+static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                          const cublasLtMatmulAlgo_t *algorithm)
 {
     const cs_cuda_products *products = cs_cuda_of(device)->products;
     cudaStream_t            stream   = cs_cuda_compute(device);
@@ -103,10 +105,24 @@ static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_op
     cs_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
     if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
         return false;
-    CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
     cs_cuda_digest(stream, products->digest, trial->c, words);
     if (trial->pre)
         cs_cuda_digest(stream, products->digest, trial->pre, words);
+    return true;
+}
+
+/* What sums are kept in, fp32, is set by the first product and added to by others: both results take part. */
+static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                   const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
+{
+    const cs_cuda_products *products = cs_cuda_of(device)->products;
+    cudaStream_t            stream   = cs_cuda_compute(device);
+    cs_cuda_operands        added    = *trial;
+    added.add                        = true;
+    CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
+    if (!digest_result(device, plan, trial, algorithm) ||
+        (plan->problem.to == CS_F32 && !digest_result(device, plan, &added, algorithm)))
+        return false;
     CS_CUDA(cudaMemcpyAsync(products->fetched, products->digest, sizeof(uint64_t), cudaMemcpyDeviceToHost, stream));
     CS_CUDA(cudaStreamSynchronize(stream));
     *bits = *products->fetched;
@@ -138,10 +154,10 @@ static void tell(const cs_cuda_problem *problem, int chosen, int count, float be
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     cs_log(CS_LOG_DEBUG,
-           "product (%lld, %lld) over %lld, %s to %s, %c%c%s, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
+           "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
            (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
            types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
-           problem->add ? ", added" : "", (int)problem->epilogue, chosen, count, (double)best, (double)first);
+           (int)problem->epilogue, chosen, count, (double)best, (double)first);
 }
 
 /* The index of the fastest of those that give the bits of the first that runs; -1: none does. */
