@@ -1,6 +1,6 @@
 /* test_emulator.c - the emulated GPU's own promises: streams are lazy, the host cannot touch device memory, and what is
- * wrong in a kernel ends the program with a sentence; the instrumented module finds data races and shared memory that is
- * read uninitialised. The kernels are the modules' (tests/emulator/trials*.cc). */
+ * wrong in a kernel ends the program with a sentence; the instrumented module finds data races and shared memory that
+ * is read uninitialised. The kernels are the modules' (tests/emulator/trials*.cc). */
 #include "suite.h"
 
 #include <dlfcn.h>

@@ -209,7 +209,8 @@ static const row rows[] = {
     { "cast", cast, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "narrow in place", narrow_in_place, 1.01, { { CS_F32, 1, P, READ }, { CS_BF16, 1, P, WRITE } } },
     { "sum of gradients", add_state, 1.01, { { CS_F32, 1, P, BOTH }, { CS_BF16, 1, P, READ } } },
-    { "sum of squares", sum_squares, 1.01, { { CS_I64, 1, (int64_t)sizeof(cs_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
+    { "sum of squares", sum_squares, 1.01,
+      { { CS_I64, 1, (int64_t)sizeof(cs_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
     { "attention", attention, 1.26, { HEAD_ROWS(WRITE), { CS_F32, HEADS, T, WRITE }, QKV(READ) } },
     { "attention gradient", attention_grad, 1.93,
       { QKV(WRITE), HEAD_ROWS(READ), HEAD_ROWS(READ), { CS_F32, HEADS, T, READ }, QKV(READ) } },
@@ -224,7 +225,8 @@ static cs_tensor new_tensor(tensor like)
 {
     int64_t   count = like.rows ? like.rows : 1;
     bool      real  = like.dtype <= CS_F16;
-    cs_tensor x     = real ? near_random(like.dtype, count, like.columns, 1, 0.5) : near_new(like.dtype, count, like.columns);
+    cs_tensor x     = real ? near_random(like.dtype, count, like.columns, 1, 0.5)
+                           : near_new(like.dtype, count, like.columns);
     for (int64_t i = 0; like.dtype == CS_I32 && i < cs_count(x); i++)
         ((int32_t *)x.data)[i] = (int32_t)(i * 7 % N);
     return x;

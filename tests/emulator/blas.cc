@@ -158,10 +158,10 @@ static void use_matrix(const char *what, const void *base, const cublasLtMatrixL
     int64_t last = (layout.batch - 1) * layout.apart + (layout.columns - 1) * layout.ld + layout.rows;
     size_t  size = bytes_of(layout.type);
     emulator_check_range(what, base, (size_t)last * size);
-    for (int64_t i = 0; i < layout.batch * layout.columns; i++)
-        shadow_touch("a product",
-                     (const char *)base + (size_t)(i / layout.columns * layout.apart + i % layout.columns * layout.ld) * size,
-                     (size_t)layout.rows * size, access);
+    for (int64_t i = 0; i < layout.batch * layout.columns; i++) {
+        int64_t at = i / layout.columns * layout.apart + i % layout.columns * layout.ld;
+        shadow_touch("a product", (const char *)base + (size_t)at * size, (size_t)layout.rows * size, access);
+    }
 }
 
 /* To 10 bits of mantissa, as tensor cores take fp32 in TF32. */

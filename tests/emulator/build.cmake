@@ -113,6 +113,18 @@ foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_gr
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
+# Tests in which the instrumented module must find nothing: operations, and training on several ranks, with graphs too.
+if(instrumented)
+  foreach(name test_state test_kernels test_rope test_ops test_flash test_devices test_graph test_graphs)
+    add_test(NAME races_${name} COMMAND ${name})
+    set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
+      "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
+    add_dependencies(${name} ${instrumented})
+  endforeach()
+  foreach(name test_state test_kernels) # seconds
+    set_property(TEST races_${name} PROPERTY LABELS)
+  endforeach()
+endif()
 # The proof on a GPU, rehearsed; the tests it would run there are those above.
 if(NOT CSPEED_SANITIZE)
   add_test(NAME gpu_rehearsal COMMAND ${CMAKE_SOURCE_DIR}/.ci/gpu run profile --here --out ${CMAKE_BINARY_DIR}/gpu-results)

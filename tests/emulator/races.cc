@@ -6,6 +6,7 @@
  * them; when both are of one warp and that has met between them; or when their operations are ordered (order.cc). */
 #include "shadow.h"
 
+#include <string>
 #include <sys/mman.h>
 
 #include "device/cuda/tensor.cuh"
@@ -127,8 +128,8 @@ static const char *culprit(moment then)
 
 [[noreturn]] static void race(const void *at, const char *does, const char *did, moment then)
 {
-    emulator_fatal("race: %s%s %s, which was %s by %s", emulator_self ? "" : order_describe(last), does, place_of(at),
-                   did, culprit(then));
+    std::string who = emulator_self ? "" : std::string(order_describe(last)) + " ";
+    emulator_fatal("race: %s%s %s, which was %s by %s", who.c_str(), does, place_of(at), did, culprit(then));
 }
 
 /* ---- the order of two accesses ---- */

@@ -1,5 +1,5 @@
-/* trials_races.cc - small programs for the instrumented module's own test. Each fault comes as a pair: the kernel or the
- * program with the fault, which must be found, and its corrected twin, in which nothing may be found. */
+/* trials_races.cc - small programs for the instrumented module's own test. Each fault comes as a pair: the kernel or
+ * the program with the fault, which must be found, and its corrected twin, in which nothing may be found. */
 #include "traffic.h"
 #include "trials.h"
 
@@ -278,6 +278,8 @@ static const emulator_right right[] = {
     { "a row that is read twice", [] { return moves(false, 2 * ROW * sizeof(float)); } },
 };
 
+#define UNSET "nobody has written since the block began"
+
 static const emulator_wrong wrong[] = {
     { "neighbours do not meet", [] { run<1, 64>(pass_on, false); }, "of the same block, with no barrier between" },
     { "lanes do not meet", [] { run<1, 32>(pass_on_in_warp, false); }, "of the same block, with no barrier" },
@@ -285,11 +287,12 @@ static const emulator_wrong wrong[] = {
     { "neighbours do not meet in device memory", [] { run<1, 64>(pass_on_in_device_memory, false); },
       "of the same block, with no barrier" },
     { "a copy is waited for behind the barrier", [] { run<1, 64>(copy_behind, false); }, "of dynamic shared memory" },
-    { "blocks count without atomics", [] { run<4, 32>(count_blocks, false); }, "by thread 0 of block 0 of the same launch" },
+    { "blocks count without atomics", [] { run<4, 32>(count_blocks, false); },
+      "by thread 0 of block 0 of the same launch" },
     { "blocks read what others write", [] { run<2, 32>(read_other_block, false); }, "of block 0 of the same launch" },
-    { "a static sum is not set", [] { run<2, 32>(sum_static, false); }, "nobody has written since the block began" },
-    { "static memory is not all set", [] { run<2, 64>(read_static, false); }, "nobody has written since the block began" },
-    { "dynamic memory is not all set", [] { run<2, 64>(read_dynamic, false); }, "nobody has written since the block began" },
+    { "a static sum is not set", [] { run<2, 32>(sum_static, false); }, UNSET },
+    { "static memory is not all set", [] { run<2, 64>(read_static, false); }, UNSET },
+    { "dynamic memory is not all set", [] { run<2, 64>(read_dynamic, false); }, UNSET },
     { "a stream does not wait for its input", [] { read_in_other_stream(false); }, "no event, wait or edge" },
     { "a writer waits for one reader", [] { write_after_readers(false); }, "race: cudaMemset in stream" },
     { "the host does not wait", [] { host_waits_between(false); }, "race: a copy in stream" },

@@ -85,7 +85,8 @@ inline unsigned emulator_lane()
 }
 
 template <typename T>
-CS_EMULATOR_UNSEEN T emulator_take(const char *what, unsigned mask, T value, unsigned lane, bool valid, const char *file, int line)
+CS_EMULATOR_UNSEEN T emulator_take(const char *what, unsigned mask, T value, unsigned lane, bool valid,
+                                   const char *file, int line)
 {
     static_assert(sizeof(T) <= EMULATOR_SEAT && std::is_trivially_copyable_v<T>, "a lane's value is small and plain");
     const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
@@ -150,8 +151,8 @@ template <typename T> unsigned __match_any_sync(unsigned mask, T value, CS_EMULA
     return bits;
 }
 
-template <typename T, typename Join> CS_EMULATOR_UNSEEN T emulator_reduce(const char *what, unsigned mask, T value, Join join,
-                                                       const char *file, int line)
+template <typename T, typename Join>
+CS_EMULATOR_UNSEEN T emulator_reduce(const char *what, unsigned mask, T value, Join join, const char *file, int line)
 {
     const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
     T                    all   = 0, one;
