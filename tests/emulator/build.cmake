@@ -108,20 +108,22 @@ add_dependencies(test_together cudnn_emulated)
 if(instrumented)
   add_dependencies(test_emulator ${instrumented})
   add_dependencies(test_traffic ${instrumented})
+  add_dependencies(test_races ${instrumented})
 endif()
 foreach(name test_emulator test_nccl test_cuda test_kernels test_devices test_graph test_graphs test_together) # which open it themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
-# Tests in which the instrumented module must find nothing: operations, and training on several ranks, with graphs too.
+# Tests in which the instrumented module must find nothing; test_races.c is one of a training.
 if(instrumented)
-  foreach(name test_state test_kernels test_rope test_ops test_flash test_devices test_graph test_graphs)
+  foreach(name test_state test_kernels test_rope test_ops test_flash test_graph)
     add_test(NAME races_${name} COMMAND ${name})
     set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
       "CK_FORK=no;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
     add_dependencies(${name} ${instrumented})
   endforeach()
-  foreach(name test_state test_kernels) # seconds
+  set_tests_properties(test_races PROPERTIES LABELS slow)
+  foreach(name test_state test_kernels test_graph) # seconds
     set_property(TEST races_${name} PROPERTY LABELS)
   endforeach()
 endif()
