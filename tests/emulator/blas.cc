@@ -3,7 +3,7 @@
  * What the real one refuses is refused. The heuristic's first answer is one that does not run, as its state says. Of
  * the three algorithms after it the first two give the same bits and the third sums from the end, so that who relies on
  * one algorithm's bits and runs another is seen. */
-#include "emulator.h"
+#include "shadow.h"
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -153,10 +153,16 @@ static cublasStatus_t check(const product &p)
 
 /* ---- computing ---- */
 
-static void check_matrix(const char *what, const void *base, const cublasLtMatrixLayoutOpaque &layout)
+static void use_matrix(const char *what, const void *base, const cublasLtMatrixLayoutOpaque &layout,
+                       emulator_access access)
 {
     int64_t last = (layout.batch - 1) * layout.apart + (layout.columns - 1) * layout.ld + layout.rows;
-    emulator_check_range(what, base, (size_t)last * bytes_of(layout.type));
+    size_t  size = bytes_of(layout.type);
+    emulator_check_range(what, base, (size_t)last * size);
+    for (int64_t i = 0; i < layout.batch * layout.columns; i++) {
+        int64_t at = i / layout.columns * layout.apart + i % layout.columns * layout.ld;
+        shadow_touch("a product", (const char *)base + (size_t)at * size, (size_t)layout.rows * size, access);
+    }
 }
 
 /* To 10 bits of mantissa, as tensor cores take fp32 in TF32. */
@@ -255,13 +261,29 @@ static void multiply_one(const product &p, int64_t number)
         store(p.how.bias, row, p.d_layout.type, gathered[(size_t)row]);
 }
 
+/* Of the bias, or of its gradient; and of GELU's input. */
+static void touch_epilogue(const product &p)
+{
+    const auto &how    = p.how;
+    bool        sums   = has(how, 16) || has(how, CUBLASLT_EPILOGUE_BGRADA) || has(how, CUBLASLT_EPILOGUE_BGRADB);
+    int64_t     length = has(how, CUBLASLT_EPILOGUE_BGRADB) ? p.d_layout.columns : p.d_layout.rows;
+    if (has(how, 4) || sums)
+        shadow_touch("a product", how.bias, (size_t)length * bytes_of(p.d_layout.type),
+                     sums ? EMULATOR_WRITE : EMULATOR_READ);
+    cublasLtMatrixLayoutOpaque pre = p.d_layout;
+    pre.ld                         = how.pre_ld;
+    if (has(how, 64) || has(how, 128))
+        use_matrix("a product's input of GELU", how.pre, pre, has(how, 64) ? EMULATOR_READ : EMULATOR_WRITE);
+}
+
 static void multiply(const product &p)
 {
-    check_matrix("a product's a", p.a, p.a_layout);
-    check_matrix("a product's b", p.b, p.b_layout);
+    use_matrix("a product's a", p.a, p.a_layout, EMULATOR_READ);
+    use_matrix("a product's b", p.b, p.b_layout, EMULATOR_READ);
     if (p.beta != 0)
-        check_matrix("a product's c", p.c, p.c_layout);
-    check_matrix("a product's d", p.d, p.d_layout);
+        use_matrix("a product's c", p.c, p.c_layout, EMULATOR_READ);
+    use_matrix("a product's d", p.d, p.d_layout, EMULATOR_WRITE);
+    touch_epilogue(p);
     for (int64_t number = 0; number < p.d_layout.batch; number++)
         multiply_one(p, number);
 }
@@ -304,7 +326,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
         return CUBLAS_STATUS_INVALID_VALUE;
     emulator_check_range("a product's workspace", workspace, workspace_bytes);
     count_work(p);
-    bool given = emulator_enqueue(stream, [p] { multiply(p); }) == cudaSuccess;
+    bool given = emulator_enqueue(stream, [p, workspace, needed = algorithm ? algorithm->data[1] : 0] {
+                     shadow_touch("a product", workspace, needed, EMULATOR_WRITE);
+                     multiply(p);
+                 }) == cudaSuccess;
     return given ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

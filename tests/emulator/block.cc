@@ -2,7 +2,7 @@
  *
  * A fiber runs until its thread must meet others, or ends; then the next of its warp goes on, then the next warp. A
  * thread that ends hands its stack to one that has not begun, so that a kernel without meetings never switches. */
-#include "emulator.h"
+#include "shadow.h"
 #include "switch.h"
 
 #include <stdarg.h>
@@ -42,9 +42,11 @@ struct warp {
     alignas(64) unsigned char seats[2][WARP][EMULATOR_SEAT];
 };
 
-emulator_thread *emulator_self;
-uint3            blockIdx;
-dim3             blockDim, gridDim;
+/* Outside .bss, where the instrumented module looks for static shared memory. */
+#define NOT_SHARED __attribute__((section("emulator_threads")))
+NOT_SHARED emulator_thread *emulator_self;
+NOT_SHARED uint3            blockIdx;
+NOT_SHARED dim3             blockDim, gridDim;
 
 static std::vector<thread>          threads(EMULATOR_BLOCK_THREADS);
 static std::vector<warp>            warps(WARPS);
@@ -207,6 +209,7 @@ static void release_barrier()
     waiting      = 0;
     barrier_file = nullptr;
     gathered[++meeting % 2] = 0;
+    shadow_barrier(warp_count);
 }
 
 /* NULL: all have ended. */
@@ -306,6 +309,7 @@ const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const v
         mine->arrived = 0;
         mine->meeting++;
         mine->ready = mine->present & ~(1u << lane);
+        shadow_warp(self->number / WARP);
     } else {
         leave(self);
     }
@@ -319,6 +323,7 @@ static void set_up(dim3 block)
     ended = waiting = meeting = gathered[0] = gathered[1] = 0;
     barrier_file = nullptr;
     emulator_copies_forget();
+    shadow_block(warp_count);
     for (unsigned w = 0; w < warp_count; w++) {
         unsigned lanes   = thread_count - w * WARP;
         warps[w].present = lanes >= WARP ? 0xffffffffu : (1u << lanes) - 1;
@@ -354,6 +359,8 @@ void emulator_run_grid(const char *name, dim3 grid, dim3 block, size_t shared, c
     uint64_t    count = (uint64_t)grid.x * grid.y * grid.z;
     reversed          = order && strcmp(order, "reverse") == 0;
     kernel_name       = name;
+    order_name(name);
+    traffic_name(name);
     body              = &thread;
     gridDim            = grid;
     blockDim           = block;

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,7 @@ enum {
     EMULATOR_SHARED_MOST      = 163 * 1024, /* after asking   */
     EMULATOR_PROCESSOR_SHARED = 164 * 1024
 };
+constexpr size_t EMULATOR_RESERVED = (size_t)1 << 40; /* addresses of device memory */
 
 [[noreturn]] void emulator_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -52,6 +54,9 @@ struct emulator_open {
 };
 bool emulator_is_device(const void *pointer);
 bool emulator_is_pageable(const void *pointer);
+const char *emulator_device_base(); /* the first of EMULATOR_RESERVED addresses */
+/* The start and the size of the block of device memory that the pointer is in; NULL: it is in none. */
+const char *emulator_block_of(const void *pointer, size_t *bytes);
 /* Ends the process unless [pointer, pointer + bytes) is host memory, or of one block of the device's. */
 void emulator_check_range(const char *what, const void *pointer, size_t bytes);
 /* Copies bytes that the address sanitizer may hold to be forbidden. */
@@ -73,7 +78,12 @@ struct emulator_place {
     std::set<size_t>                  tips;    /* nodes that the next comes after */
 };
 
+/* How many operations of each stream, by its number, come before something. */
+using emulator_clock = std::vector<uint64_t>;
+
 struct emulator_stream {
+    unsigned                          number = 0;
+    emulator_clock                    clock; /* of what is given to it next */
     bool                              waits_for_legacy = false; /* created without cudaStreamNonBlocking */
     std::deque<std::function<void()>> items;
     uint64_t                          given = 0, done = 0;
@@ -93,6 +103,15 @@ extern "C" uint64_t emulator_host_waits;
 extern "C" uint64_t emulator_pageable_copies;
 /* While an item waits for another process: lets others in, a moment long. */
 void emulator_pause();
+
+/* ---- order.cc ---- */
+
+extern emulator_clock emulator_host_clock; /* of what the host has waited for */
+void                  emulator_join(emulator_clock &into, const emulator_clock &from);
+/* The item, which is given to the stream now, so that its accesses can be compared with those of other operations. */
+std::function<void()> emulator_ordered(emulator_stream &queue, std::function<void()> item);
+/* A graph's node begins; before: the nodes that come before it by the graph's edges. */
+void emulator_order_node(size_t node, const std::vector<bool> *before);
 
 /* ---- graph.cc ---- */
 

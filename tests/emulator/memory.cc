@@ -3,7 +3,7 @@
  * One range of addresses is reserved; blocks are cut from it one behind another and no address is given twice, so that
  * what was freed stays forbidden. Nobody may touch the range but while something of a stream runs. New memory is full
  * of NaN; behind each block lie bytes that nobody may write. CSPEED_EMULATOR_MEMORY is how many bytes there are. */
-#include "emulator.h"
+#include "shadow.h"
 
 #include <map>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { ALIGNMENT = 256, GUARD = 256, MARK = 0xa5, EMPTY = 0xff, PAGE = 2 << 20 };
 
-static const size_t             reserved = (size_t)1 << 40;
+static const size_t             reserved = EMULATOR_RESERVED;
 static char                    *range;
 static size_t                   used, held; /* of the range; by blocks that live */
 static int                      openings;
@@ -57,17 +57,31 @@ bool emulator_is_device(const void *pointer)
     return range && (const char *)pointer >= range && (const char *)pointer < range + reserved;
 }
 
+const char *emulator_device_base()
+{
+    return range;
+}
+
+const char *emulator_block_of(const void *pointer, size_t *bytes)
+{
+    auto after = blocks.upper_bound((char *)pointer);
+    if (!emulator_is_device(pointer) || after == blocks.begin())
+        return nullptr;
+    *bytes = (--after)->second;
+    return after->first;
+}
+
 void emulator_check_range(const char *what, const void *pointer, size_t bytes)
 {
     if (!emulator_is_device(pointer))
         return;
-    auto after = blocks.upper_bound((char *)pointer);
-    if (after == blocks.begin())
+    size_t      size  = 0;
+    const char *start = emulator_block_of(pointer, &size);
+    if (!start)
         emulator_fatal("%s: %p is no device memory", what, pointer);
-    auto [start, size] = *--after;
     if ((const char *)pointer + bytes > start + size)
         emulator_fatal("%s: %zu bytes at %p pass the end of the block of %zu bytes at %p", what, bytes, pointer, size,
-                       (void *)start);
+                       (const void *)start);
 }
 
 /* By bytes that no sanitizer watches. */
@@ -165,6 +179,7 @@ cudaError_t cudaFree(void *memory)
     check_guard(found->first, found->second);
     ASAN_POISON_MEMORY_REGION(memory, room_of(found->second));
     give_back((char *)memory, found->second);
+    shadow_forget(memory, found->second);
     held -= found->second;
     blocks.erase(found);
     return cudaSuccess;

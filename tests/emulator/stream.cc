@@ -2,7 +2,7 @@
  *
  * So that a wait that is missing shows: the result is not there. CSPEED_EMULATOR_EAGER=1 runs everything at once. A
  * wait for another stream's event runs that stream up to the event first. */
-#include "emulator.h"
+#include "shadow.h"
 
 #include <map>
 #include <set>
@@ -20,6 +20,7 @@ struct CUevent_st {
     emulator_queue             queue; /* empty: never recorded */
     uint64_t                   at = 0;
     std::shared_ptr<long long> when; /* nanoseconds */
+    emulator_clock             clock;
 };
 
 std::recursive_mutex emulator_lock;
@@ -29,11 +30,18 @@ static std::map<const void *, int> granted; /* dynamic shared memory that a kern
 static CUstream_st                *legacy;
 static uint64_t                    launched; /* kernels, by themselves */
 
+static void number_queue(const emulator_queue &queue)
+{
+    static unsigned count;
+    queue->number = count++;
+    queues.insert(queue);
+}
+
 static emulator_queue legacy_queue()
 {
     if (!legacy) {
         legacy = new CUstream_st;
-        queues.insert(legacy->queue);
+        number_queue(legacy->queue);
     }
     return legacy->queue;
 }
@@ -80,10 +88,11 @@ uint64_t emulator_host_waits, emulator_pageable_copies;
 
 /* The host waits. With CSPEED_EMULATOR_ORDER=reverse the other streams go first, to their ends: what they do not wait
  * for is not there. */
-static void await(const emulator_queue &queue, uint64_t until)
+static void await(const emulator_queue &queue, uint64_t until, const emulator_clock &clock)
 {
     const char *order = getenv("CSPEED_EMULATOR_ORDER");
     emulator_host_waits += queue->done < until;
+    emulator_join(emulator_host_clock, clock);
     if (order && strcmp(order, "reverse") == 0)
         for (const emulator_queue &other : std::set<emulator_queue>(queues))
             if (other != queue)
@@ -94,16 +103,20 @@ static void await(const emulator_queue &queue, uint64_t until)
 void emulator_run_all()
 {
     emulator_host_waits += emulator_waiting() > 0;
-    for (const emulator_queue &queue : std::set<emulator_queue>(queues))
+    for (const emulator_queue &queue : std::set<emulator_queue>(queues)) {
+        emulator_join(emulator_host_clock, queue->clock);
         run_to(queue, queue->given);
+    }
 }
 
 /* The legacy stream and those that heed it wait for each other: what is put into the legacy one runs at once. */
 static void run_heeding()
 {
     for (const emulator_queue &queue : std::set<emulator_queue>(queues))
-        if (queue->waits_for_legacy)
+        if (queue->waits_for_legacy) {
+            emulator_join(legacy_queue()->clock, queue->clock);
             run_to(queue, queue->given);
+        }
 }
 
 cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
@@ -116,13 +129,13 @@ cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
         return emulator_fail(refused);
     if (queue->place.capture)
         return emulator_capture_add(queue->place, std::move(item));
-    queue->items.push_back(std::move(item));
-    queue->given++;
-    const char *eager = getenv("CSPEED_EMULATOR_EAGER");
     if (!stream)
         run_heeding();
+    queue->items.push_back(emulator_ordered(*queue, std::move(item)));
+    queue->given++;
+    const char *eager = getenv("CSPEED_EMULATOR_EAGER");
     if (!stream) /* what the program has put there and waits for */
-        await(queue, queue->given);
+        await(queue, queue->given, queue->clock);
     else if (eager && strcmp(eager, "1") == 0)
         run_to(queue, queue->given);
     return emulator_broken;
@@ -135,7 +148,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
     emulator_guard guard(emulator_lock);
     *stream = new CUstream_st;
     (*stream)->queue->waits_for_legacy = !(flags & cudaStreamNonBlocking);
-    queues.insert((*stream)->queue);
+    number_queue((*stream)->queue);
     return cudaSuccess;
 }
 
@@ -169,7 +182,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         return refused;
     if (!stream)
         run_heeding();
-    await(queue, queue->given);
+    await(queue, queue->given, queue->clock);
     return emulator_broken;
 }
 
@@ -183,10 +196,12 @@ cudaError_t cudaDeviceSynchronize(void)
 }
 
 /* Who asks again and again sees one operation done a time. */
-static cudaError_t one_on(const emulator_queue &queue, uint64_t until)
+static cudaError_t one_on(const emulator_queue &queue, uint64_t until, const emulator_clock &clock)
 {
-    if (queue->done >= until)
+    if (queue->done >= until) {
+        emulator_join(emulator_host_clock, clock);
         return emulator_broken;
+    }
     if (queue->running)
         return cudaErrorNotReady;
     run_to(queue, queue->done + 1);
@@ -198,7 +213,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     emulator_guard guard(emulator_lock);
     emulator_queue queue   = emulator_stream_of(stream);
     cudaError_t    refused = emulator_capture_forbids(queue);
-    return refused == cudaSuccess ? one_on(queue, queue->given) : refused;
+    return refused == cudaSuccess ? one_on(queue, queue->given, queue->clock) : refused;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
@@ -214,6 +229,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     return emulator_enqueue(stream, [=] {
         emulator_check_range("a copy's target", to, bytes);
         emulator_check_range("a copy's source", from, bytes);
+        shadow_touch("a copy", from, bytes, EMULATOR_READ);
+        shadow_touch("a copy", to, bytes, EMULATOR_WRITE);
         emulator_move(to, from, bytes);
         emulator_show(to, bytes);
     });
@@ -226,6 +243,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
         return emulator_fail(cudaErrorInvalidValue);
     return emulator_enqueue(stream, [=] {
         emulator_check_range("cudaMemset", memory, bytes);
+        shadow_touch("cudaMemset", memory, bytes, EMULATOR_WRITE);
         memset(memory, value, bytes);
     });
 }
@@ -282,7 +300,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         return cudaSuccess;
     event->at    = event->queue->given + 1;
     event->when  = when;
-    return emulator_enqueue(stream, [when] { *when = clock64(); });
+    cudaError_t result = emulator_enqueue(stream, [when] { *when = clock64(); });
+    event->clock       = event->queue->clock;
+    return result;
 }
 
 /* A captured event stands for nothing that is going to happen. */
@@ -296,7 +316,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     emulator_guard guard(emulator_lock);
     cudaError_t    refused = event_refuses(event);
     if (refused == cudaSuccess && event->queue)
-        await(event->queue, event->at);
+        await(event->queue, event->at, event->clock);
     return refused == cudaSuccess ? emulator_broken : refused;
 }
 
@@ -304,7 +324,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
     cudaError_t    refused = event_refuses(event);
-    return refused == cudaSuccess && event->queue ? one_on(event->queue, event->at) : refused;
+    return refused == cudaSuccess && event->queue ? one_on(event->queue, event->at, event->clock) : refused;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
@@ -327,6 +347,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return emulator_capture_wait(emulator_stream_of(stream), event->place, queue != nullptr);
     if (!queue || queue == emulator_stream_of(stream))
         return cudaSuccess;
+    emulator_join(emulator_stream_of(stream)->clock, event->clock);
     return emulator_enqueue(stream, [queue, at] { run_to(queue, at); });
 }
 
