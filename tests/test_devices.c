@@ -328,8 +328,6 @@ END_TEST
 
 /* ---- products ---- */
 
-enum { UNALIGNED_PERCENT = 24 }; /* of the multiply-adds of a GPT-2 step whose vocabulary is odd */
-
 typedef struct {
     run_spec spec;
     uint64_t all, unaligned; /* multiply-adds */
@@ -363,7 +361,8 @@ START_TEST(an_odd_vocabulary_leaves_products_aligned)
     run_ranks(1, count_products, job);
     printf("products of an odd vocabulary: %d %% of %d multiply-adds are of unaligned rows\n",
            (int)(job->unaligned * 100 / job->all), (int)job->all);
-    ck_assert_uint_eq(job->unaligned * 100 / job->all, UNALIGNED_PERCENT);
+    ck_assert_uint_gt(job->all, 0);
+    ck_assert_uint_eq(job->unaligned, 0);
     run_unshare(job, sizeof *job);
 }
 END_TEST

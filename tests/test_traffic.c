@@ -104,14 +104,10 @@ static void rope(cs_stream *stream, const cs_tensor *t)
     cs_op_rope(stream, t[0], &turn, (cs_rope_rows){ C / D, N, 0 });
 }
 
+/* Of V classes; with t[3], the seed of each row, the logits become their gradient. */
 static void cross_entropy(cs_stream *stream, const cs_tensor *t)
 {
-    cs_op_cross_entropy(stream, t[0], t[1], t[2], t[3]);
-}
-
-static void cross_entropy_grad(cs_stream *stream, const cs_tensor *t)
-{
-    cs_op_cross_entropy_grad(stream, t[0], t[1], t[0], t[2], t[3]);
+    cs_op_cross_entropy(stream, t[0], t[1], t[2], V, t[3]);
 }
 
 static void embed(cs_stream *stream, const cs_tensor *t)
@@ -134,10 +130,15 @@ static void adamw(cs_stream *stream, const cs_tensor *t)
 {
     static const cs_optim_settings settings = { .kind = CS_OPTIM_ADAMW, .rate = 0.01, .betas = { 0.9, 0.95 },
                                                 .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true };
+    static const cs_state_range all = { .to = P, .decays = 1 };
     cs_optimizer  optimizer = cs_optim_find(&settings);
-    cs_state_span span      = { .master = t[0].data, .gradient = t[1].data, .slots = { t[2].data, t[3].data },
-                                .publish = t[4].data, .dtype = CS_BF16, .count = P };
-    cs_state_update(stream, &optimizer, cs_optim_hyper(&settings, 0.01, 3, 0.5), span);
+    cs_state_rows state     = { .master  = t[0],
+                                .gradient = t[1],
+                                .slots    = { t[2], t[3] },
+                                .publish  = t[4],
+                                .ranges   = { .table = t[5].data, .count = 1, .tiles = cs_state_tiles((cs_range){ 0, P }) } };
+    cs_stream_copy(stream, t[5].data, &all, sizeof all);
+    cs_state_update(stream, &optimizer, cs_optim_hyper(&settings, 0.01, 3, 0.5), &state);
 }
 
 static void cast(cs_stream *stream, const cs_tensor *t)
@@ -195,17 +196,17 @@ static const row rows[] = {
     { "swiglu", swiglu, 1.01, { Y, { CS_BF16, N, 2 * C, READ } } },
     { "swiglu gradient", swiglu_grad, 1.01, { { CS_BF16, N, 2 * C, WRITE }, X, { CS_BF16, N, 2 * C, READ } } },
     { "rope", rope, 1.01, { { CS_BF16, N, C, BOTH } } },
-    { "cross entropy", cross_entropy, 1.05,
-      { { CS_F32, M, 1, WRITE }, { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, READ }, { CS_I32, 0, M, READ } } },
-    { "cross entropy gradient", cross_entropy_grad, 1.06,
-      { { CS_BF16, M, V, BOTH }, { CS_F32, M, 1, READ }, { CS_F32, M, 1, READ }, { CS_I32, 0, M, READ } } },
+    { "cross entropy", cross_entropy, 1.04,
+      { { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, READ }, { CS_I32, 0, M, READ } } },
+    { "cross entropy and its gradient", cross_entropy, 1.04,
+      { { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, BOTH }, { CS_I32, 0, M, READ }, { CS_F32, M, 1, READ } } },
     { "embedding", embed, 1.03, { Y, { CS_I32, 1, N, READ }, X, X } },
     { "embedding gradient", embed_grad, 1.14,
       { { CS_F32, N, C, BOTH }, { CS_F32, N, C, BOTH }, X, { CS_I32, 1, N, READ } } },
     { "bias sums", bias_sums, 1.07, { DWEIGHT, X, { CS_F32, 1, C, NOTHING }, { CS_BF16, N, 1, NOTHING } } },
     { "adamw", adamw, 1.01,
       { { CS_F32, 1, P, BOTH }, { CS_F32, 1, P, READ }, { CS_F32, 1, P, BOTH }, { CS_F32, 1, P, BOTH },
-        { CS_BF16, 1, P, WRITE } } },
+        { CS_BF16, 1, P, WRITE }, { CS_I64, 1, (int64_t)sizeof(cs_state_range) / 8, READ } } },
     { "cast", cast, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "narrow in place", narrow_in_place, 1.01, { { CS_F32, 1, P, READ }, { CS_BF16, 1, P, WRITE } } },
     { "sum of gradients", add_state, 1.01, { { CS_F32, 1, P, BOTH }, { CS_BF16, 1, P, READ } } },

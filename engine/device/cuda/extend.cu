@@ -50,7 +50,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) join_parts(T
 
 cs_attention_job make(const cs_extension *given)
 {
-    cs_attention heads = { .y = given->y, .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) } },
+    cs_attention heads = { .y = given->y, .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) }, false },
                            .qkv = given->qkv, .dy = {}, .dqkv = {}, .heads = given->heads, .dropout = {} };
     heads.heads.starts.data = NULL;
     cs_attention_job job = cs_attention_make(&heads);
