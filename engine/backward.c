@@ -26,27 +26,16 @@ static void recompute(cs_engine *engine, int i)
     cs_pass_let_go(engine->pass, x);
 }
 
-/* Every row weighs the same here; cs_step divides by the rows that counted. */
-static cs_tensor seed(cs_engine *engine)
-{
-    cs_tensor dy = cs_pass_like(engine->pass, engine->loss_rows);
-    cs_boundary_seed(engine, dy);
-    cs_pass_hold(engine->pass, dy);
-    return dy;
-}
-
 void cs_backward_ascend(cs_engine *engine)
 {
     int last = engine->model->count - 1;
-    cs_tensor dy = { 0 };
+    cs_tensor dy = cs_pass_dloss(engine->pass);
     engine->ahead = last; /* still gathered since the turn */
     cs_graphs_up(engine);
     for (int i = last; i >= 0; i--) {
         cs_unit *unit = cs_walk_enter(engine, i, CS_UP);
         open_grads(engine, i);
-        if (i == last)
-            dy = seed(engine);
-        else if (engine->settings->recompute)
+        if (i < last && engine->settings->recompute)
             recompute(engine, i);
         cs_tensor dx = { 0 };
         if (i > 0) {

@@ -16,7 +16,7 @@ typedef enum { CS_EXPECT_FORWARD, CS_EXPECT_BACKWARD, CS_EXPECT_STEP } cs_phase;
 typedef struct cs_profile cs_profile;
 typedef struct cs_curriculum cs_curriculum;
 typedef struct cs_feed cs_feed;
-typedef struct cs_mirror cs_mirror;
+typedef struct cs_transfer cs_transfer;
 
 /* The checkpoint in flight, and what became of it. */
 typedef struct {
@@ -111,7 +111,7 @@ struct cs_engine {
     cs_saving saving;
     cs_finite finite;
     cs_ancestry ancestry;
-    cs_mirror *mirror; /* NULL: never needed, or the device reads the host's memory */
+    cs_transfer *transfer; /* NULL: never needed, or the device reads the host's memory */
 
     /* what people see */
     cs_phase_seconds micro_before;     /* engine->seconds when the last micro-batch was over  */
@@ -187,11 +187,13 @@ cs_status cs_fit_check(const cs_engine *engine);
 /* bf16_products.c: all ranks multiply bf16 matrices the same way. Collective */
 cs_status cs_products_agree(cs_engine *engine);
 
-/* host_copy.c: a far device's state in host memory. On another device each of these does nothing. */
-cs_status cs_mirror_take(cs_engine *engine, cs_piece *pieces, int64_t count); /* points pieces into copies, under way */
-void cs_mirror_await(void *mirror);                                           /* the copies are there                 */
-void cs_mirror_put(cs_engine *engine, const cs_piece *pieces, int64_t count); /* and back, waited for            */
-void cs_mirror_close(cs_mirror *mirror);                                      /* accepts NULL                         */
+/* transfer.c: a far device's state on its way to checkpoints and back. */
+/* Before the state is saved or loaded: *far is how, NULL where the device's memory is the host's. Whoever is given it
+ * sees all that the device has been given by now. */
+cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_far **far);
+void cs_transfer_end(cs_engine *engine);       /* what was sent is on the device           */
+size_t cs_transfer_bytes(void);                /* of pinned memory, from the first one on  */
+void cs_transfer_close(cs_transfer *transfer); /* accepts NULL                             */
 
 /* evaluate.c */
 cs_status cs_evaluate_output(cs_engine *engine, const char *verb, const cs_descent *descent, cs_tensor *output);

@@ -36,6 +36,16 @@ static cs_pass_batch_info batch_info(const cs_engine *engine, const cs_descent *
     };
 }
 
+/* dy of the last unit, before its forward: every row weighs the same here, and cs_step divides by the rows that
+ * counted. The loss scale of the step is known since the step before. */
+static void weigh(cs_engine *engine, int64_t rows)
+{
+    cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
+    cs_boundary_seed(engine, dloss);
+    cs_pass_hold(engine->pass, dloss);
+    cs_pass_weigh(engine->pass, dloss);
+}
+
 /* The last unit's output is a loss a row, or what it predicts; the others' is the residual's width. */
 static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
 {
@@ -44,6 +54,8 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, bool predict)
     int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
     if (last && predict)
         return unit->kind->predict(unit, engine->pass, x);
+    if (last && cs_pass_training(engine->pass))
+        weigh(engine, rows);
     cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
                        : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
     unit->kind->forward(unit, engine->pass, x, y);

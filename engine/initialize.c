@@ -56,9 +56,10 @@ static cs_status open_model(cs_engine *engine, cs_model *own)
     return CS_OK;
 }
 
+static const char *const kinds[] = { "auto", "cpu", "cuda" }; /* by settings->device */
+
 static cs_status open_world(cs_engine *engine)
 {
-    static const char *const kinds[] = { "auto", "cpu", "cuda" };
     engine->world = engine->config->world;
     int threads = getenv("OMP_NUM_THREADS") ? 0 : (int)engine->settings->threads; /* which wins when set */
     cs_device_settings wanted = {
@@ -76,6 +77,25 @@ static cs_status open_world(cs_engine *engine)
                (long long)engine->settings->threads, cs_device_threads(engine->device));
     cs_comm_settings talk = { .kind = engine->settings->comm, .device = engine->device };
     return cs_comm_open(&engine->comm, &engine->world, &talk);
+}
+
+/* All ranks take the largest multiple, so that a unit's row has one length also where their devices are not of a kind.
+ */
+static void lay_out(cs_engine *engine)
+{
+    int64_t multiple = cs_device_row_multiple(cs_device_kind(engine->device));
+    cs_comm_all_reduce(engine->comm, &multiple, 1, CS_I64, CS_MAX);
+    cs_model_lay_out(engine->model, multiple);
+}
+
+static void say_padding(const cs_memory *memory)
+{
+    if (memory->rows_zero > 0)
+        cs_log(CS_LOG_INFO,
+               "the vocabulary of %lld is held as %lld rows on the device, so that its products are aligned: the %lld "
+               "zero rows take %.1f MB, and are neither updated nor saved",
+               (long long)(memory->rows_held - memory->rows_zero), (long long)memory->rows_held,
+               (long long)memory->rows_zero, 1e-6 * (double)memory->padding);
 }
 
 /* What holds the run together, and how much memory it wants. */
@@ -107,14 +127,15 @@ static cs_status open_shards(cs_engine *engine)
 {
     const cs_settings *settings = engine->settings;
     CS_TRY(measure(engine));
+    say_padding(&engine->memory);
     CS_TRY(cs_fit_check(engine));
     cs_pool_settle(engine->values, engine->comm);
     cs_pool_settle(engine->grads, engine->comm);
     engine->block = cs_device_alloc(engine->device, engine->memory.activations);
     cs_boundary_open(engine, engine->block);
+    size_t table = cs_boundary_bytes(), rest = table + cs_ranges_bytes(engine->model);
     cs_pass_shape shape = { engine->device, settings->precision.values, settings->precision.products,
-                            (char *)engine->block + cs_boundary_bytes(),
-                            engine->memory.activations - cs_boundary_bytes() };
+                            (char *)engine->block + rest, engine->memory.activations - rest };
     CS_TRY(cs_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->count; i++) {
         CS_TRY(
@@ -122,7 +143,8 @@ static cs_status open_shards(cs_engine *engine)
         cs_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
     CS_TRY(cs_feed_open(engine));
-    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block));
+    CS_TRY(cs_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
+                          (char *)engine->block + table));
     return cs_pretrained_load(engine);
 }
 
@@ -166,6 +188,7 @@ static cs_status build(cs_engine *engine, cs_model *own)
     CS_TRY(open_world(engine));
     CS_TRY(cs_accord_check(engine));
     CS_TRY(cs_products_agree(engine));
+    lay_out(engine);
     CS_TRY(open_lists(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
@@ -215,7 +238,7 @@ void cs_destroy(cs_engine *engine)
     if (engine->block)
         cs_device_free(engine->device, engine->block);
     cs_feed_close(engine->feed);
-    cs_mirror_close(engine->mirror);
+    cs_transfer_close(engine->transfer);
     cs_pool_close(engine->values);
     cs_pool_close(engine->grads);
     cs_comm_close(engine->comm);
@@ -237,6 +260,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     engine->world = engine->config->world;
     cs_log_open(CS_LOG_WARNING, engine->world.rank);
     CS_TRY(open_model(engine, NULL));
+    cs_model_lay_out(engine->model, cs_device_row_multiple(kinds[engine->settings->device]));
     CS_TRY(open_lists(engine));
     CS_TRY(measure(engine));
     for (engine->zero.rank = 0; engine->zero.rank < engine->world.size; engine->zero.rank++) {
@@ -247,6 +271,7 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         rank->gradients = plan.gradients;
         rank->masters = plan.masters;
         rank->slots = plan.slots;
+        rank->padding = plan.padding;
         rank->copy = cs_saving_copy(engine);
     }
     return CS_OK;

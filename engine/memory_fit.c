@@ -2,6 +2,7 @@
 #include "engine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define MB 1e-6
 
@@ -25,6 +26,18 @@ static void advise(const cs_engine *engine, char *text, size_t room)
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
+/* Bytes that this rank may take of its device's memory; 0: not known. On CPUs the ranks of a host share it: none takes
+ * any before all have looked. */
+static size_t find_room(const cs_engine *engine, int *sharers)
+{
+    bool cpu = strcmp(cs_device_kind(engine->device), "cpu") == 0;
+    size_t room = cs_device_room(engine->device);
+    *sharers = cpu && engine->world.local_size > 1 ? engine->world.local_size : 1;
+    if (cpu)
+        cs_comm_barrier(engine->comm);
+    return room / (size_t)*sharers;
+}
+
 cs_status cs_fit_check(const cs_engine *engine)
 {
     const cs_memory *m = &engine->memory;
@@ -40,8 +53,9 @@ cs_status cs_fit_check(const cs_engine *engine)
         { "unreduced gradients in flight", m->gradient_rows },
         { "activations of a micro-batch", m->activations },
     };
-    size_t total = 0, used = 0, room = cs_device_room(engine->device);
-    char table[1024] = "", advice[512];
+    int sharers;
+    size_t total = 0, used = 0, room = find_room(engine, &sharers);
+    char table[1024] = "", advice[512], share[64] = "";
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         total += parts[i].bytes;
         used = add_line(table, sizeof table, used, parts[i].what, parts[i].bytes);
@@ -49,7 +63,9 @@ cs_status cs_fit_check(const cs_engine *engine)
     if (room == 0 || total <= room)
         return CS_OK;
     advise(engine, advice, sizeof advice);
-    return cs_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free:%s\nwhat helps: %s",
-                   engine->world.rank, (double)total * MB, cs_device_describe(engine->device), (double)room * MB, table,
-                   advice);
+    if (sharers > 1)
+        snprintf(share, sizeof share, " for each of the %d ranks of its host", sharers);
+    return cs_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free%s:%s\nwhat helps: %s",
+                   engine->world.rank, (double)total * MB, cs_device_describe(engine->device), (double)room * MB, share,
+                   table, advice);
 }

@@ -137,7 +137,9 @@ static int reap(child *children, int ranks, int *running)
 
 static cs_status blame(const child *guilty, int rank)
 {
-    static const cs_status known[] = { CS_BAD_CONFIG, CS_BAD_FILE, CS_NOT_FOUND, CS_NO_DEVICE, CS_NO_PEER };
+    static const cs_status known[] = {
+        CS_BAD_CONFIG, CS_BAD_FILE, CS_NOT_FOUND, CS_NO_DEVICE, CS_NO_PEER, CS_DISAGREE
+    };
     if (WIFSIGNALED(guilty->status))
         return cs_fail(CS_NO_PEER, "rank %d was ended by signal %d (%s)", rank, WTERMSIG(guilty->status),
                        strsignal(WTERMSIG(guilty->status)));

@@ -58,16 +58,16 @@ void cs_boundary_add(cs_engine *engine, cs_tensor losses)
 
 /* Rows of a rank in a step: those of a micro-batch times gradient_accumulation_steps, by which DeepSpeed divides the loss
  * before each backward, so that a loss scale that fits one micro-batch fits a step of any number of them. */
-static double step_rows(const cs_engine *engine)
+static double step_rows(const cs_engine *engine, cs_tensor losses)
 {
-    return (double)cs_rows(engine->loss_rows) * (double)engine->settings->accumulation;
+    return (double)cs_rows(losses) * (double)engine->settings->accumulation;
 }
 
 /* While the engine measures there is no board. */
 void cs_boundary_seed(cs_engine *engine, cs_tensor dy)
 {
     cs_board *there = engine->boundary.there;
-    cs_state_seed(compute(engine), dy, there ? &there->verdict.scaler.scale : NULL, step_rows(engine));
+    cs_state_seed(compute(engine), dy, there ? &there->verdict.scaler.scale : NULL, step_rows(engine, dy));
 }
 
 static void add_up_and_judge(void *argument)
@@ -83,7 +83,7 @@ static cs_step_terms terms_of(const cs_engine *engine)
     const cs_settings *settings = engine->settings;
     bool bf16 = settings->precision.values == CS_BF16 && settings->check_grad_overflow;
     return (cs_step_terms){
-        .step_rows = step_rows(engine),
+        .step_rows = step_rows(engine, engine->loss_rows),
         .before = (double)engine->zero.before,
         .times = settings->gradient_sum ? engine->world.size : 1,
         .clipping = settings->gradient_clipping,

@@ -26,7 +26,7 @@ static const struct {
     { 74, 0, "input or output failed" },
     { 75, 0, "another rank was lost or never came" },
     { 76, 1, "ranks were given different settings or data" },
-    { 78, 1, "the configuration is wrong" },
+    { 78, 1, "the configuration is wrong, or asks for what is not supported" },
     { 126, 0, "a program is not executable" },
     { 127, 0, "a program was not found" },
 };

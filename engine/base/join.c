@@ -18,11 +18,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { VERSION = 2, NONCE = 32, NONCE_AT = 7, JOB_AT = NONCE_AT + NONCE };
+enum { VERSION = 3, NONCE = 32, NONCE_AT = 7, JOB_AT = NONCE_AT + NONCE };
 enum { HELLO = 1, PROOF, REFUSAL };
 enum { CALLER = 1, LISTENER };
 enum { AWAIT_HELLO, AWAIT_PROOF, LAST_WORDS };
-enum { NO_SENSE, OTHER_VERSION, OTHER_JOB, OTHER_ATTEMPT, NO_SECRET, ONE_SECRET, REASON_COUNT };
+enum { NO_SENSE, OTHER_VERSION, OTHER_JOB, OTHER_ATTEMPT, NO_SECRET, ONE_SECRET, OTHER_MEETING, REASON_COUNT };
 
 static const char magic[4] = { 'C', 'S', 'J', 'N' };
 
@@ -34,6 +34,7 @@ static const char *const reasons[] = {
     [OTHER_ATTEMPT] = "it is of another attempt",
     [NO_SECRET] = "the two sides' secrets differ",
     [ONE_SECRET] = "one side has a secret and the other has none",
+    [OTHER_MEETING] = "ranks meet here, and a node called, or nodes meet here, and a rank called",
 };
 
 static void add_head(unsigned char *to, int kind, size_t length)
@@ -167,6 +168,12 @@ static cs_join_state take_hello(cs_join *join, int socket, size_t length)
         length - JOB_AT - body[6] > CS_JOIN_IDENTITY || body[1] > 1 || body[0] != (join->caller ? LISTENER : CALLER))
         return refuse_nonsense(join, socket, "hello");
     memcpy(&attempt, body + 2, sizeof attempt);
+    if ((ntohl(attempt) == (uint32_t)CS_JOIN_NODES) != (join->attempt == CS_JOIN_NODES)) {
+        cs_fail(CS_NO_PEER, "%s",
+                join->attempt == CS_JOIN_NODES ? "it is a rank, and nodes meet here"
+                                               : "it is a node, and ranks meet here");
+        return refuse(join, socket, OTHER_MEETING);
+    }
     if (body[6] != strlen(join->job) || memcmp(body + JOB_AT, join->job, body[6]) != 0)
         return refuse_job(join, socket, body + JOB_AT, body[6]);
     if (ntohl(attempt) != (uint32_t)join->attempt) {
@@ -212,6 +219,7 @@ static cs_join_state take_refusal(cs_join *join)
     int reason = join->in[CS_JOIN_HEAD];
     cs_fail(CS_NO_PEER, "the other side refuses: %s (job \"%s\", attempt %d)",
             reasons[reason < REASON_COUNT ? reason : NO_SENSE], join->job, join->attempt);
+    join->elsewhere = reason == OTHER_MEETING;
     cs_mac_forget(join->key, sizeof join->key);
     return CS_JOIN_REFUSED;
 }
@@ -229,8 +237,10 @@ static int body_length(const cs_join *join)
 
 static cs_join_state check_head(cs_join *join, int socket)
 {
-    if (memcmp(join->in, magic, sizeof magic) != 0)
+    if (memcmp(join->in, magic, sizeof magic) != 0) {
+        join->elsewhere = true;
         return refuse_nonsense(join, socket, "hello: this is not cspeed's joining protocol");
+    }
     if (join->in[4] != VERSION) {
         cs_fail(CS_NO_PEER,
                 "it speaks version %d of the joining protocol, not %d: install the same cspeed on all hosts",

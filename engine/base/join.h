@@ -14,6 +14,9 @@
  * against a proof; against that only a long random secret helps. Nothing is hidden on the way but the key, which does
  * not travel.
  *
+ * Ranks meet in an attempt of a job, whose number is `attempt`, and nodes in the job itself (CS_JOIN_NODES). Both may
+ * use the same port one after the other, so a listener says first of all whether it is the other meeting.
+ *
  * It never blocks: poll the socket for cs_join_events and call cs_join_advance, once a second at least, so that whoever
  * is silent is let go of at the deadline. It reads not one byte beyond the handshake. After DONE or REFUSED the socket
  * is the caller's to use or to close. The key is 32 bytes, or NULL: none (both sides must have none). */
@@ -29,6 +32,7 @@ enum {
     CS_JOIN_JOB = 128,      /* most bytes of a job's id   */
     CS_JOIN_IDENTITY = 256, /* most bytes of an identity  */
     CS_JOIN_SECONDS = 20,   /* a handshake may take       */
+    CS_JOIN_NODES = -1,     /* as `attempt`: see above    */
     CS_JOIN_HEAD = 8,
     CS_JOIN_MESSAGE = CS_JOIN_HEAD + 39 + CS_JOIN_JOB + CS_JOIN_IDENTITY
 };
@@ -40,7 +44,8 @@ typedef struct {
     unsigned char peer[CS_JOIN_IDENTITY + 1]; /* when DONE: what the other said it is; a zero byte behind      */
     size_t peer_bytes;
     bool silent;     /* when REFUSED: the other hung up or said nothing, and gave no reason             */
-    double deadline; /* of cs_clock_seconds; begin sets it to CS_JOIN_SECONDS from now                   */
+    bool elsewhere;  /* when REFUSED: the other is not of this meeting, or does not speak this protocol */
+    double deadline; /* of cs_clock_seconds; begin sets it to CS_JOIN_SECONDS from now                  */
 
     /* join.c's own */
     bool caller, keyed;

@@ -57,6 +57,7 @@ int cs_exit_code(cs_status status)
     case CS_OK:
         return 0;
     case CS_BAD_CONFIG:
+    case CS_UNSUPPORTED:
         return 78;
     case CS_BAD_FILE:
         return 65;

@@ -33,12 +33,12 @@ int64_t cs_rows(cs_tensor tensor)
 
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns)
 {
-    return (cs_tensor){ data, dtype, 2, { rows, columns } };
+    return (cs_tensor){ data, dtype, 2, { rows, columns }, false };
 }
 
 cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count)
 {
-    return (cs_tensor){ data, dtype, 1, { count } };
+    return (cs_tensor){ data, dtype, 1, { count }, false };
 }
 
 float cs_element(cs_tensor tensor, int64_t index)

@@ -21,7 +21,8 @@ struct cs_background {
     char *dir;
     cs_checkpoint_content content; /* a copy, whose pieces lie in `memory` */
     cs_piece *pieces;
-    const void **sources; /* where the elements of each piece come from */
+    const void **sources;         /* where the elements of each piece come from */
+    const cs_checkpoint_far *far; /* and how; NULL: from the host's memory       */
     char *memory;
     size_t bytes;
 
@@ -88,8 +89,6 @@ static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
         b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
         b->sources[i] = content->pieces[i].data;
-        if (content->await)
-            continue;
         b->pieces[i].data = b->memory + at;
         at += piece_room(&content->pieces[i]);
     }
@@ -99,7 +98,7 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
 {
     size_t bytes = 0;
     CS_TRY(cs_outline_check(content->pieces, content->piece_count));
-    for (int64_t i = 0; i < content->piece_count && !content->await; i++)
+    for (int64_t i = 0; i < content->piece_count; i++)
         bytes += piece_room(&content->pieces[i]);
     CS_TRY(take_memory(b, cs_background_bytes(bytes)));
     copy_pieces(b, content);
@@ -113,6 +112,8 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
     b->content.provenance = json_deep_copy(content->provenance);
     b->content.damaged = json_deep_copy(content->damaged);
     b->content.pieces = b->pieces;
+    b->content.far = NULL; /* the copy is in the host's memory */
+    b->far = content->far;
     return CS_OK;
 }
 
@@ -145,14 +146,20 @@ static void end_work(cs_background *b, cs_status status)
     atomic_store(&b->done, true);
 }
 
+static void copy_piece(const cs_background *b, int64_t i)
+{
+    size_t bytes = cs_piece_bytes(&b->pieces[i]);
+    if (b->far && bytes > 0)
+        b->far->fetch(b->far->argument, b->pieces[i].data, b->sources[i], bytes);
+    else if (bytes > 0)
+        memcpy(b->pieces[i].data, b->sources[i], bytes);
+}
+
 static void *copy_and_write(void *argument)
 {
     cs_background *b = argument;
-    if (b->content.await)
-        b->content.await(b->content.await_argument);
-    for (int64_t i = 0; i < b->content.piece_count && !b->content.await; i++)
-        if (cs_piece_bytes(&b->pieces[i]) > 0)
-            memcpy(b->pieces[i].data, b->sources[i], cs_piece_bytes(&b->pieces[i]));
+    for (int64_t i = 0; i < b->content.piece_count; i++)
+        copy_piece(b, i);
     pthread_mutex_lock(&b->mutex);
     b->copied = true;
     pthread_cond_signal(&b->changed);

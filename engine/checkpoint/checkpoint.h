@@ -37,6 +37,15 @@ static inline size_t cs_piece_bytes(const cs_piece *piece)
     return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
 }
 
+/* The way to pieces that are not in the host's memory but a device's: between it and host memory of any kind. fetch has
+ * copied when it returns, and threads may call it at the same time; what was sent is there when the caller of
+ * cs_checkpoint_read has waited for it. */
+typedef struct {
+    void (*fetch)(void *argument, void *to, const void *from, size_t bytes);
+    void (*send)(void *argument, void *to, const void *from, size_t bytes);
+    void *argument;
+} cs_checkpoint_far;
+
 /* How files are written. Zeros: one thread, buffers of 8 MiB, past the page cache where the file system allows. */
 typedef struct {
     int threads;         /* files a rank writes at the same time      */
@@ -59,8 +68,7 @@ typedef struct {
     const json_t *damaged;  /* names of folders in dir that are damaged and to be kept, or NULL */
     const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
     int64_t piece_count;
-    void (*await)(void *argument); /* pieces lie in a copy that is whole when this returns; NULL: where training does */
-    void *await_argument;
+    const cs_checkpoint_far *far; /* how they are read; NULL: they are in the host's memory */
     cs_checkpoint_writing writing;
     bool finite; /* a piece of "weights" that holds an infinity or a NaN fails the save: CS_NOT_FINITE */
 } cs_checkpoint_content;
@@ -77,6 +85,7 @@ typedef struct {
     /* WANTED: every piece must be there. ALL: and nothing else, in the folders that are read. LOOSE: what is not there
      * leaves its piece as it is. A shape that differs is always a failure. */
     enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
+    const cs_checkpoint_far *far; /* how pieces are written; NULL: they are in the host's memory */
 } cs_checkpoint_reading;
 
 /* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint of those that

@@ -28,25 +28,24 @@ static bool holds_half(const char *data, int64_t count, uint16_t exponent)
     return found != 0;
 }
 
-static bool holds(const cs_outline_chunk *chunk)
+static bool holds(const char *data, int64_t bytes, cs_dtype dtype)
 {
-    switch (chunk->piece->dtype) {
+    switch (dtype) {
     case CS_F32:
-        return holds_wide(chunk->data, chunk->count);
+        return holds_wide(data, bytes / 4);
     case CS_BF16:
-        return holds_half(chunk->data, chunk->count, 0x7f80);
+        return holds_half(data, bytes / 2, 0x7f80);
     case CS_F16:
-        return holds_half(chunk->data, chunk->count, 0x7c00);
+        return holds_half(data, bytes / 2, 0x7c00);
     default:
         return false;
     }
 }
 
-cs_status cs_nonfinite_refuse(const cs_outline_file *file)
+cs_status cs_nonfinite_refuse(const cs_piece *piece, const char *data, int64_t bytes)
 {
-    for (int64_t i = 0; i < file->count && file->folder == CS_OUTLINE_WEIGHTS; i++)
-        if (holds(&file->chunks[i]))
-            return cs_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved",
-                           file->chunks[i].piece->name);
-    return CS_OK;
+    if (!holds(data, bytes, piece->dtype))
+        return CS_OK;
+    return cs_fail(CS_NOT_FINITE, "parameter %s holds an infinity or a NaN, and such a state is not saved",
+                   piece->name);
 }

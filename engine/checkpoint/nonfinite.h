@@ -2,10 +2,9 @@
 #ifndef CS_CHECKPOINT_NONFINITE_H
 #define CS_CHECKPOINT_NONFINITE_H
 
-#include "checkpoint/write_plan.h"
+#include "checkpoint/checkpoint.h"
 
-/* CS_NOT_FINITE names the first parameter among the file's chunks that has such an element. The optimizer's state is
- * not looked at. Reads host memory. */
-cs_status cs_nonfinite_refuse(const cs_outline_file *file);
+/* CS_NOT_FINITE names the piece if these bytes of its elements, in the host's memory, hold such a one. */
+cs_status cs_nonfinite_refuse(const cs_piece *piece, const char *data, int64_t bytes);
 
 #endif

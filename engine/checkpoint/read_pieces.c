@@ -35,7 +35,8 @@ typedef struct {
     int64_t window; /* of it, that is in the buffer; -1: none */
     uint32_t crc;   /* up to that one's end */
     char *buffer;
-    int64_t file; /* that is open; -1: none */
+    char *converted; /* elements on their way to what is far; NULL: nothing is */
+    int64_t file;    /* that is open; -1: none */
     int descriptor;
     char *path;
 } fill;
@@ -233,6 +234,14 @@ static cs_status hold(fill *f, const cs_chunk *chunk, int64_t index, int64_t win
     return CS_OK;
 }
 
+static void put(const fill *f, void *to, cs_dtype dtype, const void *from, cs_dtype stored, int64_t count)
+{
+    const cs_checkpoint_far *far = f->reader->reading.far;
+    cs_convert_elements(far ? f->converted : to, dtype, from, stored, count);
+    if (far)
+        far->send(far->argument, to, f->converted, (size_t)count * cs_dtype_bytes(dtype));
+}
+
 /* Copies the chunk's elements [from, to), run by run; the buffer begins with the element `first`. */
 static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t first, cs_dtype stored)
 {
@@ -242,8 +251,8 @@ static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t 
     for (int64_t at = elements.from, next; at < elements.to; at = next) {
         next = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
         int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
-        cs_convert_elements((char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
-                            f->buffer + (size_t)(at - first) * size, stored, next - at);
+        put(f, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
+            f->buffer + (size_t)(at - first) * size, stored, next - at);
     }
 }
 
@@ -273,12 +282,14 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
     CS_TRY(cs_agree_status(comm, cs_outline_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
     f.buffer = cs_agree_memory(WINDOW);
+    f.converted = reader->reading.far ? cs_agree_memory(2 * WINDOW) : NULL; /* of 16 bits as stored, 32 here */
     list_takings(&f, pieces, piece_count);
     cs_status status = take_all(&f);
     if (f.descriptor >= 0)
         close(f.descriptor);
     free(f.path);
     free(f.takings);
+    free(f.converted);
     free(f.buffer);
     reader->damage = cs_agree_status(comm, status);
     return reader->damage;

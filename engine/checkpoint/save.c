@@ -7,7 +7,6 @@
 #include "checkpoint/files.h"
 #include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/nonfinite.h"
 #include "checkpoint/prune.h"
 
 #include <errno.h>
@@ -109,13 +108,11 @@ static cs_status write_file(void *argument, int64_t index)
     const cs_outline_file *file = &s->outline.files[index];
     int64_t before = 0;
     char name[96];
-    if (s->content->finite)
-        CS_TRY(cs_nonfinite_refuse(file));
     for (int64_t i = 0; i < index; i++)
         before += s->outline.files[i].folder == file->folder;
     file_name(name, s, s->rank, file->folder, before);
     char *path = cs_files_join(s->path, name);
-    cs_status status = cs_shardfile_write(&s->records[index], path, file, s->save_id, &s->content->writing);
+    cs_status status = cs_shardfile_write(&s->records[index], path, file, s->save_id, s->content);
     free(path);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "base/crc.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
+#include "checkpoint/nonfinite.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/direct_writer.h"
 
@@ -99,36 +100,59 @@ static uint8_t *header_block(size_t *bytes, const cs_outline_file *file, const c
     return block;
 }
 
-/* In steps that stay in the cache between the checksum and the copy. */
-static cs_status write_block(cs_sink *sink, uint32_t *crc, const char *data, int64_t bytes)
+/* A file being written. */
+typedef struct {
+    cs_sink sink;
+    const cs_outline_file *file;
+    const cs_checkpoint_content *content;
+    uint32_t *crcs;
+    char *buffer; /* a block of what is far; NULL: nothing is */
+} writing;
+
+/* In steps that stay in the cache from one use to the next. */
+static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };
+    bool finite = w->content->finite && w->file->folder == CS_OUTLINE_WEIGHTS;
     for (int64_t done = 0; done < bytes; done += STEP) {
-        size_t now = (size_t)(bytes - done < STEP ? bytes - done : STEP);
-        *crc = cs_crc32c(*crc, data + done, now);
-        CS_TRY(cs_sink_write(sink, data + done, now));
+        int64_t now = bytes - done < STEP ? bytes - done : STEP;
+        if (finite)
+            CS_TRY(cs_nonfinite_refuse(piece, data + done, now));
+        *crc = cs_crc32c(*crc, data + done, (size_t)now);
+        CS_TRY(cs_sink_write(&w->sink, data + done, (size_t)now));
     }
     return CS_OK;
 }
 
-static cs_status write_data(cs_sink *sink, uint32_t *crcs, const cs_outline_file *file)
+/* The bytes in the host's memory. */
+static const char *bring(const writing *w, const char *data, int64_t bytes)
 {
-    for (int64_t i = 0; i < file->count; i++) {
-        const cs_outline_chunk *chunk = &file->chunks[i];
+    const cs_checkpoint_far *far = w->content->far;
+    if (!far)
+        return data;
+    far->fetch(far->argument, w->buffer, data, (size_t)bytes);
+    return w->buffer;
+}
+
+static cs_status write_data(writing *w)
+{
+    uint32_t *crc = w->crcs;
+    for (int64_t i = 0; i < w->file->count; i++) {
+        const cs_outline_chunk *chunk = &w->file->chunks[i];
         int64_t bytes = chunk_bytes(chunk);
         for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
             int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
-            CS_TRY(write_block(sink, crcs++, chunk->data + from, now));
+            CS_TRY(write_block(w, chunk->piece, crc++, bring(w, chunk->data + from, now), now));
         }
     }
     return CS_OK;
 }
 
-static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t *crcs, const char *path,
-                            const cs_outline_file *file, const char *save_id, const cs_checkpoint_writing *writing)
+static cs_status write_file(cs_shardfile_record *record, writing *w, const char *path, const char *save_id)
 {
+    const cs_outline_file *file = w->file;
     size_t head_bytes, again;
-    uint8_t *head = header_block(&head_bytes, file, save_id, crcs);
+    uint8_t *head = header_block(&head_bytes, file, save_id, w->crcs);
     free(head);
     if (head_bytes > CS_SAFETENSORS_MAX_HEADER)
         return cs_fail(
@@ -137,26 +161,28 @@ static cs_status write_file(cs_shardfile_record *record, cs_sink *sink, uint32_t
             (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
     record->bytes = (int64_t)head_bytes + file->data_bytes;
-    CS_TRY(cs_sink_open(sink, path, (int64_t)head_bytes, record->bytes, writing));
-    CS_TRY(write_data(sink, crcs, file));
-    head = header_block(&again, file, save_id, crcs);
+    CS_TRY(cs_sink_open(&w->sink, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
+    CS_TRY(write_data(w));
+    head = header_block(&again, file, save_id, w->crcs);
     CS_ASSERT(again == head_bytes);
     record->header_crc = cs_crc32c(0, head, head_bytes);
-    cs_status status = cs_sink_finish(sink, head, head_bytes);
+    cs_status status = cs_sink_finish(&w->sink, head, head_bytes);
     free(head);
     return status;
 }
 
 cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
-                             const char *save_id, const cs_checkpoint_writing *writing)
+                             const char *save_id, const cs_checkpoint_content *content)
 {
     int64_t blocks = 0;
-    cs_sink sink = { .descriptor = -1 };
+    writing w = { .sink.descriptor = -1, .file = file, .content = content };
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
-    uint32_t *crcs = cs_agree_memory((size_t)blocks * sizeof *crcs);
-    cs_status status = write_file(record, &sink, crcs, path, file, save_id, writing);
-    cs_sink_close(&sink);
-    free(crcs);
+    w.crcs = cs_agree_memory((size_t)blocks * sizeof *w.crcs);
+    w.buffer = content->far ? cs_agree_memory(CS_SHARDFILE_BLOCK) : NULL;
+    cs_status status = write_file(record, &w, path, save_id);
+    cs_sink_close(&w.sink);
+    free(w.buffer);
+    free(w.crcs);
     return status;
 }

@@ -1,10 +1,11 @@
-/* far.c - collectives on a far device's memory through the host's, for transports that know no device: so that several
- * ranks may share one GPU.
+/* far.c - collectives on a device's memory, staged through pinned host memory. It is used where NCCL is absent, and
+ * where several ranks share one GPU, which NCCL refuses.
  *
- * A vector goes in pieces: copied into pinned memory, moved or summed there by the host's transport, and copied back.
- * Of two pieces one comes in while the ranks are at the other. What is summed is summed by the host's transport,
- * element by element, so that the bits are those of a run on the CPU however it is cut. The caller waits; only the last
- * copy back is left to the comm stream. A world of one copies inside the device. */
+ * A vector is cut into pieces. Each piece is copied into pinned memory, moved or summed there by the host's transport,
+ * and copied back. There are two buffers: while the host's transport works on one piece, the next is copied into the
+ * other buffer. The host's transport sums element by element, so the bits are those of a run on the CPU wherever the
+ * vector is cut. The caller waits for all but the last copy back, which is in the comm stream when the call returns. A
+ * world of one rank copies inside the device. */
 #include "comm/transport.h"
 #include "base/beat.h"
 
@@ -17,16 +18,18 @@ typedef struct {
     char *pieces[2];
 } pair;
 
-/* A vector of so many parts: of a piece, each part has its own stretch; NULL: none. */
+/* A vector of `parts` parts of errand.count elements each. A piece holds some elements of every part, one part behind
+ * the other. */
 typedef struct {
     char *data;
     int parts;
-    int seat; /* where in a piece the first part lies */
+    int seat; /* the place of the first part among the parts of a piece */
 } vector;
 
+/* One call. in, out: what this rank reads and writes of the device's memory; no parts: nothing. */
 typedef struct {
-    int what; /* CS_BEAT_... */
-    int64_t count;
+    int what;      /* CS_BEAT_... */
+    int64_t count; /* elements of a part */
     cs_dtype dtype;
     cs_reduce_op op;
     int peer;
@@ -38,7 +41,7 @@ static size_t bytes_of(const errand *e, int64_t count)
     return (size_t)count * cs_dtype_bytes(e->dtype);
 }
 
-/* Elements [at, at + count) of every part, between the device and a piece. */
+/* Copies the elements [at, at + count) of every part from the device into a piece; put copies them back. */
 static void fetch(const pair *own, const errand *e, char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < e->in.parts; i++)
@@ -79,8 +82,8 @@ static void talk(cs_comm *comm, const errand *e, char *piece, int64_t count)
     }
 }
 
-/* A piece may be fetched into once the copy back out of it is in the stream, and the host touches it when all copies so
- * far are done. */
+/* The copies of a stream run in order. So a buffer may be filled again as soon as the copy back out of it is in the
+ * stream, and the host may touch a piece when the stream has been waited for. */
 static void run(cs_comm *comm, const errand *e)
 {
     const pair *own = comm->own;
@@ -170,7 +173,7 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
 static void close_pair(cs_comm *comm)
 {
     pair *own = comm->own;
-    cs_stream_sync(cs_device_stream(comm->device, CS_COMM)); /* copies back into memory that is about to go */
+    cs_stream_sync(cs_device_stream(comm->device, CS_COMM)); /* the last copies read the pieces */
     for (int i = 0; own && i < 2; i++)
         cs_device_free(comm->device, own->pieces[i]);
     free(own);

@@ -1,4 +1,5 @@
-/* farside.c - the side of a comm that moves a far device's memory: by which transport, and the memory it hands out. */
+/* farside.c - the far side of a comm, which moves a device's memory: the choice of its transport, and the memory that
+ * cs_comm_alloc hands out. */
 #include "comm/farside.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -7,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank tells the others of its device. */
+/* What each rank tells the others about its device. */
 typedef struct {
-    bool moves; /* it has NCCL */
-    char seat[CS_TRANSPORT_SEAT];
+    bool has_nccl;
+    char seat[CS_TRANSPORT_SEAT]; /* names the device among those of all machines */
 } card;
 
 static const cs_transport *nccl_of(cs_device *device)
@@ -21,25 +22,25 @@ static const cs_transport *nccl_of(cs_device *device)
     return module->nccl && module->nccl->edition == CS_TRANSPORT_EDITION ? module->nccl : NULL;
 }
 
-/* CS_OK when NCCL can join these ranks; else why not. */
+/* Returns CS_OK where NCCL can connect these ranks, or says why it cannot. */
 static cs_status judge(const card *cards, int size)
 {
     for (int i = 0; i < size; i++)
-        if (!cards[i].moves)
+        if (!cards[i].has_nccl)
             return cs_fail(CS_BAD_CONFIG, "the libcspeed_cuda.so of rank %d was built without NCCL", i);
     for (int i = 0; i < size; i++)
         for (int j = i + 1; j < size; j++)
             if (strcmp(cards[i].seat, cards[j].seat) == 0)
-                return cs_fail(CS_BAD_CONFIG, "ranks %d and %d share a GPU (%s), and NCCL wants one for each", i, j,
-                               cards[i].seat);
+                return cs_fail(CS_BAD_CONFIG, "ranks %d and %d share a GPU (%s), and NCCL needs one GPU for each rank",
+                               i, j, cards[i].seat);
     return CS_OK;
 }
 
-/* All ranks see all cards, and so come to one answer. */
+/* Every rank judges the same cards, so that all ranks come to the same answer. */
 static cs_status ask_all(cs_comm *comm, const cs_transport *nccl)
 {
     int size = comm->world.size;
-    card mine = { .moves = nccl != NULL };
+    card mine = { .has_nccl = nccl != NULL };
     card *cards = calloc((size_t)size, sizeof *cards);
     if (!cards)
         return cs_fail(CS_NO_MEMORY, "no memory for the cards of %d ranks", size);
@@ -57,7 +58,7 @@ static cs_status choose(const cs_transport **chosen, cs_comm *comm, const cs_com
     const cs_transport *nccl = nccl_of(settings->device);
     *chosen = &cs_comm_far;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
-        return CS_OK; /* one rank has no use for NCCL; asked for by name it is opened, to prove it on one GPU */
+        return CS_OK; /* "auto" leaves NCCL out where there is one rank; "nccl" opens it, to test it on one GPU */
     cs_status status = ask_all(comm, nccl);
     if (status == CS_OK)
         *chosen = nccl;
@@ -92,7 +93,7 @@ void cs_farside_close(cs_comm *comm)
         return;
     far->transport->close(far);
     for (size_t i = 0; i < far->block_count; i++)
-        cs_device_free(far->device, far->blocks[i].memory);
+        cs_device_free(far->device, far->blocks[i]);
     free(far->blocks);
     free(far);
 }
@@ -113,10 +114,8 @@ void *cs_farside_alloc(cs_comm *far, size_t bytes)
         if (!far->blocks)
             cs_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", far->block_room);
     }
-    cs_comm_block *block = &far->blocks[far->block_count++];
-    *block = (cs_comm_block){ cs_device_alloc(far->device, bytes + !bytes), bytes, NULL };
+    void *memory = cs_device_alloc(far->device, bytes + !bytes);
+    far->blocks[far->block_count++] = memory;
     far->heap_used += bytes;
-    if (far->transport->lend && bytes)
-        far->transport->lend(far, block);
-    return block->memory;
+    return memory;
 }

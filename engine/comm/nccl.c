@@ -1,38 +1,63 @@
 /* nccl.c - collectives on the memory of GPUs by NCCL, in the comm stream. Built into the CUDA module.
  *
- * The ranks have met over the host's side, which also brings them rank 0's unique id. No call of NCCL blocks: what is
- * under way is polled for, until the time-out. NCCL does not notice everywhere that a process is gone, and its kernels
- * would wait for it for ever; so a thread watches NCCL's own errors and the lives of the other ranks, as the host's
- * side knows them, and when one is lost it aborts NCCL, which ends the kernels, and then this process. */
+ * The ranks have met over the host's side, which also carries rank 0's unique id to the others.
+ *
+ * The communicator is a blocking one (config.blocking = 1). NCCL makes a blocking call in the caller's own thread,
+ * which is estimated at 10 to 15 microseconds. For each call of a nonblocking communicator it creates a thread, and the
+ * caller polls until that thread is done, 60 to 90 microseconds (NCCL 2.28.9, group.cc, ncclGroupEndInternal; timed
+ * with a thread of that much work, not on a GPU). bench_comm prints what a call really costs. The price of
+ * blocking: the creation of the communicator, and the first call of a kind, which connects the ranks, do not return
+ * while a rank does not take part. Therefore the watch, a second thread, looks after the caller. It knows until when
+ * the call in progress must return, reads NCCL's asynchronous error, and asks the host's side which ranks live. When a
+ * rank is lost, or the time is over, the watch aborts NCCL and ends this process with a sentence.
+ *
+ * Abort. ncclCommAbort sets flags that kernels and blocked calls look at, and then frees the communicator. Freeing it
+ * is wrong while the caller is inside a blocking call: NCCL waits only for the threads of nonblocking communicators
+ * (init.cc, ncclCommEnsureReady). Between ncclGroupStart and ncclGroupEnd the flags are still set at once, but the
+ * freeing is put off until ncclGroupEnd (the same in NCCL 2.27.7, 2.28.9 and 2.30.7). This file never calls
+ * ncclGroupEnd: the flags let kernels and calls end, the process ends at once, and the operating system frees the
+ * memory, which other ranks of the host may still be reading until then. A later NCCL that set the flags in
+ * ncclGroupEnd alone would leave the kernels to the end of the process.
+ *
+ * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watch calls them as its last act, so that
+ * the thread that closes can wait for them with a time limit.
+ *
+ * CUDA graphs. NCCL launches a captured call in the thread that captures, like any other call. It cannot finalise
+ * while a graph lives that has captured its calls, so the graphs are dropped first.
+ *
+ * Blocks are not registered with NCCL. They come from cudaMalloc, and NCCL registers only memory of ncclMemAlloc for
+ * the GPUs of one host (2.28.9, p2p.cc, ipcRegisterBuffer). */
 #include "comm/call.h"
 #include "comm/transport.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/rng.h"
 #include "device/cuda/cuda.h"
 
 #include <nccl.h>
 
-#include <sched.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, ABORT_SECONDS = 10, FAREWELL_SECONDS = 10 };
+_Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 7), "abort relies on what ncclCommAbort does in a group");
 
-static const double YIELD_SECONDS = 0.005; /* of waiting for a call, before the thread sleeps */
+enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, FAREWELL_SECONDS = 10 };
 
 typedef struct {
-    cs_comm *comm;   /* the far side */
-    ncclComm_t nccl; /* NULL: not begun */
+    cs_comm *comm;            /* the far side */
+    _Atomic(ncclComm_t) nccl; /* NULL until the ranks are connected */
     cudaStream_t stream;
-    int number;           /* of the GPU */
-    double seconds;       /* until what does not get under way is given up */
-    pthread_mutex_t lock; /* over all calls of NCCL, and `nccl` */
+    int number;              /* of the GPU */
+    double seconds;          /* that a call of NCCL may take on the host */
+    _Atomic double deadline; /* by cs_clock_seconds, of the call in progress; 0: there is none */
+    pthread_mutex_t lock;    /* held in every call of NCCL but abort: NCCL allows one thread at a time */
     pthread_t watch;
-    bool watching;
-    atomic_bool closing;
-    _Atomic int doing; /* what cs_call_name names: the last call put into the stream */
+    atomic_bool closing, ending;
+    _Atomic int doing; /* what cs_call_name names: the last collective; 0: the ranks are being connected */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -40,99 +65,119 @@ static void pause_for(int milliseconds)
     nanosleep(&(struct timespec){ milliseconds / 1000, milliseconds % 1000 * 1000000L }, NULL);
 }
 
-/* As the host's side knows it: a rank that has ended, or -1. A world of one rank has no others. */
+/* Returns a rank that has ended, as the host's side knows it, or -1. A world of one rank has no others. */
 static int missing_rank(const connection *own, bool *closed)
 {
     cs_comm *host = own->comm->host;
     return host->transport->missing ? host->transport->missing(host, closed) : -1;
 }
 
-/* ---- ending ----------------------------------------------------------------------------------- */
-
-static void *abort_nccl(void *argument)
-{
-    ncclCommAbort(argument);
-    return NULL;
-}
-
-/* Ends the kernels that wait for others, so that the process can go. NCCL itself may hang: then it goes without. The
- * caller holds the lock, and keeps it. */
-static void give_up(connection *own)
-{
-    pthread_t thread;
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += ABORT_SECONDS;
-    if (own->nccl && pthread_create(&thread, NULL, abort_nccl, own->nccl) == 0)
-        pthread_timedjoin_np(thread, NULL, &end);
-    own->nccl = NULL;
-}
+/* ---- ending the process ----------------------------------------------------------------------- */
 
 static const char *doing(connection *own)
 {
     int last = atomic_load(&own->doing);
-    return last ? cs_call_name(last) : "setting up";
+    return last ? cs_call_name(last) : "the connection of the ranks";
 }
 
-static const char *reason_of(const connection *own, ncclResult_t error)
+/* The first thread that finds a reason to end the process does so; any other stops here. */
+static void claim_ending(connection *own)
 {
-    const char *text = ncclGetLastError(own->nccl);
-    return text && text[0] ? text : ncclGetErrorString(error);
+    while (atomic_exchange(&own->ending, true))
+        pause();
 }
 
-/* The others are given the time to see who was first before this rank ends, too. */
+/* After an abort the caller must not go on with what kernels left behind. */
+static void stop_if_ending(connection *own)
+{
+    if (atomic_load(&own->ending))
+        claim_ending(own);
+}
+
+/* Lets kernels and calls that wait for other ranks end, as the head of this file explains. The process must end next:
+ * what the kernels leave behind is no result. */
+static void abort_nccl(connection *own)
+{
+    ncclComm_t nccl = atomic_load(&own->nccl);
+    if (nccl) {
+        ncclGroupStart();
+        ncclCommAbort(nccl);
+    }
+}
+
+/* The caller has claimed the ending. The other ranks are given time to see which rank was first before this one ends,
+ * too. */
 static _Noreturn void lose(connection *own, int peer, const char *what)
 {
     pause_for(4 * LOOK_MILLISECONDS);
-    give_up(own);
+    abort_nccl(own);
     cs_fatal(CS_NO_PEER, "rank %d %s (while this rank was in %s over NCCL)", peer, what, doing(own));
 }
 
-/* An error of NCCL: most are another rank's end, which the host's side sees a moment later. The caller holds the lock.
- */
+/* Most errors of NCCL come of another rank's end, which the host's side sees a moment later. */
 static _Noreturn void fail(connection *own, ncclResult_t error)
 {
     bool closed = true;
     char reason[512];
-    snprintf(reason, sizeof reason, "%s", reason_of(own, error));
+    claim_ending(own);
+    snprintf(reason, sizeof reason, "%s", ncclGetLastError(NULL));
     for (int looks = 0; looks < 1000 / LOOK_MILLISECONDS; looks++) {
         int peer = missing_rank(own, &closed);
         if (peer >= 0 && !closed)
             lose(own, peer, "was lost");
         pause_for(LOOK_MILLISECONDS);
     }
-    give_up(own);
+    abort_nccl(own);
     cs_fatal(CS_NO_PEER, "NCCL failed in %s: %s (%s); NCCL_DEBUG=INFO makes it say more", doing(own),
              ncclGetErrorString(error), reason);
 }
 
-/* ---- watching --------------------------------------------------------------------------------- */
+/* ---- the watch -------------------------------------------------------------------------------- */
 
-/* Not while the caller's thread is in a call: that sees its errors itself. */
-static void look_for_errors(connection *own)
+static bool is_waiting(connection *own)
 {
-    ncclResult_t state = ncclSuccess;
-    if (pthread_mutex_trylock(&own->lock) != 0)
-        return;
-    ncclResult_t asked = ncclCommGetAsyncError(own->nccl, &state);
-    if (asked != ncclSuccess || (state != ncclSuccess && state != ncclInProgress))
-        fail(own, asked != ncclSuccess ? asked : state);
-    pthread_mutex_unlock(&own->lock);
+    return atomic_load(&own->deadline) > 0 || cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM));
 }
 
-/* A rank that closed has done all its collectives, so this one's will soon be done as well; unless it is not in the
- * last of them. */
+/* A rank that has closed has done all its collectives, so this rank's will soon be done as well, unless one of them is
+ * a collective that the other never called. */
 static void look_for_ranks(connection *own, double *alone_since)
 {
     bool closed = true;
     int peer = missing_rank(own, &closed);
     double now = cs_clock_seconds();
-    if (peer < 0 || (closed && !cs_cuda_is_busy(cs_device_stream(own->comm->device, CS_COMM))))
+    if (peer < 0 || (closed && !is_waiting(own)))
         *alone_since = now;
     if (peer < 0 || (closed && now - *alone_since < LEFT_SECONDS))
         return;
-    pthread_mutex_lock(&own->lock);
+    claim_ending(own);
     lose(own, peer, closed ? "has left" : "was lost");
+}
+
+/* A caller inside a call sees errors by itself. */
+static void look_for_errors(connection *own)
+{
+    ncclResult_t state = ncclSuccess;
+    ncclComm_t nccl = atomic_load(&own->nccl);
+    if (!nccl || pthread_mutex_trylock(&own->lock) != 0)
+        return;
+    ncclResult_t asked = ncclCommGetAsyncError(nccl, &state);
+    pthread_mutex_unlock(&own->lock);
+    if (asked != ncclSuccess || state != ncclSuccess)
+        fail(own, asked != ncclSuccess ? asked : state);
+}
+
+static void look_at_deadline(connection *own)
+{
+    double deadline = atomic_load(&own->deadline);
+    if (deadline == 0 || cs_clock_seconds() < deadline)
+        return;
+    claim_ending(own);
+    abort_nccl(own);
+    cs_fatal(CS_NO_PEER,
+             "%s over NCCL did not return within %.3g seconds: a rank does not take part in it, or cannot be reached; "
+             "NCCL_DEBUG=INFO makes NCCL say more",
+             doing(own), own->seconds);
 }
 
 static void *watch(void *argument)
@@ -141,51 +186,42 @@ static void *watch(void *argument)
     double since = cs_clock_seconds();
     CS_CUDA(cudaSetDevice(own->number)); /* a thread's own setting; without it the first GPU would be opened too */
     while (!atomic_load(&own->closing)) {
-        look_for_errors(own);
         look_for_ranks(own, &since);
+        look_for_errors(own);
+        look_at_deadline(own);
         pause_for(LOOK_MILLISECONDS);
     }
+    if (ncclCommFinalize(own->nccl) == ncclSuccess)
+        ncclCommDestroy(own->nccl);
     return NULL;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-/* NULL: a graph does it. `more` is what else tells a call from others: type, or peer. */
+static void enter(connection *own)
+{
+    pthread_mutex_lock(&own->lock);
+    atomic_store(&own->deadline, cs_clock_seconds() + own->seconds);
+}
+
+/* Returns NULL where a graph makes the call. `more` is what else tells a call from others: the type, or the peer. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *own = comm->own;
     uint64_t where = cs_rng_mix((uint64_t)(uintptr_t)out, (uint64_t)(uintptr_t)in);
     uint64_t what = cs_rng_mix((uint64_t)comm->doing, (uint64_t)more);
+    stop_if_ending(own);
     atomic_store(&own->doing, comm->doing);
     if (cs_cuda_replays(cs_rng_mix(cs_rng_mix(where, what), (uint64_t)count)))
         return NULL;
-    pthread_mutex_lock(&own->lock);
+    enter(own);
     return own;
 }
 
-/* Returns when the call is in the stream. NCCL hands each call of a communicator that does not block to a thread of its
- * own, which takes some tens of microseconds; this thread gives way meanwhile, since a sleep would last a millisecond.
- * Only the first call of a kind, which connects ranks, takes so long that it is slept for. */
+/* `result` is that of a call between enter and this. */
 static void end(connection *own, ncclResult_t result)
 {
-    double began = cs_clock_seconds(), deadline = began + own->seconds;
-    while (result == ncclInProgress) {
-        pthread_mutex_unlock(&own->lock);
-        if (cs_clock_seconds() - began < YIELD_SECONDS)
-            sched_yield();
-        else
-            pause_for(1);
-        pthread_mutex_lock(&own->lock);
-        ncclResult_t asked = ncclCommGetAsyncError(own->nccl, &result);
-        if (asked != ncclSuccess)
-            result = asked;
-        if (result == ncclInProgress && cs_clock_seconds() > deadline) {
-            give_up(own);
-            cs_fatal(CS_NO_PEER,
-                     "%s over NCCL did not begin within %.3g seconds: a rank does not call it, or cannot be reached",
-                     doing(own), own->seconds);
-        }
-    }
+    atomic_store(&own->deadline, 0);
     if (result != ncclSuccess)
         fail(own, result);
     pthread_mutex_unlock(&own->lock);
@@ -246,37 +282,10 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
         end(own, ncclRecv(data, bytes, ncclUint8, from, own->nccl, own->stream));
 }
 
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 19, 0)
-/* Registered, a block is read and written where it lies, not copied through NCCL's own buffers; where what is between
- * these GPUs cannot do that, NCCL leaves it at that, and gives no ticket. */
-static void lend(cs_comm *comm, cs_comm_block *block)
-{
-    connection *own = comm->own;
-    pthread_mutex_lock(&own->lock);
-    end(own, ncclCommRegister(own->nccl, block->memory, block->bytes, &block->ticket));
-}
-
-static void take_back(connection *own)
-{
-    for (size_t i = 0; i < own->comm->block_count; i++)
-        if (own->comm->blocks[i].ticket)
-            ncclCommDeregister(own->nccl, own->comm->blocks[i].ticket);
-}
-#else
-static void lend(cs_comm *comm, cs_comm_block *block)
-{
-    (void)comm, (void)block;
-}
-
-static void take_back(connection *own)
-{
-    (void)own;
-}
-#endif
-
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-/* A GPU of one machine, as it was started: two machines have GPUs at the same place of their buses. */
+/* Names a GPU among those of all machines: a machine is known by an id that it draws each time it is started, since two
+ * machines have GPUs at the same address of their buses. */
 static void seat(char text[CS_TRANSPORT_SEAT])
 {
     char machine[40] = "", bus[32] = "";
@@ -291,57 +300,35 @@ static void seat(char text[CS_TRANSPORT_SEAT])
     snprintf(text, CS_TRANSPORT_SEAT, "%s of machine %s", bus, machine);
 }
 
-static cs_status refuse(const char *what, ncclResult_t error)
-{
-    return cs_fail(CS_NO_PEER, "NCCL: %s: %s (%s); NCCL_DEBUG=INFO makes it say more", what, ncclGetErrorString(error),
-                   ncclGetLastError(NULL));
-}
-
-static cs_status await(connection *own)
-{
-    double deadline = cs_clock_seconds() + own->seconds;
-    ncclResult_t state = ncclInProgress;
-    bool closed = true;
-    while (state == ncclInProgress) {
-        ncclResult_t asked = ncclCommGetAsyncError(own->nccl, &state);
-        if (asked != ncclSuccess)
-            state = asked;
-        int peer = missing_rank(own, &closed);
-        if (state != ncclSuccess && peer >= 0)
-            return cs_fail(CS_NO_PEER, "rank %d %s while NCCL connected the ranks", peer,
-                           closed ? "gave up" : "was lost");
-        if (state == ncclInProgress && cs_clock_seconds() > deadline)
-            return cs_fail(CS_NO_PEER,
-                           "NCCL did not connect the %d ranks within %.3g seconds, though all have met; "
-                           "NCCL_DEBUG=INFO makes it say why",
-                           own->comm->world.size, own->seconds);
-        if (state == ncclInProgress)
-            pause_for(1);
-    }
-    return state == ncclSuccess ? CS_OK : refuse("connecting the ranks", state);
-}
-
-static cs_status connect(connection *own)
+static cs_status share_id(const connection *own, ncclUniqueId *id)
 {
     cs_comm *host = own->comm->host;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclUniqueId id;
-    memset(&id, 0, sizeof id);
+    memset(id, 0, sizeof *id);
     if (own->comm->world.rank == 0) {
-        ncclResult_t given = ncclGetUniqueId(&id);
+        ncclResult_t given = ncclGetUniqueId(id);
         if (given != ncclSuccess)
-            return refuse("a unique id for the ranks", given);
+            return cs_fail(CS_NO_PEER,
+                           "NCCL gives no unique id for the ranks: %s (%s); NCCL_DEBUG=INFO makes it say more",
+                           ncclGetErrorString(given), ncclGetLastError(NULL));
     }
-    host->transport->broadcast(host, &id, sizeof id, CS_U8, 0);
-    config.blocking = 0;
-    ncclResult_t begun = ncclCommInitRankConfig(&own->nccl, own->comm->world.size, id, own->comm->world.rank, &config);
-    if (begun != ncclSuccess && begun != ncclInProgress)
-        return refuse("joining the ranks", begun);
-    return await(own);
+    host->transport->broadcast(host, id, sizeof *id, CS_U8, 0);
+    return CS_OK;
+}
+
+/* Fails by ending the process: until the ranks are connected nothing else can be done in it. */
+static void connect(connection *own, ncclUniqueId id)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t made = NULL;
+    config.blocking = 1;
+    enter(own);
+    end(own, ncclCommInitRankConfig(&made, own->comm->world.size, id, own->comm->world.rank, &config));
+    atomic_store(&own->nccl, made);
 }
 
 static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 {
+    ncclUniqueId id;
     connection *own = calloc(1, sizeof *own);
     comm->own = own;
     if (!own)
@@ -351,47 +338,39 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
     own->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     pthread_mutex_init(&own->lock, NULL);
     CS_CUDA(cudaGetDevice(&own->number));
-    CS_TRY(connect(own));
+    CS_TRY(share_id(own, &id));
     int error = pthread_create(&own->watch, NULL, watch, own);
     if (error)
         return cs_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that watches NCCL");
-    own->watching = true;
+    connect(own, id);
     return CS_OK;
 }
 
 /* ---- closing ---------------------------------------------------------------------------------- */
 
-/* All that was given is done, while the thread still watches. NCCL does not end before the graphs do that have captured
- * its calls. */
-static void finish(connection *own)
+/* The stream is waited for while the watch still looks for lost ranks. Returns false where NCCL does not end in time:
+ * then the watch is still inside it. No kernel waits by then, so there is nothing to abort. */
+static bool finish(connection *own)
 {
-    double end = cs_clock_seconds() + FAREWELL_SECONDS;
+    double seconds = own->seconds < FAREWELL_SECONDS ? own->seconds : FAREWELL_SECONDS;
+    struct timespec end;
     cs_stream_sync(cs_device_stream(own->comm->device, CS_COMM));
-    atomic_store(&own->closing, true);
-    pthread_join(own->watch, NULL);
+    stop_if_ending(own);
     cs_cuda_graphs_drop(own->comm->device);
-    take_back(own);
-    ncclResult_t state = ncclCommFinalize(own->nccl);
-    while (state == ncclInProgress && cs_clock_seconds() < end) {
-        pause_for(1);
-        if (ncclCommGetAsyncError(own->nccl, &state) != ncclSuccess)
-            state = ncclInternalError;
-    }
-    if (state == ncclSuccess)
-        ncclCommDestroy(own->nccl);
-    else
-        give_up(own);
+    atomic_store(&own->closing, true);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 1 + (time_t)seconds;
+    if (pthread_timedjoin_np(own->watch, NULL, &end) == 0)
+        return true;
+    cs_log(CS_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
+    return false;
 }
 
 static void close_nccl(cs_comm *comm)
 {
     connection *own = comm->own;
-    if (!own)
+    if (!own || (own->nccl && !finish(own)))
         return;
-    if (own->watching)
-        finish(own);
-    else
-        give_up(own);
     pthread_mutex_destroy(&own->lock);
     free(own);
 }
@@ -408,5 +387,4 @@ const cs_transport cs_comm_nccl = {
     .send = send_message,
     .receive = receive_message,
     .seat = seat,
-    .lend = lend,
 };

@@ -1,11 +1,11 @@
-/* transport.h - what a transport is, and an open comm. For the files of this room only.
+/* transport.h - what a transport is, and what an open comm consists of. For the files of engine/comm only.
  *
- * comm.c checks, counts and keeps the beat; a transport moves the bytes. Its functions may assume that only one thread
- * is in them at a time, that counts are not negative and that ranks are in range.
+ * comm.c checks and counts the calls and keeps the heartbeat; a transport moves the bytes. Its functions may assume
+ * that only one thread calls them at a time, that counts are not negative and that ranks are in range.
  *
- * A comm with a far device has two sides. The host's is opened first and moves host memory; the far one is a comm of
- * its own inside it, whose transport moves the device's memory, and uses the host's side to meet and to notice losses.
- * It is never called with nothing to move. */
+ * A comm with a far device (a GPU) has two sides. The host's side is opened first and moves host memory. The far side
+ * is a comm of its own inside of it: its transport moves the device's memory, and it uses the host's side so that the
+ * ranks find each other and notice a lost rank. The far side's transport is never called with nothing to move. */
 #ifndef CS_COMM_TRANSPORT_H
 #define CS_COMM_TRANSPORT_H
 
@@ -13,13 +13,6 @@
 #include "comm/tally.h"
 
 #include <stdatomic.h>
-
-/* What cs_comm_alloc handed out of a far device's memory. */
-typedef struct {
-    void *memory;
-    size_t bytes;
-    void *ticket; /* the transport's */
-} cs_comm_block;
 
 enum { CS_TRANSPORT_SEAT = 96 };
 
@@ -36,13 +29,12 @@ typedef struct cs_transport {
     void (*barrier)(cs_comm *comm);
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
-    /* A rank that has ended, -1: none, and whether it closed before; one that did not is preferred, and of those the
-     * one that did not end on another's account. Any thread may ask, at any time. NULL: there are no others. */
+    /* Returns a rank that has ended, or -1, and tells whether it closed its comm before. A rank that did not close is
+     * preferred, and of those the one that did not end on another's account. Any thread may ask at any time. NULL:
+     * there are no other ranks. */
     int (*missing)(cs_comm *comm, bool *closed);
-    /* Of a far side's, or NULL. seat: where this rank's device sits; no two ranks may have the same. lend: a block that
-     * collectives will touch; close takes it back. */
+    /* Of a far side's transport alone, or NULL. Names the device of this rank; no two ranks may have the same. */
     void (*seat)(char seat[CS_TRANSPORT_SEAT]);
-    void (*lend)(cs_comm *comm, cs_comm_block *block);
 } cs_transport;
 
 struct cs_comm {
@@ -60,7 +52,7 @@ struct cs_comm {
     /* of a far side */
     cs_comm *host; /* the comm it is in */
     cs_device *device;
-    cs_comm_block *blocks;
+    void **blocks; /* what cs_comm_alloc has handed out of the device's memory; freed when the comm closes */
     size_t block_count, block_room;
 };
 

@@ -110,11 +110,13 @@ static void supply_optimizer(cs_json *doc, bool for_trainer)
         supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
 }
 
-/* "scheduler": null is given: no schedule is wanted. */
+/* "scheduler": null is given: no schedule is wanted. Parameters that --set gives without a type are those of the
+ * schedule that is supplied. */
 static void supply_schedule(cs_json *doc)
 {
-    json_t *root = cs_json_root(doc), *section, *params;
-    if (json_object_get(root, "scheduler"))
+    json_t *root = cs_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
+    bool set = section != NULL;
+    if (set && (!json_is_object(section) || !is_left_out(doc, "scheduler") || cs_json_is_set(doc, "scheduler.type")))
         return;
     section = object_in(root, "scheduler");
     params = object_in(section, "params");
@@ -125,7 +127,8 @@ static void supply_schedule(cs_json *doc)
     cs_json_note(
         doc, "scheduler",
         "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly "
-        "to 0 at the last step, as that Trainer has it by default; --set scheduler=null keeps it constant");
+        "to 0 at the last step, as that Trainer has it by default%s; --set scheduler=null keeps it constant",
+        set ? ", but for what --set gives" : "");
 }
 
 /* ---- "auto" ---- */

@@ -35,7 +35,7 @@ static cs_status open_kind(cs_device **device, const cs_device_settings *setting
     new->table = table;
     new->threads = 1;
     pthread_mutex_init(&new->lock, NULL);
-    for (int role = 0; role < 2; role++)
+    for (int role = 0; role < CS_STREAM_ROLES; role++)
         new->streams[role] = (cs_stream){ .device = new, .role = (cs_stream_role)role };
     cs_status status = table->open(new, settings);
     if (status != CS_OK) {
@@ -57,6 +57,12 @@ cs_status cs_device_open(cs_device **device, const cs_device_settings *settings)
     if (cs_module_has_driver())
         cs_log(CS_LOG_WARNING, "the CPU is used: %s", cs_error());
     return open_kind(device, settings, "cpu");
+}
+
+int64_t cs_device_row_multiple(const char *kind)
+{
+    bool far = strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && cs_module_has_driver());
+    return far ? 128 : 1;
 }
 
 static void release(cs_device *device, cs_device_block block)

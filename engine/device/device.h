@@ -16,7 +16,8 @@
 
 typedef struct cs_device cs_device;
 
-typedef enum { CS_COMPUTE, CS_COMM } cs_stream_role;
+/* CS_COPY, of a far device alone: copies of the state beside both others. */
+typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } cs_stream_role;
 
 typedef struct {
     const char *kind; /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto"                        */
@@ -37,6 +38,10 @@ const char *
 cs_device_describe(const cs_device *device); /* "cpu: 1 thread, AVX2; bf16 and fp16 are stored, fp32 computed" */
 int cs_device_threads(const cs_device *device);
 bool cs_device_is_dry(const cs_device *device);
+/* A device of this kind ("cpu", "cuda", "auto") is to hold matrices whose rows are the columns of a product with zero
+ * rows behind, up to a multiple of so many: 128 of a GPU, where rows of other lengths take a product's slow kernels;
+ * 1 of a CPU. "auto" is what cs_device_open would take here, were it able to. */
+int64_t cs_device_row_multiple(const char *kind);
 /* Only operations and cs_stream_copy reach a far device's memory; the program's own code does not. */
 bool cs_device_has_own_memory(const cs_device *device);
 

@@ -125,7 +125,8 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     CS_ASSERT(!dbias.data || is_vector(dbias, CS_F32, outer));
     bool in_out = layout == CS_IN_OUT;
     run_product(stream,
-                &(cs_product){ .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = true });
+                &(cs_product){
+                    .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh });
     if (dbias.data)
         RUN(stream, column_sums, dbias, dy);
 }
@@ -409,34 +410,33 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions,
     CS_ASSERT(!dpositions.data ||
               (is_f32(dpositions) && cs_columns(dpositions) == width && cs_rows(dpositions) >= cs_columns(tokens)));
     CS_ASSERT(is_starts(starts, dy));
+    if (dtable.fresh)
+        RUN(stream, fill, dtable, 0);
+    if (dpositions.data && dpositions.fresh)
+        RUN(stream, fill, dpositions, 0);
     RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts);
 }
 
-static bool is_targets(cs_tensor targets, cs_tensor logits)
+static bool is_targets(cs_tensor targets, cs_tensor logits, int64_t classes)
 {
-    return targets.data && targets.dtype == CS_I32 && cs_count(targets) == cs_rows(logits);
+    return targets.data && targets.dtype == CS_I32 && cs_count(targets) == cs_rows(logits) && classes > 0 &&
+           classes <= cs_columns(logits);
 }
 
-void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets)
+void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                         cs_tensor dloss)
 {
-    CS_ASSERT(is_compute(logits) && is_targets(targets, logits));
-    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
-    RUN(stream, cross_entropy, loss, lse, logits, targets);
+    CS_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
+    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)));
+    CS_ASSERT(!dloss.data || is_vector(dloss, CS_F32, cs_rows(logits)));
+    RUN(stream, cross_entropy, loss, logits, targets, classes, dloss);
 }
 
-void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                              cs_tensor targets)
+void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    CS_ASSERT(is_compute(logits) && is_like(logits, dlogits) && is_targets(targets, logits));
-    CS_ASSERT(is_vector(dloss, CS_F32, cs_rows(logits)) && is_vector(lse, CS_F32, cs_rows(logits)));
-    RUN(stream, cross_entropy_grad, dlogits, dloss, logits, lse, targets);
-}
-
-void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets)
-{
-    CS_ASSERT(is_compute(logits) && is_targets(targets, logits));
+    CS_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
     CS_ASSERT(is_vector(hits, CS_F32, cs_rows(logits)));
-    RUN(stream, hits, hits, logits, targets);
+    RUN(stream, hits, hits, logits, targets, classes);
 }
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)

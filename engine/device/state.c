@@ -43,22 +43,21 @@ void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float fac
         stream->device->table->convert(stream, to, from, factor);
 }
 
-void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span)
+int64_t cs_state_tiles(cs_range elements)
 {
-    CS_ASSERT(span.count >= 0);
-    CS_ASSERT(!span.publish || span.dtype <= CS_F16);
-    for (int slot = 0; slot < optimizer->slots; slot++)
-        CS_ASSERT(span.slots[slot] || span.count == 0);
-    if (stream->device->table->update)
-        stream->device->table->update(stream, optimizer, hyper, &span);
+    if (cs_range_length(elements) == 0)
+        return 0;
+    return (elements.to + CS_STATE_TILE - 1) / CS_STATE_TILE - elements.from / CS_STATE_TILE;
 }
 
-void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                            const cs_state_narrow *state)
+void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows)
 {
-    CS_ASSERT(cs_count(state->master) == cs_count(state->gradient));
-    if (stream->device->table->update_narrow)
-        stream->device->table->update_narrow(stream, optimizer, hyper, state);
+    CS_ASSERT(cs_count(rows->master) == cs_count(rows->gradient) && rows->ranges.count >= 0);
+    CS_ASSERT(rows->ranges.tiles >= 0 && rows->ranges.tiles <= INT32_MAX);
+    for (int slot = 0; slot < optimizer->slots; slot++)
+        CS_ASSERT(rows->slots[slot].data || rows->ranges.tiles == 0);
+    if (stream->device->table->update && rows->ranges.tiles > 0)
+        stream->device->table->update(stream, optimizer, hyper, rows);
 }
 
 void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)

@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "base/exact.h"
+#include "base/range.h"
 #include "optim/optim.h"
 #include "optim/verdict.h"
 
@@ -31,29 +32,36 @@ void cs_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
  * place: a row is narrowed, or widened, where it lies. */
 void cs_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
-/* One walk of the optimizer's rule over [0, count): master (fp32), gradient g (fp32, times hyper.grad_scale and the
- * gate's factor), slots (fp32), and where `publish` is not NULL the new value in `dtype`. A rule that returns a
- * direction puts it in the gradient's place, and leaves the master. Where the gate is shut nothing is written. */
+/* A part of an update's rows, of one parameter. Ranges are a table in the device's memory, so that one launch walks over
+ * many of them: range k has the tiles ranges[k].tile .. ranges[k + 1].tile - 1, and tile t of them is the elements from
+ * CS_STATE_TILE * (from / CS_STATE_TILE + t - tile) on that the range has. */
+enum { CS_STATE_TILE = 2048 };
 typedef struct {
-    float *master;
-    float *gradient;
-    float *slots[CS_OPTIM_SLOTS];
-    void *publish;
-    cs_dtype dtype;
-    int64_t count;
-    const cs_gate *gate; /* NULL: open, times 1 */
-} cs_state_span;
-void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, cs_state_span span);
+    int64_t from, to;              /* elements of master, gradient and publish */
+    int64_t slots[CS_OPTIM_SLOTS]; /* where element `from` lies in each slot   */
+    int64_t tile;                  /* number of its first tile                 */
+    int64_t decays;                /* 0: hyper.decay is 0 here                 */
+} cs_state_range;
 
-/* The same walk over state kept in other types: a run of elements at a time is widened, updated by cs_state_update in
- * fp32, and rounded to nearest even. For rules that see one element. */
 typedef struct {
-    cs_tensor master, gradient, slots[CS_OPTIM_SLOTS];
-    cs_tensor publish;   /* or absent */
-    const cs_gate *gate; /* as above  */
-} cs_state_narrow;
-void cs_state_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                            const cs_state_narrow *state);
+    const cs_state_range *table;
+    int64_t count, tile, tiles; /* ranges; the first tile of the first; tiles of all */
+} cs_state_ranges;
+
+/* As many as a range of these elements has. */
+int64_t cs_state_tiles(cs_range elements);
+
+/* One walk of the optimizer's rule over the ranges: master, gradient (times hyper.grad_scale and the gate's factor) and
+ * slots, of any float types, are widened, updated in fp32 and rounded to nearest even; where `publish` is not absent it
+ * gets the new value too. A rule that returns a direction puts it in the gradient's place, and leaves the master. Where
+ * the gate is shut nothing is written. The elements have the same bits however they are cut into ranges. */
+typedef struct {
+    cs_tensor master, gradient, slots[CS_OPTIM_SLOTS]; /* slots that the optimizer lacks are absent */
+    cs_tensor publish;
+    cs_state_ranges ranges;
+    const cs_gate *gate; /* NULL: open, times 1 */
+} cs_state_rows;
+void cs_state_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
 
 /* First values: out[i] (fp32) for element from + i of the parameter with this key: 0, 1, std * normal, or uniform. */
 void cs_state_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);

@@ -104,10 +104,9 @@ typedef struct {
                   cs_tensor starts);
     void (*embed_grad)(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                        cs_tensor starts);
-    void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
-    void (*cross_entropy_grad)(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                               cs_tensor targets);
-    void (*hits)(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets);
+    void (*cross_entropy)(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss);
+    void (*hits)(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
     void (*squared_error)(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
     void (*squared_error_grad)(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
     void (*cast)(cs_device *device, cs_tensor y, cs_tensor x);
@@ -118,9 +117,7 @@ typedef struct {
     void (*judge)(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
     void (*seed)(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
     void (*convert)(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-    void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-    void (*update_narrow)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                          const cs_state_narrow *state);
+    void (*update)(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
     void (*init)(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 } cs_device_table;
 
@@ -140,8 +137,8 @@ typedef struct {
 
 struct cs_device {
     const cs_device_table *table;
-    cs_stream streams[2]; /* by role */
-    void *own;            /* the device's */
+    cs_stream streams[CS_STREAM_ROLES]; /* by role */
+    void *own;                          /* the device's */
     int threads;
     char description[160];
     double flops;

@@ -22,6 +22,7 @@ static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part,
     snprintf(full, sizeof full, "%s.%s.weight", name, part);
     cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
     weight->norm = true;
+    cs_param_grows(weight, weight);
     return weight;
 }
 
@@ -70,8 +71,8 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
     cs_tensor q_stats = cs_pass_take(pass);
     cs_tensor qkv = cs_pass_take(pass);
     int64_t keys = attention->heads.queries * attention->width;
-    cs_op_rms_grad(stream, dqkv, attention->k_norm->grad, dqkv, qkv, k_stats, attention->k_norm->value, keys);
-    cs_op_rms_grad(stream, dqkv, attention->q_norm->grad, dqkv, qkv, q_stats, attention->q_norm->value, 0);
+    cs_op_rms_grad(stream, dqkv, cs_param_grow(attention->k_norm), dqkv, qkv, k_stats, attention->k_norm->value, keys);
+    cs_op_rms_grad(stream, dqkv, cs_param_grow(attention->q_norm), dqkv, qkv, q_stats, attention->q_norm->value, 0);
 }
 
 /* Documents packed into a sample do not see each other. */

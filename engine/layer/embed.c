@@ -9,9 +9,11 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     char full[128];
     snprintf(full, sizeof full, "%s.weight", tokens);
     embed->tokens = cs_unit_param(unit, full, sizes->vocabulary, sizes->width, sizes->init);
+    cs_param_grows(embed->tokens, embed->tokens);
     if (positions) {
         snprintf(full, sizeof full, "%s.weight", positions);
         embed->positions = cs_unit_param(unit, full, sizes->positions, sizes->width, sizes->init);
+        cs_param_grows(embed->positions, embed->positions);
     }
     embed->rate = sizes->dropout;
     embed->place = cs_residual_place(unit, tokens);
@@ -47,6 +49,7 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy)
         cs_op_dropout(cs_pass_stream(pass), dropped, dy, dropout);
         dy = dropped;
     }
-    cs_op_embed_grad(cs_pass_stream(pass), embed->tokens->grad,
-                     embed->positions ? embed->positions->grad : (cs_tensor){ 0 }, dy, tokens, cs_pass_starts(pass));
+    cs_op_embed_grad(cs_pass_stream(pass), cs_param_grow(embed->tokens),
+                     embed->positions ? cs_param_grow(embed->positions) : (cs_tensor){ 0 }, dy, tokens,
+                     cs_pass_starts(pass));
 }

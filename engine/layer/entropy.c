@@ -1,20 +1,18 @@
-/* entropy.c - softmax cross-entropy against the pass's targets. */
+/* entropy.c - softmax cross-entropy against the pass's targets.
+ *
+ * In training the weight of each row's loss is known before forward (cs_pass_dloss), so that forward, which has the
+ * logits at hand, replaces them by their gradient, and backward takes that. */
 #include "cspeed/layer.h"
 
-void cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss)
+void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss)
 {
-    cs_tensor lse = cs_pass_like(pass, loss);
-    cs_op_cross_entropy(cs_pass_stream(pass), loss, lse, logits, cs_pass_targets(pass));
     if (cs_pass_hits(pass).data)
-        cs_op_hits(cs_pass_stream(pass), cs_pass_hits(pass), logits, cs_pass_targets(pass));
+        cs_op_hits(cs_pass_stream(pass), cs_pass_hits(pass), logits, cs_pass_targets(pass), classes);
+    cs_op_cross_entropy(cs_pass_stream(pass), loss, logits, cs_pass_targets(pass), classes, cs_pass_dloss(pass));
     cs_pass_keep(pass, logits);
-    cs_pass_keep(pass, lse);
 }
 
-cs_tensor cs_entropy_backward(cs_pass *pass, cs_tensor dloss)
+cs_tensor cs_entropy_backward(cs_pass *pass)
 {
-    cs_tensor lse = cs_pass_take(pass);
-    cs_tensor logits = cs_pass_take(pass);
-    cs_op_cross_entropy_grad(cs_pass_stream(pass), logits, dloss, logits, lse, cs_pass_targets(pass));
-    return logits;
+    return cs_pass_take(pass);
 }

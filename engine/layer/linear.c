@@ -12,10 +12,12 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
     linear->outputs = outputs;
     linear->weight = layout == CS_IN_OUT ? cs_unit_param(unit, full, inputs, outputs, init)
                                          : cs_unit_param(unit, full, outputs, inputs, init);
+    cs_param_grows(linear->weight, linear->weight);
     if (with_bias == CS_NO_BIAS)
         return;
     snprintf(full, sizeof full, "%s.bias", name);
     linear->bias = cs_unit_param(unit, full, outputs, 0, (cs_init){ CS_ZEROS, 0 });
+    cs_param_grows(linear->bias, linear->bias);
 }
 
 /* Parameters declared one after the other lie one behind the other, so that the parts' weights are one matrix, and
@@ -29,24 +31,29 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
         snprintf(full, sizeof full, "%s.%s.weight", name, parts[i].name);
         cs_param *weight = cs_unit_param(unit, full, parts[i].outputs, inputs, init);
         linear->weight = i == 0 ? weight : linear->weight;
+        cs_param_grows(weight, linear->weight);
         linear->outputs += parts[i].outputs;
     }
     for (int i = 0; i < count && with_bias == CS_BIAS; i++) {
         snprintf(full, sizeof full, "%s.%s.bias", name, parts[i].name);
         cs_param *bias = cs_unit_param(unit, full, parts[i].outputs, 0, (cs_init){ CS_ZEROS, 0 });
         linear->bias = i == 0 ? bias : linear->bias;
+        cs_param_grows(bias, linear->bias);
     }
 }
 
 /* From the first part's tensor all of them. */
 static cs_tensor whole_weight(const cs_linear *linear, cs_tensor first)
 {
-    return linear->layout == CS_IN_OUT ? first : cs_matrix(first.data, first.dtype, linear->outputs, cs_columns(first));
+    if (linear->layout == CS_OUT_IN)
+        first.shape[0] = linear->outputs;
+    return first;
 }
 
 static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
 {
-    return cs_vector(first.data, first.dtype, linear->outputs);
+    first.shape[0] = linear->outputs;
+    return first;
 }
 
 /* As matrix products take it: itself, or a rounded copy. */
@@ -93,8 +100,8 @@ cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tens
 
 static void grow_weights(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
 {
-    cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, linear->weight->grad),
-                             linear->bias ? whole_bias(linear, linear->bias->grad) : (cs_tensor){ 0 }, x, dy,
+    cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, cs_param_grow(linear->weight)),
+                             linear->bias ? whole_bias(linear, cs_param_grow(linear->bias)) : (cs_tensor){ 0 }, x, dy,
                              linear->layout);
 }
 

@@ -11,6 +11,8 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
     snprintf(full, sizeof full, "%s.bias", name);
     norm->bias = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
     norm->weight->norm = norm->bias->norm = true;
+    cs_param_grows(norm->weight, norm->weight);
+    cs_param_grows(norm->bias, norm->bias);
     norm->epsilon = epsilon;
 }
 
@@ -29,7 +31,8 @@ cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy)
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    cs_op_norm_grad(cs_pass_stream(pass), dx, norm->weight->grad, norm->bias->grad, dy, x, stats, norm->weight->value);
+    cs_op_norm_grad(cs_pass_stream(pass), dx, cs_param_grow(norm->weight), cs_param_grow(norm->bias), dy, x, stats,
+                    norm->weight->value);
     return dx;
 }
 
@@ -47,6 +50,6 @@ void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_t
 {
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
-    cs_op_norm_grad_add(cs_pass_stream(pass), dx, norm->weight->grad, norm->bias->grad, dy, x, stats,
+    cs_op_norm_grad_add(cs_pass_stream(pass), dx, cs_param_grow(norm->weight), cs_param_grow(norm->bias), dy, x, stats,
                         norm->weight->value, beside);
 }

@@ -9,6 +9,7 @@ void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width,
     snprintf(full, sizeof full, "%s.weight", name);
     rms->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
     rms->weight->norm = true;
+    cs_param_grows(rms->weight, rms->weight);
     rms->epsilon = epsilon;
 }
 
@@ -27,7 +28,7 @@ cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy)
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
     cs_tensor dx = cs_pass_like(pass, x);
-    cs_op_rms_grad(cs_pass_stream(pass), dx, rms->weight->grad, dy, x, stats, rms->weight->value, 0);
+    cs_op_rms_grad(cs_pass_stream(pass), dx, cs_param_grow(rms->weight), dy, x, stats, rms->weight->value, 0);
     return dx;
 }
 
@@ -45,5 +46,5 @@ void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tens
 {
     cs_tensor stats = cs_pass_take(pass);
     cs_tensor x = cs_pass_take(pass);
-    cs_op_rms_grad_add(cs_pass_stream(pass), dx, rms->weight->grad, dy, x, stats, rms->weight->value, beside);
+    cs_op_rms_grad_add(cs_pass_stream(pass), dx, cs_param_grow(rms->weight), dy, x, stats, rms->weight->value, beside);
 }

@@ -40,24 +40,43 @@ static void head_declare(cs_unit *unit, const void *sizes)
         h->head = (cs_linear){ cs_unit_borrow(unit, s->lender, s->table), NULL, CS_OUT_IN, s->vocabulary };
     else
         cs_linear_declare(&h->head, unit, "lm_head", s->width, s->vocabulary, s->init, CS_OUT_IN, CS_NO_BIAS);
+    h->head.weight->padded = true;
 }
 
+/* The table with the zero rows that the device holds behind it. */
+static cs_linear with_padding(const cs_linear *table)
+{
+    cs_linear padded = *table;
+    padded.outputs = table->weight->held;
+    return padded;
+}
+
+static cs_tensor logits_of(const head *h, const cs_linear *table, cs_pass *pass, cs_tensor x)
+{
+    cs_tensor t = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
+    return cs_linear_forward(table, pass, t);
+}
+
+/* Without padding: what is returned has the columns of the vocabulary, and few rows are asked for. */
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor t = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
-    return cs_linear_forward(&h->head, pass, t);
+    return logits_of(h, &h->head, pass, x);
 }
 
 static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 {
-    cs_entropy_forward(pass, head_predict(unit, pass, x), y);
+    const head *h = cs_unit_self(unit, sizeof *h);
+    cs_linear table = with_padding(&h->head);
+    cs_entropy_forward(pass, logits_of(h, &table, pass, x), h->head.outputs, y);
 }
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
+    (void)dy; /* forward has used it */
     const head *h = cs_unit_self(unit, sizeof *h);
-    cs_tensor t = cs_linear_backward(&h->head, pass, cs_entropy_backward(pass, dy));
+    cs_linear table = with_padding(&h->head);
+    cs_tensor t = cs_linear_backward(&table, pass, cs_entropy_backward(pass));
     t = h->rms.weight ? cs_rms_backward(&h->rms, pass, t) : cs_norm_backward(&h->norm, pass, t);
     cs_op_cast(cs_pass_stream(pass), dx, t);
 }

@@ -83,8 +83,6 @@ cs_status cs_saving_save(cs_engine *engine, const char *dir, const cs_checkpoint
     free(saving->going);
     saving->going = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
     saving->resumes = saving->sought && strcmp(saving->sought, dir) == 0;
-    if (content->await && !engine->settings->async_save)
-        content->await(content->await_argument);
     cs_status status = engine->settings->async_save ? cs_background_save(&saving->work, engine->comm, dir, content)
                                                     : cs_checkpoint_save(engine->comm, dir, content);
     saving->stall = cs_clock_seconds() - begun;

@@ -181,9 +181,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     };
     cs_status status = list_pieces(engine, &list, true);
     if (status == CS_OK)
-        status = cs_mirror_take(engine, list.piece, list.count);
-    content.await = engine->mirror ? cs_mirror_await : NULL;
-    content.await_argument = engine->mirror;
+        status = cs_transfer_begin(engine, &content.far);
     content.pieces = list.piece;
     content.piece_count = list.count;
     cs_ancestry_offer(engine, dir, &content);
@@ -281,11 +279,9 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 static cs_status read_pieces(cs_engine *engine, cs_checkpoint_reader *reader, bool states, piece_list *list)
 {
     CS_TRY(list_pieces(engine, list, states));
-    CS_TRY(cs_mirror_take(engine, list->piece, list->count));
-    cs_mirror_await(engine->mirror);
-    CS_TRY(cs_checkpoint_read(reader, engine->comm, list->piece, list->count));
-    cs_mirror_put(engine, list->piece, list->count);
-    return CS_OK;
+    cs_status status = cs_checkpoint_read(reader, engine->comm, list->piece, list->count);
+    cs_transfer_end(engine);
+    return status;
 }
 
 /* Counters, scales and positions are taken after all pieces have been read: a read that ends at a damaged block has then
@@ -342,6 +338,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
+    CS_TRY(cs_transfer_begin(engine, &reading.far));
     CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load_whole(engine, reader, options);
     if (status == CS_OK)

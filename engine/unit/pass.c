@@ -23,6 +23,7 @@ struct cs_pass {
     bool in_unit;
     uintptr_t base;
     size_t peak;
+    cs_tensor dloss;
     live_tensor *live; /* in order of offset */
     int live_count, live_room;
     cs_tensor *kept;
@@ -58,8 +59,14 @@ void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info)
     CS_ASSERT(pass->live_count == 0);
     CS_ASSERT(pass->kept_count == 0);
     pass->info = *info;
+    pass->dloss = (cs_tensor){ 0 };
     if (info->cache)
         cs_cache_rewind(info->cache);
+}
+
+void cs_pass_weigh(cs_pass *pass, cs_tensor dloss)
+{
+    pass->dloss = dloss;
 }
 
 void cs_pass_end(cs_pass *pass)
@@ -232,6 +239,11 @@ int64_t cs_pass_length(cs_pass *pass)
 int64_t cs_pass_start(cs_pass *pass)
 {
     return pass->info.start;
+}
+
+cs_tensor cs_pass_dloss(cs_pass *pass)
+{
+    return pass->dloss;
 }
 
 cs_tensor cs_pass_hits(cs_pass *pass)

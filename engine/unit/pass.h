@@ -35,7 +35,8 @@ typedef struct {
     cs_cache *cache;  /* of the `start` positions before; NULL: none */
 } cs_pass_batch_info;
 void cs_pass_begin(cs_pass *pass, const cs_pass_batch_info *info);
-void cs_pass_end(cs_pass *pass); /* asserts that nothing is left */
+void cs_pass_weigh(cs_pass *pass, cs_tensor dloss); /* what cs_pass_dloss returns from here on to the pass's end */
+void cs_pass_end(cs_pass *pass);                    /* asserts that nothing is left */
 
 /* Between cs_pass_enter and cs_pass_leave tensors belong to one unit's forward or backward; leave lets go of them. */
 void cs_pass_enter(cs_pass *pass);

@@ -50,6 +50,7 @@ cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t c
     entry->param.decay = columns != 0; /* matrices decay, norms and biases do not */
     entry->param.value = columns ? cs_matrix(NULL, CS_F32, rows, columns) : cs_vector(NULL, CS_F32, rows);
     entry->param.grad = entry->param.value;
+    entry->param.held = cs_rows(entry->param.value);
     unit->entries = append(unit->entries, unit->entry_count++, entry);
     unit->length += entry->count;
     return &entry->param;
@@ -84,6 +85,37 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
     return &loan->param;
 }
 
+cs_range cs_unit_gap(const cs_unit_entry *entry)
+{
+    int64_t end = entry->offset + entry->count, rows = entry->param.held - cs_rows(entry->param.value);
+    return (cs_range){ end, end + rows * cs_columns(entry->param.value) };
+}
+
+static void lay_out(cs_unit *unit, int64_t multiple)
+{
+    unit->length = 0;
+    for (int i = 0; i < unit->entry_count; i++) {
+        cs_unit_entry *entry = unit->entries[i];
+        int64_t rows = cs_rows(entry->param.value);
+        entry->param.held = entry->param.padded ? cs_round_up(rows, multiple) : rows;
+        entry->offset = unit->length;
+        unit->length = cs_unit_gap(entry).to;
+    }
+    for (int i = 0; i < unit->loan_count; i++)
+        unit->loans[i]->param.held = unit->loans[i]->entry->param.held; /* the lender stands before */
+}
+
+void cs_model_lay_out(cs_model *model, int64_t multiple)
+{
+    for (int i = 0; i < model->count; i++)
+        for (int at = 0; at < model->units[i]->loan_count; at++) {
+            cs_unit_loan *loan = model->units[i]->loans[at];
+            loan->entry->param.padded |= loan->param.padded;
+        }
+    for (int i = 0; i < model->count; i++)
+        lay_out(model->units[i], multiple);
+}
+
 void cs_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype)
 {
     for (int i = 0; i < unit->entry_count; i++) {
@@ -98,6 +130,28 @@ void cs_unit_attach_grads(cs_unit *unit, float *row)
 {
     for (int i = 0; i < unit->entry_count; i++)
         unit->entries[i]->param.grad.data = row ? row + unit->entries[i]->offset : NULL;
+}
+
+void cs_param_grows(cs_param *param, cs_param *with)
+{
+    param->growth = &((cs_unit_entry *)with)->growth;
+}
+
+cs_tensor cs_param_grow(cs_param *param)
+{
+    cs_tensor grad = param->grad;
+    if (param->growth) {
+        grad.fresh = param->growth->fresh;
+        param->growth->fresh = false;
+    }
+    return grad;
+}
+
+void cs_unit_set_fresh(cs_unit *unit, bool fresh)
+{
+    for (int i = 0; i < unit->entry_count; i++)
+        if (unit->entries[i]->param.growth)
+            unit->entries[i]->param.growth->fresh = fresh;
 }
 
 void cs_unit_refresh_loans(cs_unit *unit)

@@ -2,50 +2,35 @@
  * dealt back. update.c puts them together. */
 #include "zero/part.h"
 
-static void update_narrow(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper,
-                          const cs_gate *gate)
+void cs_apply_rule(cs_shard *shard, cs_state_ranges ranges, const cs_optimizer *optimizer, cs_hyper hyper,
+                   const cs_gate *gate)
 {
     const cs_zero *zero = shard->zero;
     cs_precision types = zero->precision;
-    int64_t count = cs_range_length(range);
-    cs_state_narrow state = { .master = cs_vector(cs_part_master(shard, range.from), types.masters, count),
-                              .gradient = cs_vector(cs_part_sum(shard, range.from), types.sums, count),
-                              .gate = gate };
+    int64_t from = cs_part_from(shard), count = cs_part_count(shard);
+    cs_state_rows rows = { .master = cs_vector(cs_part_master(shard, from), types.masters, count),
+                           .gradient = cs_vector(cs_part_sum(shard, from), types.sums, count),
+                           .ranges = ranges,
+                           .gate = gate };
     for (int i = 0; i < optimizer->slots; i++)
-        state.slots[i] = cs_vector(cs_part_slot(shard, i, range.from), types.slots, count);
-    if (!cs_stage_one_copy(zero))
-        state.publish = cs_vector(cs_part_home(shard, range.from), types.values, count);
-    cs_state_update_narrow(cs_part_stream(shard, CS_COMPUTE), optimizer, hyper, &state);
+        rows.slots[i] =
+            cs_vector(shard->slots[i], types.slots, cs_stage_slot_share(zero, shard->unit, cs_part_moved(shard), i));
+    if (!cs_stage_one_copy(zero) && !optimizer->directs)
+        rows.publish = cs_vector(cs_part_home(shard, from), types.values, count);
+    cs_state_update(cs_part_stream(shard, CS_COMPUTE), optimizer, hyper, &rows);
 }
 
-/* Elements `range` of the row, all of one parameter. */
-static void update_range(cs_shard *shard, cs_range range, const cs_optimizer *optimizer, cs_hyper hyper,
-                         const cs_gate *gate)
+cs_state_range cs_apply_range(const cs_shard *shard, int entry)
 {
-    const cs_zero *zero = shard->zero;
-    cs_precision types = zero->precision;
-    if (types.masters != CS_F32 || types.slots != CS_F32 || types.sums != CS_F32) {
-        update_narrow(shard, range, optimizer, hyper, gate);
-        return;
-    }
-    cs_state_span span = {
-        .master = cs_part_master(shard, range.from),
-        .gradient = cs_part_sum(shard, range.from),
-        .publish = cs_stage_one_copy(zero) || optimizer->directs ? NULL : cs_part_home(shard, range.from),
-        .dtype = types.values,
-        .count = cs_range_length(range),
-        .gate = gate,
-    };
-    for (int i = 0; i < optimizer->slots; i++)
-        span.slots[i] = cs_part_slot(shard, i, range.from);
-    cs_state_update(cs_part_stream(shard, CS_COMPUTE), optimizer, hyper, span);
-}
-
-void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper, const cs_gate *gate)
-{
-    cs_range range = cs_part_own(shard, shard->unit->entries[entry]);
-    if (cs_range_length(range) > 0)
-        update_range(shard, range, optimizer, hyper, gate);
+    const cs_unit_entry *from = shard->unit->entries[entry];
+    cs_range own = cs_part_own(shard, from);
+    int64_t begin = cs_part_from(shard);
+    cs_state_range range = { .from = own.from - begin,
+                             .to = own.to - begin,
+                             .decays = from->param.decay || shard->zero->groups->group[from->group].decays };
+    for (int i = 0; i < CS_OPTIM_SLOTS; i++)
+        range.slots[i] = cs_stage_slot_share(shard->zero, shard->unit, (cs_range){ begin, own.from }, i);
+    return range;
 }
 
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2])

@@ -7,24 +7,56 @@ static bool sums_in_place(const cs_shard *shard)
     return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
 }
 
+static void clear(const cs_shard *shard, float *row, int64_t from, int64_t to)
+{
+    if (from < to && !cs_part_dry(shard))
+        cs_op_fill(cs_part_stream(shard, CS_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
+}
+
+/* A row to which nothing was added yet: what layers set when they first come to it stays as it is, the rest is zero. */
+static void begin_row(const cs_shard *shard, float *row)
+{
+    int64_t from = 0;
+    for (int i = 0; i < shard->unit->entry_count; i++) {
+        const cs_unit_entry *entry = shard->unit->entries[i];
+        if (!entry->param.growth)
+            continue;
+        clear(shard, row, from, entry->offset);
+        from = entry->offset + entry->count;
+    }
+    clear(shard, row, from, shard->padded);
+    cs_unit_set_fresh(shard->unit, true);
+}
+
+/* The gradient of a parameter to which no layer came is zero. */
+static void end_row(const cs_shard *shard)
+{
+    for (int i = 0; i < shard->unit->entry_count; i++) {
+        const cs_unit_entry *entry = shard->unit->entries[i];
+        if (entry->param.growth && entry->param.growth->fresh)
+            clear(shard, entry->param.grad.data, 0, entry->count);
+    }
+    cs_unit_set_fresh(shard->unit, false);
+}
+
 void cs_gradient_open(cs_shard *shard, cs_micro micro)
 {
     if (shard->grad_row)
         return; /* lent: a borrower's backward opened it already */
     float *whole = shard->sum;
-    bool clear = micro == CS_FIRST_MICRO_BATCH;
+    bool begun = micro == CS_LATER_MICRO_BATCH;
     if (!sums_in_place(shard)) {
         shard->grad_row = cs_pool_borrow(shard->grads_pool, shard->padded);
         whole = cs_pool_data(shard->grad_row);
-        clear = true;
+        begun = false;
         if (!cs_part_dry(shard) && cs_pool_after(shard->grad_row).stream)
             cs_stream_wait(cs_part_stream(shard, CS_COMPUTE), cs_pool_after(shard->grad_row));
     } else if (shard->unit->entries && shard->unit->entries[0]->param.grad.data) {
         return;
     }
     cs_unit_attach_grads(shard->unit, whole);
-    if (clear && !cs_part_dry(shard))
-        cs_op_fill(cs_part_stream(shard, CS_COMPUTE), cs_vector(whole, CS_F32, shard->padded), 0);
+    if (!begun)
+        begin_row(shard, whole);
 }
 
 /* The first micro-batch's gradient sets the sum, a later one's is added. */
@@ -68,6 +100,7 @@ static void reduce_part(void *argument)
 
 void cs_gradient_reduce(cs_shard *shard, cs_micro micro)
 {
+    end_row(shard);
     cs_unit_attach_grads(shard->unit, NULL);
     if (sums_in_place(shard))
         return;

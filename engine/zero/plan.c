@@ -1,6 +1,36 @@
 /* plan.c - the memory of a run, before it runs: what stays between steps, by class. */
 #include "zero/zero.h"
 
+/* Bytes of the parameters' gaps in this rank's share of the unit. */
+static size_t padding_of(const cs_zero *zero, const cs_unit *unit, cs_range part)
+{
+    cs_precision types = zero->precision;
+    cs_stage stage = zero->stage;
+    size_t bytes = 0, masters = cs_stage_one_copy(zero) ? 0 : cs_dtype_bytes(types.masters);
+    size_t moved = masters + (size_t)zero->optimizer.slots * cs_dtype_bytes(types.slots);
+    for (int i = 0; i < unit->entry_count; i++) {
+        cs_range gap = cs_unit_gap(unit->entries[i]);
+        size_t all = (size_t)cs_range_length(gap);
+        size_t mine = (size_t)cs_range_length(cs_range_overlap(gap, part));
+        bytes += (stage.params == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.values);
+        bytes += (stage.grads == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.sums);
+        bytes += (stage.optim == CS_SHARDED ? mine : all) * moved;
+    }
+    return bytes;
+}
+
+/* Of its padded parameters: all that are held, or those that are saved. */
+static int64_t rows_of(const cs_unit *unit, bool held)
+{
+    int64_t rows = 0;
+    for (int i = 0; i < unit->entry_count; i++) {
+        const cs_param *param = &unit->entries[i]->param;
+        if (param->padded)
+            rows += held ? param->held : cs_rows(param->value);
+    }
+    return rows;
+}
+
 static cs_plan plan_unit(const cs_zero *zero, const cs_unit *unit)
 {
     cs_precision types = zero->precision;
@@ -15,6 +45,9 @@ static cs_plan plan_unit(const cs_zero *zero, const cs_unit *unit)
         .gradients = (size_t)cs_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums),
         .masters = cs_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters),
         .slots = slots * cs_dtype_bytes(types.slots),
+        .padding = padding_of(zero, unit, cs_stage_part(zero, padded)),
+        .rows_held = rows_of(unit, true),
+        .rows_zero = rows_of(unit, true) - rows_of(unit, false),
     };
 }
 
@@ -27,6 +60,9 @@ cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model)
         plan.gradients += unit.gradients;
         plan.masters += unit.masters;
         plan.slots += unit.slots;
+        plan.padding += unit.padding;
+        plan.rows_held += unit.rows_held;
+        plan.rows_zero += unit.rows_zero;
     }
     return plan;
 }

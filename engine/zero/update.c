@@ -16,6 +16,7 @@ struct cs_update {
     cs_shard **shards;
     const cs_model *model;
     void *scratch;
+    cs_ranges ranges;
     int *first;     /* of each unit's entries, among all             */
     cs_exact *sums; /* two an entry: of the value, of the direction  */
     double *ratios; /* of LAMB's step, by entry                      */
@@ -58,7 +59,7 @@ size_t cs_update_scratch(const cs_groups *groups, const cs_model *model)
 }
 
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
-                         void *scratch)
+                         void *scratch, void *table)
 {
     cs_update *opened = *update = calloc(1, sizeof **update);
     if (!opened)
@@ -71,52 +72,67 @@ cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **sha
     }
     opened->sums = calloc(2 * (size_t)opened->entries, sizeof *opened->sums);
     opened->ratios = calloc((size_t)opened->entries, sizeof *opened->ratios);
-    return opened->first && opened->sums && opened->ratios ? CS_OK
-                                                           : cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+    if (!opened->first || !opened->sums || !opened->ratios)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+    return cs_ranges_open(&opened->ranges, zero, shards, model, table);
 }
 
 void cs_update_close(cs_update *update)
 {
     if (!update)
         return;
+    cs_ranges_close(&update->ranges);
     free(update->first);
     free(update->sums);
     free(update->ratios);
     free(update);
 }
 
-/* ---- one parameter ---- */
+/* ---- a group's parameters ---- */
 
-static cs_hyper hyper_of(const cs_update *update, const cs_unit_entry *entry)
+/* Those of shard `number` that one group moves, from range `from` of the table on: up to the next group's. */
+static cs_range group_from(const cs_update *update, int number, int from)
 {
-    const cs_group *group = group_of(update->zero->groups, entry);
-    cs_hyper hyper = update->hyper[entry->group];
-    if (!entry->param.decay && !group->decays)
-        hyper.decay = 0;
-    return hyper;
+    const cs_unit *unit = cs_shard_unit(update->shards[number]);
+    const cs_ranges *ranges = &update->ranges;
+    int group = unit->entries[ranges->entry[from]]->group, to = from + 1;
+    while (to < ranges->first[number + 1] && unit->entries[ranges->entry[to]]->group == group)
+        to++;
+    return (cs_range){ from, to };
 }
 
-/* The step along a direction is plain gradient descent. LAMB's decay is in the direction; Muon's comes beside it. */
-static void step_along(cs_update *update, cs_shard *shard, int entry, double ratio)
+/* The rules of the optimizers that are of this kind, or with DIRECTLY of those that return no direction: a launch a
+ * group. */
+enum { DIRECTLY = -1 };
+static void walk(cs_update *update, int number, int kind)
+{
+    cs_shard *shard = update->shards[number];
+    const cs_ranges *ranges = &update->ranges;
+    cs_range some;
+    for (int at = ranges->first[number]; at < ranges->first[number + 1]; at = (int)some.to) {
+        int group = cs_shard_unit(shard)->entries[ranges->entry[at]]->group;
+        const cs_optimizer *optimizer = &update->zero->groups->group[group].optimizer;
+        some = group_from(update, number, at);
+        if (kind == DIRECTLY ? !optimizer->directs : (int)optimizer->kind == kind)
+            cs_apply_rule(shard, cs_ranges_some(ranges, some), optimizer, update->hyper[group], update->gate);
+    }
+}
+
+/* The step along a direction is plain gradient descent, a launch a parameter: each has a ratio of its own in LAMB.
+ * LAMB's decay is in the direction; Muon's comes beside it. */
+static void step_along(cs_update *update, int number, int range)
 {
     static const cs_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
+    cs_shard *shard = update->shards[number];
+    int entry = update->ranges.entry[range];
     const cs_unit_entry *moved = cs_shard_unit(shard)->entries[entry];
-    cs_hyper hyper = hyper_of(update, moved);
+    cs_hyper hyper = update->hyper[moved->group];
     bool lamb = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
+    double ratio = update->ratios[update->first[number] + entry];
     cs_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
                       .decay = lamb ? 0 : hyper.decay,
                       .grad_scale = 1 };
-    cs_apply_rule(shard, entry, &along, step, NULL);
-}
-
-static void direct(cs_update *update, cs_shard *shard, cs_optim_kind kind)
-{
-    const cs_unit *unit = cs_shard_unit(shard);
-    for (int i = 0; i < unit->entry_count; i++) {
-        const cs_optimizer *optimizer = &group_of(update->zero->groups, unit->entries[i])->optimizer;
-        if (optimizer->kind == kind)
-            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]), update->gate);
-    }
+    cs_apply_rule(shard, cs_ranges_some(&update->ranges, (cs_range){ range, range + 1 }), &along, step, NULL);
 }
 
 /* ---- LAMB ---- */
@@ -156,7 +172,7 @@ static void find_ratios(cs_update *update)
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0); /* zero bits */
     for (int i = 0; i < update->model->count; i++) {
         const cs_unit *unit = update->model->units[i];
-        direct(update, update->shards[i], CS_OPTIM_LAMB);
+        walk(update, i, CS_OPTIM_LAMB);
         for (int at = 0; at < unit->entry_count; at++)
             if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
                 cs_apply_norms(update->shards[i], at, &sums[2 * (update->first[i] + at)]);
@@ -216,19 +232,15 @@ void cs_update_begin(cs_update *update, const cs_move *move)
 /* Those whose rule sees one element come first: matrices' work takes the row of gradients for itself. */
 void cs_update_take(cs_update *update, int number)
 {
-    cs_shard *shard = update->shards[number];
-    const cs_unit *unit = cs_shard_unit(shard);
+    const cs_ranges *ranges = &update->ranges;
     const cs_groups *groups = update->zero->groups;
-    for (int i = 0; i < unit->entry_count; i++) {
-        const cs_optimizer *optimizer = &group_of(groups, unit->entries[i])->optimizer;
-        if (!optimizer->directs)
-            cs_apply_rule(shard, i, optimizer, hyper_of(update, unit->entries[i]), update->gate);
-    }
+    const cs_unit *unit = cs_shard_unit(update->shards[number]);
+    walk(update, number, DIRECTLY);
     if (has_kind(groups, unit, CS_OPTIM_MUON)) {
-        direct(update, shard, CS_OPTIM_MUON);
-        work_on_matrices(update, shard);
+        walk(update, number, CS_OPTIM_MUON);
+        work_on_matrices(update, update->shards[number]);
     }
-    for (int i = 0; i < unit->entry_count; i++)
-        if (group_of(groups, unit->entries[i])->optimizer.directs)
-            step_along(update, shard, i, update->ratios[update->first[number] + i]);
+    for (int range = ranges->first[number]; range < ranges->first[number + 1]; range++)
+        if (group_of(groups, unit->entries[ranges->entry[range]])->optimizer.directs)
+            step_along(update, number, range);
 }

@@ -23,7 +23,8 @@
  *  update (optim)             the rule over all               the rule over my part
  *  publish (optim)            nothing more                    params REPLICATED: all-gather
  *
- * A unit's row of `length` elements is padded to a multiple of world size * 64; padding is zero and is never saved. */
+ * A unit's row of `length` elements is padded to a multiple of world size * 64; padding is zero and is never saved. The
+ * same holds of the gaps that a row has behind padded parameters (unit/unit.h), where gradients are zero too. */
 #ifndef CS_ZERO_ZERO_H
 #define CS_ZERO_ZERO_H
 
@@ -122,7 +123,8 @@ int cs_shard_pieces(cs_shard *shard, cs_shard_piece *pieces); /* room for one a 
 /* ---- gradient.c: from backward to the reduced gradient ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } cs_micro;
-void cs_gradient_open(cs_shard *shard, cs_micro micro);   /* a full row is there, zero unless it accumulates in place */
+void cs_gradient_open(cs_shard *shard,
+                      cs_micro micro); /* a full row is there; what is not fresh in it is zero or the sum so far */
 void cs_gradient_reduce(cs_shard *shard, cs_micro micro); /* the unit's gradient of this micro-batch is complete      */
 void cs_gradient_finish(cs_shard *shard);                 /* at the boundary: what was not reduced yet                */
 
@@ -131,9 +133,12 @@ void cs_gradient_squares(cs_shard *shard, cs_exact *sum, double unscale);
 
 /* ---- apply.c: the means of an update; entry counts the unit's parameters ---- */
 
-/* The rule over this rank's elements of a parameter, as the gate lets it (NULL: open). A direction takes the place of
- * the gradient. */
-void cs_apply_rule(cs_shard *shard, int entry, const cs_optimizer *optimizer, cs_hyper hyper, const cs_gate *gate);
+/* This rank's elements of a parameter, which may be none, in its rows; `tile` is left to the table that it goes into. */
+cs_state_range cs_apply_range(const cs_shard *shard, int entry);
+/* The rule over some ranges of this rank's rows, as the gate lets it (NULL: open), in one launch. A direction takes the
+ * place of the gradient. */
+void cs_apply_rule(cs_shard *shard, cs_state_ranges ranges, const cs_optimizer *optimizer, cs_hyper hyper,
+                   const cs_gate *gate);
 /* sums[0] += the squares of a parameter, sums[1] of its direction: this rank's part of them. The device's memory. */
 void cs_apply_norms(cs_shard *shard, int entry, cs_exact sums[2]);
 /* The whole row of directions (fp32), for matrices to be worked on whole. Then each rank has its own elements back,
@@ -147,6 +152,23 @@ void cs_apply_distribute(cs_shard *shard);
 cs_status cs_assign_groups(const cs_groups *groups, cs_model *model);
 void cs_assign_print(const cs_groups *groups, const cs_model *model); /* a line a group */
 
+/* ---- ranges.c: which elements of a rank's rows each group of the optimizer moves ---- */
+
+/* A table of all units' ranges, a unit's by group: made once, and in the device's memory from then on. */
+typedef struct {
+    cs_state_range *here;        /* the host's copy; the one behind the last says how many tiles there are */
+    const cs_state_range *there; /* the device's                                                          */
+    int *first;                  /* of each unit's ranges; one more                                        */
+    int *entry;                  /* of its unit, that each range is of                                     */
+} cs_ranges;
+
+size_t cs_ranges_bytes(const cs_model *model); /* of the device's memory, on any rank */
+cs_status cs_ranges_open(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, const cs_model *model,
+                         void *memory);
+void cs_ranges_close(cs_ranges *ranges); /* accepts the half-open; the memory is its owner's */
+/* Ranges [from, to) of the table, which are one unit's. */
+cs_state_ranges cs_ranges_some(const cs_ranges *ranges, cs_range some);
+
 /* ---- update.c: one step of all parameters ---- */
 
 typedef struct cs_update cs_update;
@@ -159,10 +181,11 @@ typedef struct {
     double betas[2];
 } cs_move;
 
-/* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's. */
+/* Bytes that matrices and LAMB's norms need meanwhile; cs_update_open borrows as many, of the device's, and keeps
+ * cs_ranges_bytes of it at `table`. */
 size_t cs_update_scratch(const cs_groups *groups, const cs_model *model);
 cs_status cs_update_open(cs_update **update, const cs_zero *zero, cs_shard **shards, const cs_model *model,
-                         void *scratch);
+                         void *scratch, void *table);
 void cs_update_close(cs_update *update); /* accepts NULL */
 /* Of this step: hyper-parameters, and the norms that LAMB needs. A step along a direction asks the host for numbers: of
  * an optimizer that directs, the gate is known to be open. */
@@ -178,7 +201,9 @@ void cs_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 /* ---- plan.c: the memory of a run, before it runs ---- */
 
 typedef struct {
-    size_t values, gradients, masters, slots; /* a rank's bytes that stay between steps */
+    size_t values, gradients, masters, slots; /* a rank's bytes that stay between steps     */
+    size_t padding;                           /* of these: gaps behind padded parameters */
+    int64_t rows_held, rows_zero;             /* rows of padded parameters, and of their gaps */
 } cs_plan;
 cs_plan cs_plan_persistent(const cs_zero *zero, const cs_model *model);
 

@@ -49,7 +49,7 @@ typedef enum {
     CS_NO_DEVICE,   /* no such device here                                      69 */
     CS_NO_PEER,     /* another rank was lost or never came                      75 */
     CS_IO_ERROR,    /* the system refused to read or write                       1 */
-    CS_UNSUPPORTED, /* known, and not there                                     1 */
+    CS_UNSUPPORTED, /* known, and not there                                    78 */
     CS_DISAGREE,    /* ranks were given different settings or data             76 */
     CS_NOT_FINITE   /* parameters that are not finite are not saved             1 */
 } cs_status;
@@ -64,6 +64,7 @@ typedef struct {
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
+    bool fresh; /* of a gradient: what it holds is undefined, and an operation that adds to it sets it instead */
 } cs_tensor;
 
 size_t cs_dtype_bytes(cs_dtype dtype);
@@ -142,7 +143,10 @@ typedef struct {
     size_t value_rows, gradient_rows;         /* gathered parameters and unreduced gradients in flight           */
     size_t activations;                       /* kept for backward, and scratch                                  */
     size_t copy;                              /* of the state, which cspeed.async_save writes: of its first save */
-    size_t workspace;                         /* the kernels' own; settled after the first step                  */
+    size_t padding;               /* of padded parameters' zero rows, part of the first four: cs_param.held */
+    int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of these are zero rows */
+    size_t pinned;                /* of the host's, that a GPU's checkpoints go through: of the first */
+    size_t workspace;             /* the kernels' own; settled after the first step                  */
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
@@ -301,16 +305,29 @@ typedef struct {
     float std; /* standard deviation, or half the width for CS_UNIFORM */
 } cs_init;
 
+typedef struct cs_growth cs_growth;
 /* A named parameter. value and grad have data while the unit is in use, and NULL outside. grad is fp32
  * and is added to, never overwritten. Weight decay applies to matrices and not to vectors, unless declare sets
  * decay otherwise (DeepSpeed decays all). */
 typedef struct {
     const char *name;
     cs_init init;
-    bool decay; /* weight decay applies */
-    bool norm;  /* of a normalization: computes in fp32 where the precision keeps norms so */
+    bool decay;        /* weight decay applies */
+    bool norm;         /* of a normalization: computes in fp32 where the precision keeps norms so */
+    cs_growth *growth; /* whether its gradient is fresh, see cs_param_grows; NULL: it is cleared beforehand */
     cs_tensor value, grad;
+    bool padded;  /* declare sets it of a matrix that may have zero rows behind its own in the device's memory, so that
+                   * products with it are aligned; borrowing it and setting it there is as much */
+    int64_t held; /* rows that the device holds of a matrix: value's, and the zero rows of a padded one. The gradient
+                   * of those is zero too; they are never updated, saved or counted */
 } cs_param;
+
+/* Said in declare: backward takes the gradient from cs_param_grow alone, so that it need not be cleared before the first
+ * operation that adds to it. `with` is the parameter itself, or an earlier one of the same unit where one operation
+ * writes the gradients of both. The parameters of layer.h's layers are declared so. */
+void cs_param_grows(cs_param *param, cs_param *with);
+/* grad for the operation that adds to it next: fresh where it is the first of those whose sum this is. */
+cs_tensor cs_param_grow(cs_param *param);
 
 /* What units of one sort share. Between units flows one tensor: x is the output of the unit before (the
  * batch's inputs for the first), y this unit's: (rows, width), or for the last unit the loss of each row,
@@ -356,10 +373,12 @@ cs_stream *cs_pass_stream(cs_pass *pass); /* for the operations of ops.h        
 cs_dtype cs_pass_dtype(cs_pass *pass);    /* of what flows between units, and of parameter values */
 cs_dtype
 cs_pass_products(cs_pass *pass); /* of what matrix products take and give: pass_dtype, unless the precision is mixed */
-int64_t cs_pass_batch(cs_pass *pass);  /* B                                            */
-int64_t cs_pass_length(cs_pass *pass); /* T; rows are b * T + t. 1 without a sequence  */
-int64_t cs_pass_start(cs_pass *pass);  /* row b * T + t is at position start + t: 0, unless a context goes on */
-cs_tensor cs_pass_hits(cs_pass *pass); /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
+int64_t cs_pass_batch(cs_pass *pass);   /* B                                            */
+int64_t cs_pass_length(cs_pass *pass);  /* T; rows are b * T + t. 1 without a sequence  */
+int64_t cs_pass_start(cs_pass *pass);   /* row b * T + t is at position start + t: 0, unless a context goes on */
+cs_tensor cs_pass_dloss(cs_pass *pass); /* (rows, 1) f32: dy of the last unit, known when its forward runs; absent in
+                                          * evaluation */
+cs_tensor cs_pass_hits(cs_pass *pass);  /* (rows, 1) f32 for cs_op_hits, where accuracy is asked for; else absent */
 /* While a context is read: the next of its tensors (positions, columns), in the order in which forward asks for them,
  * rows [0, start) as earlier passes left them. Absent in every other pass. */
 cs_tensor cs_pass_cache(cs_pass *pass, cs_dtype dtype, int64_t columns);
@@ -372,7 +391,7 @@ const uint64_t *cs_pass_keys(cs_pass *pass); /* (B) random keys, one a sample: f
 /* ---- 3. When it fails ------------------------------------------------------------------------- */
 
 const char *cs_error(void);                       /* the last failure of this thread, one or more sentences */
-int cs_exit_code(cs_status status);               /* 0, 78, 65, 66, 69, 75 or 1 */
+int cs_exit_code(cs_status status);               /* as listed at cs_status; 0 of CS_OK */
 void cs_must(cs_status status, const char *what); /* for main(): on failure say why (rank 0 alone) and exit */
 #define CS_MUST(call) cs_must((call), #call)
 

@@ -160,9 +160,11 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 
-/* ---- softmax cross-entropy against the pass's targets ---- */
-void cs_entropy_forward(cs_pass *pass, cs_tensor logits, cs_tensor loss);
-cs_tensor cs_entropy_backward(cs_pass *pass, cs_tensor dloss); /* dlogits, in the logits' own memory */
+/* ---- softmax cross-entropy of the first `classes` columns of logits against the pass's targets: the last unit's, whose
+ * rows cs_pass_dloss weighs ---- */
+/* In training logits become dlogits, zero in the columns behind the classes. */
+void cs_entropy_forward(cs_pass *pass, cs_tensor logits, int64_t classes, cs_tensor loss);
+cs_tensor cs_entropy_backward(cs_pass *pass); /* dlogits, in the logits' own memory */
 
 /* What a dropout of this rate and place is in this pass: off in evaluation. */
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place);

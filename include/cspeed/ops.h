@@ -3,7 +3,8 @@
  * Legend: N rows, C columns, K and M the two widths of a weight, B samples, T positions, H heads, D = C/H.
  * "c" is CS_F32, CS_BF16 or CS_F16: matrix products, attention, embedding and losses want one type for all their "c";
  * norms, GELU, sums and dropout take each tensor in a type of its own. Arithmetic and sums are fp32 whatever is stored;
- * what is stored in 16 bits is rounded once, to nearest even. Weight gradients are fp32 and are added to. Results
+ * what is stored in 16 bits is rounded once, to nearest even. Weight gradients are fp32 and are added to, or set
+ * where the tensor says that it is fresh. Results
  * depend on shapes, values and the device's thread count, never on timing. Outputs may not overlap inputs unless it
  * says so. Shapes and types are checked here (CS_ASSERT); kernels trust. cs_tensors with data NULL are absent where
  * "or absent" says so. */
@@ -141,15 +142,17 @@ void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor tab
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                       cs_tensor starts);
 
-/* loss (N, 1) f32 = -log softmax(logits)[target], 0 where target < 0; logits (N, V) c; targets i32, N of them;
- * lse (N, 1) f32 is kept for the gradient. */
-void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
-/* dlogits = (softmax - onehot(target)) * dloss[row], 0 where target < 0. dlogits may be logits. */
-void cs_op_cross_entropy_grad(cs_stream *stream, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                              cs_tensor targets);
+/* loss (N, 1) f32 = -log softmax(logits)[target], 0 where target < 0; logits (N, V) c, of which the first `classes`
+ * columns are logits and those behind are padding, which is not read; targets i32, N of them, below `classes`. The order
+ * of the sums depends on the number of classes, and on V only where V is not a multiple of 8. dloss (N, 1) f32 or absent
+ * weighs the rows; where it is given, logits become their gradient in the same walk: (softmax - onehot(target)) *
+ * dloss[row], 0 where target < 0 and in the padding. The loss has the same bits with dloss and without. */
+void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                         cs_tensor dloss);
 
-/* hits (N, 1) f32 = 1 where the target is the first of the largest logits, else 0; logits and targets as above. */
-void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets);
+/* hits (N, 1) f32 = 1 where the target is the first of the largest logits, else 0; logits, targets and classes as
+ * above. */
+void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 
 /* loss (N, 1) f32 = mean over columns of (y - target)^2; y (N, C) c, target (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);

@@ -1,8 +1,63 @@
 /* export.c - `cspeed export`: a checkpoint's weights as a Hugging Face folder. */
+#include "checkpoint/audit.h"
+#include "checkpoint/files.h"
 #include "interchange/huggingface.h"
+#include "checkpoint/line.h"
 #include "codes.h"
 #include "command.h"
 #include "saved/weights.h"
+
+#include "base/processors.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void count_only(void *to, const char *sentence)
+{
+    (void)to, (void)sentence;
+}
+
+static bool is_whole(const char *dir, const char *name)
+{
+    cs_audit audit = { .threads = cs_processors_allowed(), .fault = count_only };
+    char *folder = cs_files_join(dir, name);
+    cs_audit_directory(&audit, folder);
+    free(folder);
+    return audit.faults == 0;
+}
+
+/* The tag of the newest checkpoint every byte of which is as it was written, of those that latest continues first.
+ * False: there is none. */
+static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
+{
+    char latest[CS_TAG_BYTES];
+    cs_catalog catalog;
+    bool found = false;
+    if (cs_catalog_open(&catalog, dir) != CS_OK)
+        return false;
+    if (cs_catalog_latest(latest, dir) == CS_OK)
+        cs_line_follow(&catalog, dir, latest);
+    for (int64_t i = 0; i < catalog.count && !found; i++) {
+        found = is_whole(dir, catalog.items[i].name);
+        if (found)
+            snprintf(tag, CS_TAG_BYTES, "%s", catalog.items[i].tag);
+    }
+    cs_catalog_close(&catalog);
+    return found;
+}
+
+/* An older checkpoint is not exported in place of a damaged one, since nothing would say so in the folder that is made.
+ * The sentence in cs_error() is followed by the command that exports it. */
+static cs_status name_another(const cl_weights_request *request)
+{
+    char why[4096], tag[CS_TAG_BYTES];
+    snprintf(why, sizeof why, "%s", cs_error());
+    if (request->tag || cs_files_holds(request->from, CS_MANIFEST_FILE) || !find_whole(tag, request->from))
+        return cs_fail(CS_BAD_FILE, "%s", why);
+    return cs_fail(CS_BAD_FILE, "%s. The newest whole checkpoint is %s: `cspeed export %s %s --tag %s`", why, tag,
+                   request->from, request->to, tag);
+}
 
 static cs_status export(const cl_weights_request *request)
 {
@@ -21,7 +76,10 @@ static int run(const cl_options *options, char **arguments)
     cl_weights_request request = { .command = "export", .takes_tag = true };
     int code = cl_weights_read(&request, arguments);
     (void)options;
-    return code ? code : cs_exit_code(export(&request));
+    if (code)
+        return code;
+    cs_status status = export(&request);
+    return cs_exit_code(status == CS_BAD_FILE ? name_another(&request) : status);
 }
 
 const cl_command cl_command_export = {
@@ -33,7 +91,8 @@ const cl_command cl_command_export = {
             "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"
             "config.json, model.safetensors (or shards and their index) and, where training started from a Hugging\n"
             "Face folder that is still there, its tokenizer files. Without --dtype weights have the type the\n"
-            "training computed in. Every block's checksum is verified; memory does not grow with the model.\n",
+            "training computed in. Every block's checksum is verified; memory does not grow with the model. Where a\n"
+            "block is damaged nothing is written, and the newest whole checkpoint is named.\n",
     .example = "cspeed export runs/mine out --dtype bf16 --max_shard 5GB",
     .run = run,
 };

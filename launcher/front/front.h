@@ -7,7 +7,8 @@
  *     stopping    every agent ends its ranks: stop signal, grace, SIGKILL, sweep
  *     over        every agent has said SWEPT, or is lost; then another attempt, or the end
  *
- * Of several failures the first is named, but one that says "I lost a peer" (exit 75) never before another. */
+ * Of several failures the first is named, but one that says "I lost a peer" (exit 75) never before another, and a rank
+ * that ended without a word not before one that told why within 200 ms. */
 #ifndef CL_FRONT_H
 #define CL_FRONT_H
 

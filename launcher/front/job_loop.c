@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "front/failure.h"
 #include "node/logs.h"
+#include "node/port.h"
 #include "wire/starter.h"
 #include "front/stall_timer.h"
 
@@ -86,6 +87,13 @@ static int open_meeting(cl_front *front)
 {
     bool started = front->options->launcher >= CL_BY_OPENMPI;
     int code = started ? cl_starter_secret() : 0;
+    int port = cl_hostplan_ranks_port(front->plan);
+    if (code == 0 && port && cl_hostplan_nodes_come(front->plan) && cl_port_is_held(port))
+        code =
+            cl_codes_fail(CL_CODE_SLOTS,
+                          "--master_port (or MASTER_PORT) %d: it is that of the ranks of another job of this machine "
+                          "(`cspeed ps`); another job needs another port, the same on all its nodes",
+                          port);
     if (code == 0 && cl_hostplan_nodes_come(front->plan))
         code = cl_lobby_open(&front->lobby, front->plan);
     if (code == 0 && front->plan->min_nodes < front->plan->max_nodes)

@@ -146,6 +146,12 @@ static cl_node *find_place(cl_front *front, const cl_guest_node *guest)
     return NULL;
 }
 
+/* Whether nodes come to the port of the ranks, and these may listen there: from their orders until they are swept. */
+static bool port_is_lent(const cl_front *front)
+{
+    return cl_hostplan_ranks_port(front->plan) != 0 && front->phase >= CL_ORDERING && front->phase <= CL_STOPPING;
+}
+
 /* Whether the job can still take a node that comes by itself. */
 static bool has_place(const cl_front *front)
 {
@@ -199,7 +205,7 @@ void cl_muster_admit(cl_front *front, int64_t now)
     cl_guest_node guest;
     if (!front->lobby)
         return;
-    cl_lobby_listen(front->lobby, has_place(front));
+    cl_lobby_listen(front->lobby, has_place(front) && !port_is_lent(front));
     int code = cl_lobby_accept(front->lobby);
     if (code && front->phase == CL_JOINING)
         cl_front_fail(front, -1, code, cs_error());

@@ -116,7 +116,7 @@ int cl_orders_send(cl_front *front)
     if (!places)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
     if (front->lobby && cl_hostplan_ranks_port(front->plan))
-        cl_lobby_leave(front->lobby);
+        cl_lobby_lend(front->lobby);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
         cl_order order;
         size_t length;

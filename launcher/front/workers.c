@@ -60,23 +60,54 @@ bool cl_workers_explained(const cl_front *front, int rank)
     return cl_codes_explained(cl_codes_of_status(end->status)) || end->beat.gave_up;
 }
 
-/* Whether rank `a` is rather the cause than rank `b`. */
-static bool is_rather(const cl_front *front, int a, int b)
+static bool has_lost_a_peer(const cl_front *front, int rank)
 {
-    int code_a = cl_codes_of_status(front->workers[a].end.status);
-    int code_b = cl_codes_of_status(front->workers[b].end.status);
-    if ((code_a == CL_CODE_PEER) != (code_b == CL_CODE_PEER))
-        return code_b == CL_CODE_PEER;
-    if (code_a == code_b && cl_workers_explained(front, a))
-        return a < b; /* all know it, and the lowest has said it */
-    return front->workers[a].ended < front->workers[b].ended;
+    return cl_codes_of_status(front->workers[rank].end.status) == CL_CODE_PEER;
+}
+
+/* Whether something is known of why it ended: a signal, or words on its stderr. */
+static bool tells_why(const cl_front *front, int rank)
+{
+    const cl_worker *worker = &front->workers[rank];
+    return WIFSIGNALED(worker->end.status) || (worker->tail && *worker->tail);
+}
+
+/* The rank that failed first, of those that had lost a peer or had not, and, where `telling`, that tell why; of those
+ * that had ended by `until`. -1: none. */
+static int find_first(const cl_front *front, bool lost, bool telling, int64_t until)
+{
+    int first = -1;
+    for (int rank = 0; rank < front->worker_count; rank++) {
+        int64_t ended = front->workers[rank].ended;
+        if (cl_workers_failed(front, rank) && has_lost_a_peer(front, rank) == lost && ended <= until &&
+            (!telling || tells_why(front, rank)) && (first < 0 || ended < front->workers[first].ended))
+            first = rank;
+    }
+    return first;
+}
+
+/* Of several failures the first is the cause, but one that lost a peer never before another, and a rank without a word
+ * not before one that tells why and ended at the same time. It does not depend on the order in which they are told of.
+ * -1: none has failed. */
+static int find_cause(const cl_front *front)
+{
+    int first = find_first(front, false, false, INT64_MAX);
+    bool lost = first < 0;
+    first = lost ? find_first(front, true, false, INT64_MAX) : first;
+    if (first < 0)
+        return -1;
+    int telling = find_first(front, lost, true, front->workers[first].ended + SETTLE);
+    first = telling < 0 ? first : telling;
+    for (int rank = 0; rank < first && cl_workers_explained(front, first); rank++)
+        if (cl_workers_failed(front, rank) && tells_why(front, rank) >= tells_why(front, first) &&
+            cl_codes_of_status(front->workers[rank].end.status) == cl_codes_of_status(front->workers[first].end.status))
+            return rank; /* all know it, and the lowest of those that say it is named */
+    return first;
 }
 
 static void judge(cl_front *front, int64_t now)
 {
-    for (int rank = 0; rank < front->worker_count; rank++)
-        if (cl_workers_failed(front, rank) && (front->first < 0 || is_rather(front, rank, front->first)))
-            front->first = rank;
+    front->first = find_cause(front);
     if (front->first < 0 || front->phase > CL_SETTLING)
         return;
     if (!front->failed) {

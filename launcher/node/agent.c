@@ -81,8 +81,8 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
     size_t used = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
+    cl_prepare_undo(agent); /* first, since the front may listen at the ranks' port once this node is swept */
     cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
-    cl_prepare_undo(agent);
     enter(agent, CL_AGENT_IDLE, INT64_MAX);
 }
 

@@ -33,13 +33,22 @@ static int bind_port(const cl_port_wish *wish, int *port, int *fd)
     return 0;
 }
 
-static int bind_name(int port)
+/* *fd becomes a socket bound to the port's name, which one process at a time can have. 0, or an errno value. */
+static int bind_name(int port, int *fd)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "cspeed.port.%d", port);
     socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    name_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return name_fd < 0 || bind(name_fd, (struct sockaddr *)&address, bytes) < 0 ? errno : 0;
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return *fd < 0 || bind(*fd, (struct sockaddr *)&address, bytes) < 0 ? errno : 0;
+}
+
+bool cl_port_is_held(int port)
+{
+    int fd, reason = bind_name(port, &fd);
+    if (fd >= 0)
+        close(fd);
+    return reason == EADDRINUSE;
 }
 
 void cl_port_release(int *fd)
@@ -58,7 +67,7 @@ int cl_port_hold(const cl_port_wish *wish, int *port, int *fd)
     for (int attempt = 0; attempt < (wish->port ? 1 : ATTEMPTS); attempt++) {
         reason = bind_port(wish, port, fd);
         if (reason == 0)
-            reason = bind_name(*port);
+            reason = bind_name(*port, &name_fd);
         if (reason == 0)
             return 0;
         cl_port_release(fd);

@@ -15,6 +15,7 @@ typedef struct {
 
 /* The socket for rank 0 goes to *fd. 0, or CL_CODE_SLOTS with a sentence that names who has the port. */
 int cl_port_hold(const cl_port_wish *wish, int *port, int *fd);
-void cl_port_release(int *fd); /* accepts -1 */
+void cl_port_release(int *fd);  /* accepts -1 */
+bool cl_port_is_held(int port); /* whether a job of this machine holds it for its ranks */
 
 #endif

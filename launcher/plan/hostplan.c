@@ -198,8 +198,7 @@ bool cl_hostplan_nodes_come(const cl_plan *plan)
 
 int cl_hostplan_ranks_port(const cl_plan *plan)
 {
-    bool come_once = plan->min_nodes == plan->max_nodes && plan->options->max_restarts == 0;
-    return cl_hostplan_nodes_come(plan) && !(come_once && plan->master_port_given) ? 0 : plan->master_port;
+    return cl_hostplan_nodes_come(plan) && !plan->master_port_given ? 0 : plan->master_port;
 }
 
 /* ---- its name, its place ---- */

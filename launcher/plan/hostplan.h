@@ -47,8 +47,8 @@ int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 /* Whether nodes call the first one, at master_port, instead of being called: --no_ssh, mpirun, srun. */
 bool cl_hostplan_nodes_come(const cl_plan *plan);
 
-/* MASTER_PORT of the ranks; 0: any free one. A port that was given is theirs, unless nodes come to it while ranks run:
- * to an elastic job, or to one that may be started again. */
+/* MASTER_PORT of the ranks; 0: any free one. A port that was given is theirs while they run, also where nodes come to
+ * it before and between attempts. */
 int cl_hostplan_ranks_port(const cl_plan *plan);
 
 /* SHA-256 or the like is not needed: 64 bits that differ when hosts, slots, program, arguments or versions differ. */

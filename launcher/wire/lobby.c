@@ -169,20 +169,17 @@ static int listen_at(cl_lobby *lobby, const address *a)
 
 static int explain(const cl_plan *plan, int port, int reason)
 {
-    char owner[128] = "";
-    if (reason == EADDRINUSE)
-        cl_owner_of_port(port, owner, sizeof owner);
-    if (*owner)
+    char owner[160] = "";
+    if (reason == EADDRINUSE) {
+        cl_owner_of_port(port, owner, 128);
         return cl_codes_fail(CL_CODE_SLOTS,
-                             "--master_port %d: %s listens there; another job of this machine needs another "
-                             "--master_port, the same on all its nodes",
-                             port, owner);
-    if (reason == EADDRINUSE)
-        return cl_codes_fail(CL_CODE_SLOTS,
-                             "--master_port %d: it is held by a process that does not listen there now, such as a job "
-                             "that has all its nodes; another job of this machine needs another --master_port, the "
-                             "same on all its nodes",
-                             port);
+                             "--master_port %d: %s; another job of this machine needs another --master_port, the same "
+                             "on all its nodes",
+                             port,
+                             *owner ? strcat(owner, " listens there")
+                                    : "it is held by a process that does not listen there now, such as a job "
+                                      "that has all its nodes");
+    }
     return cl_codes_fail(CL_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
                          *plan->master_addr ? plan->master_addr : "any address", port, cs_reason(reason));
 }
@@ -211,13 +208,6 @@ static int listen_for(cl_lobby *lobby, const cl_plan *plan)
         reason = listen_at(lobby, &a);
     }
     return reason ? explain(plan, port, reason) : 0;
-}
-
-const char *cl_lobby_job(const cl_plan *plan)
-{
-    if (!plan->no_ssh)
-        return plan->id;
-    return plan->options->job_id ? plan->options->job_id : "none";
 }
 
 static int build(cl_lobby *lobby, const cl_plan *plan)
@@ -249,7 +239,7 @@ static void hang_up(cl_lobby *lobby)
         close(lobby->calls[lobby->call_count - 1].fd);
 }
 
-void cl_lobby_leave(cl_lobby *lobby)
+static void stop_listening(cl_lobby *lobby)
 {
     hang_up(lobby);
     if (lobby->fd >= 0)
@@ -279,14 +269,21 @@ void cl_lobby_listen(cl_lobby *lobby, bool wanted)
     hang_up(lobby);
     lobby->listens = false;
     if (!lobby->named || shutdown(lobby->fd, SHUT_RD) < 0)
-        cl_lobby_leave(lobby);
+        stop_listening(lobby);
+}
+
+void cl_lobby_lend(cl_lobby *lobby)
+{
+    int on = 1;
+    cl_lobby_listen(lobby, false);
+    setsockopt(lobby->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 }
 
 void cl_lobby_close(cl_lobby *lobby)
 {
     if (!lobby)
         return;
-    cl_lobby_leave(lobby);
+    stop_listening(lobby);
     cs_mac_forget(lobby->key, sizeof lobby->key);
     free(lobby);
 }
@@ -351,7 +348,7 @@ static void greet(cl_lobby *lobby, int fd, const address *from)
     call->number = lobby->connections++;
     name_address(from, call->address);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, 0, "front", 5);
+    cs_join_begin(&call->join, false, lobby->keyed ? lobby->key : NULL, lobby->job, CS_JOIN_NODES, "front", 5);
 }
 
 static bool has_waiting(const cl_lobby *lobby)

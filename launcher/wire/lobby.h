@@ -37,8 +37,9 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest); /* the handshakes; t
 /* Whether nodes may come now. If not, callers are refused by the kernel at no cost, and the port remains ours. */
 void cl_lobby_listen(cl_lobby *lobby, bool wanted);
 
-/* No node is to come any more: the port is free, for the ranks of the job. */
-void cl_lobby_leave(cl_lobby *lobby);
+/* The ranks of the job may be bound to the port, and listen there, until cl_lobby_listen(lobby, true). The lobby's
+ * socket stays bound meanwhile. For a port that the user has chosen. */
+void cl_lobby_lend(cl_lobby *lobby);
 
 /* The next line for the user about who was refused, or NULL; until the next call on the lobby. */
 const char *cl_lobby_news(cl_lobby *lobby);
@@ -56,6 +57,8 @@ typedef struct {
     int port, node_rank;
     unsigned long long digest;
     double patience; /* seconds */
+    bool lent;       /* the ranks of the job hold the port while they run (cl_lobby_lend), and nodes may come
+                                between two attempts: an answer that is not a lobby's is no reason to give up */
 } cl_lobby_guest;
 
 int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest);

@@ -18,13 +18,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { REMIND_SECONDS = 10, CONNECT_SECONDS = 5, PAUSE_MILLISECONDS = 100 };
+enum { REMIND_SECONDS = 10, CONNECT_SECONDS = 5, PAUSE_MILLISECONDS = 100, LONG_PAUSE_MILLISECONDS = 500 };
 
 typedef struct {
     const cl_lobby_guest *who;
     bool keyed;
     unsigned char key[CS_MAC_BYTES];
-    double began, reminded;
+    double began, remind_at;
     char why[256]; /* nobody has answered yet */
 } calling;
 
@@ -40,17 +40,30 @@ static int pending_signal(void)
     return 0;
 }
 
-/* Waits for the socket, a fraction of a second at a time. False when it is time to give up. */
-static bool await(const calling *c, int fd, short events, double until)
+static void remind(calling *c)
 {
-    while (cs_clock_seconds() < until && cs_clock_seconds() < c->began + c->who->patience && !pending_signal())
+    double now = cs_clock_seconds();
+    if (now < c->remind_at)
+        return;
+    c->remind_at = now + REMIND_SECONDS;
+    fprintf(stderr,
+            "cspeed: node %d (%s) waits for the first node at %s port %d: %s; %.0f s of %.0f (--rdzv_timeout)\n",
+            c->who->node_rank, c->who->host, c->who->address, c->who->port, c->why, now - c->began, c->who->patience);
+}
+
+/* Waits for the socket, a fraction of a second at a time. False when it is time to give up. */
+static bool await(calling *c, int fd, short events, double until)
+{
+    while (cs_clock_seconds() < until && cs_clock_seconds() < c->began + c->who->patience && !pending_signal()) {
         if (poll(&(struct pollfd){ .fd = fd, .events = events }, 1, PAUSE_MILLISECONDS) > 0)
             return true;
+        remind(c);
+    }
     return false;
 }
 
 /* 0, or an errno value. */
-static int connect_to(const calling *c, const struct addrinfo *a, int *fd)
+static int connect_to(calling *c, const struct addrinfo *a, int *fd)
 {
     int reason = 0, on = 1;
     socklen_t length = sizeof reason;
@@ -69,6 +82,12 @@ static int connect_to(const calling *c, const struct addrinfo *a, int *fd)
         close(*fd);
     return reason;
 }
+
+static const char lent_or_absent[] =
+    ": cspeed is not running there yet, or the ranks of its job run and have the port; "
+    "then this node comes when the next attempt begins";
+static const char lent[] = "it is not cspeed's first node that answers now: the ranks of the job run and have "
+                           "the port; this node comes when the next attempt begins";
 
 /* The address that answered is left in *fd; -1, with why, when none did. */
 static int reach(calling *c, int *fd)
@@ -98,7 +117,9 @@ static int reach(calling *c, int *fd)
     freeaddrinfo(all);
     if (*fd < 0)
         snprintf(c->why, sizeof c->why, "%s%s", reason == ETIMEDOUT ? "no answer" : cs_reason(reason),
-                 reason == ECONNREFUSED ? ": cspeed is not running there yet, or its job has all its nodes" : "");
+                 reason != ECONNREFUSED ? ""
+                 : c->who->lent         ? lent_or_absent
+                                        : ": cspeed is not running there yet, or its job has all its nodes");
     return 0;
 }
 
@@ -117,8 +138,10 @@ static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
     int length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx%c", c->who->node_rank, 0, c->who->host, 0,
                           c->who->digest, 0);
     cs_join_state state = CS_JOIN_WAITS;
-    if (cs_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, 0, identity, (size_t)length) != CS_OK)
+    if (cs_join_begin(&join, true, c->keyed ? c->key : NULL, c->who->job, CS_JOIN_NODES, identity, (size_t)length) !=
+        CS_OK)
         return CL_CODE_USAGE;
+    snprintf(c->why, sizeof c->why, "%s", c->who->lent ? lent : "it answered, and hung up");
     while (state == CS_JOIN_WAITS) {
         state = cs_join_advance(&join, fd);
         if (state == CS_JOIN_WAITS && !await(c, fd, cs_join_events(&join), join.deadline + 1))
@@ -127,8 +150,7 @@ static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
             break; /* a front that is ending, or one that is not there yet behind a forwarded port */
     }
     *joined = state == CS_JOIN_DONE;
-    snprintf(c->why, sizeof c->why, "it answered, and hung up");
-    if (state == CS_JOIN_REFUSED && !join.silent) {
+    if (state == CS_JOIN_REFUSED && !join.silent && !(join.elsewhere && c->who->lent)) {
         char why[512];
         snprintf(why, sizeof why, "%s", cs_error());
         return cl_codes_fail(CL_CODE_DISAGREE, "%s port %d: %s", c->who->address, c->who->port, why);
@@ -137,17 +159,6 @@ static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
     memcpy(guest->key, join.session, sizeof guest->key);
     snprintf(guest->host, sizeof guest->host, "%s", c->who->host);
     return 0;
-}
-
-static void remind(calling *c)
-{
-    double now = cs_clock_seconds();
-    if (now < c->reminded + REMIND_SECONDS)
-        return;
-    c->reminded = now;
-    fprintf(stderr,
-            "cspeed: node %d (%s) waits for the first node at %s port %d: %s; %.0f s of %.0f (--rdzv_timeout)\n",
-            c->who->node_rank, c->who->host, c->who->address, c->who->port, c->why, now - c->began, c->who->patience);
 }
 
 static int give_up(const calling *c)
@@ -164,7 +175,8 @@ static int give_up(const calling *c)
 
 int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
 {
-    calling c = { .who = who, .began = cs_clock_seconds(), .reminded = cs_clock_seconds() };
+    double now = cs_clock_seconds();
+    calling c = { .who = who, .began = now, .remind_at = now + (who->lent ? 1 : REMIND_SECONDS) };
     bool joined = false;
     int fd, code = cl_secret_key(c.key, &c.keyed);
     while (code == 0 && !joined) {
@@ -176,12 +188,26 @@ int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
         if (fd >= 0)
             close(fd);
         remind(&c);
-        poll(NULL, 0, PAUSE_MILLISECONDS);
+        poll(NULL, 0, fd >= 0 && who->lent ? LONG_PAUSE_MILLISECONDS : PAUSE_MILLISECONDS);
         if (pending_signal() || cs_clock_seconds() > c.began + who->patience)
             code = give_up(&c);
     }
     cs_mac_forget(c.key, sizeof c.key);
     return code;
+}
+
+const char *cl_lobby_job(const cl_plan *plan)
+{
+    if (!plan->no_ssh)
+        return plan->id;
+    return plan->options->job_id ? plan->options->job_id : "none";
+}
+
+/* Whether the ranks may hold the port where this node calls, and nodes may come again when they have ended. */
+static bool is_lent(const cl_plan *plan)
+{
+    bool again = plan->min_nodes < plan->max_nodes || plan->options->max_restarts > 0;
+    return again && cl_hostplan_ranks_port(plan) != 0;
 }
 
 int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest)
@@ -200,6 +226,7 @@ int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest)
                                             .host = host,
                                             .node_rank = plan->node_rank,
                                             .digest = cl_hostplan_digest(plan),
+                                            .lent = is_lent(plan),
                                             .patience = plan->options->rdzv_timeout },
                          guest);
 }

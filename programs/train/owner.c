@@ -256,13 +256,26 @@ static bool stands_still(const sight *seen)
     return true;
 }
 
-static int refuse(const char *written)
+/* How the run can be ended, malloc'ed. A job is known to the cspeed that started it, which may be on another host. */
+static char *way_to_stop(const char *written, bool here)
 {
-    char *holder = describe(written);
-    complain("the output folder %s is written by another run: %s. Let it end, or stop it; or give --output DIR another "
+    owner who;
+    if (!read_text(&who, written))
+        return text("stop it");
+    if (strcmp(who.job, "-") != 0)
+        return text("stop it with `cspeed stop %s` on %sthe host where it was started", who.job,
+                    here ? "this host, or " : "");
+    return here ? text("stop it with `kill %ld`", who.process) : text("stop it there");
+}
+
+static int refuse(const char *written, bool here)
+{
+    char *holder = describe(written), *way = way_to_stop(written, here);
+    complain("the output folder %s is written by another run: %s. Let it end, or %s; or give --output DIR another "
              "folder. --force_output takes this one, and the other run ends before its next checkpoint",
-             own.output, holder);
+             own.output, holder, way);
     free(holder);
+    free(way);
     return TAKEN;
 }
 
@@ -295,7 +308,7 @@ static int contend(bool force)
         if (found == FREE)
             return code;
         if (found == HELD || !stands_still(&seen))
-            return refuse(seen.text);
+            return refuse(seen.text, found == HELD);
         still = seen;
     }
 }

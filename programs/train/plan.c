@@ -10,7 +10,7 @@ typedef struct {
     size_t bytes;
 } line;
 
-enum { LINES = 10 };
+enum { LINES = 11 };
 
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
@@ -22,11 +22,13 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "master parameters", "master_parameters", m->masters },
         { "optimizer states", "optimizer_states", m->slots },
         { "between steps", "between_steps", kept },
+        { "vocabulary padding in that", "vocabulary_padding", m->padding },
         { "gathered parameters", "gathered_parameters", m->value_rows },
         { "gradients not yet reduced", "unreduced_gradients", m->gradient_rows },
         { "activations", "activations", m->activations },
         { "async_save's copy", "async_save_copy", m->copy },
         { "in all", "in_all", total },
+        { "pinned for checkpoints", "pinned", m->pinned },
     };
     for (int i = 0; i < LINES; i++)
         lines[i] = all[i];
@@ -55,6 +57,10 @@ static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
     for (int i = 0; i < LINES; i++)
         printf("  %-26s %16zu  %10.1f MB\n", lines[i].name, lines[i].bytes, 1e-6 * (double)lines[i].bytes);
     puts("  workspace of the kernels           settles in the first step");
+    if (memory->rows_zero > 0)
+        printf("  vocabulary padding: %" PRId64 " is held as %" PRId64 " rows on the GPU, a multiple of 128, so that "
+               "its products are aligned;\n  the %" PRId64 " zero rows are neither updated nor saved\n",
+               memory->rows_held - memory->rows_zero, memory->rows_held, memory->rows_zero);
 }
 
 static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)

@@ -257,12 +257,13 @@ static const struct {
     const char *says;
 } garbage[] = {
     { "GET / HTTP/1.1\r\n\r\n", 18, "malformed hello" },
-    { "CSJN\2\1\377\377", 8, "malformed message" },
-    { "CSJN\2\1\0\0", 8, "malformed hello" },
-    { "CSJN\2\2\0\40", 8, "malformed message" },
+    { "CSJN\3\1\377\377", 8, "malformed message" },
+    { "CSJN\3\1\0\0", 8, "malformed hello" },
+    { "CSJN\3\2\0\40", 8, "malformed message" },
     { "CSJN\1\1\0\50", 8, "version 1" },
-    { "CSJN\2\3\0\1\2", 9, "refuses: it is of another job" },
-    { "CSJN\2\3\0\1\377", 9, "refuses: it does not understand" },
+    { "CSJN\3\3\0\1\2", 9, "refuses: it is of another job" },
+    { "CSJN\3\3\0\1\377", 9, "refuses: it does not understand" },
+    { "CSJN\3\3\0\1\6", 9, "refuses: ranks meet here, and a node called" },
 };
 
 START_TEST(garbage_is_refused)

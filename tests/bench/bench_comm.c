@@ -6,11 +6,12 @@
  *
  * A time is the slowest rank's, the median over repetitions, and of those the median over rounds. GB/s is vector bytes
  * over time, with each rank's vector fresh from its own core; "of copy" is the time in which every rank copies a vector
- * of that size, over the time in place. Ranks are pinned, round robin, to the cores this process may use (Gloo's are
- * not, which suits it better). --peers also runs, in turn, tests/peers/comm_mpi.c (where mpicc and mpirun are) and
- * tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device the
- * vectors in place, and those that are copied, are the device's, timed until its stream is done; the staged ones stay
- * the host's. */
+ * of that size, over the time in place. "host us" is how long a call in place keeps its caller: a transport of host
+ * memory until the collective is done, NCCL until it is in the GPU's stream. Ranks are pinned, round robin, to the
+ * cores this process may use (Gloo's are not, which suits it better). --peers also runs, in turn,
+ * tests/peers/comm_mpi.c (where mpicc and mpirun are) and tests/peers/comm_gloo.py (where CSPEED_PEER_PYTHON names a
+ * Python with torch) on the same vectors. With --device the vectors in place, and those that are copied, are the
+ * device's, timed until its stream is done; the staged ones stay the host's. */
 #include "bench.h"
 #include "base/log.h"
 #include "cspeed/comm.h"
@@ -26,7 +27,7 @@
 #include <unistd.h>
 
 enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, OPERATION_COUNT, COPY = OPERATION_COUNT, ROW_COUNT };
-enum { IN_PLACE, STAGED, MPI, GLOO, WAY_COUNT };
+enum { IN_PLACE, STAGED, HOST, MPI, GLOO, WAY_COUNT }; /* HOST: the caller's part of IN_PLACE */
 enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 16 };
 
 static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "copy" };
@@ -34,6 +35,7 @@ static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_ga
 typedef struct {
     size_t smallest, largest;
     const char *kind, *device;                        /* device NULL: the host's memory */
+    char description[160];                            /* of the device                  */
     double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
@@ -91,10 +93,11 @@ static void copy_vector(cs_device *far, float *b, const float *a, size_t bytes)
         memcpy(b, a, bytes);
 }
 
-/* far: the vectors are its; NULL: the host's. */
-static void run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
+/* far: the vectors are its; NULL: the host's. Returns the seconds until the call returned. */
+static double run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
+    double begun = now();
     switch (row) {
     case ALL_REDUCE:
         cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM);
@@ -108,26 +111,40 @@ static void run_once(cs_comm *comm, cs_device *far, int row, float *a, float *b,
     default:
         copy_vector(far, b, a, bytes);
     }
+    double took = now() - begun;
     if (far)
         cs_stream_sync(cs_device_stream(far, CS_COMM));
+    return took;
 }
 
-static double measure(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes)
+static double slowest(cs_comm *comm, double seconds)
 {
-    double times[MOST_REPETITIONS], all[MOST_RANKS];
+    double all[MOST_RANKS];
+    cs_comm_all_gather(comm, all, &seconds, 1, CS_I64); /* eight bytes, whatever they mean */
+    for (int r = 0; r < cs_comm_size(comm); r++)
+        seconds = all[r] > seconds ? all[r] : seconds;
+    return seconds;
+}
+
+/* host: becomes the caller's part. */
+static double measure(cs_comm *comm, cs_device *far, int row, float *a, float *b, size_t bytes, double *host)
+{
+    double times[MOST_REPETITIONS], calls[MOST_REPETITIONS];
     int count = repetitions(bytes);
     for (int i = -2; i < count; i++) {
         write_vector(far, a, bytes); /* as in a training, each rank has just written its own vector */
         cs_comm_barrier(comm);
         double begun = now();
-        run_once(comm, far, row, a, b, bytes);
+        double call = run_once(comm, far, row, a, b, bytes);
         double took = now() - begun;
-        cs_comm_all_gather(comm, all, &took, 1, CS_I64); /* eight bytes, whatever they mean */
-        for (int r = 0; r < cs_comm_size(comm); r++)
-            took = all[r] > took ? all[r] : took;
-        if (i >= 0)
+        call = slowest(comm, call);
+        took = slowest(comm, took);
+        if (i >= 0) {
             times[i] = took;
+            calls[i] = call;
+        }
     }
+    *host = median(calls, count);
     return median(times, count);
 }
 
@@ -155,9 +172,11 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
         for (int row = 0; row < ROW_COUNT && wanted(into, i); row++)
             for (int way = IN_PLACE; way <= STAGED; way++) {
                 cs_device *far = way == IN_PLACE ? device : NULL;
-                double seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i));
+                double host = 0, seconds = measure(comm, far, row, ways[way][0], ways[way][1], size_at(i), &host);
                 if (cs_comm_rank(comm) == 0)
                     into->seconds[way][row][i] = seconds;
+                if (cs_comm_rank(comm) == 0 && way == IN_PLACE)
+                    into->seconds[HOST][row][i] = host;
             }
     free(ways[STAGED][0]);
     free(ways[STAGED][1]);
@@ -165,7 +184,7 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
 
 static int run(void *argument)
 {
-    const results *wish = argument;
+    results *wish = argument;
     cs_world world;
     cs_comm *comm = NULL;
     cs_device *device = NULL;
@@ -177,7 +196,9 @@ static int run(void *argument)
         return 1;
     if (cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = wish->kind, .device = device }) != CS_OK)
         return 1;
-    measure_all(argument, comm, device && cs_device_has_own_memory(device) ? device : NULL);
+    if (device && world.rank == 0)
+        snprintf(wish->description, sizeof wish->description, "%s", cs_device_describe(device));
+    measure_all(wish, comm, device && cs_device_has_own_memory(device) ? device : NULL);
     cs_comm_close(comm);
     cs_device_close(device);
     return 0;
@@ -239,29 +260,41 @@ static void cell(double seconds, size_t bytes)
         printf(" %10s %7s", "-", "-");
 }
 
+static void print_head(const results *all, int ranks)
+{
+    printf("\n%s%s%s, %d ranks, median; us and GB/s of vector\n", all->kind, all->device ? " on " : "",
+           all->description, ranks);
+    if (strstr(all->description, "Emulated"))
+        printf("the GPU is emulated: all times, those of the host too, are the emulator's\n");
+    printf("%-14s %10s %18s %10s %18s %8s %18s %18s %9s\n", "", "bytes", "in place", "host us", "staged", "of copy",
+           "OpenMPI", "Gloo", "best peer");
+}
+
+static void print_row(const results *all, int row, int i)
+{
+    double own = all->seconds[IN_PLACE][row][i], best = 0;
+    printf("%-14s %10zu", row_names[row], size_at(i));
+    cell(own, size_at(i));
+    printf(" %10.1f", all->seconds[HOST][row][i] * 1e6);
+    cell(all->seconds[STAGED][row][i], size_at(i));
+    printf(" %7.0f%%", 100 * all->seconds[IN_PLACE][COPY][i] / own);
+    for (int way = MPI; way <= GLOO; way++) {
+        double seconds = all->seconds[way][row][i];
+        cell(seconds, size_at(i));
+        best = seconds > 0 && (best == 0 || seconds < best) ? seconds : best;
+    }
+    if (best > 0)
+        printf(" %8.2fx", best / own);
+    printf("\n");
+}
+
 static void print(const results *all, int ranks)
 {
-    printf("\n%s%s%s, %d ranks, median; us and GB/s of vector\n%-14s %10s %18s %18s %8s %18s %18s %9s\n", all->kind,
-           all->device ? " on " : "", all->device ? all->device : "", ranks, "", "bytes", "in place", "staged",
-           "of copy", "OpenMPI", "Gloo", "best peer");
+    print_head(all, ranks);
     for (int row = 0; row < ROW_COUNT; row++)
-        for (int i = 0; i < SIZE_COUNT; i++) {
-            if (!wanted(all, i))
-                continue;
-            double own = all->seconds[IN_PLACE][row][i], best = 0;
-            printf("%-14s %10zu", row_names[row], size_at(i));
-            cell(own, size_at(i));
-            cell(all->seconds[STAGED][row][i], size_at(i));
-            printf(" %7.0f%%", 100 * all->seconds[IN_PLACE][COPY][i] / own);
-            for (int way = MPI; way <= GLOO; way++) {
-                double seconds = all->seconds[way][row][i];
-                cell(seconds, size_at(i));
-                best = seconds > 0 && (best == 0 || seconds < best) ? seconds : best;
-            }
-            if (best > 0)
-                printf(" %8.2fx", best / own);
-            printf("\n");
-        }
+        for (int i = 0; i < SIZE_COUNT; i++)
+            if (wanted(all, i))
+                print_row(all, row, i);
 }
 
 static void bench(results *page, int ranks, int rounds, bool peers, const char *mpi_folder)

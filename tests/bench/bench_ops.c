@@ -37,10 +37,11 @@ static double seconds(void)
 
 /* What the operations work on; made once a type. */
 static struct {
-    cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, lse, loss;
+    cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, loss, dloss;
     cs_tensor head_lse;
     float *state[4];
     cs_exact *sum;
+    cs_state_ranges ranges; /* all of the state */
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
@@ -105,11 +106,15 @@ static void make_all(void)
     on.bias = make(dtype, 1, 4 * WIDTH), on.dbias = make(CS_F32, 1, 4 * WIDTH);
     on.table = make(dtype, VOCABULARY, WIDTH), on.dtable = make(CS_F32, VOCABULARY, WIDTH);
     on.logits = make(dtype, N, VOCABULARY), on.tokens = make(CS_I32, B, T);
-    on.stats = make(CS_F32, N, 2), on.lse = make(CS_F32, N, 1), on.loss = make(CS_F32, N, 1);
+    on.stats = make(CS_F32, N, 2), on.loss = make(CS_F32, N, 1), on.dloss = make(CS_F32, N, 1);
     on.head_lse = make(CS_F32, B * HEADS, T);
     for (int i = 0; i < 4; i++)
         on.state[i] = make(CS_F32, 1, STATE).data;
     on.sum = cs_device_alloc(device, sizeof *on.sum);
+    cs_state_range whole = { .to = STATE, .decays = 1 };
+    on.ranges = (cs_state_ranges){ .table = bring(&whole, sizeof whole),
+                                   .count = 1,
+                                   .tiles = cs_state_tiles((cs_range){ 0, STATE }) };
 }
 
 static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
@@ -293,11 +298,11 @@ static void run_embed_grad(void)
 }
 static void run_entropy(void)
 {
-    cs_op_cross_entropy(stream, on.loss, on.lse, on.logits, on.tokens);
+    cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, cs_columns(on.logits), (cs_tensor){ 0 });
 }
 static void run_entropy_grad(void)
 {
-    cs_op_cross_entropy_grad(stream, on.logits, on.loss, on.logits, on.lse, on.tokens);
+    cs_op_cross_entropy(stream, on.loss, on.logits, on.tokens, cs_columns(on.logits), on.dloss);
 }
 static void run_cast(void)
 {
@@ -315,14 +320,22 @@ static void run_sum_into(void)
 {
     cs_state_add(stream, cs_vector(on.state[0], CS_F32, STATE), cs_vector(on.state[1], CS_F32, STATE));
 }
+static cs_tensor row_of(float *state)
+{
+    return cs_vector(state, CS_F32, STATE);
+}
 static void update(cs_optim_kind kind)
 {
     cs_optim_settings settings = { .kind = (int)kind, .betas = { 0.9, 0.999 }, .momentum = 0.9, .epsilon = 1e-8 };
     cs_optimizer found = cs_optim_find(&settings);
-    cs_state_span span = { on.state[0], on.state[1], { on.state[2], on.state[3] }, NULL, dtype, STATE, NULL };
+    cs_state_rows rows = { .ranges = on.ranges };
+    rows.master = row_of(on.state[0]);
+    rows.gradient = row_of(on.state[1]);
+    for (int i = 0; i < found.slots; i++)
+        rows.slots[i] = row_of(on.state[2 + i]);
     if (dtype != CS_F32 && !found.directs)
-        span.publish = on.table.data;
-    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), span);
+        rows.publish = cs_vector(on.table.data, dtype, STATE);
+    cs_state_update(stream, &found, cs_optim_hyper(&settings, 1e-3, 1, 1), &rows);
 }
 static void run_adamw(void)
 {

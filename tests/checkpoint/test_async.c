@@ -1,5 +1,6 @@
 /* test_async.c - saving in the background: the same bits in training and on the disk, failures told by the next verb.
  */
+#include "near.h"
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -198,4 +199,42 @@ START_TEST(the_program)
 }
 END_TEST
 
-SUITE_MAIN("async", the_same_bits, failures_are_told_by_the_next_verb, the_program)
+/* ---- a state that is larger than what a GPU's goes through ---- */
+
+static int save_and_load(void *argument)
+{
+    const char *const *saving = argument;
+    run_spec spec = {
+        .world = 1, .steps = 1, .precision = "fp32", .set = { "cspeed.model.vocab_size=180000", *saving }
+    };
+    cs_engine *engine = run_open(&spec, NULL);
+    cs_memory memory = cs_memory_of(engine);
+    uint32_t saved = run_masters(engine);
+    CS_MUST(cs_save_checkpoint(engine, "large", "t", NULL));
+    CS_MUST(cs_finish_checkpoint(engine));
+    cs_destroy(engine);
+    spec.set[2] = "cspeed.seed=12";
+    engine = run_open(&spec, NULL);
+    CS_ASSERT(run_masters(engine) != saved);
+    CS_MUST(cs_load_checkpoint(engine, "large", "t", NULL, NULL));
+    CS_ASSERT(run_masters(engine) == saved);
+    cs_destroy(engine);
+    CS_ASSERT(near_pinned_max() <= memory.pinned + (1 << 20));
+    CS_ASSERT(memory.pinned < memory.values + memory.slots);
+    return 0;
+}
+
+/* The state is 52 MB, its largest piece 17 MB. Saved at once, and in the background. */
+START_TEST(a_large_state_is_saved_and_loaded_through_buffers)
+{
+    static const char *const ways[] = { "cspeed.async_save=false", "cspeed.async_save=true" };
+    for (int i = 0; i < 2; i++) {
+        shell_enter();
+        run_ranks(1, save_and_load, (void *)(uintptr_t)&ways[i]);
+        shell_leave();
+    }
+}
+END_TEST
+
+SUITE_MAIN("async", the_same_bits, failures_are_told_by_the_next_verb,
+           a_large_state_is_saved_and_loaded_through_buffers, the_program)

@@ -124,6 +124,11 @@ START_TEST(test_left_out)
         { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", but for what --set gives" },
         { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr=0.5", 0.5, "LinearLR", 0.5, 0.25, OF_TRAINER },
         { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.eps=0.5", 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.end_factor=1", 5e-5, "LinearLR", 5e-5, 5e-5,
+          OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.total_iters=5", 5e-5, "LinearLR", 5e-5, 0,
+          OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler=null", 5e-5, NULL, 5e-5, 5e-5, OF_TRAINER },
         { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.type=SGD", 1e-3, "LinearLR", 1e-3, 5e-4, NULL },
     };
     shell_enter();

@@ -254,7 +254,7 @@ static int32_t targets_of(int64_t i)
 /* hits logits targets */
 static void hits_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])));
+    cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]));
 }
 
 /* Of seven rows: the second of two largest, the first of them, one that is not the largest, a row with a NaN, a masked
@@ -277,7 +277,7 @@ START_TEST(hits_are_the_first_of_the_largest)
             near_set(logits, 6 * width + 10, 50);
             static const float want[7] = { 0, 1, 0, 0, 0, 1, 1 };
             cs_tensor targets = integers(7, 1, targets_of);
-            cs_op_hits(subject, near_at(hits), near_at(logits), near_at(flat(targets)));
+            cs_op_hits(subject, near_at(hits), near_at(logits), near_at(flat(targets)), width);
             near_fetch();
             for (int i = 0; i < 7; i++)
                 ck_assert_float_eq(((float *)hits.data)[i], want[i]);
@@ -288,11 +288,10 @@ START_TEST(hits_are_the_first_of_the_largest)
 }
 END_TEST
 
-/* loss lse logits targets dloss */
+/* loss logits targets dloss */
 static void entropy_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
-    cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(t[2]), at(flat(t[3])));
-    cs_op_cross_entropy_grad(stream, at(t[2]), at(t[4]), at(t[2]), at(t[1]), at(flat(t[3])));
+    cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]), at(t[3]));
 }
 
 START_TEST(losses_of_odd_vocabularies)
@@ -301,7 +300,7 @@ START_TEST(losses_of_odd_vocabularies)
     for (int64_t width = 11; width < 6000; width += 5000)
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
             COMPARE("cross entropy", entropy_work, tolerance_of((cs_dtype)dtype), near_new(CS_F32, 7, 1),
-                    near_new(CS_F32, 7, 1), near_random((cs_dtype)dtype, 7, width, 1, 4), integers(7, 1, targets_of),
+                    near_random((cs_dtype)dtype, 7, width, 1, 4), integers(7, 1, targets_of),
                     near_random(CS_F32, 7, 1, 2, 1));
     close_devices();
 }
@@ -357,41 +356,90 @@ static const cs_optim_settings adamw = { .kind = CS_OPTIM_ADAMW,
                                          .weight_decay = 0.1,
                                          .bias_correction = true };
 
-/* master gradient slot slot publish, of elements [from, to) */
-static void update_span(cs_stream *stream, const cs_tensor *at, int64_t from, int64_t to)
+enum { TENSORS = 5, ELEMENTS = 5003, PARTS = 6 };
+
+/* The parts of a row of ELEMENTS: none begins where an access of 16 bytes may, some are shorter than a run, one is
+ * longer than a tile, some begin in the midst of one. Every other one lacks decay. */
+static void cut_up(cs_state_range ranges[PARTS])
+{
+    static const int64_t ends[] = { 3, 4, 1237, 1240, 4099, ELEMENTS };
+    for (int i = 0; i < PARTS; i++) {
+        int64_t from = i ? ends[i - 1] : 0;
+        ranges[i] = (cs_state_range){ .from = from, .to = ends[i], .slots = { from, from }, .decays = i % 2 };
+    }
+}
+
+/* tensors: master gradient slot slot publish */
+static void update_ranges(const cs_tensor *tensors, cs_state_range *ranges, int count)
 {
     cs_optimizer optimizer = cs_optim_find(&adamw);
-    cs_state_span span = { .master = (float *)at[0].data + from,
-                           .gradient = (float *)at[1].data + from,
-                           .slots = { (float *)at[2].data + from, (float *)at[3].data + from },
-                           .publish = (uint16_t *)at[4].data + from,
-                           .dtype = CS_BF16,
-                           .count = to - from };
-    cs_state_update(stream, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), span);
+    cs_state_rows rows = { .master = near_at(tensors[0]),
+                           .gradient = near_at(tensors[1]),
+                           .slots = { near_at(tensors[2]), near_at(tensors[3]) },
+                           .publish = near_at(tensors[4]),
+                           .ranges = near_ranges(near_at, ranges, count) };
+    cs_state_update(subject, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), &rows);
+    near_fetch();
+}
+
+static void fill_state(cs_tensor tensors[TENSORS])
+{
+    for (int i = 0; i < TENSORS; i++)
+        tensors[i] = near_random(i < 4 ? CS_F32 : CS_BF16, 1, ELEMENTS, (uint64_t)i, 1);
+    for (int64_t k = 0; k < ELEMENTS; k++)
+        near_set(tensors[3], k, fabs(near_element(tensors[3], k)));
 }
 
 START_TEST(updates_have_the_same_bits_however_cut)
 {
     open_devices();
-    enum { COUNT = 5003, CUT = 1237, TENSORS = 5 };
-    cs_tensor whole[TENSORS], cut[TENSORS], at[TENSORS];
+    cs_tensor together[TENSORS], apart[TENSORS];
+    cs_state_range ranges[PARTS];
+    fill_state(together), fill_state(apart);
+    cut_up(ranges);
+    near_launches before = near_launched();
+    update_ranges(together, ranges, PARTS);
+    ck_assert_uint_eq(near_since(before).kernels, !near_is_cpu() && near_counts());
+    for (int i = PARTS - 1; i >= 0; i--)
+        update_ranges(apart, &ranges[i], 1);
     for (int i = 0; i < TENSORS; i++) {
-        whole[i] = near_random(i < 4 ? CS_F32 : CS_BF16, 1, COUNT, (uint64_t)i, 1);
-        for (int k = 0; k < COUNT; k++)
-            near_set(whole[i], k, i == 3 ? fabs(near_element(whole[i], k)) : near_element(whole[i], k));
-        cut[i] = near_copy(whole[i]);
+        ck_assert(near_same_bits("update", apart[i], together[i]));
+        near_free(together[i]), near_free(apart[i]);
     }
-    for (int i = 0; i < TENSORS; i++)
-        at[i] = near_at(whole[i]);
-    update_span(subject, at, 0, COUNT);
-    for (int i = 0; i < TENSORS; i++)
-        at[i] = near_at(cut[i]);
-    update_span(subject, at, CUT, COUNT);
-    update_span(subject, at, 0, CUT);
-    near_fetch();
+    close_devices();
+}
+END_TEST
+
+/* Each element is its own range's: one without decay is moved as by an optimizer that has none, and slots are found
+ * where the range says. */
+START_TEST(a_range_has_its_own_decay_and_slots)
+{
+    open_devices();
+    cs_optim_settings plain = adamw;
+    cs_tensor got[TENSORS], want[TENSORS];
+    plain.weight_decay = 0;
+    fill_state(got), fill_state(want);
+    for (int part = 0; part < 2; part++) { /* as two tensors, the second with its slots at the begin of theirs */
+        cs_optim_settings settings = part ? adamw : plain;
+        cs_optimizer found = cs_optim_find(&settings);
+        int64_t from = part ? 2051 : 0, count = part ? ELEMENTS - 2051 : 2051;
+        cs_state_range all = { .to = count, .decays = 1 };
+        cs_tensor at[TENSORS];
+        for (int i = 0; i < TENSORS; i++) {
+            int64_t first = i == 2 || i == 3 ? (part ? 0 : ELEMENTS - 2051) : from;
+            at[i] = near_at(want[i]);
+            at[i] = cs_vector((char *)at[i].data + (size_t)first * cs_dtype_bytes(at[i].dtype), at[i].dtype, count);
+        }
+        cs_state_rows rows = { at[0], at[1], { at[2], at[3] }, at[4], near_ranges(near_at, &all, 1), NULL };
+        cs_state_update(subject, &found, cs_optim_hyper(&settings, 0.01, 3, 0.5), &rows);
+        near_fetch();
+    }
+    cs_state_range ranges[] = { { .to = 2051, .slots = { ELEMENTS - 2051, ELEMENTS - 2051 }, .decays = 0 },
+                                { .from = 2051, .to = ELEMENTS, .decays = 1 } };
+    update_ranges(got, ranges, 2);
     for (int i = 0; i < TENSORS; i++) {
-        ck_assert(near_same_bits("update", cut[i], whole[i]));
-        near_free(whole[i]), near_free(cut[i]);
+        ck_assert(near_same_bits("update", got[i], want[i]));
+        near_free(got[i]), near_free(want[i]);
     }
     close_devices();
 }
@@ -399,11 +447,15 @@ END_TEST
 
 static void narrow_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
+    static cs_state_range all;
     cs_optimizer optimizer = cs_optim_find(&adamw);
-    cs_state_narrow state = {
-        .master = at(t[0]), .gradient = at(t[1]), .slots = { at(t[2]), at(t[3]) }, .publish = at(t[4])
-    };
-    cs_state_update_narrow(stream, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), &state);
+    all = (cs_state_range){ .to = cs_count(t[0]), .decays = 1 };
+    cs_state_rows rows = { .master = at(t[0]),
+                           .gradient = at(t[1]),
+                           .slots = { at(t[2]), at(t[3]) },
+                           .publish = at(t[4]),
+                           .ranges = near_ranges(at, &all, 1) };
+    cs_state_update(stream, &optimizer, cs_optim_hyper(&adamw, 0.01, 3, 0.5), &rows);
 }
 
 START_TEST(narrow_state_is_updated_in_fp32)
@@ -444,5 +496,5 @@ END_TEST
 SUITE_MAIN_APART("kernels", norms_take_rows_of_any_width, heads_are_normed_where_they_lie,
                  residuals_are_normed_on_the_way, columns_are_summed, a_token_may_fill_the_batch,
                  hits_are_the_first_of_the_largest, losses_of_odd_vocabularies, dropout_has_the_same_bits,
-                 conversion_where_it_lies, updates_have_the_same_bits_however_cut, narrow_state_is_updated_in_fp32,
-                 exact_sums_have_the_same_digits)
+                 conversion_where_it_lies, updates_have_the_same_bits_however_cut, a_range_has_its_own_decay_and_slots,
+                 narrow_state_is_updated_in_fp32, exact_sums_have_the_same_digits)

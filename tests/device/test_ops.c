@@ -114,6 +114,101 @@ static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
     FREE(x, dy, w, dx, dw, db);
 }
 
+/* A tensor of NaN that says it is fresh, at its place on the device. */
+static cs_tensor fresh(cs_tensor x)
+{
+    for (int64_t i = 0; i < cs_count(x); i++)
+        near_set(x, i, (double)NAN);
+    x = near_at(x);
+    x.fresh = true;
+    return x;
+}
+
+static cs_tensor row_of(cs_tensor x)
+{
+    return cs_vector(x.data, CS_F32, cs_count(x));
+}
+
+/* What is fresh is set to the bits that adding to zero gives, and then added to. */
+static void check_fresh_product(cs_dtype dtype, product_size s, cs_layout layout)
+{
+    bool in_out = layout == CS_IN_OUT;
+    cs_tensor x = near_random(dtype, s.N, s.K, 1, 1), dy = near_random(dtype, s.N, s.M, 2, 1);
+    cs_tensor dw[2], db[2];
+    for (int i = 0; i < 2; i++) {
+        dw[i] = near_new(CS_F32, in_out ? s.K : s.M, in_out ? s.M : s.K);
+        db[i] = near_new(CS_F32, 1, s.M);
+    }
+    cs_op_matmul_grad_weight(stream, near_at(dw[0]), near_at(row_of(db[0])), near_at(x), near_at(dy), layout);
+    cs_op_matmul_grad_weight(stream, fresh(dw[1]), fresh(row_of(db[1])), near_at(x), near_at(dy), layout);
+    near_fetch();
+    ck_assert(near_same_bits("a fresh dw", dw[1], dw[0]));
+    ck_assert(near_same_bits("a fresh dbias", db[1], db[0]));
+    for (int i = 0; i < 2; i++)
+        cs_op_matmul_grad_weight(stream, near_at(dw[i]), near_at(row_of(db[i])), near_at(x), near_at(dy), layout);
+    near_fetch();
+    ck_assert(near_same_bits("dw of two products", dw[1], dw[0]));
+    FREE(x, dy, dw[0], dw[1], db[0], db[1]);
+}
+
+static void check_fresh_norm(cs_dtype dtype, int rows, int columns)
+{
+    cs_tensor x = near_random(dtype, rows, columns, 1, 3), w = near_random(dtype, 1, columns, 3, 1);
+    cs_tensor y = near_new(dtype, rows, columns), stats = near_new(CS_F32, rows, 2), rms = near_new(CS_F32, rows, 1);
+    cs_tensor weight = cs_vector(w.data, dtype, columns), grad[2][3];
+    cs_op_norm(stream, near_at(y), near_at(stats), near_at(x), near_at(weight), near_at(weight), 1e-5f);
+    cs_op_rms(stream, near_at(y), near_at(rms), near_at(x), near_at(weight), 0, 1e-5f);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 3; k++)
+            grad[i][k] = near_new(CS_F32, 1, columns);
+        cs_tensor (*at)(cs_tensor) = i ? fresh : near_at;
+        cs_op_norm_grad(stream, near_at(y), at(row_of(grad[i][0])), at(row_of(grad[i][1])), near_at(x), near_at(x),
+                        near_at(stats), near_at(weight));
+        cs_op_rms_grad(stream, near_at(y), at(row_of(grad[i][2])), near_at(x), near_at(x), near_at(rms),
+                       near_at(weight), 0);
+    }
+    near_fetch();
+    for (int k = 0; k < 3; k++)
+        ck_assert(near_same_bits("a norm's fresh gradients", grad[1][k], grad[0][k]));
+    for (int k = 0; k < 3; k++)
+        FREE(grad[0][k], grad[1][k]);
+    FREE(x, w, y, stats, rms);
+}
+
+static void check_fresh_tables(cs_dtype dtype)
+{
+    enum { LENGTH = 7, WIDTH = 20, WORDS = 9 };
+    cs_tensor dy = near_random(dtype, 2 * LENGTH, WIDTH, 1, 1), tokens = near_new(CS_I32, 2, LENGTH), grad[2][2];
+    for (int i = 0; i < 2 * LENGTH; i++)
+        ((int32_t *)tokens.data)[i] = i * i % WORDS;
+    for (int i = 0; i < 2; i++) {
+        grad[i][0] = near_new(CS_F32, WORDS, WIDTH);
+        grad[i][1] = near_new(CS_F32, LENGTH + 1, WIDTH);
+        cs_tensor (*at)(cs_tensor) = i ? fresh : near_at;
+        cs_op_embed_grad(stream, at(grad[i][0]), at(grad[i][1]), near_at(dy), near_at(tokens), absent);
+    }
+    near_fetch();
+    for (int k = 0; k < 2; k++)
+        ck_assert(near_same_bits("an embedding's fresh gradients", grad[1][k], grad[0][k]));
+    FREE(dy, tokens, grad[0][0], grad[0][1], grad[1][0], grad[1][1]);
+}
+
+static void check_fresh(cs_dtype dtype)
+{
+    for (size_t i = 0; i < sizeof product_sizes / sizeof *product_sizes; i++)
+        for (int layout = CS_IN_OUT; layout <= CS_OUT_IN; layout++)
+            check_fresh_product(dtype, product_sizes[i], (cs_layout)layout);
+    check_fresh_norm(dtype, 3, 63);
+    check_fresh_norm(dtype, 65, 1100);
+    check_fresh_tables(dtype);
+}
+
+START_TEST(fresh_gradients_are_set)
+{
+    for_all(check_fresh);
+}
+END_TEST
+
 static void check_matmul_grad(cs_dtype dtype)
 {
     for (size_t i = 0; i < sizeof product_sizes / sizeof *product_sizes; i++)
@@ -332,38 +427,90 @@ END_TEST
 
 /* ---- losses ---- */
 
-static void check_entropy_size(cs_dtype dtype, int rows, int width)
+/* `classes` columns of `stride`: those behind hold NaN, which must not be read, and their gradient is zero. */
+static cs_tensor padded_logits(cs_dtype dtype, int rows, int classes, int stride)
 {
-    cs_tensor logits = near_random(dtype, rows, width, 1, 5), targets = near_new(CS_I32, rows, 1);
-    cs_tensor loss = near_new(CS_F32, rows, 1), lse = near_new(CS_F32, rows, 1);
+    cs_tensor logits = near_random(dtype, rows, classes, 1, 5), padded = near_new(dtype, rows, stride);
+    for (int64_t i = 0; i < (int64_t)rows * stride; i++)
+        near_set(padded, i,
+                 i % stride < classes ? near_element(logits, i / stride * classes + i % stride) : (double)NAN);
+    near_free(logits);
+    return padded;
+}
+
+static int first_largest(const double *x, int count)
+{
+    int largest = 0;
+    for (int i = 1; i < count; i++)
+        largest = x[i] > x[largest] ? i : largest;
+    return largest;
+}
+
+static void check_entropy_size(cs_dtype dtype, int rows, int classes, int stride)
+{
+    cs_tensor logits = padded_logits(dtype, rows, classes, stride), targets = near_new(CS_I32, rows, 1);
+    cs_tensor loss = near_new(CS_F32, rows, 1), alone = near_new(CS_F32, rows, 1), hits = near_new(CS_F32, rows, 1);
+    cs_tensor kept = near_copy(logits);
     cs_tensor dloss = near_random(CS_F32, rows, 1, 2, 1);
-    double *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * width), ignored;
+    double *x = near_doubles(logits), *want = zeros(rows), *want_d = zeros(rows * stride), *want_hits = zeros(rows),
+           ignored;
     for (int i = 0; i < rows; i++) {
-        int target = i % 4 == 1 ? -1 : i * 131 % width;
+        int largest = first_largest(x + i * stride, classes);
+        int target = i % 4 == 1 ? -1 : i % 4 == 2 ? largest : i * 131 % classes;
+        want_hits[i] = target == largest;
         ((int32_t *)targets.data)[i] = target;
-        want[i] = reference_cross_entropy(&ignored, x + i * width, width, target);
-        reference_cross_entropy_grad(want_d + i * width, near_element(dloss, i), x + i * width, width, target);
+        want[i] = reference_cross_entropy(&ignored, x + i * stride, classes, target);
+        reference_cross_entropy_grad(want_d + i * stride, near_element(dloss, i), x + i * stride, classes, target);
     }
-    cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+    cs_op_cross_entropy(stream, near_at(alone), near_at(logits), near_at(targets), classes, near_at(absent));
+    cs_op_hits(stream, near_at(hits), near_at(logits), near_at(targets), classes);
     near_fetch();
-    ck_assert(near_all("cross_entropy", loss, want, 1e-6));
-    cs_tensor apart = near_new(dtype, rows, width);
-    cs_op_cross_entropy_grad(stream, near_at(apart), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
+    ck_assert(near_all("cross_entropy", alone, want, 1e-6));
+    ck_assert(near_all("hits", hits, want_hits, 0));
+    ck_assert(near_same_bits("logits, where no gradient is asked for", logits, kept));
+    cs_op_cross_entropy(stream, near_at(loss), near_at(logits), near_at(targets), classes, near_at(dloss));
     near_fetch();
-    ck_assert(near_all("cross_entropy_grad", apart, want_d, 1e-5));
-    cs_op_cross_entropy_grad(stream, near_at(logits), near_at(dloss), near_at(logits), near_at(lse), near_at(targets));
-    near_fetch();
-    ck_assert(near_same_bits("cross_entropy_grad in place", logits, apart));
-    free(x), free(want), free(want_d);
-    FREE(logits, targets, loss, lse, dloss, apart);
+    ck_assert(near_same_bits("cross_entropy with a gradient", loss, alone));
+    ck_assert(near_all("cross_entropy's gradient", logits, want_d, 1e-5));
+    for (int64_t i = 0; i < (int64_t)rows * stride; i++)
+        ck_assert(i % stride < classes || near_element(logits, i) == 0);
+    free(x), free(want), free(want_d), free(want_hits);
+    FREE(logits, targets, loss, alone, kept, hits, dloss);
 }
 
 static void check_entropy(cs_dtype dtype)
 {
-    check_entropy_size(dtype, 1, 1);
-    check_entropy_size(dtype, 5, 63);
-    check_entropy_size(dtype, 33, 257);
-    check_entropy_size(dtype, 7, 50257);
+    check_entropy_size(dtype, 1, 1, 1);
+    check_entropy_size(dtype, 1, 1, 128);
+    check_entropy_size(dtype, 5, 63, 63);
+    check_entropy_size(dtype, 5, 63, 70);
+    check_entropy_size(dtype, 33, 257, 384);
+    check_entropy_size(dtype, 7, 50257, 50257);
+    check_entropy_size(dtype, 7, 50257, 50304);
+    check_entropy_size(dtype, 3, 128256, 128256); /* a row that no shared memory holds whole */
+}
+
+/* The losses of one set of logits whose rows are 200 and 256 elements apart, and the gradients' first 200 columns. */
+static void check_padding(cs_dtype dtype)
+{
+    enum { ROWS = 9, CLASSES = 200, STRIDE = 256 };
+    cs_tensor results[2][2];
+    for (int i = 0; i < 2; i++) {
+        int stride = i ? STRIDE : CLASSES;
+        cs_tensor logits = padded_logits(dtype, ROWS, CLASSES, stride), targets = near_new(CS_I32, ROWS, 1);
+        cs_tensor dloss = near_random(CS_F32, ROWS, 1, 2, 1), loss = near_new(CS_F32, ROWS, 1);
+        cs_op_cross_entropy(stream, near_at(loss), near_at(logits), near_at(targets), CLASSES, near_at(dloss));
+        near_fetch();
+        results[i][0] = loss;
+        results[i][1] = near_new(dtype, ROWS, CLASSES);
+        for (int64_t at = 0; at < ROWS * CLASSES; at++)
+            near_set(results[i][1], at, near_element(logits, at / CLASSES * stride + at % CLASSES));
+        FREE(logits, targets, dloss);
+    }
+    ck_assert(near_same_bits("loss", results[1][0], results[0][0]));
+    ck_assert(near_same_bits("dlogits", results[1][1], results[0][1]));
+    for (int i = 0; i < 2; i++)
+        FREE(results[i][0], results[i][1]);
 }
 
 static void check_squares(cs_dtype dtype)
@@ -389,6 +536,7 @@ static void check_squares(cs_dtype dtype)
 START_TEST(losses_and_their_gradients)
 {
     for_all(check_entropy);
+    for_all(check_padding);
     for_all(check_squares);
 }
 END_TEST
@@ -399,17 +547,18 @@ START_TEST(losses_show_what_is_not_finite)
     static const float bad[] = { NAN, INFINITY };
     for (int i = 0; i < 2; i++) {
         cs_tensor logits = near_random(CS_F32, 2, 100, 1, 1), targets = near_new(CS_I32, 2, 1);
-        cs_tensor loss = near_new(CS_F32, 2, 1), lse = near_new(CS_F32, 2, 1);
+        cs_tensor loss = near_new(CS_F32, 2, 1);
         near_set(logits, 42, (double)bad[i]);
-        cs_op_cross_entropy(stream, near_at(loss), near_at(lse), near_at(logits), near_at(targets));
+        cs_op_cross_entropy(stream, near_at(loss), near_at(logits), near_at(targets), 100, near_at(absent));
         near_fetch();
         ck_assert(!isfinite(near_element(loss, 0)));
         ck_assert(isfinite(near_element(loss, 1)));
-        FREE(logits, targets, loss, lse);
+        FREE(logits, targets, loss);
     }
     near_close();
 }
 END_TEST
 
-SUITE_MAIN("ops", matmul_multiplies, norm_normalises, elements_are_computed_alone, gelu_holds_at_the_ends,
-           embed_reads_and_adds_rows, losses_and_their_gradients, losses_show_what_is_not_finite)
+SUITE_MAIN("ops", matmul_multiplies, fresh_gradients_are_set, norm_normalises, elements_are_computed_alone,
+           gelu_holds_at_the_ends, embed_reads_and_adds_rows, losses_and_their_gradients,
+           losses_show_what_is_not_finite)

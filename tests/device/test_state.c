@@ -161,14 +161,13 @@ static void check_update(cs_optimizer optimizer, rule_function *rule, cs_hyper h
         float scaled = ((float *)g.data)[i] * hyper.grad_scale;
         ((float *)want.data)[i] = rule(((float *)p.data)[i], scaled, slot[0], slot[1], hyper);
     }
-    cs_state_span span = { .master = near_at(p).data,
-                           .gradient = near_at(g).data,
-                           .publish = near_at(out).data,
-                           .dtype = publish,
-                           .count = COUNT };
+    cs_state_range all = { .to = COUNT, .decays = 1 };
+    cs_state_rows rows = {
+        .master = near_at(p), .gradient = near_at(g), .publish = near_at(out), .ranges = near_ranges(near_at, &all, 1)
+    };
     for (int k = 0; k < optimizer.slots; k++)
-        span.slots[k] = near_at(s[k]).data;
-    cs_state_update(stream, &optimizer, hyper, span);
+        rows.slots[k] = near_at(s[k]);
+    cs_state_update(stream, &optimizer, hyper, &rows);
     near_fetch();
     ck_assert(near_tensors("update", optimizer.directs ? g : p, want, 1e-6));
     ck_assert(near_tensors("first slot", s[0], want_s[0], 1e-6));

@@ -38,6 +38,9 @@ void emulator_copy_begin(void *shared, const void *global, bool there)
     emulator_check_aligned("cs_tensor_copy's target", shared);
     emulator_check_aligned("cs_tensor_copy's source", global);
     memset(shared, 0xff, WIDTH);
+    emulator_saw(shared, WIDTH, EMULATOR_WRITE);
+    if (there)
+        emulator_saw(global, WIDTH, EMULATOR_READ);
     mine().back().push_back({ (unsigned char *)shared, there ? (const unsigned char *)global : nullptr });
 }
 
@@ -49,6 +52,7 @@ void emulator_copy_close()
 static void finish(const std::vector<copy> &group)
 {
     for (copy one : group) {
+        emulator_saw(one.to, WIDTH, EMULATOR_WRITE);
         if (one.from)
             memcpy(one.to, one.from, WIDTH);
         else

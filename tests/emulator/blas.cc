@@ -1,8 +1,9 @@
 /* blas.cc - cuBLASLt as plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in fp32.
  *
- * What the real one refuses is refused. Of its three algorithms the first two give the same bits and the third sums
- * from the end, so that who relies on one algorithm's bits and runs another is seen. */
-#include "emulator.h"
+ * What the real one refuses is refused. The heuristic's first answer is one that does not run, as its state says. Of
+ * the three algorithms after it the first two give the same bits and the third sums from the end, so that who relies on
+ * one algorithm's bits and runs another is seen. */
+#include "shadow.h"
 
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -161,10 +162,16 @@ static cublasStatus_t check(const product &p)
 
 /* ---- computing ---- */
 
-static void check_matrix(const char *what, const void *base, const cublasLtMatrixLayoutOpaque &layout)
+static void use_matrix(const char *what, const void *base, const cublasLtMatrixLayoutOpaque &layout,
+                       emulator_access access)
 {
     int64_t last = (layout.batch - 1) * layout.apart + (layout.columns - 1) * layout.ld + layout.rows;
-    emulator_check_range(what, base, (size_t)last * bytes_of(layout.type));
+    size_t size = bytes_of(layout.type);
+    emulator_check_range(what, base, (size_t)last * size);
+    for (int64_t i = 0; i < layout.batch * layout.columns; i++) {
+        int64_t at = i / layout.columns * layout.apart + i % layout.columns * layout.ld;
+        shadow_touch("a product", (const char *)base + (size_t)at * size, (size_t)layout.rows * size, access);
+    }
 }
 
 /* To 10 bits of mantissa, as tensor cores take fp32 in TF32. */
@@ -263,15 +270,49 @@ static void multiply_one(const product &p, int64_t number)
         store(p.how.bias, row, p.d_layout.type, gathered[(size_t)row]);
 }
 
+/* Of the bias, or of its gradient; and of GELU's input. */
+static void touch_epilogue(const product &p)
+{
+    const auto &how = p.how;
+    bool sums = has(how, 16) || has(how, CUBLASLT_EPILOGUE_BGRADA) || has(how, CUBLASLT_EPILOGUE_BGRADB);
+    int64_t length = has(how, CUBLASLT_EPILOGUE_BGRADB) ? p.d_layout.columns : p.d_layout.rows;
+    if (has(how, 4) || sums)
+        shadow_touch("a product", how.bias, (size_t)length * bytes_of(p.d_layout.type),
+                     sums ? EMULATOR_WRITE : EMULATOR_READ);
+    cublasLtMatrixLayoutOpaque pre = p.d_layout;
+    pre.ld = how.pre_ld;
+    if (has(how, 64) || has(how, 128))
+        use_matrix("a product's input of GELU", how.pre, pre, has(how, 64) ? EMULATOR_READ : EMULATOR_WRITE);
+}
+
 static void multiply(const product &p)
 {
-    check_matrix("a product's a", p.a, p.a_layout);
-    check_matrix("a product's b", p.b, p.b_layout);
+    use_matrix("a product's a", p.a, p.a_layout, EMULATOR_READ);
+    use_matrix("a product's b", p.b, p.b_layout, EMULATOR_READ);
     if (p.beta != 0)
-        check_matrix("a product's c", p.c, p.c_layout);
-    check_matrix("a product's d", p.d, p.d_layout);
+        use_matrix("a product's c", p.c, p.c_layout, EMULATOR_READ);
+    use_matrix("a product's d", p.d, p.d_layout, EMULATOR_WRITE);
+    touch_epilogue(p);
     for (int64_t number = 0; number < p.d_layout.batch; number++)
         multiply_one(p, number);
+}
+
+static bool rows_aligned(const void *matrix, const cublasLtMatrixLayoutOpaque &layout)
+{
+    size_t bytes = bytes_of(layout.type);
+    return (uintptr_t)matrix % 16 == 0 && (size_t)layout.ld * bytes % 16 == 0 &&
+           (layout.batch == 1 || (size_t)layout.apart * bytes % 16 == 0);
+}
+
+uint64_t emulator_multiply_adds, emulator_unaligned_multiply_adds;
+
+static void count_work(const product &p)
+{
+    int64_t inner = p.how.transpose_a ? p.a_layout.rows : p.a_layout.columns;
+    auto work = (uint64_t)(p.d_layout.batch * p.d_layout.rows * p.d_layout.columns * inner);
+    emulator_multiply_adds += work;
+    if (!rows_aligned(p.a, p.a_layout) || !rows_aligned(p.b, p.b_layout) || !rows_aligned(p.d, p.d_layout))
+        emulator_unaligned_multiply_adds += work;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void *alpha, const void *a,
@@ -302,8 +343,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     if (algorithm && (workspace_bytes < algorithm->data[1] || (uintptr_t)workspace % 16 != 0))
         return CUBLAS_STATUS_INVALID_VALUE;
     emulator_check_range("a product's workspace", workspace, workspace_bytes);
-    emulator_enqueue(stream, [p] { multiply(p); });
-    return CUBLAS_STATUS_SUCCESS;
+    count_work(p);
+    bool given = emulator_enqueue(stream, [p, workspace, needed = algorithm ? algorithm->data[1] : 0] {
+                     shadow_touch("a product", workspace, needed, EMULATOR_WRITE);
+                     multiply(p);
+                 }) == cudaSuccess;
+    return given ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 /* ---- descriptions ---- */
@@ -319,6 +364,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     *found = 0;
     if (status != CUBLAS_STATUS_SUCCESS)
         return status == CUBLAS_STATUS_INVALID_VALUE ? status : CUBLAS_STATUS_NOT_SUPPORTED;
+    results[*found] = {};
+    results[*found].algo.data[0] = ALGORITHMS;
+    results[(*found)++].state = CUBLAS_STATUS_NOT_SUPPORTED;
     for (uint64_t i = 0; i < ALGORITHMS && *found < wanted; i++) {
         uint64_t workspace = i * 4096;
         if (workspace > preference->workspace)
@@ -450,32 +498,4 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 size_t cublasLtGetVersion(void)
 {
     return CUBLAS_VERSION;
-}
-
-const char *cublasLtGetStatusName(cublasStatus_t status)
-{
-    switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-        return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED:
-        return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED:
-        return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE:
-        return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-        return "CUBLAS_STATUS_ARCH_MISMATCH";
-    case CUBLAS_STATUS_EXECUTION_FAILED:
-        return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case CUBLAS_STATUS_INTERNAL_ERROR:
-        return "CUBLAS_STATUS_INTERNAL_ERROR";
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-        return "CUBLAS_STATUS_NOT_SUPPORTED";
-    }
-    return "unknown";
-}
-
-const char *cublasLtGetStatusString(cublasStatus_t status)
-{
-    return cublasLtGetStatusName(status);
 }

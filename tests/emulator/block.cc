@@ -2,7 +2,7 @@
  *
  * A fiber runs until its thread must meet others, or ends; then the next of its warp goes on, then the next warp. A
  * thread that ends hands its stack to one that has not begun, so that a kernel without meetings never switches. */
-#include "emulator.h"
+#include "shadow.h"
 #include "switch.h"
 
 #include <stdarg.h>
@@ -46,9 +46,11 @@ struct warp {
     alignas(64) unsigned char seats[2][WARP][EMULATOR_SEAT];
 };
 
-emulator_thread *emulator_self;
-uint3 blockIdx;
-dim3 blockDim, gridDim;
+/* Outside .bss, where the instrumented module looks for static shared memory. */
+#define NOT_SHARED __attribute__((section("emulator_threads")))
+NOT_SHARED emulator_thread *emulator_self;
+NOT_SHARED uint3 blockIdx;
+NOT_SHARED dim3 blockDim, gridDim;
 
 static std::vector<thread> threads(EMULATOR_BLOCK_THREADS);
 static std::vector<warp> warps(WARPS);
@@ -104,9 +106,14 @@ void emulator_trap(const char *file, int line)
     emulator_fatal("__trap at %s:%d", file, line);
 }
 
+static void leave_grid();
+
 extern "C" void __assertfail(const char *condition, const char *file, unsigned line, const char *function, size_t)
 {
-    emulator_fatal("%s:%u: %s: assertion `%s` failed", file, line, function, condition);
+    fprintf(stderr, "emulator: %s%s:%u: %s: assertion `%s` failed\n", emulator_where(), file, line, function,
+            condition);
+    emulator_broken = cudaErrorAssert;
+    leave_grid();
 }
 
 /* ---- fibers ---- */
@@ -127,6 +134,14 @@ static void switch_to(fiber *from, fiber *to)
         __sanitizer_start_switch_fiber(&from->fake, to->stack, STACK);
     emulator_switch_stack(&from->top, to->top);
     arrive(from->fake);
+}
+
+/* For good: no thread of the grid goes on. */
+static void leave_grid()
+{
+    fiber *mine = ((thread *)emulator_self)->on;
+    emulator_self = nullptr;
+    switch_to(mine, &outside);
 }
 
 static void run_threads();
@@ -197,6 +212,7 @@ static void release_barrier()
     waiting = 0;
     barrier_file = nullptr;
     gathered[++meeting % 2] = 0;
+    shadow_barrier(warp_count);
 }
 
 /* NULL: all have ended. */
@@ -297,6 +313,7 @@ const unsigned char *emulator_meet_warp(const char *what, unsigned mask, const v
         mine->arrived = 0;
         mine->meeting++;
         mine->ready = mine->present & ~(1u << lane);
+        shadow_warp(self->number / WARP);
     } else {
         leave(self);
     }
@@ -310,6 +327,7 @@ static void set_up(dim3 block)
     ended = waiting = meeting = gathered[0] = gathered[1] = 0;
     barrier_file = nullptr;
     emulator_copies_forget();
+    shadow_block(warp_count);
     for (unsigned w = 0; w < warp_count; w++) {
         unsigned lanes = thread_count - w * WARP;
         warps[w].present = lanes >= WARP ? 0xffffffffu : (1u << lanes) - 1;
@@ -345,12 +363,14 @@ void emulator_run_grid(const char *name, dim3 grid, dim3 block, size_t shared, c
     uint64_t count = (uint64_t)grid.x * grid.y * grid.z;
     reversed = order && strcmp(order, "reverse") == 0;
     kernel_name = name;
+    order_name(name);
+    traffic_name(name);
     body = &thread;
     gridDim = grid;
     blockDim = block;
     thread_count = block.x * block.y * block.z;
     warp_count = (thread_count + WARP - 1) / WARP;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && emulator_broken == cudaSuccess; i++) {
         uint64_t number = reversed ? count - 1 - i : i;
         blockIdx = { (unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y),
                      (unsigned)(number / grid.x / grid.y) };

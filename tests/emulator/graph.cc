@@ -19,6 +19,7 @@ struct emulator_capture {
     std::vector<emulator_queue> members; /* the first is where it began */
     std::thread::id thread;
     bool local = false, over = false, spoilt = false;
+    std::vector<std::vector<bool>> before; /* of each node, once it has run: the nodes that come before it */
 };
 
 struct CUgraph_st {
@@ -81,8 +82,22 @@ cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_pl
     return cudaSuccess;
 }
 
+cudaError_t emulator_capture_forbids_legacy()
+{
+    for (const std::shared_ptr<emulator_capture> &capture : under_way) {
+        bool heeds = capture->thread == std::this_thread::get_id();
+        for (const emulator_queue &member : capture->members)
+            heeds = heeds || member->waits_for_legacy;
+        if (heeds)
+            return spoil(*capture, cudaErrorStreamCaptureImplicit);
+    }
+    return cudaSuccess;
+}
+
 cudaError_t emulator_capture_forbids(const emulator_queue &touched)
 {
+    if (emulator_broken != cudaSuccess)
+        return emulator_fail(emulator_broken);
     if (touched && touched->place.capture)
         return spoil(*touched->place.capture, cudaErrorStreamCaptureUnsupported);
     for (const std::shared_ptr<emulator_capture> &capture : under_way)
@@ -179,15 +194,32 @@ static std::vector<size_t> latest_order(const emulator_capture &capture)
     return order;
 }
 
-static void run_nodes(const emulator_capture &capture)
+static void find_before(emulator_capture &capture)
 {
+    for (size_t i = capture.before.size(); i < capture.nodes.size(); i++) {
+        std::vector<bool> all(capture.nodes.size());
+        for (size_t before : reached(capture, capture.nodes[i].after))
+            all[before] = true;
+        capture.before.push_back(std::move(all));
+    }
+}
+
+static void run_node(const emulator_capture &capture, size_t at)
+{
+    emulator_order_node(at, &capture.before[at]);
+    capture.nodes[at].run();
+}
+
+static void run_nodes(emulator_capture &capture)
+{
+    find_before(capture);
     const char *order = getenv("CSPEED_EMULATOR_ORDER");
     if (order && strcmp(order, "reverse") == 0)
         for (size_t at : latest_order(capture))
-            capture.nodes[at].run();
+            run_node(capture, at);
     else
-        for (const node &one : capture.nodes)
-            one.run();
+        for (size_t at = 0; at < capture.nodes.size(); at++)
+            run_node(capture, at);
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)

@@ -3,7 +3,7 @@
  * One range of addresses is reserved; blocks are cut from it one behind another and no address is given twice, so that
  * what was freed stays forbidden. Nobody may touch the range but while something of a stream runs. New memory is full
  * of NaN; behind each block lie bytes that nobody may write. CSPEED_EMULATOR_MEMORY is how many bytes there are. */
-#include "emulator.h"
+#include "shadow.h"
 
 #include <map>
 #include <stdio.h>
@@ -13,11 +13,12 @@
 
 enum { ALIGNMENT = 256, GUARD = 256, MARK = 0xa5, EMPTY = 0xff, PAGE = 2 << 20 };
 
-static const size_t reserved = (size_t)1 << 40;
+static const size_t reserved = EMULATOR_RESERVED;
 static char *range;
 static size_t used, held; /* of the range; by blocks that live */
 static int openings;
 static std::map<char *, size_t> blocks, pinned;
+static uint64_t pinned_now, pinned_max; /* bytes */
 
 static size_t capacity()
 {
@@ -56,17 +57,31 @@ bool emulator_is_device(const void *pointer)
     return range && (const char *)pointer >= range && (const char *)pointer < range + reserved;
 }
 
+const char *emulator_device_base()
+{
+    return range;
+}
+
+const char *emulator_block_of(const void *pointer, size_t *bytes)
+{
+    auto after = blocks.upper_bound((char *)pointer);
+    if (!emulator_is_device(pointer) || after == blocks.begin())
+        return nullptr;
+    *bytes = (--after)->second;
+    return after->first;
+}
+
 void emulator_check_range(const char *what, const void *pointer, size_t bytes)
 {
     if (!emulator_is_device(pointer))
         return;
-    auto after = blocks.upper_bound((char *)pointer);
-    if (after == blocks.begin())
+    size_t size = 0;
+    const char *start = emulator_block_of(pointer, &size);
+    if (!start)
         emulator_fatal("%s: %p is no device memory", what, pointer);
-    auto [start, size] = *--after;
     if ((const char *)pointer + bytes > start + size)
         emulator_fatal("%s: %zu bytes at %p pass the end of the block of %zu bytes at %p", what, bytes, pointer, size,
-                       (void *)start);
+                       (const void *)start);
 }
 
 /* By bytes that no sanitizer watches. */
@@ -164,6 +179,7 @@ cudaError_t cudaFree(void *memory)
     check_guard(found->first, found->second);
     ASAN_POISON_MEMORY_REGION(memory, room_of(found->second));
     give_back((char *)memory, found->second);
+    shadow_forget(memory, found->second);
     held -= found->second;
     blocks.erase(found);
     return cudaSuccess;
@@ -189,7 +205,15 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
         return emulator_fail(cudaErrorMemoryAllocation);
     memset(*memory, EMPTY, bytes);
     pinned[(char *)*memory] = bytes;
+    pinned_now += bytes;
+    pinned_max = pinned_now > pinned_max ? pinned_now : pinned_max;
     return cudaSuccess;
+}
+
+uint64_t emulator_pinned_max()
+{
+    emulator_guard guard(emulator_lock);
+    return pinned_max;
 }
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
@@ -204,8 +228,11 @@ cudaError_t cudaFreeHost(void *memory)
         return refused;
     if (!memory)
         return cudaSuccess;
-    if (!pinned.erase((char *)memory))
+    auto found = pinned.find((char *)memory);
+    if (found == pinned.end())
         return emulator_fail(cudaErrorInvalidValue);
+    pinned_now -= found->second;
+    pinned.erase(found);
     emulator_run_all();
     free(memory);
     return cudaSuccess;
@@ -228,6 +255,11 @@ static bool is_pinned(const void *pointer)
 {
     auto after = pinned.upper_bound((char *)pointer);
     return after != pinned.begin() && (const char *)pointer < std::prev(after)->first + std::prev(after)->second;
+}
+
+bool emulator_is_pageable(const void *pointer)
+{
+    return !emulator_is_device(pointer) && !is_pinned(pointer);
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *pointer)

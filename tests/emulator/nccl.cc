@@ -1,48 +1,154 @@
-/* nccl.cc - NCCL's calls: a comm that does not block is in progress for a while, and what it was given is put into its
- * stream only when it says that it is not any more.
+/* nccl.cc - NCCL's calls. A communicator blocks its caller: a call returns when it is in the stream, or when somebody
+ * has aborted the communicator. The first call of a kind connects the ranks, and waits for all of them.
  *
- * Like the real one it does not see that another process is gone: it waits until somebody aborts it. */
+ * Like the real NCCL it does not see that another process is gone: it waits until it is aborted. One thread may be
+ * inside a communicator at a time, and nobody when it is freed; only ncclCommAbort may come beside. */
 #include "emulator.h"
 #include "ring.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <cstring>
 #include <vector>
-
-enum { POLLS = 3 }; /* in which it is in progress */
-
-/* CSPEED_EMULATOR_NCCL_MICROSECONDS: how long after its beginning a call of a comm that does not block is in progress at
- * the least, as the real one hands it to a thread. */
-static std::chrono::microseconds delay()
-{
-    const char *text = getenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
-    return std::chrono::microseconds(text ? atoi(text) : 0);
-}
 
 struct ncclComm {
     std::shared_ptr<ring> members = std::make_shared<ring>();
-    bool blocking = true;
-    ncclResult_t state = ncclSuccess;
-    int polls = 0;
-    std::chrono::steady_clock::time_point begun = {};
-    bool seen[6] = {};           /* kinds of calls that were connected */
-    std::deque<ring_call> calls; /* not in the stream yet */
+    bool connected[6] = {};      /* by kind of call */
+    int inside = 0;              /* threads */
+    std::deque<ring_call> calls; /* of the group that is open */
     cudaStream_t stream = nullptr;
-    int registered = 0;
-    std::shared_ptr<int> captured = std::make_shared<int>(0); /* which graphs hold too that captured calls */
+    std::shared_ptr<int> captured = std::make_shared<int>(0); /* also held by graphs that have captured its calls */
 };
 
 static thread_local int depth;
-static thread_local std::vector<ncclComm_t> grouped;
+static thread_local std::vector<ncclComm_t> grouped, aborted;
 
-/* ---- progress ---- */
+/* ---- being inside ---- */
+
+/* A call costs the caller CSPEED_EMULATOR_NCCL_MICROSECONDS of its time, without a sleep, as the real one does. */
+static void spend_time()
+{
+    static const char *text = getenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
+    auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(text ? atoi(text) : 0);
+    while (std::chrono::steady_clock::now() < end)
+        ;
+}
+
+struct visit {
+    ncclComm_t comm;
+
+    explicit visit(ncclComm_t comm) : comm(comm)
+    {
+        if (comm->inside++)
+            emulator_fatal("two threads are inside of one NCCL communicator");
+    }
+    ~visit()
+    {
+        comm->inside--;
+    }
+};
+
+/* CSPEED_EMULATOR_NCCL_FAULT, "RANK CALL WHAT": what befalls that rank in its first call of that name (init, collective,
+ * error, finalize). die: the process is killed; hang: the call returns when the communicator is aborted; fail: it
+ * returns ncclRemoteError. */
+static ncclResult_t fault(const ring *members, const char *call)
+{
+    const char *text = getenv("CSPEED_EMULATOR_NCCL_FAULT");
+    std::string wanted = std::to_string(members->rank) + " " + call + " ";
+    if (!text || strncmp(text, wanted.c_str(), wanted.size()) != 0)
+        return ncclSuccess;
+    std::string what = text + wanted.size();
+    if (what == "die")
+        raise(SIGKILL);
+    while (what == "hang" && !members->aborted)
+        emulator_pause();
+    return ncclRemoteError;
+}
+
+/* ---- communicators ---- */
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    std::string name = ring_make();
+    *id = {};
+    name.copy(id->internal, sizeof id->internal - 1);
+    return name.empty() ? ncclSystemError : ncclSuccess;
+}
+
+/* Blocks until all ranks have come. */
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    emulator_guard guard(emulator_lock);
+    *comm = nullptr;
+    if (ranks < 1 || ranks > RING_RANKS || rank < 0 || rank >= ranks)
+        return ncclInvalidArgument;
+    if (config->blocking == 0)
+        emulator_fatal("NCCL's nonblocking communicators are not emulated");
+    ncclComm_t made = *comm = new ncclComm;
+    made->members->rank = rank;
+    made->members->size = ranks;
+    made->members->name = std::string(id.internal, strnlen(id.internal, sizeof id.internal));
+    ncclResult_t result = fault(made->members.get(), "init");
+    if (result != ncclSuccess || !ring_join(made->members.get()))
+        return result != ncclSuccess ? result : ncclSystemError;
+    while (!ring_is_whole(made->members.get()) && !made->members->aborted)
+        emulator_pause();
+    return made->members->aborted ? ncclRemoteError : ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
+{
+    emulator_guard guard(emulator_lock);
+    visit one(comm);
+    *state = fault(comm->members.get(), "error");
+    return ncclSuccess;
+}
+
+/* The real one waits without end for graphs that captured its calls. */
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    emulator_guard guard(emulator_lock);
+    visit one(comm);
+    if (comm->captured.use_count() > 1)
+        emulator_fatal("NCCL is ended while there are graphs that have captured its calls");
+    return fault(comm->members.get(), "finalize");
+}
+
+/* Graphs are waited for. What waits in the stream holds the members itself. */
+static void release(ncclComm_t comm)
+{
+    if (comm->inside)
+        emulator_fatal("an NCCL communicator is freed while a thread is inside of it");
+    while (comm->captured.use_count() > 1)
+        emulator_pause();
+    delete comm;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    emulator_guard guard(emulator_lock);
+    release(comm);
+    return ncclSuccess;
+}
+
+/* Sets the flag at once, which lets go who waits in a call or in a kernel. The communicator is freed too, in a group at
+ * its end. */
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    emulator_guard guard(emulator_lock);
+    comm->members->aborted = true;
+    if (depth)
+        aborted.push_back(comm);
+    else
+        release(comm);
+    return ncclSuccess;
+}
+
+/* ---- calls ---- */
 
 static void put_into_stream(ncclComm_t comm)
 {
-    if (comm->calls.empty())
-        return;
     std::shared_ptr<int> held;
     if (emulator_stream_of(comm->stream)->place.capture)
         held = comm->captured;
@@ -54,164 +160,27 @@ static void put_into_stream(ncclComm_t comm)
     comm->calls.clear();
 }
 
-static void look(ncclComm_t comm)
-{
-    bool early = !comm->blocking && std::chrono::steady_clock::now() < comm->begun + delay();
-    if (comm->state != ncclInProgress || comm->polls++ < POLLS || early || !ring_is_whole(comm->members.get()))
-        return;
-    comm->state = ncclSuccess;
-    put_into_stream(comm);
-}
-
-/* The first call of a kind takes time, as ranks are connected by it. */
-static ncclResult_t begin(ncclComm_t comm, bool slow)
-{
-    comm->state = ncclInProgress;
-    comm->polls = comm->blocking || !slow ? POLLS : 0;
-    comm->begun = std::chrono::steady_clock::now();
-    do
-        look(comm);
-    while (comm->blocking && comm->state == ncclInProgress && (emulator_pause(), true));
-    return comm->state;
-}
-
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
-{
-    emulator_guard guard(emulator_lock);
-    look(comm);
-    *state = comm->state;
-    return ncclSuccess;
-}
-
-/* ---- comms ---- */
-
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
-{
-    std::string name = ring_make();
-    *id = {};
-    name.copy(id->internal, sizeof id->internal - 1);
-    return name.empty() ? ncclSystemError : ncclSuccess;
-}
-
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
-{
-    emulator_guard guard(emulator_lock);
-    *comm = nullptr;
-    if (ranks < 1 || ranks > RING_RANKS || rank < 0 || rank >= ranks)
-        return ncclInvalidArgument;
-    ncclComm_t made = new ncclComm;
-    made->blocking = !config || config->blocking != 0;
-    made->members->rank = rank;
-    made->members->size = ranks;
-    made->members->name = std::string(id.internal, strnlen(id.internal, sizeof id.internal));
-    if (!ring_join(made->members.get())) {
-        delete made;
-        return ncclSystemError;
-    }
-    *comm = made;
-    return begin(made, true);
-}
-
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
-{
-    return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
-}
-
-/* The real one waits without end for graphs that captured its calls. */
-ncclResult_t ncclCommFinalize(ncclComm_t comm)
-{
-    emulator_guard guard(emulator_lock);
-    if (comm->captured.use_count() > 1)
-        emulator_fatal("NCCL is ended while there are graphs that have captured its calls");
-    return comm->state == ncclSuccess ? begin(comm, true) : ncclInvalidUsage;
-}
-
-ncclResult_t ncclCommDestroy(ncclComm_t comm)
-{
-    emulator_guard guard(emulator_lock);
-    if (comm->registered)
-        fprintf(stderr, "emulator: %d blocks are still registered with NCCL\n", comm->registered);
-    delete comm;
-    return ncclSuccess;
-}
-
-/* What waits in the stream returns; it holds the members itself. Graphs are waited for. */
-ncclResult_t ncclCommAbort(ncclComm_t comm)
-{
-    emulator_guard guard(emulator_lock);
-    comm->members->aborted = true;
-    while (comm->captured.use_count() > 1)
-        emulator_pause();
-    delete comm;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommCount(ncclComm_t comm, int *ranks)
-{
-    *ranks = comm->members->size;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank)
-{
-    *rank = comm->members->rank;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommCuDevice(ncclComm_t, int *device)
-{
-    return cudaGetDevice(device) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-/* ---- memory ---- */
-
-ncclResult_t ncclCommRegister(ncclComm_t comm, void *memory, size_t bytes, void **handle)
-{
-    emulator_guard guard(emulator_lock);
-    if (!emulator_is_device(memory))
-        return ncclInvalidArgument;
-    emulator_check_range("ncclCommRegister", memory, bytes);
-    *handle = memory;
-    comm->registered++;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle)
-{
-    emulator_guard guard(emulator_lock);
-    if (!handle || comm->registered == 0)
-        return ncclInvalidArgument;
-    comm->registered--;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
-{
-    return cudaMalloc(memory, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void *memory)
-{
-    return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
-}
-
-/* ---- calls ---- */
-
 static ncclResult_t run(ncclComm_t comm)
 {
-    bool slow = false;
+    visit one(comm);
+    ncclResult_t result = fault(comm->members.get(), "collective");
     for (const ring_call &call : comm->calls) {
-        slow = slow || !comm->seen[call.kind];
-        comm->seen[call.kind] = true;
+        if (result == ncclSuccess && !comm->connected[call.kind] && !ring_connect(comm->members.get(), call))
+            result = ncclRemoteError;
+        comm->connected[call.kind] = true;
     }
-    return begin(comm, slow);
+    if (result == ncclSuccess)
+        put_into_stream(comm);
+    return result;
 }
 
 static ncclResult_t give(ncclComm_t comm, cudaStream_t stream, const ring_call &call)
 {
+    if (!depth)
+        spend_time();
     emulator_guard guard(emulator_lock);
-    if (comm->state != ncclSuccess || call.rank < 0 || call.rank >= comm->members->size)
-        return comm->state != ncclSuccess ? ncclInvalidUsage : ncclInvalidArgument;
+    if (call.rank < 0 || call.rank >= comm->members->size)
+        return ncclInvalidArgument;
     comm->calls.push_back(call);
     comm->stream = stream;
     if (!depth)
@@ -238,9 +207,11 @@ ncclResult_t ncclGroupEnd(void)
     if (--depth)
         return ncclSuccess;
     for (ncclComm_t comm : grouped)
-        if (run(comm) == ncclInProgress)
-            result = ncclInProgress;
+        result = result == ncclSuccess ? run(comm) : result;
+    for (ncclComm_t comm : aborted)
+        release(comm);
     grouped.clear();
+    aborted.clear();
     return result;
 }
 

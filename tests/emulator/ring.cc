@@ -1,6 +1,6 @@
 /* ring.cc - collectives and messages between processes of one host, a piece at a time; sums in order of ranks, in fp32.
  */
-#include "emulator.h"
+#include "shadow.h"
 #include "ring.h"
 
 #include <type_traits>
@@ -53,6 +53,27 @@ ring::~ring()
         shm_unlink(name.c_str());
     if (shared)
         munmap(shared, sizeof *shared);
+}
+
+static bool connect_message(ring *ring, const ring_call &call)
+{
+    bool sends = call.kind == RING_SEND;
+    ring_seat *seats = ring->shared->seat;
+    ring_letter *letter = sends ? &seats[ring->rank].to[call.rank] : &seats[call.rank].to[ring->rank];
+    (sends ? letter->sender : letter->receiver) = true;
+    while (!(sends ? letter->receiver : letter->sender) && !ring->aborted)
+        emulator_pause();
+    return !ring->aborted;
+}
+
+bool ring_connect(ring *ring, const ring_call &call)
+{
+    if (call.kind == RING_SEND || call.kind == RING_RECEIVE)
+        return connect_message(ring, call);
+    ring->shared->connected[call.kind]++;
+    while (ring->shared->connected[call.kind] < ring->size && !ring->aborted)
+        emulator_pause();
+    return !ring->aborted;
 }
 
 /* ---- meeting ---- */
@@ -285,17 +306,21 @@ static void check_memory(ring *ring, const ring_call &call)
     for (const void *pointer : { call.in, (const void *)call.out })
         if (pointer && bytes && !emulator_is_device(pointer))
             emulator_fatal("NCCL's %s is given %p, which is host memory", names[call.kind], pointer);
+    size_t in = call.kind == RING_REDUCE_SCATTER ? all : bytes, out = call.kind == RING_ALL_GATHER ? all : bytes;
     if (call.in)
-        emulator_check_range("NCCL's input", call.in, call.kind == RING_REDUCE_SCATTER ? all : bytes);
+        emulator_check_range("NCCL's input", call.in, in);
     if (call.out)
-        emulator_check_range("NCCL's output", call.out, call.kind == RING_ALL_GATHER ? all : bytes);
+        emulator_check_range("NCCL's output", call.out, out);
+    shadow_touch(names[call.kind], call.in, in, EMULATOR_READ);
+    shadow_touch(names[call.kind], call.out, out, EMULATOR_WRITE);
 }
 
 void ring_run(ring *ring, const std::deque<ring_call> &calls)
 {
     std::vector<message> messages;
-    for (const ring_call &call : calls) {
+    for (const ring_call &call : calls)
         check_memory(ring, call);
+    for (const ring_call &call : calls) {
         if (call.kind == RING_SEND || call.kind == RING_RECEIVE) {
             messages.push_back({ call, call.count * bytes_of(call.type) });
             continue;

@@ -23,6 +23,7 @@ struct ring_call {
 };
 
 struct ring_letter {
+    std::atomic<bool> sender, receiver; /* has connected */
     std::atomic<uint64_t> written, read;
     char data[RING_LETTER];
 };
@@ -37,6 +38,7 @@ struct ring_seat {
 
 struct ring_segment {
     std::atomic<int> joined;
+    std::atomic<int> connected[RING_SEND]; /* ranks, by kind of collective */
     ring_seat seat[RING_RANKS];
 };
 
@@ -52,6 +54,8 @@ struct ring {
 std::string ring_make();    /* a new segment's name; empty: it cannot be made */
 bool ring_join(ring *ring); /* opens ring->name */
 bool ring_is_whole(ring *ring);
+/* Waits until all ranks that take part in such a call make their first one. False: aborted. */
+bool ring_connect(ring *ring, const ring_call &call);
 /* In device memory, in the stream's turn. Returns early when aborted. Calls of one group run side by side. */
 void ring_run(ring *ring, const std::deque<ring_call> &calls);
 

@@ -1,12 +1,15 @@
 /* runtime.cc - the rest of the runtime: errors, what the emulated GPU says of itself. */
 #include "emulator.h"
 
+#include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static thread_local cudaError_t last_error;
 static thread_local int current;
+
+cudaError_t emulator_broken;
 
 static const struct {
     cudaError_t error;
@@ -25,6 +28,7 @@ static const struct {
     { cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
     { cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported" },
     { cudaErrorIllegalState, "cudaErrorIllegalState", "the operation cannot be performed in the present state" },
+    { cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered" },
     { cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
       "operation not permitted when capturing" },
     { cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
@@ -36,6 +40,8 @@ static const struct {
     { cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined", "capturing stream has unjoined work" },
     { cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
       "dependency created on uncaptured work in another stream" },
+    { cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+      "operation would make the legacy stream depend on a capturing blocking stream" },
     { cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
       "operation not permitted on an event last recorded in a capturing stream" },
     { cudaErrorStreamCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
@@ -74,17 +80,52 @@ const char *cudaGetErrorName(cudaError_t error)
 
 cudaError_t cudaGetLastError(void)
 {
-    cudaError_t error = last_error;
+    cudaError_t error = cudaPeekAtLastError();
     last_error = cudaSuccess;
     return error;
 }
 
 cudaError_t cudaPeekAtLastError(void)
 {
-    return last_error;
+    return emulator_broken != cudaSuccess ? emulator_broken : last_error;
 }
 
-/* ---- devices: CSPEED_EMULATOR_DEVICES of them, one if unset ---- */
+const char *cublasLtGetStatusName(cublasStatus_t status)
+{
+    switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+        return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+        return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+        return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+        return "CUBLAS_STATUS_ARCH_MISMATCH";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+        return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+        return "CUBLAS_STATUS_INTERNAL_ERROR";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
+    }
+    return "unknown";
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return cublasLtGetStatusName(status);
+}
+
+/* ---- devices: CSPEED_EMULATOR_DEVICES of them, one if unset, of CSPEED_EMULATOR_PROCESSORS each ---- */
+
+/* Few if unset, so that grids are small. */
+static int processors()
+{
+    const char *given = getenv("CSPEED_EMULATOR_PROCESSORS");
+    return given ? atoi(given) : 4;
+}
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
@@ -136,7 +177,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     cudaMemGetInfo(&available, &properties->totalGlobalMem);
     properties->major = 8;
     properties->minor = 0;
-    properties->multiProcessorCount = EMULATOR_PROCESSORS;
+    properties->multiProcessorCount = processors();
     properties->sharedMemPerBlock = EMULATOR_SHARED;
     properties->sharedMemPerBlockOptin = EMULATOR_SHARED_MOST;
     properties->sharedMemPerMultiprocessor = EMULATOR_PROCESSOR_SHARED;
@@ -183,7 +224,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
         *value = 32;
         break;
     case cudaDevAttrMultiProcessorCount:
-        *value = EMULATOR_PROCESSORS;
+        *value = processors();
         break;
     case cudaDevAttrL2CacheSize:
         *value = 1 << 20;

@@ -2,15 +2,12 @@
  *
  * So that a wait that is missing shows: the result is not there. CSPEED_EMULATOR_EAGER=1 runs everything at once. A
  * wait for another stream's event runs that stream up to the event first. */
-#include "emulator.h"
+#include "shadow.h"
 
-#include <dlfcn.h>
-#include <cxxabi.h>
 #include <map>
 #include <set>
 #include <stdlib.h>
 #include <string.h>
-#include <string>
 #include <unistd.h>
 
 struct CUstream_st {
@@ -23,6 +20,7 @@ struct CUevent_st {
     emulator_queue queue; /* empty: never recorded */
     uint64_t at = 0;
     std::shared_ptr<long long> when; /* nanoseconds */
+    emulator_clock clock;
 };
 
 std::recursive_mutex emulator_lock;
@@ -32,11 +30,18 @@ static std::map<const void *, int> granted; /* dynamic shared memory that a kern
 static CUstream_st *legacy;
 static uint64_t launched; /* kernels, by themselves */
 
+static void number_queue(const emulator_queue &queue)
+{
+    static unsigned count;
+    queue->number = count++;
+    queues.insert(queue);
+}
+
 static emulator_queue legacy_queue()
 {
     if (!legacy) {
         legacy = new CUstream_st;
-        queues.insert(legacy->queue);
+        number_queue(legacy->queue);
     }
     return legacy->queue;
 }
@@ -72,20 +77,22 @@ static void run_to(const emulator_queue &queue, uint64_t until)
         std::function<void()> item = std::move(queue->items.front());
         queue->running = true;
         queue->items.pop_front();
-        item();
+        if (emulator_broken == cudaSuccess)
+            item();
         queue->running = false;
         queue->done++;
     }
 }
 
-uint64_t emulator_host_waits;
+uint64_t emulator_host_waits, emulator_pageable_copies;
 
 /* The host waits. With CSPEED_EMULATOR_ORDER=reverse the other streams go first, to their ends: what they do not wait
  * for is not there. */
-static void await(const emulator_queue &queue, uint64_t until)
+static void await(const emulator_queue &queue, uint64_t until, const emulator_clock &clock)
 {
     const char *order = getenv("CSPEED_EMULATOR_ORDER");
     emulator_host_waits += queue->done < until;
+    emulator_join(emulator_host_clock, clock);
     if (order && strcmp(order, "reverse") == 0)
         for (const emulator_queue &other : std::set<emulator_queue>(queues))
             if (other != queue)
@@ -96,33 +103,42 @@ static void await(const emulator_queue &queue, uint64_t until)
 void emulator_run_all()
 {
     emulator_host_waits += emulator_waiting() > 0;
-    for (const emulator_queue &queue : std::set<emulator_queue>(queues))
+    for (const emulator_queue &queue : std::set<emulator_queue>(queues)) {
+        emulator_join(emulator_host_clock, queue->clock);
         run_to(queue, queue->given);
+    }
 }
 
 /* The legacy stream and those that heed it wait for each other: what is put into the legacy one runs at once. */
 static void run_heeding()
 {
     for (const emulator_queue &queue : std::set<emulator_queue>(queues))
-        if (queue->waits_for_legacy)
+        if (queue->waits_for_legacy) {
+            emulator_join(legacy_queue()->clock, queue->clock);
             run_to(queue, queue->given);
+        }
 }
 
 cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item)
 {
     emulator_queue queue = emulator_stream_of(stream);
+    cudaError_t refused = stream ? emulator_broken : emulator_capture_forbids_legacy();
+    if (refused == cudaSuccess)
+        refused = emulator_broken;
+    if (refused != cudaSuccess)
+        return emulator_fail(refused);
     if (queue->place.capture)
         return emulator_capture_add(queue->place, std::move(item));
-    queue->items.push_back(std::move(item));
-    queue->given++;
-    const char *eager = getenv("CSPEED_EMULATOR_EAGER");
     if (!stream)
         run_heeding();
+    queue->items.push_back(emulator_ordered(*queue, std::move(item)));
+    queue->given++;
+    const char *eager = getenv("CSPEED_EMULATOR_EAGER");
     if (!stream) /* what the program has put there and waits for */
-        await(queue, queue->given);
+        await(queue, queue->given, queue->clock);
     else if (eager && strcmp(eager, "1") == 0)
         run_to(queue, queue->given);
-    return cudaSuccess;
+    return emulator_broken;
 }
 
 /* ---- streams ---- */
@@ -132,7 +148,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, i
     emulator_guard guard(emulator_lock);
     *stream = new CUstream_st;
     (*stream)->queue->waits_for_legacy = !(flags & cudaStreamNonBlocking);
-    queues.insert((*stream)->queue);
+    number_queue((*stream)->queue);
     return cudaSuccess;
 }
 
@@ -166,8 +182,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
         return refused;
     if (!stream)
         run_heeding();
-    await(queue, queue->given);
-    return cudaSuccess;
+    await(queue, queue->given, queue->clock);
+    return emulator_broken;
 }
 
 cudaError_t cudaDeviceSynchronize(void)
@@ -176,14 +192,16 @@ cudaError_t cudaDeviceSynchronize(void)
     cudaError_t refused = emulator_capture_forbids(nullptr);
     if (refused == cudaSuccess)
         emulator_run_all();
-    return refused;
+    return refused == cudaSuccess ? emulator_broken : refused;
 }
 
 /* Who asks again and again sees one operation done a time. */
-static cudaError_t one_on(const emulator_queue &queue, uint64_t until)
+static cudaError_t one_on(const emulator_queue &queue, uint64_t until, const emulator_clock &clock)
 {
-    if (queue->done >= until)
-        return cudaSuccess;
+    if (queue->done >= until) {
+        emulator_join(emulator_host_clock, clock);
+        return emulator_broken;
+    }
     if (queue->running)
         return cudaErrorNotReady;
     run_to(queue, queue->done + 1);
@@ -195,7 +213,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     emulator_guard guard(emulator_lock);
     emulator_queue queue = emulator_stream_of(stream);
     cudaError_t refused = emulator_capture_forbids(queue);
-    return refused == cudaSuccess ? one_on(queue, queue->given) : refused;
+    return refused == cudaSuccess ? one_on(queue, queue->given, queue->clock) : refused;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
@@ -205,11 +223,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     bool far_from = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
     if (kind != cudaMemcpyDefault && (emulator_is_device(to) != far_to || emulator_is_device(from) != far_from))
         return emulator_fail(cudaErrorInvalidValue);
+    emulator_pageable_copies += stream && bytes && (emulator_is_pageable(to) || emulator_is_pageable(from));
     if (!emulator_stream_of(stream)->place.capture)
         emulator_hide(to, bytes);
     return emulator_enqueue(stream, [=] {
         emulator_check_range("a copy's target", to, bytes);
         emulator_check_range("a copy's source", from, bytes);
+        shadow_touch("a copy", from, bytes, EMULATOR_READ);
+        shadow_touch("a copy", to, bytes, EMULATOR_WRITE);
         emulator_move(to, from, bytes);
         emulator_show(to, bytes);
     });
@@ -222,6 +243,7 @@ cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t 
         return emulator_fail(cudaErrorInvalidValue);
     return emulator_enqueue(stream, [=] {
         emulator_check_range("cudaMemset", memory, bytes);
+        shadow_touch("cudaMemset", memory, bytes, EMULATOR_WRITE);
         memset(memory, value, bytes);
     });
 }
@@ -278,7 +300,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         return cudaSuccess;
     event->at = event->queue->given + 1;
     event->when = when;
-    return emulator_enqueue(stream, [when] { *when = clock64(); });
+    cudaError_t result = emulator_enqueue(stream, [when] { *when = clock64(); });
+    event->clock = event->queue->clock;
+    return result;
 }
 
 /* A captured event stands for nothing that is going to happen. */
@@ -292,15 +316,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     emulator_guard guard(emulator_lock);
     cudaError_t refused = event_refuses(event);
     if (refused == cudaSuccess && event->queue)
-        await(event->queue, event->at);
-    return refused;
+        await(event->queue, event->at, event->clock);
+    return refused == cudaSuccess ? emulator_broken : refused;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     emulator_guard guard(emulator_lock);
     cudaError_t refused = event_refuses(event);
-    return refused == cudaSuccess && event->queue ? one_on(event->queue, event->at) : refused;
+    return refused == cudaSuccess && event->queue ? one_on(event->queue, event->at, event->clock) : refused;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
@@ -323,24 +347,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return emulator_capture_wait(emulator_stream_of(stream), event->place, queue != nullptr);
     if (!queue || queue == emulator_stream_of(stream))
         return cudaSuccess;
+    emulator_join(emulator_stream_of(stream)->clock, event->clock);
     return emulator_enqueue(stream, [queue, at] { run_to(queue, at); });
 }
 
 /* ---- kernels ---- */
-
-static std::string name_of(const void *kernel)
-{
-    Dl_info info = {};
-    dladdr(kernel, &info);
-    int status = 0;
-    const char *symbol = info.dli_sname && info.dli_saddr == kernel ? info.dli_sname : nullptr;
-    char *plain = symbol ? abi::__cxa_demangle(symbol, nullptr, nullptr, &status) : nullptr;
-    char place[64];
-    snprintf(place, sizeof place, "at offset 0x%zx", (size_t)((const char *)kernel - (const char *)info.dli_fbase));
-    std::string name = plain ? plain : symbol ? symbol : place;
-    free(plain);
-    return name;
-}
 
 static bool fits(const cudaLaunchConfig_t *config)
 {
@@ -350,18 +361,26 @@ static bool fits(const cudaLaunchConfig_t *config)
            grid.x <= 0x7fffffffu && grid.y <= 65535 && grid.z <= 65535;
 }
 
+/* Without asking, static and dynamic shared memory together have EMULATOR_SHARED bytes. */
+static size_t dynamic_max(const void *kernel)
+{
+    auto asked = granted.find(kernel);
+    return asked == granted.end() ? EMULATOR_SHARED - emulator_kernel_of(kernel).static_bytes : (size_t)asked->second;
+}
+
 cudaError_t emulator_launch(const cudaLaunchConfig_t *config, const void *kernel, std::function<void()> thread)
 {
     emulator_guard guard(emulator_lock);
-    auto asked = granted.find(kernel);
-    size_t max = asked == granted.end() ? (size_t)EMULATOR_SHARED : (size_t)asked->second;
+    emulator_kernel &facts = emulator_kernel_of(kernel);
+    dim3 block = config->blockDim;
     if (!fits(config))
         return emulator_fail(cudaErrorInvalidConfiguration);
-    if (config->dynamicSmemBytes > max)
+    if (config->dynamicSmemBytes > dynamic_max(kernel))
         return emulator_fail(cudaErrorInvalidValue);
+    emulator_note_launch(facts, block.x * block.y * block.z, config->dynamicSmemBytes);
     launched += !emulator_stream_of(config->stream)->place.capture;
-    return emulator_enqueue(config->stream, [=, copy = *config] {
-        emulator_run_grid(name_of(kernel).c_str(), copy.gridDim, copy.blockDim, copy.dynamicSmemBytes, thread);
+    return emulator_enqueue(config->stream, [=, &facts, copy = *config] {
+        emulator_run_grid(facts.name.c_str(), copy.gridDim, copy.blockDim, copy.dynamicSmemBytes, thread);
     });
 }
 
@@ -375,9 +394,9 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute
     emulator_guard guard(emulator_lock);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaSuccess;
-    if (value < 0 || value > EMULATOR_SHARED_MOST)
+    if (value < 0 || (size_t)value + emulator_kernel_of(kernel).static_bytes > EMULATOR_SHARED_MOST)
         return emulator_fail(cudaErrorInvalidValue);
-    granted[kernel] = std::max(value, (int)EMULATOR_SHARED);
+    granted[kernel] = value;
     return cudaSuccess;
 }
 
@@ -389,7 +408,8 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *ke
     attributes->numRegs = 32;
     attributes->binaryVersion = 80;
     attributes->ptxVersion = 80;
-    attributes->maxDynamicSharedSizeBytes = granted.count(kernel) ? granted[kernel] : EMULATOR_SHARED;
+    attributes->sharedSizeBytes = emulator_kernel_of(kernel).static_bytes;
+    attributes->maxDynamicSharedSizeBytes = (int)dynamic_max(kernel);
     return cudaSuccess;
 }
 

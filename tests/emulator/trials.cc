@@ -1,4 +1,5 @@
 /* trials.cc - small programs for the emulator's own test. */
+#include "emulator.h"
 #include "trials_graph.h"
 
 #include "device/cuda/kernel.cuh"
@@ -145,6 +146,30 @@ static bool tiles_multiply()
     return true;
 }
 
+__global__ void hold_shared(int *at)
+{
+    CS_SHARED int held[2048];
+    for (int i = (int)threadIdx.x; i < 2048; i += 32)
+        held[i] = i;
+    __syncthreads();
+    *at = held[2047];
+}
+
+/* 8 KiB of static and 41 KiB of dynamic shared memory are more than 48 together, 8 and 156 more than 163. */
+static bool static_shared_memory_counts()
+{
+    cudaLaunchConfig_t config = {};
+    int *at = new_memory<int>(1);
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(32);
+    config.dynamicSmemBytes = 41 * 1024;
+    bool refused = cudaLaunchKernelEx(&config, hold_shared, at) == cudaErrorInvalidValue;
+    bool max = cudaFuncSetAttribute(hold_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 156 * 1024) ==
+               cudaErrorInvalidValue;
+    cs_launch(nullptr, (cs_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* which asks */
+    return cudaGetLastError() == cudaErrorInvalidValue && refused && max && fetched(at) == 2047;
+}
+
 static bool limits_are_held()
 {
     cudaLaunchConfig_t config = {};
@@ -237,12 +262,69 @@ static void tile_is_not_aligned()
     run_all();
 }
 
+static bool pageable_copies_are_counted()
+{
+    own_stream stream;
+    int *memory = new_memory<int>(1), *pinned = nullptr, pageable = 3;
+    uint64_t before = emulator_pageable_copies;
+    CS_CUDA(cudaMallocHost(&pinned, sizeof *pinned));
+    CS_CUDA(cudaMemcpyAsync(memory, pinned, sizeof *pinned, cudaMemcpyDefault, stream));
+    bool none = emulator_pageable_copies == before;
+    CS_CUDA(cudaMemcpyAsync(memory, &pageable, sizeof pageable, cudaMemcpyDefault, stream));
+    CS_CUDA(cudaStreamSynchronize(stream));
+    CS_CUDA(cudaFreeHost(pinned));
+    return none && emulator_pageable_copies == before + 1;
+}
+
+static bool processors_are_as_given()
+{
+    int few = 0, many = 0;
+    unsetenv("CSPEED_EMULATOR_PROCESSORS");
+    CS_CUDA(cudaDeviceGetAttribute(&few, cudaDevAttrMultiProcessorCount, 0));
+    setenv("CSPEED_EMULATOR_PROCESSORS", "132", 1);
+    CS_CUDA(cudaDeviceGetAttribute(&many, cudaDevAttrMultiProcessorCount, 0));
+    unsetenv("CSPEED_EMULATOR_PROCESSORS");
+    return few == 4 && many == 132;
+}
+
+__global__ void assert_small(int value)
+{
+    CS_KERNEL_ASSERT(value < 4);
+}
+
+/* Each later call returns the error. The trial returns only where one does not. */
+static void an_assertion_stays()
+{
+    cudaLaunchConfig_t config = {};
+    own_stream stream;
+    int *memory = new_memory<int>(1);
+    void *more;
+    config.gridDim = config.blockDim = dim3(1);
+    cs_launch(stream, (cs_shape{ 3, 64 }), assert_small, 4);
+    cudaError_t seen[] = { cudaStreamSynchronize(stream),
+                           cudaMalloc(&more, 4),
+                           cudaFree(memory),
+                           cudaMemsetAsync(memory, 0, 4, stream),
+                           cudaDeviceSynchronize(),
+                           cudaStreamQuery(stream),
+                           cudaGetLastError(),
+                           cudaGetLastError(),
+                           cudaLaunchKernelEx(&config, set_value, memory, 5) };
+    for (cudaError_t error : seen)
+        if (error != cudaErrorAssert)
+            return;
+    emulator_fatal("every call: %s", cudaGetErrorString(cudaErrorAssert));
+}
+
 static const emulator_right right[] = {
     { "work waits for somebody", work_waits_for_somebody },
     { "events bring order", events_bring_order },
     { "blocks meet", blocks_meet },
     { "tiles multiply", tiles_multiply },
     { "limits are held", limits_are_held },
+    { "static shared memory counts", static_shared_memory_counts },
+    { "pageable copies are counted", pageable_copies_are_counted },
+    { "processors are as given", processors_are_as_given },
 };
 
 static const emulator_wrong wrong[] = {
@@ -254,6 +336,7 @@ static const emulator_wrong wrong[] = {
     { "two barriers", [] { run<64>(meet_apart); }, "while others of its block wait in that at" },
     { "a lane stays away", [] { run<32>(lanes_stay_away); }, "is not in __shfl_xor_sync" },
     { "a warp is not whole", [] { run<48>(warp_is_not_whole); }, "in a warp that is not whole" },
+    { "an assertion stays", an_assertion_stays, "every call: device-side assert triggered" },
     { "a tile is not aligned", tile_is_not_aligned, "is not aligned to 16 bytes" },
 };
 

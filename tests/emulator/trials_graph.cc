@@ -173,11 +173,28 @@ static bool what_waits_or_takes_memory_spoils_it()
     return true;
 }
 
+/* Of a stream that heeds the legacy one, whoever uses that; of another, the thread that captures. */
+static bool the_legacy_stream_spoils_it()
+{
+    pair p;
+    cudaStream_t heeding;
+    cudaGraph_t graph;
+    CS_CUDA(cudaStreamCreate(&heeding));
+    CS_CUDA(cudaStreamBeginCapture(heeding, cudaStreamCaptureModeRelaxed));
+    bool heeded = cudaMemsetAsync(p.a, 0, sizeof(int), nullptr) == cudaErrorStreamCaptureImplicit &&
+                  cudaStreamEndCapture(heeding, &graph) == cudaErrorStreamCaptureInvalidated;
+    CS_CUDA(cudaStreamDestroy(heeding));
+    p.begin();
+    return heeded && cudaMemsetAsync(p.a, 0, sizeof(int), nullptr) == cudaErrorStreamCaptureImplicit &&
+           p.end() == cudaErrorStreamCaptureInvalidated;
+}
+
 const emulator_right emulator_graph_trials[] = {
     { "captured work runs by its graph", captured_work_runs_by_its_graph },
     { "streams fork and join", streams_fork_and_join },
     { "a missing edge shows", a_missing_edge_shows },
     { "borders are kept", borders_are_kept },
     { "what waits or takes memory spoils it", what_waits_or_takes_memory_spoils_it },
+    { "the legacy stream spoils it", the_legacy_stream_spoils_it },
 };
 const int emulator_graph_trial_count = sizeof emulator_graph_trials / sizeof *emulator_graph_trials;

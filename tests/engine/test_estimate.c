@@ -110,6 +110,24 @@ START_TEST(train_prints_the_plan)
 }
 END_TEST
 
+/* On a GPU 32 rows are held as 128: 96 rows of 16 elements more, and the words that say so. */
+START_TEST(the_plan_shows_a_padded_vocabulary)
+{
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 --set cspeed.device=cpu", CS_BIN),
+                     0);
+    ck_assert_uint_eq(bytes_of("  vocabulary padding in that"), 0);
+    ck_assert(!says("is held as"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 --set cspeed.device=cuda", CS_BIN),
+                     0);
+    ck_assert_uint_eq(bytes_of("  parameters"), (768 + 96 * 16 + 3328 + 256) * 2);
+    ck_assert_uint_gt(bytes_of("  vocabulary padding in that"), 96 * 16 * 2);
+    ck_assert(says("32 is held as 128 rows on the GPU"));
+    shell_leave();
+}
+END_TEST
+
 /* The whole is one object, in which the memory is a member. */
 static void check_json(const char *path)
 {
@@ -150,4 +168,5 @@ START_TEST(the_launcher_shows_it)
 }
 END_TEST
 
-SUITE_MAIN("estimate", what_is_told_is_what_is_held, train_prints_the_plan, the_launcher_shows_it)
+SUITE_MAIN("estimate", what_is_told_is_what_is_held, train_prints_the_plan, the_plan_shows_a_padded_vocabulary,
+           the_launcher_shows_it)

@@ -1,8 +1,13 @@
 /* test_memory.c - persistent bytes equal the formula to the byte, what is held equals what is said, a step allocates
  * nothing. */
-#include "suite.h"
 #include "runs.h"
+#include "shell.h"
+#include "suite.h"
 
+#include "device/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { UNITS = 5, PAGE = 4096 };
@@ -115,4 +120,65 @@ START_TEST(prefetch_costs_one_row_a_unit)
 }
 END_TEST
 
-SUITE_MAIN("memory", persistent_bytes_equal_the_formula, recomputation_needs_less, prefetch_costs_one_row_a_unit)
+static void write_at(const char *root, const char *file, const char *words)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, file);
+    ck_assert_int_eq(shell_run("mkdir -p \"$(dirname %s)\"", path), 0);
+    shell_write(path, words);
+}
+
+/* What the host has, and what each control group from the process's own to the root leaves. */
+START_TEST(the_room_of_a_host)
+{
+    static const struct {
+        const char *root, *group, *max, *held, *stat, *above;
+        size_t room;
+    } rows[] = {
+        { "a", "0::/\n", "max\n", "5\n", "", "max\n", 3000 << 10 },
+        { "b", "3:cpu:/x\n0::/job/rank\n", "1000000\n", "600000\n", "anon 1\nactive_file 0\ninactive_file 0\n", "max\n",
+          400000 },
+        { "c", "0::/job/rank\n", "1000000\n", "600000\n", "active_file 100000\ninactive_file 200000\n", "max\n",
+          700000 },
+        { "d", "0::/job/rank\n", "max\n", "600000\n", "", "700000\n", 100000 },
+        { "e", "0::/job/rank\n", "1000000\n", "1000001\n", "", "max\n", 1 },
+        { "f", "1:memory:/\n", "1\n", "0\n", "", "900000\n", 300000 }, /* the mount's root is its group */
+    };
+    shell_enter();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *root = rows[i].root;
+        write_at(root, "proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    2000 kB\nSwapFree: 1000 kB\n");
+        write_at(root, "proc/self/cgroup", rows[i].group);
+        write_at(root, "sys/fs/cgroup/job/rank/memory.max", rows[i].max);
+        write_at(root, "sys/fs/cgroup/job/rank/memory.current", rows[i].held);
+        write_at(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
+        write_at(root, "sys/fs/cgroup/memory.max", rows[i].above);
+        write_at(root, "sys/fs/cgroup/memory.current", "600000\n");
+        ck_assert_msg(cs_cpu_room(root) == rows[i].room, "%s: %zu", root, cs_cpu_room(root));
+    }
+    ck_assert_uint_eq(cs_cpu_room("nowhere"), 0);
+    shell_leave();
+}
+END_TEST
+
+/* 16 TB of parameters: refused before they are allocated, with the figures, by each rank of the host. */
+START_TEST(a_model_beyond_the_host_is_refused)
+{
+    static const char *const wanted[] = { "optimizer states",
+                                          "MB are free for each of the 2 ranks of its host:", "what helps: " };
+    shell_enter();
+    shell_write("config.json",
+                "{ \"train_micro_batch_size_per_gpu\": 1, \"cspeed\": { \"device\": \"cpu\", \"steps\": 1, \"data\": { "
+                "\"train\": \"none\", \"seq_len\": 4 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, "
+                "\"n_embd\": 65536, \"n_layer\": 80, \"n_head\": 64, \"n_positions\": 64 } } }");
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json 2>&1", CS_BIN), 1);
+    char *said = shell_read("out.txt", NULL);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        ck_assert_msg(strstr(said, wanted[i]) != NULL, "no \"%s\" in: %s", wanted[i], said);
+    free(said);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("memory", persistent_bytes_equal_the_formula, recomputation_needs_less, prefetch_costs_one_row_a_unit,
+           the_room_of_a_host, a_model_beyond_the_host_is_refused)

@@ -132,8 +132,22 @@ START_TEST(a_whole_folder_or_none)
     ck_assert_int_eq(shell_run("cd runs/a/weights && printf damage | dd of=shard-00001-of-00001.safetensors bs=1 "
                                "seek=$(($(stat -c %%s shard-00001-of-00001.safetensors) - 9)) conv=notrunc"),
                      0);
-    expect(65, "has another checksum than its header says", "export runs out");
+    expect(65, "has another checksum than its header says: the file is damaged\n", "export runs out");
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
+    save_model(SMALL, "runs", "b", 2, 2); /* damaged where the header does not show it, and the newest */
+    save_model(SMALL, "runs", "c", 3, 3);
+    save_model(SMALL, "runs", "d", 4, 4);
+    ck_assert_int_eq(shell_run(
+                         "for tag in c d; do printf damage | dd of=runs/$tag/weights/shard-00001-of-00001.safetensors"
+                         " bs=1 seek=$(($(stat -c %%s runs/b/weights/shard-00001-of-00001.safetensors) - 9)) "
+                         "conv=notrunc || exit 1; done"),
+                     0);
+    expect(65, "The newest whole checkpoint is b: `cspeed export runs out --tag b`", "export runs out");
+    ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
+    expect(65, "the file is damaged\n", "export runs out --tag d");
+    expect(65, "the file is damaged\n", "export runs/d out");
+    expect(0, "28 tensors", "export runs out --tag b");
+    holds("out", 2);
     shell_leave();
 }
 END_TEST

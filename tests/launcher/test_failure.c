@@ -146,6 +146,54 @@ START_TEST(others_that_failed)
 }
 END_TEST
 
+/* A rank's end as its agent tells it: `after` milliseconds behind the start. */
+static void tell_end(cl_front *front, int rank, int status, int after, const char *tail)
+{
+    char bytes[sizeof(cl_link_end) + 64];
+    int64_t now = front->began + 10000 * MILLISECOND;
+    cl_link_end end = { .status = status, .age = now - front->began - after * MILLISECOND };
+    memcpy(bytes, &end, sizeof end);
+    memcpy(bytes + sizeof end, tail, strlen(tail));
+    cl_message message = { .kind = CL_LINK_ENDED, .bytes = bytes, .length = sizeof end + strlen(tail) };
+    cl_workers_take(front, rank, &message, now);
+}
+
+/* The same rank is named in whatever order the agents tell of the four. */
+START_TEST(the_first_failure_is_the_one_that_tells_why)
+{
+    static const struct {
+        int first;
+        int status[FAKE_RANKS], after[FAKE_RANKS];
+        const char *tail[FAKE_RANKS];
+    } rows[] = {
+        { 2, { EXIT, EXIT, EXIT, EXIT }, { 0, 10, 20, 30 }, { "", "", "no memory", "" } },
+        { 0, { EXIT, EXIT, EXIT, EXIT }, { 0, 10, 20, 30 }, { "", "", "", "" } },
+        { 0, { EXIT, EXIT, EXIT, EXIT }, { 0, 10, 500, 30 }, { "", "", "too late", "" } },
+        { 3, { 75 * EXIT, 75 * EXIT, 75 * EXIT, EXIT }, { 0, 10, 20, 300 }, { "lost", "lost", "lost", "" } },
+        { 1, { 75 * EXIT, 75 * EXIT, 75 * EXIT, 75 * EXIT }, { 0, 10, 20, 30 }, { "", "lost", "", "lost" } },
+        { 2, { EXIT, EXIT, SEGV, EXIT }, { 30, 20, 10, 0 }, { "", "said", "", "" } },
+        { 1, { 78 * EXIT, 78 * EXIT, 3 * EXIT, 78 * EXIT }, { 40, 30, 0, 20 }, { "", "wrong", "", "" } },
+        { 0, { 78 * EXIT, 78 * EXIT, 3 * EXIT, 78 * EXIT }, { 40, 30, 0, 20 }, { "wrong", "", "", "wrong" } },
+        { 3, { 3 * EXIT, 3 * EXIT, 3 * EXIT, 3 * EXIT }, { 30, 20, 10, 0 }, { "d", "c", "b", "a" } },
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+        for (int order = 0; order < 256; order++) {
+            int ranks[] = { order & 3, order >> 2 & 3, order >> 4 & 3, order >> 6 & 3 };
+            if ((1 << ranks[0] | 1 << ranks[1] | 1 << ranks[2] | 1 << ranks[3]) != 15)
+                continue; /* no permutation */
+            cl_front *front = fake_front(&job);
+            front->phase = CL_RUNNING;
+            for (int i = 0; i < FAKE_RANKS; i++)
+                tell_end(front, ranks[i], rows[row].status[ranks[i]], rows[row].after[ranks[i]],
+                         rows[row].tail[ranks[i]]);
+            ck_assert_msg(front->first == rows[row].first, "row %zu, ranks %d %d %d %d: rank %d", row, ranks[0],
+                          ranks[1], ranks[2], ranks[3], front->first);
+            for (int i = 0; i < FAKE_RANKS; i++)
+                free(front->workers[i].tail);
+        }
+}
+END_TEST
+
 START_TEST(what_needed_force_and_what_is_left)
 {
     cl_front *front = broken(0, SEGV);
@@ -174,7 +222,8 @@ START_TEST(no_rank_is_to_blame)
         { 0, -1, 0, 0, false, true, false, "",
           "failed: no rank moved for --stall_timeout, and --stall_action is kill; exit code 125" },
         { 68, -1, 0, 0, false, false, false, "w1: connection refused", "failed: w1: connection refused; exit code 68" },
-        { 0, -1, 0, 78, false, false, false, "", "exited with code 78 (the configuration is wrong); exit code 78" },
+        { 0, -1, 0, 78, false, false, false, "",
+          "exited with code 78 (the configuration is wrong, or asks for what is not supported); exit code 78" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_front *front = cases[i].explained ? broken(0, cases[i].explained * EXIT) : broken(-1, 0);
@@ -386,6 +435,6 @@ START_TEST(states)
 END_TEST
 
 SUITE_MAIN("failure", a_rank_that_died, nothing_told_is_not_said, causes_and_hints, others_that_failed,
-           what_needed_force_and_what_is_left, no_rank_is_to_blame, the_way_on,
-           a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing, a_remote_tail_is_kept_here,
-           results, states)
+           the_first_failure_is_the_one_that_tells_why, what_needed_force_and_what_is_left, no_rank_is_to_blame,
+           the_way_on, a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing,
+           a_remote_tail_is_kept_here, results, states)

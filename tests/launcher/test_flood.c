@@ -30,7 +30,7 @@ static void *open_connections(void *unused)
         size_t count;
     } said[] = { { "", 0 },
                  { "GET / HTTP/1.0\r\n\r\n", 18 },
-                 { "CSJN\2\1\0\177", 8 } }; /* the last: the head of a hello whose body never comes */
+                 { "CSJN\3\1\0\177", 8 } }; /* the last: the head of a hello whose body never comes */
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -310,7 +310,7 @@ START_TEST(where_they_meet)
 }
 END_TEST
 
-/* Where nodes may come to the port while ranks run, it is not theirs. */
+/* A port that was given, also where nodes come to it. */
 START_TEST(the_port_of_the_ranks)
 {
     static const struct {
@@ -321,8 +321,9 @@ START_TEST(the_port_of_the_ranks)
         { "", "--no_ssh --hosts a,b --node_rank 0 --master_port 7", 7 },
         { "MASTER_PORT=9", "--no_ssh --hosts a,b --node_rank 1", 9 },
         { "", "--no_ssh --hosts a,b --node_rank 0", 0 },
-        { "", "--no_ssh --hosts a,b --node_rank 0 --master_port 7 --max_restarts 1", 0 },
-        { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr m --node_rank 0 --master_port 7", 0 },
+        { "", "--no_ssh --hosts a,b --node_rank 0 --master_port 7 --max_restarts 1", 7 },
+        { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr m --node_rank 0 --master_port 7", 7 },
+        { "", "--no_ssh --nnodes 1:2 --nproc_per_node 1 --master_addr m --node_rank 0", 0 },
         { "", "--no_ssh --nnodes 1 --nproc_per_node 1 --master_addr m --node_rank 0 --master_port 7 --max_restarts 1",
           7 },
         { "", "--launcher openmpi --hosts a,b --master_port 7", 7 },

@@ -577,7 +577,7 @@ START_TEST(cause_is_not_the_consequence)
         "echo 'stage: 0 to 3, not 9' >&2; exit 78");
     jobs_check_code(&known, 78);
     jobs_check_has(known.err, "stage: 0 to 3, not 9");
-    jobs_check_has(known.err, "exited with code 78 (the configuration is wrong)");
+    jobs_check_has(known.err, "exited with code 78 (the configuration is wrong, or asks for what is not supported)");
     ck_assert_ptr_null(strstr(known.err, "======"));
     jobs_end(&known);
 }

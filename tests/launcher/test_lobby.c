@@ -6,6 +6,7 @@
 #include "wire/lobby.h"
 
 #include "base/clock.h"
+#include "comm/store.h"
 #include "base/join.h"
 #include "base/status.h"
 
@@ -210,7 +211,7 @@ START_TEST(strangers_disturb_nobody)
         if (i % 3 == 0)
             ck_assert_int_gt(send(fds[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 0);
         if (i % 3 == 1) /* the head of a hello whose body never comes */
-            ck_assert_int_gt(send(fds[i], "CSJN\2\1\0\177", 8, MSG_NOSIGNAL), 0);
+            ck_assert_int_gt(send(fds[i], "CSJN\3\1\0\177", 8, MSG_NOSIGNAL), 0);
         cl_lobby_accept(lobby);
         cl_lobby_serve(lobby, &guest);
     }
@@ -248,7 +249,7 @@ START_TEST(a_slow_node_is_not_crowded_out)
     cs_mac_key(secret, strlen(secret), key);
     ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
     int node = dial(front.plan.master_port);
-    ck_assert_int_eq(cs_join_begin(&join, true, key, "none", 0, who, sizeof who), CS_OK);
+    ck_assert_int_eq(cs_join_begin(&join, true, key, "none", CS_JOIN_NODES, who, sizeof who), CS_OK);
     ck_assert_int_eq(cs_join_advance(&join, node), CS_JOIN_WAITS); /* its hello is on the way */
     ck_assert(!serve(lobby, &guest, 0.2));
     for (int i = 0; i < STRANGERS; i++) {
@@ -300,6 +301,122 @@ START_TEST(a_lobby_that_does_not_listen_keeps_its_port)
     ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
     ck_assert_int_eq(finish(again, late, text, sizeof text), 0);
     cl_lobby_close(lobby);
+}
+END_TEST
+
+typedef enum { NOBODY, SILENT, OTHER, STORE } holder;
+
+/* A process that listens at the port as the ranks of a job may: not at all, without a word, as a program that is none
+ * of ours, or as rank 0 of ours, which waits for another rank. */
+static pid_t hold_port(int port, holder who, bool keyed)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0), key[2];
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    if (who != NOBODY)
+        ck_assert_int_eq(listen(fd, 8), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid > 0) {
+        close(fd);
+        return pid;
+    }
+    char text[16];
+    cs_store *store;
+    cs_world world = { .rank = 0, .size = 2, .port = port };
+    snprintf(world.address, sizeof world.address, "127.0.0.1");
+    snprintf(world.job, sizeof world.job, "none");
+    snprintf(text, sizeof text, "%d", fd);
+    setenv("CSPEED_MASTER_FD", text, 1);
+    if (keyed && pipe(key) == 0 && write(key[1], secret, 16) == 16 && write(key[1], secret, 16) == 16) {
+        snprintf(text, sizeof text, "%d", key[0]);
+        setenv("CSPEED_KEY_FD", text, 1);
+    }
+    if (who == STORE)
+        cs_store_open(&store, &world, 600);
+    while (who == OTHER) {
+        int caller = accept(fd, NULL, NULL);
+        if (caller >= 0 && write(caller, "220 not a lobby\n", 16) == 16)
+            close(caller);
+    }
+    pause();
+    _exit(1);
+}
+
+/* What the ranks do at their port is no reason for a node to give up that may join between two attempts. */
+START_TEST(a_node_that_comes_while_ranks_hold_the_port)
+{
+    for (int row = 0; row < 8; row++) {
+        site front, node;
+        cl_lobby *lobby;
+        cl_guest_node guest;
+        char text[4096];
+        int output;
+        holder who = (holder)(row / 2);
+        set_secret(row % 2 ? secret : NULL);
+        make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+        make_site(&node, "127.0.0.1", front.plan.master_port);
+        node.options.max_restarts = 1;
+        node.plan.master_port_given = true;
+        node.plan.max_nodes = 2;
+        ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
+        cl_lobby_lend(lobby);
+        pid_t rank = hold_port(front.plan.master_port, who, row % 2);
+        pid_t pid = call(&node, &output);
+        ssize_t length = read(output, text, sizeof text - 1);
+        text[length > 0 ? length : 0] = '\0';
+        ck_assert_msg(strstr(text, "this node comes when the next attempt begins; 1 s of 10"), "row %d: %s", row, text);
+        ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == NOBODY), "row %d: %s", row, text);
+        cl_lobby_listen(lobby, true); /* fails while a rank listens, and is tried again */
+        kill(rank, SIGKILL);
+        ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
+        cl_lobby_listen(lobby, true);
+        ck_assert_msg(serve(lobby, &guest, 10), "row %d", row);
+        talk(&guest);
+        ck_assert_int_eq(finish(pid, output, text, sizeof text), 0);
+        cl_lobby_close(lobby);
+    }
+}
+END_TEST
+
+/* A lobby's own answer is final, also there; and what no lobby answers, where no attempt follows. */
+START_TEST(answers_that_are_final)
+{
+    site front, node;
+    cl_lobby *lobby;
+    char text[4096];
+    int output;
+    for (int again = 0; again < 2; again++) {
+        set_secret("another secret of this length");
+        make_site(&front, "127.0.0.1", ports_free("127.0.0.1"));
+        make_site(&node, "127.0.0.1", front.plan.master_port);
+        node.options.max_restarts = again;
+        node.plan.master_port_given = true;
+        pid_t pid, rank = 0;
+        if (again) {
+            ck_assert_int_eq(cl_lobby_open(&lobby, &front.plan), 0);
+            cl_lobby_lend(lobby);
+            cl_lobby_listen(lobby, true);
+            set_secret(secret);
+            pid = call(&node, &output);
+            cl_guest_node guest;
+            for (double until = cs_clock_seconds() + 10; !cl_lobby_news(lobby) && cs_clock_seconds() < until;)
+                ck_assert(!serve(lobby, &guest, 0.1));
+            cl_lobby_close(lobby);
+        } else {
+            rank = hold_port(front.plan.master_port, STORE, true);
+            pid = call(&node, &output);
+        }
+        ck_assert_int_eq(finish(pid, output, text, sizeof text), CL_CODE_DISAGREE);
+        ck_assert_msg(strstr(text, again ? "secrets differ" : "ranks meet here"), "%s", text);
+        if (rank) {
+            kill(rank, SIGKILL);
+            ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
+        }
+    }
 }
 END_TEST
 
@@ -563,6 +680,7 @@ START_TEST(many_join)
 END_TEST
 
 SUITE_MAIN("lobby", who_knows_the_secret_joins, strangers_disturb_nobody, a_slow_node_is_not_crowded_out,
-           a_lobby_that_does_not_listen_keeps_its_port, running_out_of_descriptors_is_said, a_replay_is_refused,
+           a_lobby_that_does_not_listen_keeps_its_port, a_node_that_comes_while_ranks_hold_the_port,
+           answers_that_are_final, running_out_of_descriptors_is_said, a_replay_is_refused,
            a_taken_port_is_told_with_its_owner, without_a_secret_only_loopback, a_secret_file_must_be_ours,
            a_node_waits_for_the_front, a_node_gives_up_in_the_end, many_join)

@@ -7,12 +7,16 @@
 
 #include "node/proc.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define TWO "--oversubscribe", "--num_gpus", "2", "--restart_delay", "0.1"
@@ -47,12 +51,20 @@ START_TEST(not_every_end_is_tried_again)
         { "9", "any", "exit 3", 3, 2 }, /* two in a row, at once, without a step */
         { "9", "4,5", "exit 3", 3, 1 }, /* not one of these */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 78", 78, 1 }, /* the configuration will not be better the next time */
+        { "9", "any", "exit 64", 64, 1 }, /* it would end the same way the next time: these six */
+        { "9", "any", "exit 65", 65, 1 },
+        { "9", "any", "exit 66", 66, 1 },
+        { "9", "any", "exit 69", 69, 1 },
+        { "9", "any", "exit 76", 76, 1 },
+        { "9", "any", "exit 78", 78, 1 },
+        { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* what is not supported */
         { "0", "any", "exit 3", 3, 1 },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
         jobs_begin();
-        char script[64];
+        char script[512];
+        ck_assert_int_eq(shell_run("mkdir refused && cd refused && touch pytorch_model.bin && echo '{}' >config.json"),
+                         0);
         snprintf(script, sizeof script, "echo try; %s", cases[i].script);
         RUN(here, "--num_gpus", "1", "--restart_delay", "0.1", "--max_restarts", cases[i].restarts, "--restart_on",
             cases[i].on, SHELL, script);
@@ -137,9 +149,8 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
     jobs_await("up.1.0"); /* the others go on, two of them */
     jobs_await("up.1.1");
     ck_assert_int_ne(access("up.1.2", F_OK), 0);
-    nodes[1] = start_node("1", "1:3"); /* waits for the next restart, and says so on both sides */
-    await_words("err.1", "it waits for the next attempt, which begins when a node is lost or a rank fails");
-    await_words("err.0", "node 1 (node1) has joined job ");
+    nodes[1] = start_node("1", "1:3"); /* waits for the next restart, and says so */
+    await_words("err.1", "this node comes when the next attempt begins; 1 s of 600");
     jobs_kill(&nodes[2]);
     jobs_await("up.2.0");
     jobs_await("up.2.1");
@@ -308,33 +319,123 @@ START_TEST(a_node_that_never_comes)
 }
 END_TEST
 
-/* Of the ranks on two nodes: it is theirs when all nodes have come and none may come again. */
-START_TEST(the_port_where_nodes_met)
+/* ---- the port where nodes meet, which is that of their ranks too ---- */
+
+/* As a rank: rank 0 listens at MASTER_PORT, the others come to it; then "met at PORT in ATTEMPT" is printed. Ranks end
+ * with 3 when there is a file "fail.ATTEMPT", and with 0 when there is one "done". Until then rank 0 answers whoever
+ * else calls. */
+static int meet(void)
 {
-    for (int restarts = 0; restarts < 2; restarts++) {
-        char port[32], max[32], line[64];
-        job nodes[2];
-        int number = ports_free("127.0.0.1");
-        jobs_begin();
-        snprintf(port, sizeof port, "--master_port=%d", number);
-        snprintf(max, sizeof max, "--max_restarts=%d", restarts);
-        for (int i = 1; i >= 0; i--) {
-            const char *name = i ? "1" : "0";
-            nodes[i] =
-                jobs_start_as(name, (const char *const[]){ "-q", "--no_ssh", "--hosts=a:1,b:1", "--node_rank", name,
-                                                           "--master_addr=127.0.0.1", port, max, "--prefix", "", SHELL,
-                                                           "echo port $MASTER_PORT", NULL });
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const char *attempt = getenv("CSPEED_ATTEMPT"), *port = getenv("MASTER_PORT");
+    bool first = strcmp(getenv("RANK"), "0") == 0;
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0), left = atoi(getenv("WORLD_SIZE")) - 1;
+    char file[32], word[4];
+    address.sin_port = htons((uint16_t)atoi(port));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (first && (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 16) < 0))
+        return 5;
+    while (!first && connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        jobs_pause();
+    if (!first && (write(fd, "rank", 4) != 4 || read(fd, word, 4) != 4))
+        return 6;
+    snprintf(file, sizeof file, "fail.%s", attempt);
+    for (bool said = false; access("done", F_OK) < 0;) {
+        struct pollfd polled = { fd, POLLIN, 0 };
+        if (first && poll(&polled, 1, 20) > 0) {
+            int caller = accept(fd, NULL, NULL);
+            left -= read(caller, word, 4) == 4 && memcmp(word, "rank", 4) == 0;
+            if (write(caller, "met\n", 4) != 4 || close(caller) < 0)
+                return 7;
         }
-        snprintf(line, sizeof line, "port %d\n", number);
-        for (int i = 0; i < 2; i++) {
+        if (!said && (!first || left == 0)) {
+            printf("met at %s in %s\n", port, attempt);
+            fflush(stdout);
+            snprintf(word, sizeof word, "%s", getenv("RANK"));
+            char up[32];
+            snprintf(up, sizeof up, "up.%s.%s", attempt, word);
+            fclose(fopen(up, "w"));
+            said = true;
+        }
+        if (said && access(file, F_OK) == 0)
+            return 3;
+        jobs_pause();
+    }
+    return 0;
+}
+
+static job meet_as(const char *node, const char *nodes, const char *port)
+{
+    static char self[512];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = '\0';
+    setenv("CSPEED_TEST_ROLE", "meet", 1);
+    job here = jobs_start_as(node, (const char *const[]){ "--no_ssh", "--nnodes", nodes, "--nproc_per_node=1",
+                                                          "--node_rank", node, "--master_addr=127.0.0.1", port,
+                                                          "--max_restarts=2", "--last_call=2", "--restart_delay=0.1",
+                                                          "--prefix", "", "--oversubscribe", self, NULL });
+    unsetenv("CSPEED_TEST_ROLE");
+    return here;
+}
+
+static void fail_in(int attempt)
+{
+    char file[32];
+    snprintf(file, sizeof file, "fail.%d", attempt);
+    fclose(fopen(file, "w"));
+}
+
+/* A port that is given is that of the ranks in every attempt: when a rank has failed, and when a node was lost whose
+ * successor calls while the ranks, who have the port, still run. */
+START_TEST(the_port_that_is_given_is_the_ranks_own)
+{
+    static const struct {
+        const char *nodes, *secret;
+    } rows[] = { { "3", NULL },
+                 { "3", "a secret of 16 bytes or more" },
+                 { "2:3", NULL },
+                 { "1:3", "a secret of 16 bytes or more" } };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        static const char *const names[] = { "0", "1", "2" };
+        char port[32], line[64];
+        job nodes[3];
+        int number = ports_free("127.0.0.1");
+        bool shrinks = strchr(rows[row].nodes, ':') != NULL;
+        jobs_begin();
+        if (rows[row].secret)
+            setenv("CSPEED_SECRET", rows[row].secret, 1);
+        snprintf(port, sizeof port, "--master_port=%d", number);
+        for (int i = 2; i >= 0; i--)
+            nodes[i] = meet_as(names[i], rows[row].nodes, port);
+        await_ranks(0, 3);
+        fail_in(0);
+        await_ranks(1, 3);
+        if (shrinks) { /* it goes on without the node, which is back before the next attempt */
+            jobs_kill(&nodes[2]);
+            await_ranks(2, 2);
+        } else {
+            kill(nodes[2].pid, SIGSTOP); /* is not lost yet */
+            job late = meet_as("2", rows[row].nodes, port);
+            await_words("err.2", "this node comes when the next attempt begins; 1 s of 600");
+            jobs_kill(&nodes[2]);
+            nodes[2] = late;
+            await_ranks(2, 3);
+        }
+        fclose(fopen("done", "w"));
+        for (int i = 0; i < 3 - shrinks; i++) {
             jobs_finish(&nodes[i]);
             jobs_check_code(&nodes[i], 0);
-            ck_assert_int_eq(jobs_count_of(nodes[i].out, "port "), 1);
-            ck_assert_int_eq(jobs_count_of(nodes[i].out, line), restarts == 0);
+            for (int attempt = i == 2 ? 2 : 0; attempt < 3; attempt++) {
+                snprintf(line, sizeof line, "met at %d in %d\n", number, attempt);
+                ck_assert_msg(jobs_count_of(nodes[i].out, line) == 1, "row %zu, node %d: not once \"%s\" in %s", row, i,
+                              line, nodes[i].out);
+            }
+            free(nodes[i].out);
+            free(nodes[i].err);
         }
-        free(nodes[1].out);
-        free(nodes[1].err);
-        jobs_end(&nodes[0]);
+        jobs_check_gone();
+        jobs_leave();
+        unsetenv("CSPEED_SECRET");
     }
 }
 END_TEST
@@ -457,7 +558,22 @@ START_TEST(a_host_that_cannot_be_reached)
 }
 END_TEST
 
-SUITE_MAIN("restart", a_second_attempt_may_do, not_every_end_is_tried_again, a_signal_is_no_failure,
-           a_lost_node_is_done_without_and_may_come_back, nodes_that_come_or_stay_away,
-           world_sizes_are_those_of_the_configuration, a_node_that_never_comes, the_port_where_nodes_met,
-           who_is_waited_for, a_host_is_called_again, a_host_that_is_silent, a_host_that_cannot_be_reached)
+int main(void)
+{
+    const char *role = getenv("CSPEED_TEST_ROLE");
+    if (role)
+        return meet();
+    const TTest *const tests[] = { a_second_attempt_may_do,
+                                   not_every_end_is_tried_again,
+                                   a_signal_is_no_failure,
+                                   a_lost_node_is_done_without_and_may_come_back,
+                                   nodes_that_come_or_stay_away,
+                                   world_sizes_are_those_of_the_configuration,
+                                   a_node_that_never_comes,
+                                   the_port_that_is_given_is_the_ranks_own,
+                                   who_is_waited_for,
+                                   a_host_is_called_again,
+                                   a_host_that_is_silent,
+                                   a_host_that_cannot_be_reached };
+    return suite_run("restart", tests, (int)(sizeof tests / sizeof *tests));
+}

@@ -131,15 +131,21 @@ START_TEST(who_is_refused_touches_nothing)
     enter();
     pid_t holder = start("holder", "--steps 1000000 --save_interval 20");
     await("test -s out/latest && test -s out/metrics.jsonl");
+    char words[64];
+    snprintf(words, sizeof words, "or stop it with `kill %d`;", (int)holder);
     ck_assert_int_eq(kill(holder, SIGSTOP), 0);
     ck_assert_int_eq(shell_run("find out -printf '%%p %%i %%s %%T@\\n' | sort >before"), 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         ck_assert_msg(train("", others[i]) == TAKEN, "train %s was not refused", others[i]);
         check_says("out.txt", "--force_output takes this one");
+        check_says("out.txt", words);
     }
     ck_assert_int_eq(shell_run("! ls -d out.[0-9]* 2>/dev/null && find out -printf '%%p %%i %%s %%T@\\n' | sort | "
                                "diff before -"),
                      0);
+    ck_assert_int_eq(shell_run("sed -i 's/^job .*/job j7/' " RECORD), 0);
+    ck_assert_int_eq(train("", ""), TAKEN);
+    check_says("out.txt", "or stop it with `cspeed stop j7` on this host, or the host where it was started;");
     kill_run(holder);
     ck_assert_int_eq(train("", "--fresh --steps 1"), 0);
     ck_assert_int_eq(shell_run("test -s out.1/latest && ! test -e out.1/.cspeed-owner && ! test -e " RECORD), 0);
@@ -193,9 +199,9 @@ static const struct {
       TAKEN, "process PID on " },
     { ELSEWHERE "s/^job .*/job j/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", 0, NULL },
     { ELSEWHERE "s/^job .*/job j/; s/^attempt .*/attempt 1/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN,
-      "on far, of job j, attempt 1." },
+      "on far, of job j, attempt 1. Let it end, or stop it with `cspeed stop j` on the host where it was started;" },
     { ELSEWHERE "s/^job .*/job i/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN, "on far, of job i, attempt 0." },
-    { ELSEWHERE, "", TAKEN, "on far" },
+    { ELSEWHERE, "", TAKEN, "on far. Let it end, or stop it there;" },
     { "s/^process_space .*/process_space pid:[1]/", "", TAKEN, "is written by another run" }, /* another container */
     { "s/^job /jab /", "", 0, NULL },
     { "d", "", 0, NULL },

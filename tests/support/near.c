@@ -240,6 +240,15 @@ near_launches near_launched(void)
     return now;
 }
 
+uint64_t near_pinned_max(void)
+{
+    void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
+    uint64_t max = ask(module, "emulator_pinned_most");
+    if (module)
+        dlclose(module);
+    return max;
+}
+
 near_launches near_since(near_launches before)
 {
     near_launches now = near_launched();
@@ -288,6 +297,17 @@ cs_tensor near_at(cs_tensor x)
     it->fresh = true;
     x.data = it->there + ((char *)x.data - it->here.memory);
     return x;
+}
+
+cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count)
+{
+    cs_state_ranges all = { .count = count };
+    for (int64_t i = 0; i < count; i++) {
+        ranges[i].tile = all.tiles;
+        all.tiles += cs_state_tiles((cs_range){ ranges[i].from, ranges[i].to });
+    }
+    all.table = at(cs_vector(ranges, CS_I64, count * (int64_t)(sizeof *ranges / sizeof(int64_t)))).data;
+    return all;
 }
 
 void near_fetch(void)

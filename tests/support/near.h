@@ -4,6 +4,7 @@
 #define CS_TESTS_NEAR_H
 
 #include "device/device.h"
+#include "device/state.h"
 
 /* An element of a float tensor as a double. */
 double near_element(cs_tensor x, int64_t index);
@@ -38,8 +39,9 @@ bool near_emulated(const char *test);
 typedef struct {
     uint64_t kernels, graphs;
 } near_launches;
-near_launches near_launched(void);              /* zeros where they are not counted */
-bool near_counts(void);                         /* True for the emulated module: a real GPU's does not count them. */
+near_launches near_launched(void); /* zeros where they are not counted */
+bool near_counts(void);            /* True for the emulated module: a real GPU's does not count them. */
+uint64_t near_pinned_max(void);    /* bytes of host memory that were pinned at a time; 0 where they are not counted */
 near_launches near_since(near_launches before); /* by now less by then */
 
 /* The test's device, open; one at a time. Where its memory is not the host's, a test's tensors are taken there and
@@ -59,5 +61,9 @@ int near_threads(int max); /* most, or 1 on a device that has no threads of its 
  * absent tensor stays absent. */
 cs_tensor near_at(cs_tensor x);
 void near_fetch(void); /* waits; what was taken there is here again, as the device left it */
+
+/* Numbers the ranges' tiles; `at`, as above or another, puts them where the device that they are for reads them. They
+ * live until the next fetch. */
+cs_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), cs_state_range *ranges, int64_t count);
 
 #endif

@@ -235,12 +235,19 @@ static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes
     memcpy(to, from, bytes);
 }
 
+static size_t cpu_room(cs_device *device)
+{
+    (void)device;
+    return cs_cpu_room("");
+}
+
 const cs_device_table cs_device_cpu = {
     .kind = "cpu",
     .open = cpu_open,
     .close = cpu_close,
     .alloc = cpu_alloc,
     .free = cpu_free,
+    .room = cpu_room,
     .roof = cs_cpu_roof,
     .native = cs_cpu_native,
     .has_native = cs_cpu_has_native,
@@ -270,7 +277,6 @@ const cs_device_table cs_device_cpu = {
     .embed = cs_cpu_embed,
     .embed_grad = cs_cpu_embed_grad,
     .cross_entropy = cs_cpu_cross_entropy,
-    .cross_entropy_grad = cs_cpu_cross_entropy_grad,
     .hits = cs_cpu_hits,
     .squared_error = cs_cpu_squared_error,
     .squared_error_grad = cs_cpu_squared_error_grad,
@@ -282,6 +288,5 @@ const cs_device_table cs_device_cpu = {
     .seed = cs_cpu_seed,
     .convert = cs_cpu_convert,
     .update = cs_cpu_update,
-    .update_narrow = cs_cpu_update_narrow,
     .init = cs_cpu_init,
 };

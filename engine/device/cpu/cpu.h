@@ -130,22 +130,23 @@ void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor ta
                   cs_tensor starts);
 void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                        cs_tensor starts);
-void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
-void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                               cs_tensor targets);
-void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets);
+void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss);
+void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
 void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
+/* room.c: bytes of the host's memory that this process may still take, which is also that of the host's other
+ * processes; 0: not known. `root` is put in front of the paths of /proc and /sys: "". */
+size_t cs_cpu_room(const char *root);
+
 void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
 void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
 void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
 void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-void cs_cpu_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                          const cs_state_narrow *state);
+void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
 void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #endif

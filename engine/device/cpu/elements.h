@@ -33,6 +33,16 @@ static inline void cs_elements_write(cs_tensor y, int64_t from, int64_t count, c
     cs_elements_narrow(cs_elements_at(y, from), y.dtype, values, count);
 }
 
+/* A gradient of one row grows by `more`; the first of those that are added sets a fresh one. */
+static inline void cs_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
+{
+    float *sum = gradient.data;
+    int64_t count = cs_count(gradient);
+    bool set = gradient.fresh && first;
+    for (int64_t i = 0; i < count; i++)
+        sum[i] = set ? more[i] : sum[i] + more[i];
+}
+
 /* Sums in a fixed order, in lanes that fit vector registers. */
 float cs_elements_sum(const float *x, int64_t count);
 float cs_elements_dot(const float *x, const float *y, int64_t count);

@@ -6,8 +6,9 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor out, loss, lse, x; /* out: the gradient */
-    cs_tensor targets;
+    cs_tensor out, loss, x; /* out: of the squared error, the gradient */
+    cs_tensor targets, dloss;
+    int64_t classes; /* columns of x that are logits; those behind are padding */
 } loss_job;
 
 static int64_t chunk_at(int64_t from, int64_t end)
@@ -18,7 +19,7 @@ static int64_t chunk_at(int64_t from, int64_t end)
 static int64_t target_of(const loss_job *all, int64_t row)
 {
     int64_t target = ((const int32_t *)all->targets.data)[row];
-    CS_ASSERT(target < cs_columns(all->x));
+    CS_ASSERT(target < all->classes);
     return target;
 }
 
@@ -31,7 +32,7 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
 /* log of the sum of e^x over a row: the largest is taken out, chunks are added in double. */
 static float row_lse(const loss_job *all, int64_t row)
 {
-    int64_t width = cs_columns(all->x), first = row * width;
+    int64_t width = all->classes, first = row * cs_columns(all->x);
     float wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
@@ -47,64 +48,55 @@ static float row_lse(const loss_job *all, int64_t row)
     return max + (float)log(sum);
 }
 
-static void cross_entropy_rows(void *argument, cs_range range, int part)
+/* The row's logits become their gradient, while they are in the cache. */
+static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse)
 {
-    (void)part;
-    const loss_job *all = argument;
-    float *loss = all->loss.data, *lse = all->lse.data, one;
-    for (int64_t row = range.from; row < range.to; row++) {
-        int64_t target = target_of(all, row);
-        lse[row] = target < 0 ? 0 : row_lse(all, row);
-        loss[row] = target < 0 ? 0 : lse[row] - *cs_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
-    }
-}
-
-void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets)
-{
-    loss_job all = { .loss = loss, .lse = lse, .x = logits, .targets = targets };
-    cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
-}
-
-static void grad_row(const loss_job *all, int64_t row, int64_t target)
-{
-    int64_t width = cs_columns(all->x), first = row * width;
-    float lse = ((const float *)all->lse.data)[row], scale = ((const float *)all->loss.data)[row];
-    float wide[CS_CHUNK], out[CS_CHUNK] = { 0 };
+    int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride;
+    float scale = ((const float *)all->dloss.data)[row];
+    float wide[CS_CHUNK], out[CS_CHUNK] = { 0 }, zeros[CS_CHUNK] = { 0 };
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
         if (target >= 0)
             softmax_chunk(out, cs_elements_read(all->x, first + from, count, wide), count, lse, scale);
         if (target >= from && target < from + count)
             out[target - from] -= scale;
-        cs_elements_write(all->out, first + from, count, out);
+        cs_elements_write(all->x, first + from, count, out);
     }
+    for (int64_t from = width; from < stride; from += CS_CHUNK)
+        cs_elements_write(all->x, first + from, chunk_at(from, stride), zeros);
 }
 
-static void cross_entropy_grad_rows(void *argument, cs_range range, int part)
+static void cross_entropy_rows(void *argument, cs_range range, int part)
 {
     (void)part;
     const loss_job *all = argument;
-    for (int64_t row = range.from; row < range.to; row++)
-        grad_row(all, row, target_of(all, row));
+    float *loss = all->loss.data, one;
+    for (int64_t row = range.from; row < range.to; row++) {
+        int64_t target = target_of(all, row);
+        float lse = target < 0 ? 0 : row_lse(all, row);
+        loss[row] = target < 0 ? 0 : lse - *cs_elements_read(all->x, row * cs_columns(all->x) + target, 1, &one);
+        if (all->dloss.data)
+            grad_row(all, row, target, lse);
+    }
 }
 
-void cs_cpu_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                               cs_tensor targets)
+void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                          cs_tensor dloss)
 {
-    loss_job all = { .out = dlogits, .loss = dloss, .lse = lse, .x = logits, .targets = targets };
-    cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_grad_rows, &all);
+    loss_job all = { .loss = loss, .x = logits, .targets = targets, .dloss = dloss, .classes = classes };
+    cs_cpu_walk(device, cs_rows(logits), 1, cross_entropy_rows, &all);
 }
 
-/* ---- squared error ---- */
+/* ---- hits ---- */
 
 /* The first of the largest, as torch.argmax; a row with a NaN has none. */
 static int64_t largest_of(const loss_job *all, int64_t row)
 {
-    int64_t width = cs_columns(all->x), best = -1;
+    int64_t width = all->classes, first = row * cs_columns(all->x), best = -1;
     float max = 0, wide[CS_CHUNK];
     for (int64_t from = 0; from < width; from += CS_CHUNK) {
         int64_t count = chunk_at(from, width);
-        const float *logits = cs_elements_read(all->x, row * width + from, count, wide);
+        const float *logits = cs_elements_read(all->x, first + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
             if (isnan(logits[i]))
                 return -1;
@@ -127,11 +119,13 @@ static void hits_rows(void *argument, cs_range range, int part)
     }
 }
 
-void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    loss_job all = { .loss = hits, .x = logits, .targets = targets };
+    loss_job all = { .loss = hits, .x = logits, .targets = targets, .classes = classes };
     cs_cpu_walk(device, cs_rows(logits), 4, hits_rows, &all);
 }
+
+/* ---- squared error ---- */
 
 static void subtract(float *restrict out, const float *restrict y, const float *restrict target, int64_t count,
                      float scale)

@@ -42,7 +42,8 @@ struct cs_matmul {
 static void must(dnnl_status_t status, const char *what)
 {
     if (status != dnnl_success)
-        cs_fatal(CS_UNSUPPORTED, "oneDNN: %s failed with status %d", what, (int)status);
+        cs_fatal(status == dnnl_out_of_memory ? CS_NO_MEMORY : CS_UNSUPPORTED, "oneDNN: %s failed with status %d", what,
+                 (int)status);
 }
 
 /* ---- descriptors: oneDNN 2 has them as structs, 3 behind pointers ---- */

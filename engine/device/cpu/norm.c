@@ -118,12 +118,8 @@ void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_ten
     all.dy = dy;
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_grad_rows, &all);
     int parts = cs_cpu_parts(device, cs_rows(x), LEAST_ROWS);
-    float *weight_sum = dweight.data, *bias_sum = dbias.data;
     for (int part = 0; part < parts; part++) {
-        const float *more_weight = row_of(&all, part, 2), *more_bias = row_of(&all, part, 3);
-        for (int64_t i = 0; i < all.columns; i++) {
-            weight_sum[i] += more_weight[i];
-            bias_sum[i] += more_bias[i];
-        }
+        cs_elements_grow(dweight, row_of(&all, part, 2), part == 0);
+        cs_elements_grow(dbias, row_of(&all, part, 3), part == 0);
     }
 }

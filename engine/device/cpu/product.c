@@ -11,6 +11,7 @@
 #include "device/cpu/gemm.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { TINY = 48, SMALL = 384, STRIP_ROWS = 1024, STRIP_COLUMNS = 1536 };
 
@@ -248,6 +249,8 @@ static void sum_strip(const column_job *all, int64_t column, int64_t width)
 {
     float *sums = (float *)all->sums.data + column;
     int64_t rows = cs_rows(all->x), columns = cs_columns(all->x);
+    if (all->sums.fresh)
+        memset(sums, 0, (size_t)width * sizeof *sums);
     for (int64_t from = 0; from < rows; from += BLOCK_ROWS) {
         float part[STRIP] = { 0 }, wide[STRIP];
         int64_t to = from + BLOCK_ROWS < rows ? from + BLOCK_ROWS : rows;

@@ -112,10 +112,6 @@ void cs_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tens
     all.dx = dx;
     all.dy = dy;
     cs_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_grad_rows, &all);
-    float *sum = dweight.data;
-    for (int part = 0; part < cs_cpu_parts(device, cs_rows(x), LEAST_ROWS); part++) {
-        const float *more = row_of(&all, part, SUM);
-        for (int64_t i = 0; i < all.width; i++)
-            sum[i] += more[i];
-    }
+    for (int part = 0; part < cs_cpu_parts(device, cs_rows(x), LEAST_ROWS); part++)
+        cs_elements_grow(dweight, row_of(&all, part, SUM), part == 0);
 }

@@ -4,7 +4,7 @@
 
 #include "optim/rules.h"
 
-enum { LEAST = 16384 };
+enum { LEAST = 16384, ROWS = 2 + CS_OPTIM_SLOTS };
 
 typedef void rule_chunk(float *restrict master, float *restrict gradient, float *restrict slot0, float *restrict slot1,
                         int64_t count, cs_hyper hyper);
@@ -26,34 +26,62 @@ static rule_chunk *const walks[] = {
 #include "optim/rules.h"
 };
 
+/* One range of the rows. */
 typedef struct {
     rule_chunk *walk;
-    const cs_state_span *span;
+    cs_tensor rows[ROWS]; /* master, gradient, slots; a slot that the optimizer lacks is absent */
+    int64_t first[ROWS];  /* the range's first element in each                                  */
+    cs_tensor publish;
     cs_hyper hyper;
 } update_job;
 
-static void update_part(void *argument, cs_range range, int part)
+/* The elements themselves where they are fp32; else a copy, as the absent row's zeros are. */
+static float *open_row(float *copy, const update_job *all, int row, int64_t at, int64_t count)
 {
-    (void)part;
-    const update_job *all = argument;
-    const cs_state_span *span = all->span;
-    float none[CS_OPTIM_SLOTS][CS_CHUNK] = { 0 }; /* for slots the optimizer does not have */
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
-        float *master = span->master + at;
-        all->walk(master, span->gradient + at, span->slots[0] ? span->slots[0] + at : none[0],
-                  span->slots[1] ? span->slots[1] + at : none[1], count, all->hyper);
-        if (span->publish)
-            cs_elements_write(cs_vector(span->publish, span->dtype, span->count), at, count, master);
-    }
+    cs_tensor x = all->rows[row];
+    if (x.data && x.dtype == CS_F32)
+        return (float *)x.data + all->first[row] + at;
+    if (x.data)
+        cs_elements_widen(copy, cs_elements_at(x, all->first[row] + at), x.dtype, count);
+    return copy;
 }
 
-void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span)
+static void update_chunk(const update_job *all, float copies[ROWS][CS_CHUNK], int64_t at, int64_t count)
 {
-    update_job all = { walks[optimizer->kind], span, hyper };
-    if (span->gate && !span->gate->open)
+    float *x[ROWS];
+    for (int row = 0; row < ROWS; row++)
+        x[row] = open_row(copies[row], all, row, at, count);
+    all->walk(x[0], x[1], x[2], x[3], count, all->hyper);
+    for (int row = 0; row < ROWS; row++)
+        if (all->rows[row].data && all->rows[row].dtype != CS_F32)
+            cs_elements_write(all->rows[row], all->first[row] + at, count, x[row]);
+    if (all->publish.data)
+        cs_elements_write(all->publish, all->first[0] + at, count, x[0]);
+}
+
+static void update_part(void *argument, cs_range part, int index)
+{
+    (void)index;
+    float copies[ROWS][CS_CHUNK] = { 0 };
+    for (int64_t at = part.from; at < part.to; at += CS_CHUNK)
+        update_chunk(argument, copies, at, part.to - at < CS_CHUNK ? part.to - at : CS_CHUNK);
+}
+
+void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows)
+{
+    if (rows->gate && !rows->gate->open)
         return;
-    if (span->gate)
-        all.hyper.grad_scale *= span->gate->factor;
-    cs_cpu_walk(stream->device, span->count, LEAST, update_part, &all);
+    if (rows->gate)
+        hyper.grad_scale *= rows->gate->factor;
+    for (int64_t i = 0; i < rows->ranges.count; i++) {
+        const cs_state_range *range = &rows->ranges.table[i];
+        update_job all = { .walk = walks[optimizer->kind],
+                           .rows = { rows->master, rows->gradient, rows->slots[0], rows->slots[1] },
+                           .first = { range->from, range->from, range->slots[0], range->slots[1] },
+                           .publish = rows->publish,
+                           .hyper = hyper };
+        if (!range->decays)
+            all.hyper.decay = 0;
+        cs_cpu_walk(stream->device, range->to - range->from, LEAST, update_part, &all);
+    }
 }

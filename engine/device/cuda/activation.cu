@@ -5,7 +5,7 @@
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
 #define CUBIC 0.044715f                /* a */
 
-static __global__ void gelu_runs(cs_view y, cs_view x, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_runs(cs_view y, cs_view x, cs_flat flat)
 {
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
@@ -37,7 +37,7 @@ static __device__ float gelu_slope(float x)
     return s + x * slope * (e * s * s);
 }
 
-static __global__ void gelu_grad_runs(cs_view dx, cs_view dy, cs_view x, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_grad_runs(cs_view dx, cs_view dy, cs_view x, cs_flat flat)
 {
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {

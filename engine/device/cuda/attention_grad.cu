@@ -14,7 +14,7 @@
 namespace
 {
 
-enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes to a row's delta */ };
+enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes to a row's delta */, DELTA_THREADS = 256 };
 
 /* A block's own rows, two matrices of them, and the rows that pass by, two pairs at a time. */
 template <int width> struct form {
@@ -25,7 +25,7 @@ template <int width> struct form {
 
 /* ---- delta ---- */
 
-template <typename T, int count> __global__ void row_deltas(cs_attention_job job)
+template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS) row_deltas(cs_attention_job job)
 {
     int64_t heads = (int64_t)job.samples * job.length * job.queries, step = (int64_t)gridDim.x * blockDim.x / TEAM;
     int lane = (int)threadIdx.x % TEAM;
@@ -269,8 +269,9 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
 template <typename T> void launch_deltas(cudaStream_t stream, const cs_attention_job *job)
 {
-    int64_t rows = (int64_t)job->samples * job->length * job->queries, blocks = (rows * TEAM + 255) / 256;
-    cs_shape shape = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(256) };
+    int64_t rows = (int64_t)job->samples * job->length * job->queries,
+            blocks = (rows * TEAM + DELTA_THREADS - 1) / DELTA_THREADS;
+    cs_shape shape = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(DELTA_THREADS) };
     bool packed = job->width % cs_pack_of<T> == 0 && reinterpret_cast<uintptr_t>(job->y) % 16 == 0 &&
                   reinterpret_cast<uintptr_t>(job->dy) % 16 == 0;
     if (packed)

@@ -28,7 +28,8 @@ static __device__ void add_rows(float *sum, cs_view x, int64_t at, int64_t row, 
 }
 
 /* A block sums 256 columns of the rows that are its part's, and joins its warps in order. */
-static __global__ void sum_tiles(float *partial, cs_view x, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(WARPS *CS_WARP)
+    sum_tiles(float *partial, cs_view x, int64_t rows, int64_t columns)
 {
     CS_SHARED float of_warp[WARPS][TILE];
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
@@ -59,11 +60,12 @@ extern "C" void cs_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
     float *partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * columns) * sizeof(float));
     cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) },
               sum_tiles, partial, cs_run_view(x), rows, columns);
-    cs_columns_join(device, (float *)sums.data, partial, parts, columns);
+    cs_columns_join(device, sums, partial, parts);
 }
 
 /* 32 columns a block; each warp adds the parts of its own, every eighth, and then those eight are added in order. */
-static __global__ void join_parts(float *into, const float *partial, int64_t parts, int64_t columns)
+static __global__ void __launch_bounds__(WARPS *CS_WARP)
+    join_parts(float *into, const float *partial, int64_t parts, int64_t columns, int set)
 {
     CS_SHARED float of_warp[WARPS][CS_WARP];
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
@@ -80,12 +82,12 @@ static __global__ void join_parts(float *into, const float *partial, int64_t par
         return;
     for (int i = 1; i < WARPS; i++)
         sum += of_warp[i][lane];
-    into[column] += sum;
+    into[column] = set ? sum : into[column] + sum;
 }
 
-void cs_columns_join(cs_device *device, float *into, const float *partial, int64_t parts, int64_t columns)
+void cs_columns_join(cs_device *device, cs_tensor into, const float *partial, int64_t parts)
 {
-    int64_t blocks = (columns + CS_WARP - 1) / CS_WARP;
-    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, join_parts, into,
-              partial, parts, columns);
+    int64_t columns = cs_count(into), blocks = (columns + CS_WARP - 1) / CS_WARP;
+    cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, join_parts,
+              (float *)into.data, partial, parts, columns, into.fresh ? 1 : 0);
 }

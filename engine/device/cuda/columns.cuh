@@ -4,7 +4,7 @@
 
 #include "device/cuda/kernel.cuh"
 
-/* into[c] += the sum over parts of partial[part][c]. */
-void cs_columns_join(cs_device *device, float *into, const float *partial, int64_t parts, int64_t columns);
+/* into[c] += the sum over parts of partial[part][c]; set where `into` is fresh. */
+void cs_columns_join(cs_device *device, cs_tensor into, const float *partial, int64_t parts);
 
 #endif

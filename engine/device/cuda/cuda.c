@@ -74,6 +74,7 @@ static cs_status take(cs_cuda *cuda, struct cudaDeviceProp *properties)
         .major = properties->major,
         .minor = properties->minor,
         .processors = attribute(cuda->number, cudaDevAttrMultiProcessorCount),
+        .shared = attribute(cuda->number, cudaDevAttrMaxSharedMemoryPerBlockOptin),
     };
     return CS_OK;
 }
@@ -176,7 +177,6 @@ static const cs_device_table cs_device_cuda = {
     .embed = cs_cuda_embed,
     .embed_grad = cs_cuda_embed_grad,
     .cross_entropy = cs_cuda_cross_entropy,
-    .cross_entropy_grad = cs_cuda_cross_entropy_grad,
     .hits = cs_cuda_hits,
     .squared_error = cs_cuda_squared_error,
     .squared_error_grad = cs_cuda_squared_error_grad,
@@ -188,7 +188,6 @@ static const cs_device_table cs_device_cuda = {
     .seed = cs_cuda_seed,
     .convert = cs_cuda_convert,
     .update = cs_cuda_update,
-    .update_narrow = cs_cuda_update_narrow,
     .init = cs_cuda_init,
 };
 

@@ -34,6 +34,7 @@ void *cs_cuda_workspace(cs_device *device, cs_cuda_use use, size_t bytes);
 typedef struct {
     int major, minor; /* compute capability */
     int processors;   /* multiprocessors    */
+    int shared;       /* bytes of shared memory that a block may have */
 } cs_cuda_facts;
 
 cudaStream_t cs_cuda_stream(const cs_stream *stream);
@@ -88,10 +89,9 @@ void cs_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor t
                    cs_tensor starts);
 void cs_cuda_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                         cs_tensor starts);
-void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits, cs_tensor targets);
-void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits, cs_tensor lse,
-                                cs_tensor targets);
-void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets);
+void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
+                           cs_tensor dloss);
+void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 void cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x);
@@ -101,9 +101,7 @@ void cs_cuda_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t 
 void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
 void cs_cuda_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_span *span);
-void cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                           const cs_state_narrow *state);
+void cs_cuda_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
 void cs_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* cudnn.c - attention by cuDNN, for shapes that one of its engines takes; the others stay with our own kernels.
  *
- * The library is opened at the first attention that it may run, and a plan is made at the first use of a shape. What a
- * plan is run on is a pack of addresses, which cuDNN makes anew for each run: some hundred bytes of the host's. */
+ * The library is opened at the first attention that it may run, and a plan is made at the first use of a shape: for the
+ * whole attention, or for pieces of it that the plan is run on one after the other. What a plan is run on is a pack of
+ * addresses, which cuDNN makes anew for each run: some hundred bytes of the host's. */
 #include "base/log.h"
 #include "base/range.h"
 #include "base/rng.h"
@@ -9,13 +10,14 @@
 #include "device/cuda/open.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct {
     cs_cudnn_shape shape;
     cs_cudnn_plan plan;
-    bool fits; /* false: cuDNN does not run it */
+    int64_t pieces; /* that the plan is run on; 0: cuDNN does not run it */
 } choice;
 
 struct cs_cudnn {
@@ -78,25 +80,33 @@ void cs_cudnn_close(cs_device *device)
 
 /* ---- choosing ---- */
 
-/* Backward with the same bits each time keeps the scores' slopes of all heads at once, two bytes each: there is an end
- * to the memory that this is worth, and a run that fits without it goes on without it. */
-static int64_t max_workspace(cs_device *device)
+/* Backward with the same bits each time stores the scores' gradients of all heads of a piece, two bytes each. 2 GiB
+ * hold enough of them to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more of shorter
+ * ones. Products and reductions ask for their workspace in the same step, so that a piece leaves them three quarters of
+ * the memory that is free. Only the smallest piece, one sample's one key head, may take more than both: up to 7/8 of
+ * the free memory; where that is too little the engine's own kernels run. */
+static cs_cudnn_bound bound_of(cs_device *device)
 {
-    const int64_t worth = (int64_t)2 << 30, room = (int64_t)cs_cuda_room(device) / 8 * 7;
-    return room < worth ? room : worth;
+    const int64_t max = (int64_t)2 << 30, room = (int64_t)cs_cuda_room(device);
+    return (cs_cudnn_bound){ .max = room / 4 < max ? room / 4 : max, .room = room / 8 * 7 };
 }
 
-static void choose(struct cs_cudnn *cudnn, choice *made, int64_t max)
+static void choose(struct cs_cudnn *cudnn, choice *made, cs_cudnn_bound bound)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     const cs_cudnn_shape *shape = &made->shape;
-    cs_status status = cs_cudnn_plan_open(&made->plan, &cudnn->library, &cudnn->target, shape, max);
-    made->fits = status == CS_OK;
-    cs_log(made->fits ? CS_LOG_DEBUG : CS_LOG_INFO,
-           "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s%s", shape->grad ? "'s gradient" : "",
-           (long long)shape->samples, (long long)shape->length, (long long)shape->queries, (long long)shape->keys,
-           (long long)shape->width, types[shape->dtype],
-           made->fits ? "by cuDNN" : "by the engine's own kernels, not by cuDNN: ", made->fits ? "" : cs_error());
+    char how[512];
+    cs_status status = cs_cudnn_pieces_open(&made->plan, &cudnn->library, &cudnn->target, shape, bound);
+    bool fits = status == CS_OK;
+    made->pieces = fits ? cs_cudnn_pieces(&made->plan, shape) : 0;
+    if (fits)
+        snprintf(how, sizeof how, "by cuDNN, in %lld pieces, with %lld bytes of workspace", (long long)made->pieces,
+                 (long long)made->plan.workspace);
+    else
+        snprintf(how, sizeof how, "by the engine's own kernels, not by cuDNN: %s", cs_error());
+    cs_log(fits ? CS_LOG_DEBUG : CS_LOG_INFO, "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s",
+           shape->grad ? "'s gradient" : "", (long long)shape->samples, (long long)shape->length,
+           (long long)shape->queries, (long long)shape->keys, (long long)shape->width, types[shape->dtype], how);
 }
 
 static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cudnn_shape *shape)
@@ -112,7 +122,7 @@ static choice *choice_for(cs_device *device, struct cs_cudnn *cudnn, const cs_cu
     }
     choice *made = &cudnn->choices[cudnn->count++];
     *made = (choice){ .shape = *shape };
-    choose(cudnn, made, max_workspace(device));
+    choose(cudnn, made, bound_of(device));
     return made;
 }
 
@@ -141,12 +151,14 @@ static cs_cudnn_shape shape_of(const cs_attention_args *given)
                              .keys = given->heads.keys,
                              .width = cs_columns(given->y) / given->heads.queries,
                              .dtype = given->y.dtype,
-                             .grad = given->dqkv.data != NULL };
+                             .grad = given->dqkv.data != NULL,
+                             .row_queries = given->heads.queries,
+                             .row_keys = given->heads.keys };
 }
 
 /* ---- running ---- */
 
-/* What a plan is run on, by number. */
+/* What a plan is run on, by number: of the whole attention, or of a piece. */
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
 /* What tells this run from others: the plan, and where its tensors lie. */
@@ -159,7 +171,7 @@ static uint64_t mark_of(const struct cs_cudnn *cudnn, const choice *made, const 
     return mark;
 }
 
-static void run(struct cs_cudnn *cudnn, const choice *made, addresses at, void *workspace)
+static void run_piece(struct cs_cudnn *cudnn, const choice *made, addresses at, void *workspace)
 {
     const cs_cudnn_library *library = &cudnn->library;
     int64_t numbers[CS_CUDNN_NUMBERS], count = made->shape.grad ? CS_CUDNN_ONE : CS_CUDNN_HIDDEN;
@@ -176,6 +188,16 @@ static void run(struct cs_cudnn *cudnn, const choice *made, addresses at, void *
     must(cudnn, library->finalize(pack), "a finished pack");
     must(cudnn, library->execute(cudnn->target.handle, made->plan.plan, pack), "attention");
     must(cudnn, library->destroy(pack), "a pack's end");
+}
+
+static void run(struct cs_cudnn *cudnn, const choice *made, addresses whole, void *workspace)
+{
+    for (int64_t piece = 0; piece < made->pieces; piece++) {
+        addresses at;
+        for (int i = 1; i < CS_CUDNN_NUMBERS; i++)
+            at[i] = cs_cudnn_piece_address(&made->plan, &made->shape, piece, (cs_cudnn_number)i, whole[i]);
+        run_piece(cudnn, made, at, workspace);
+    }
 }
 
 /* Where q, k and v begin in rows of q | k | v. */
@@ -215,7 +237,7 @@ bool cs_cudnn_attention(cs_device *device, const cs_attention_args *given)
         return false;
     struct cs_cudnn *cudnn = cudnn_of(device);
     const choice *made = cudnn->target.handle ? choice_for(device, cudnn, &shape) : NULL;
-    if (!made || !made->fits)
+    if (!made || !made->pieces)
         return false;
     attend(device, cudnn, made, given);
     return true;

@@ -89,8 +89,9 @@ void cs_cudnn_graph_reduce(cs_cudnn_graph *graph, cudnnReduceTensorOp_t how, cs_
 
 typedef struct {
     int64_t samples, length, queries, keys, width;
-    int64_t dtype; /* cs_dtype */
-    int64_t grad;  /* 1: backward */
+    int64_t dtype;                 /* cs_dtype */
+    int64_t grad;                  /* 1: backward */
+    int64_t row_queries, row_keys; /* heads in a row of memory, of which the attention takes `queries` and `keys` */
 } cs_cudnn_shape;
 
 /* Numbers of what a plan is given. */
@@ -125,13 +126,31 @@ typedef struct {
 typedef struct {
     cs_cudnn_graph graph; /* what the plan was made of lives as long */
     cudnnBackendDescriptor_t plan;
-    int64_t workspace; /* bytes */
+    cs_cudnn_shape shape; /* what the plan computes */
+    int64_t workspace;    /* bytes; of a plan that failed to open: the fewest that any engine needs, or 0 */
 } cs_cudnn_plan;
 
-/* The heuristic's first engine that gives the same bits each time, and wants no more than `most` bytes. CS_UNSUPPORTED
+/* The heuristic's first engine that gives the same bits each time, and needs no more than `most` bytes. CS_UNSUPPORTED
  * with a sentence where there is none. */
 cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
                              const cs_cudnn_shape *shape, int64_t max);
 void cs_cudnn_plan_close(cs_cudnn_plan *plan); /* accepts one that failed to open */
+
+/* ---- cudnn_pieces.c: one plan, run on several parts of an attention ---- */
+
+/* How much workspace plans may need. */
+typedef struct {
+    int64_t max;  /* bytes of a plan that could be made for a smaller piece instead        */
+    int64_t room; /* bytes of a plan for one sample and one key head, which is the smallest */
+} cs_cudnn_bound;
+
+/* A plan for the whole attention, or else for the largest equal piece of it within the bound: some of the samples, or
+ * of one sample some of the key heads, with the query heads that share them. */
+cs_status cs_cudnn_pieces_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
+                               const cs_cudnn_shape *whole, cs_cudnn_bound bound);
+int64_t cs_cudnn_pieces(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole); /* how many */
+/* The address that the plan is given in place of `first`, the whole attention's, to compute piece `index`. */
+void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole, int64_t index,
+                             cs_cudnn_number number, void *first);
 
 #endif

@@ -5,7 +5,7 @@
  * once, not a sum in memory that many blocks add to: that asks for the engine with the same bits each time. */
 #include "device/cuda/cudnn.h"
 
-/* Parts of rows of q | k | v and of y: B samples, heads side by side. */
+/* Heads of the rows of q | k | v, or of y. A piece of the heads has the row stride of all of them. */
 typedef struct {
     int64_t size[4], stride[4];
 } layout;
@@ -36,7 +36,7 @@ static cs_cudnn_tensor memory(cs_cudnn_graph *graph, int64_t number, const cs_cu
 static cs_cudnn_tensor of_rows(cs_cudnn_graph *graph, int64_t number, const cs_cudnn_shape *shape)
 {
     int64_t size[4] = { shape->samples, shape->queries, shape->length, 1 };
-    int64_t stride[4] = { shape->queries * shape->length, shape->length, 1, 1 };
+    int64_t stride[4] = { shape->row_queries * shape->length, shape->length, 1, 1 };
     return cs_cudnn_graph_memory(graph, number, CUDNN_DATA_FLOAT, size, stride);
 }
 
@@ -52,9 +52,9 @@ static cs_cudnn_tensor scores(cs_cudnn_graph *graph, const cs_cudnn_shape *shape
 
 static void forward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
-    int64_t wide = (shape->queries + 2 * shape->keys) * shape->width;
+    int64_t wide = (shape->row_queries + 2 * shape->row_keys) * shape->width;
     layout many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
-    layout rows = heads_of(shape, shape->queries, shape->queries * shape->width);
+    layout rows = heads_of(shape, shape->queries, shape->row_queries * shape->width);
     cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
     cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, few), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape);
@@ -88,9 +88,9 @@ static void gather(cs_cudnn_graph *graph, const cs_cudnn_shape *shape, cs_cudnn_
 
 static void backward(cs_cudnn_graph *graph, const cs_cudnn_shape *shape)
 {
-    int64_t wide = (shape->queries + 2 * shape->keys) * shape->width;
+    int64_t wide = (shape->row_queries + 2 * shape->row_keys) * shape->width;
     layout many = heads_of(shape, shape->queries, wide), few = heads_of(shape, shape->keys, wide);
-    layout rows = heads_of(shape, shape->queries, shape->queries * shape->width);
+    layout rows = heads_of(shape, shape->queries, shape->row_queries * shape->width);
     cs_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, many), k = memory(graph, CS_CUDNN_K, shape, turned(few));
     cs_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, turned(few)), y = memory(graph, CS_CUDNN_Y, shape, rows);
     cs_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, many);

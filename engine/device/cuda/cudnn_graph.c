@@ -82,7 +82,7 @@ static cs_cudnn_tensor make_tensor(cs_cudnn_graph *graph, int64_t number, cudnnD
     bool yes = true;
     cudnnBackendDescriptor_t part = like.descriptor = cs_cudnn_graph_make(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     set_number(graph, part, CUDNN_ATTR_TENSOR_UNIQUE_ID, number);
-    set_number(graph, part, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 16);
+    set_number(graph, part, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, type == CUDNN_DATA_FLOAT ? sizeof(float) : 16);
     set_type(graph, part, CUDNN_ATTR_TENSOR_DATA_TYPE, type);
     cs_cudnn_graph_set(graph, part, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, like.size);
     cs_cudnn_graph_set(graph, part, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, like.stride);

@@ -83,18 +83,23 @@ static bool is_known_wrong(const cs_cudnn_library *library, const cs_cudnn_shape
     return shape->grad && shape->length % 128 != 0 && library->version() <= 91500;
 }
 
-/* The plan of the first of `count` engines that does. */
+/* The plan of the first of `count` engines that runs it within `most` bytes. */
 static bool choose(cs_cudnn_plan *plan, const cs_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
                    int64_t count, int64_t max)
 {
     const cs_cudnn_library *library = plan->graph.library;
+    int64_t fewest = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (is_steady(&plan->graph, configs[i]) && make_plan(plan, target, configs[i]) && plan->workspace <= max)
-            return true;
+        if (is_steady(&plan->graph, configs[i]) && make_plan(plan, target, configs[i])) {
+            if (plan->workspace <= max)
+                return true;
+            fewest = fewest && fewest < plan->workspace ? fewest : plan->workspace;
+        }
         if (plan->plan)
             library->destroy(plan->plan);
         plan->plan = NULL;
     }
+    plan->workspace = fewest;
     return false;
 }
 
@@ -103,7 +108,7 @@ cs_status cs_cudnn_plan_open(cs_cudnn_plan *plan, const cs_cudnn_library *librar
 {
     cudnnBackendDescriptor_t configs[ENGINES], whole;
     cs_cudnn_graph *graph = &plan->graph;
-    *plan = (cs_cudnn_plan){ 0 };
+    *plan = (cs_cudnn_plan){ .shape = *shape };
     if (is_known_wrong(library, shape))
         return cs_fail(CS_UNSUPPORTED, "its version %zu is wrong for lengths that 128 does not divide",
                        library->version());

@@ -50,7 +50,10 @@ __device__ inline void cs_draw_apply_anywhere(float *values, cs_draw draw, int64
         uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
         cs_rng_block block = cs_rng_philox(key, (uint64_t)own / CS_RUN);
         int part = (int)(own % CS_RUN);
-        uint32_t bits = block.word[part / 2] >> part % 2 * 16 & 0xffff;
+        uint32_t word = block.word[0]; /* chosen, since an array with an index of run time lies in memory */
+        for (int w = 1; w < CS_RUN / 2; w++)
+            word = part / 2 == w ? block.word[w] : word;
+        uint32_t bits = word >> part % 2 * 16 & 0xffff;
         values[i] = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
     }
 }

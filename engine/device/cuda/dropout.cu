@@ -2,7 +2,8 @@
  * eight elements. A grid's column is a sample, so that a run is a counter. */
 #include "device/cuda/draw.cuh"
 
-static __global__ void drop_runs(cs_view y, cs_view a, cs_view b, cs_draw draw, int64_t batch)
+static __global__ void __launch_bounds__(CS_RUN_THREADS)
+    drop_runs(cs_view y, cs_view a, cs_view b, cs_draw draw, int64_t batch)
 {
     for (int64_t sample = blockIdx.y; sample < batch; sample += gridDim.y) {
         int64_t first = sample * draw.sample;

@@ -9,7 +9,7 @@
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
-enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN };
+enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
     cs_view y, table, positions;    /* positions absent: none */
@@ -32,7 +32,7 @@ static __device__ int64_t position_of(const embed_job &job, int64_t row)
     return job.starts ? position - job.starts[row] : position;
 }
 
-static __global__ void embed_rows(embed_job job)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) embed_rows(embed_job job)
 {
     cs_range all = { 0, job.columns };
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
@@ -82,7 +82,7 @@ struct add_job {
     int64_t count, columns, tiles;
 };
 
-static __global__ void token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
+static __global__ void __launch_bounds__(KEY_THREADS) token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
 {
     int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= job.rows)
@@ -91,7 +91,7 @@ static __global__ void token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
     rows[row] = (uint32_t)row;
 }
 
-static __global__ void position_keys(uint32_t *keys, uint32_t *rows, embed_job job)
+static __global__ void __launch_bounds__(KEY_THREADS) position_keys(uint32_t *keys, uint32_t *rows, embed_job job)
 {
     int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= job.rows)
@@ -140,7 +140,7 @@ static __device__ void leave_run(const add_job &job, const seat &seat, uint32_t 
         add_to_table(job, seat, key, sum);
 }
 
-static __global__ void add_pieces(add_job job)
+static __global__ void __launch_bounds__(WARPS *CS_WARP) add_pieces(add_job job)
 {
     seat seat = sit(job);
     cs_range run = { seat.span.from, seat.span.from };
@@ -183,7 +183,7 @@ static __device__ bool goes_over(const add_job &job, int64_t border)
 }
 
 /* A run that begins in a piece and goes on: its parts, in order. */
-static __global__ void add_edges(add_job job)
+static __global__ void __launch_bounds__(WARPS *CS_WARP) add_edges(add_job job)
 {
     seat seat = sit(job);
     if (!goes_over(job, seat.span.to))
@@ -220,8 +220,8 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into,
     size_t bytes = (cs_sort_bytes(job.rows) + 63) / 64 * 64;
     void *memory = cs_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
     cs_sort sort = cs_sort_lay(memory, job.rows);
-    cs_launch(stream, cs_shape{ dim3((unsigned)((job.rows + 255) / 256)), dim3(256) }, name, sort.keys[0], sort.rows[0],
-              job);
+    cs_launch(stream, cs_shape{ dim3((unsigned)((job.rows + KEY_THREADS - 1) / KEY_THREADS)), dim3(KEY_THREADS) }, name,
+              sort.keys[0], sort.rows[0], job);
     sort = cs_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
     add_job add = { cs_run_view(into), job.y, (float *)((char *)memory + bytes), sort.keys[0], sort.rows[0], job.rows,
                     job.columns,       tiles };

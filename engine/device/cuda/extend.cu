@@ -14,7 +14,8 @@ enum { THREADS = 256, ROWS = 64 /* at least, of a block */, KEYS = 256 /* at lea
 
 /* Rows of keys and of values, from qkv to where the caches go on. */
 template <typename T>
-__global__ void store_rows(T *keys, T *values, const T *qkv, int64_t rows, int64_t shared, int64_t wide, int64_t first)
+__global__ void __launch_bounds__(THREADS)
+    store_rows(T *keys, T *values, const T *qkv, int64_t rows, int64_t shared, int64_t wide, int64_t first)
 {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < rows * shared; i += step) {
@@ -25,7 +26,7 @@ __global__ void store_rows(T *keys, T *values, const T *qkv, int64_t rows, int64
 }
 
 /* y = the splits' parts, each by its share of the softmax's denominator; a warp a row of a head. */
-template <typename T> __global__ void join_parts(T *y, cs_attention_job job)
+template <typename T> __global__ void __launch_bounds__(THREADS, 1) join_parts(T *y, cs_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
     int lane = (int)threadIdx.x % CS_WARP;
@@ -51,7 +52,7 @@ template <typename T> __global__ void join_parts(T *y, cs_attention_job job)
 cs_attention_job make(const cs_extension *given)
 {
     cs_attention_args heads = { .y = given->y,
-                                .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) } },
+                                .lse = { NULL, CS_F32, 2, { given->heads.queries, cs_rows(given->y) }, false },
                                 .qkv = given->qkv,
                                 .dy = {},
                                 .dqkv = {},

@@ -43,7 +43,8 @@ static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t co
 }
 
 /* Out is element `from` and on; counters count groups of four of all elements. */
-static __global__ void init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
+static __global__ void __launch_bounds__(THREADS)
+    init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t group = from / TOGETHER + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

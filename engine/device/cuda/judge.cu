@@ -2,7 +2,8 @@
  * hundred integer additions, and a float a row. */
 #include "device/cuda/run.cuh"
 
-static __global__ void judge_words(cs_verdict *verdict, const cs_step_sums *words, cs_step_terms terms)
+static __global__ void __launch_bounds__(1)
+    judge_words(cs_verdict *verdict, const cs_step_sums *words, cs_step_terms terms)
 {
     *verdict = cs_verdict_judge(words, &terms, verdict->scaler);
 }
@@ -13,7 +14,8 @@ extern "C" void cs_cuda_judge(cs_stream *stream, cs_verdict *verdict, const cs_s
     cs_launch(cs_cuda_stream(stream), cs_shape{ dim3(1), dim3(1) }, judge_words, verdict, words, *terms);
 }
 
-static __global__ void seed_runs(cs_view dy, const double *scale, double divisor, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS)
+    seed_runs(cs_view dy, const double *scale, double divisor, cs_flat flat)
 {
     float same[CS_RUN];
     for (int i = 0; i < CS_RUN; i++)

@@ -43,7 +43,7 @@ extern "C" __device__ void __assertfail(const char *condition, const char *file,
 
 struct cs_shape {
     dim3 grid, block;
-    size_t shared = 0; /* bytes of dynamic shared memory; above 48 KiB the kernel is given leave */
+    size_t shared = 0; /* bytes of dynamic shared memory */
 };
 
 /* What of an argument tells a launch from others: all of it, but of a structure that may have gaps the pointer that it
@@ -71,7 +71,8 @@ void cs_launch_at(const char *file, int line, cudaStream_t stream, cs_shape shap
     ((mark = cs_launch_mark(mark, static_cast<Wanted>(given))), ...);
     if (cs_cuda_replays(mark))
         return;
-    if (shape.shared > 48 * 1024)
+    /* A kernel has 48 KiB without asking, of static and dynamic shared memory together. */
+    if (shape.shared > 0)
         cs_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared),
                       "shared memory of a kernel", file, line);

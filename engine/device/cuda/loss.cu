@@ -1,9 +1,11 @@
 /* loss.cu - cross entropy over a large vocabulary, and the squared error: a block a row.
  *
- * The loss reads the logits once, its gradient reads and writes them once, in place if asked. Runs are aligned with the
- * tensor and not with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a
- * neighbour's is left alone. Reading bounds the loss, though its exponentials come near: nine instructions an element
- * stand beside the two bytes of a 16-bit one. */
+ * In training the cross entropy reads a row of logits once and writes its gradient over it: the row stays in shared
+ * memory between, as far as there is room; what is left is read a second time. Runs are aligned with the tensor and not
+ * with the row, so that rows of an odd vocabulary are read in 16 bytes too; what of a run is a neighbour's is left
+ * alone. Columns behind the classes are padding: neither a loss nor hits read it, and the gradient is zero there.
+ * Memory's rate bounds it, though the exponentials come near: nine instructions an element stand beside the two bytes
+ * of a 16-bit one. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -12,10 +14,20 @@
 
 enum { THREADS = 512, WARPS = THREADS / CS_WARP };
 
-/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
-static __device__ cs_range row_of(int64_t row, int64_t columns)
+/* Rows are `stride` elements apart and begin with as many columns that count. */
+struct extent {
+    int64_t rows, columns, stride;
+};
+
+static inline extent extent_of(cs_tensor x, int64_t columns)
 {
-    return cs_range{ row * columns, (row + 1) * columns };
+    return extent{ cs_rows(x), columns, cs_columns(x) };
+}
+
+/* Of one row: the tensor's elements within.from to within.to; runs begin at multiples of 8 of the tensor. */
+static __device__ cs_range row_of(int64_t row, extent all)
+{
+    return cs_range{ row * all.stride, row * all.stride + all.columns };
 }
 
 static __device__ int64_t first_run(cs_range row)
@@ -36,22 +48,35 @@ static __device__ float element_of(cs_view x, int64_t at)
 }
 
 /* The target's place in the tensor, -1 where it is masked. One outside the vocabulary ends the run, as on the CPU. */
-static __device__ int64_t place_of(const int32_t *targets, int64_t row, int64_t columns)
+static __device__ int64_t place_of(const int32_t *targets, int64_t row, extent all)
 {
     int32_t target = targets[row];
-    CS_KERNEL_ASSERT(target < columns);
-    return target < 0 ? -1 : row * columns + target;
+    CS_KERNEL_ASSERT(target < all.columns);
+    return target < 0 ? -1 : row * all.stride + target;
 }
 
-static inline cs_shape rows_shape(cs_tensor x)
+static inline cs_shape rows_shape(extent all)
 {
-    int64_t rows = cs_rows(x), runs = cs_columns(x) / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
-    return cs_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
+    int64_t runs = all.columns / CS_RUN + 2, threads = cs_round_up(runs, CS_WARP);
+    return cs_shape{ dim3((unsigned)(all.rows < 1 << 24 ? all.rows : 1 << 24)),
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
 
-/* ---- cross entropy: the largest so far, and the sum of e^(x - largest) ---- */
+/* ---- cross entropy ---- */
 
+enum { TOGETHER = 4 };
+
+/* The first `held` elements of a row's runs stay in shared memory. */
+struct loss_job {
+    cs_view x; /* logits; and their gradient, where dloss is not NULL */
+    float *loss;
+    const float *dloss;
+    const int32_t *targets;
+    extent all;
+    int64_t held;
+};
+
+/* The largest so far, and the sum of e^(x - largest). */
 struct tally {
     float max, sum;
 };
@@ -68,80 +93,109 @@ static __device__ float rescale(float sum, float from, float to)
     return from == to ? sum : sum * exp2f((from - to) * LOG2_E);
 }
 
-static __device__ tally count_row(cs_view x, cs_range row)
+static __device__ void count_run(tally *own, cs_run stored, cs_dtype dtype, int64_t at, cs_range row)
+{
+    float run[CS_RUN], max = own->max;
+    cs_run_widen(run, stored, dtype);
+    for (int i = 0; i < CS_RUN; i++) {
+        run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
+        max = fmaxf(max, run[i]);
+    }
+    own->sum = rescale(own->sum, own->max, max);
+    own->max = max;
+    for (int i = 0; i < CS_RUN; i++)
+        own->sum += exp2f((run[i] - finite(max)) * LOG2_E);
+}
+
+/* Where the row's run `at` is held; beyond job.held: nowhere. */
+static __device__ int64_t seat_of(int64_t at, cs_range row)
+{
+    return at - row.from / CS_RUN * CS_RUN;
+}
+
+static __device__ cs_view held_of(const loss_job &job)
+{
+    return cs_view{ cs_shared_memory(), job.x.dtype };
+}
+
+static __device__ tally count_row(const loss_job &job, cs_range row)
 {
     tally own = { -INFINITY, 0 };
-    for (int64_t at = first_run(row); at < row.to; at += run_step()) {
-        float run[CS_RUN], max = own.max;
-        cs_run_read(run, x, at, row);
-        for (int i = 0; i < CS_RUN; i++) {
-            run[i] = cs_run_has(at + i, row) ? run[i] : -INFINITY;
-            max = fmaxf(max, run[i]);
+    for (int64_t first = first_run(row); first < row.to; first += TOGETHER * run_step()) {
+        cs_run run[TOGETHER];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++)
+            run[k] = cs_run_load(job.x, first + k * run_step(), row);
+#pragma unroll
+        for (int k = 0; k < TOGETHER; k++) {
+            int64_t at = first + k * run_step();
+            if (at >= row.to)
+                continue;
+            if (seat_of(at, row) < job.held)
+                cs_run_put(held_of(job), seat_of(at, row), cs_range{ 0, job.held }, run[k]);
+            count_run(&own, run[k], job.x.dtype, at, row);
         }
-        own.sum = rescale(own.sum, own.max, max);
-        own.max = max;
-        for (int i = 0; i < CS_RUN; i++)
-            own.sum += exp2f((run[i] - finite(max)) * LOG2_E);
     }
     return own;
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    loss_rows(float *loss, float *lse, cs_view x, const int32_t *targets, int64_t rows, int64_t columns)
+/* A thread comes upon the runs that it counted, so that nobody else waits for what it holds. target -1: zeros. */
+static __device__ void write_grad(const loss_job &job, int64_t row, int64_t target, float lse)
 {
-    CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        int64_t target = place_of(targets, row, columns);
-        tally own = count_row(x, target < 0 ? cs_range{} : row_of(row, columns));
-        float max = cs_block_max(own.max, seats);
-        float sum = cs_block_sum(rescale(own.sum, own.max, max), seats);
-        if (threadIdx.x > 0)
-            continue;
-        float log_sum = target < 0 ? 0 : finite(max) + logf(sum);
-        lse[row] = log_sum;
-        loss[row] = target < 0 ? 0 : log_sum - element_of(x, target);
-    }
-}
-
-extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor lse, cs_tensor logits,
-                                      cs_tensor targets)
-{
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_rows, (float *)loss.data, (float *)lse.data,
-              cs_run_view(logits), (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
-}
-
-struct grad_job {
-    cs_view out, x;
-    const float *dloss, *lse;
-    const int32_t *targets;
-    int64_t rows, columns;
-};
-
-static __global__ void __launch_bounds__(THREADS) loss_grad_rows(grad_job job)
-{
-    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        int64_t target = place_of(job.targets, row, job.columns);
-        cs_range own = row_of(row, job.columns), wanted = target < 0 ? cs_range{} : own;
-        float lse = job.lse[row], scale = job.dloss[row];
-        for (int64_t at = first_run(own); at < own.to; at += run_step()) {
-            float run[CS_RUN];
-            cs_run_read(run, job.x, at, wanted);
+    cs_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
+    float scale = job.dloss[row];
+    for (int64_t at = first_run(all); at < all.to; at += run_step()) {
+        float run[CS_RUN] = {};
+        if (target >= 0 && at < real.to) {
+            bool held = seat_of(at, all) < job.held;
+            cs_run_widen(run,
+                         held ? cs_run_load(held_of(job), seat_of(at, all), cs_range{ 0, job.held })
+                              : cs_run_load(job.x, at, real),
+                         job.x.dtype);
             for (int i = 0; i < CS_RUN; i++) {
-                run[i] = target < 0 ? 0 : expf(run[i] - lse) * scale;
+                run[i] = cs_run_has(at + i, real) ? expf(run[i] - lse) * scale : 0;
                 run[i] = at + i == target ? run[i] - scale : run[i];
             }
-            cs_run_store(job.out, at, own, run);
         }
+        cs_run_store(job.x, at, all, run);
     }
 }
 
-extern "C" void cs_cuda_cross_entropy_grad(cs_device *device, cs_tensor dlogits, cs_tensor dloss, cs_tensor logits,
-                                           cs_tensor lse, cs_tensor targets)
+static __global__ void __launch_bounds__(THREADS) loss_rows(loss_job job)
 {
-    grad_job job = { cs_run_view(dlogits),    cs_run_view(logits),           (const float *)dloss.data,
-                     (const float *)lse.data, (const int32_t *)targets.data, cs_rows(logits),
-                     cs_columns(logits) };
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), loss_grad_rows, job);
+    CS_SHARED float seats[WARPS];
+    for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
+        int64_t target = place_of(job.targets, row, job.all);
+        float wanted = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
+        tally own = count_row(job, target < 0 ? cs_range{} : row_of(row, job.all));
+        float max = cs_block_max(own.max, seats);
+        float sum = cs_block_sum(rescale(own.sum, own.max, max), seats);
+        float lse = target < 0 ? 0 : finite(max) + logf(sum);
+        if (threadIdx.x == 0)
+            job.loss[row] = lse - wanted;
+        if (job.dloss)
+            write_grad(job, row, target, lse);
+    }
+}
+
+/* Elements of a row that shared memory holds between reading and writing: its runs, or as many as there is room for. */
+static int64_t held_elements(cs_device *device, const loss_job &job)
+{
+    enum { OTHER = 2048 }; /* bytes for the block's own shared memory */
+    int64_t runs = job.all.columns / CS_RUN + 2, room = cs_cuda_facts_of(device)->shared - OTHER;
+    int64_t max = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
+    return job.dloss ? (runs < max ? runs : max) * CS_RUN : 0;
+}
+
+extern "C" void cs_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
+                                      int64_t classes, cs_tensor dloss)
+{
+    loss_job job = { cs_run_view(logits),           (float *)loss.data,         (const float *)dloss.data,
+                     (const int32_t *)targets.data, extent_of(logits, classes), 0 };
+    cs_shape shape = rows_shape(job.all);
+    job.held = held_elements(device, job);
+    shape.shared = (size_t)job.held * cs_dtype_bytes(logits.dtype);
+    cs_launch(cs_cuda_compute(device), shape, loss_rows, job);
 }
 
 /* ---- hits: the first of the largest, as torch.argmax; a row with a NaN has none ---- */
@@ -172,14 +226,13 @@ static __device__ best look_over(cs_view x, cs_range row)
 }
 
 /* The target is the first of the largest where it is as large as any and none as large stands before it. */
-static __global__ void __launch_bounds__(THREADS)
-    hit_rows(float *hits, cs_view x, const int32_t *targets, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, cs_view x, const int32_t *targets, extent all)
 {
     CS_SHARED float seats[WARPS];
     CS_SHARED int counts[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        int64_t target = place_of(targets, row, columns);
-        best own = look_over(x, target < 0 ? cs_range{} : row_of(row, columns));
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        int64_t target = place_of(targets, row, all);
+        best own = look_over(x, target < 0 ? cs_range{} : row_of(row, all));
         float max = cs_block_max(own.max, seats);
         bool before = own.first >= 0 && own.max == max && own.first < target;
         int against = cs_block_sum(own.unknown + (before ? 1 : 0), counts);
@@ -188,10 +241,11 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets)
+extern "C" void cs_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(logits), hit_rows, (float *)hits.data, cs_run_view(logits),
-              (const int32_t *)targets.data, cs_rows(logits), cs_columns(logits));
+    extent all = extent_of(logits, classes);
+    cs_launch(cs_cuda_compute(device), rows_shape(all), hit_rows, (float *)hits.data, cs_run_view(logits),
+              (const int32_t *)targets.data, all);
 }
 
 /* ---- squared error ---- */
@@ -206,12 +260,11 @@ static __device__ void subtract(float *apart, cs_view y, cs_view target, int64_t
         apart[i] -= wanted[i];
 }
 
-static __global__ void __launch_bounds__(THREADS)
-    error_rows(float *loss, cs_view y, cs_view target, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(THREADS) error_rows(float *loss, cs_view y, cs_view target, extent all)
 {
     CS_SHARED float seats[WARPS];
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own = row_of(row, columns);
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        cs_range own = row_of(row, all);
         float sum = 0;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
@@ -221,22 +274,23 @@ static __global__ void __launch_bounds__(THREADS)
         }
         sum = cs_block_sum(sum, seats);
         if (threadIdx.x == 0)
-            loss[row] = sum / (float)columns;
+            loss[row] = sum / (float)all.columns;
     }
 }
 
 extern "C" void cs_cuda_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(y), error_rows, (float *)loss.data, cs_run_view(y),
-              cs_run_view(target), cs_rows(y), cs_columns(y));
+    extent all = extent_of(y, cs_columns(y));
+    cs_launch(cs_cuda_compute(device), rows_shape(all), error_rows, (float *)loss.data, cs_run_view(y),
+              cs_run_view(target), all);
 }
 
 static __global__ void __launch_bounds__(THREADS)
-    error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, int64_t rows, int64_t columns)
+    error_grad_rows(cs_view dy, const float *dloss, cs_view y, cs_view target, extent all)
 {
-    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        cs_range own = row_of(row, columns);
-        float scale = 2 * dloss[row] / (float)columns;
+    for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
+        cs_range own = row_of(row, all);
+        float scale = 2 * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(own); at < own.to; at += run_step()) {
             float apart[CS_RUN];
             subtract(apart, y, target, at, own);
@@ -250,6 +304,7 @@ static __global__ void __launch_bounds__(THREADS)
 extern "C" void cs_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y,
                                            cs_tensor target)
 {
-    cs_launch(cs_cuda_compute(device), rows_shape(y), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
-              cs_run_view(y), cs_run_view(target), cs_rows(y), cs_columns(y));
+    extent all = extent_of(y, cs_columns(y));
+    cs_launch(cs_cuda_compute(device), rows_shape(all), error_grad_rows, cs_run_view(dy), (const float *)dloss.data,
+              cs_run_view(y), cs_run_view(target), all);
 }

@@ -64,7 +64,8 @@ static cudaDataType_t type_of(cs_dtype dtype)
 }
 
 /* 16 bytes are the widest access of a thread, and what copies of tiles want; addresses that agree in that have the same
- * algorithm, and so the same bits. */
+ * algorithm, and so the same bits. More is not told apart, though many addresses are multiples of 256: ZeRO's stage and
+ * recomputation move operands by multiples of 64 bytes, and must move no bit. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
@@ -82,7 +83,6 @@ static cs_cuda_problem problem_of(const cs_product *product, cublasLtEpilogue_t 
     problem.to = product->c.dtype;
     problem.transpose_a = product->transpose_a;
     problem.transpose_b = product->transpose_b;
-    problem.add = product->add;
     problem.a_align = alignment(on->a);
     problem.b_align = alignment(on->b);
     problem.c_align = alignment(on->c);
@@ -160,7 +160,7 @@ static const cs_cuda_plan *plan_for(cs_device *device, const cs_product *product
 cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *on,
                                 const cublasLtMatmulAlgo_t *algorithm)
 {
-    float one = 1, beta = plan->problem.add ? 1.0f : 0.0f;
+    float one = 1, beta = on->add ? 1.0f : 0.0f;
     point(plan, on);
     return cublasLtMatmul(cs_cuda_of(device)->products->handle, plan->operation, &one, on->b, plan->b, on->a, plan->a,
                           &beta, on->c, plan->c, on->c, plan->c, algorithm,
@@ -172,7 +172,7 @@ cublasStatus_t cs_cuda_plan_run(cs_device *device, const cs_cuda_plan *plan, con
 static uint64_t mark_of(const cs_cuda_products *products, const cs_cuda_plan *plan, const cs_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre };
-    uint64_t mark = (uint64_t)(plan - products->plans);
+    uint64_t mark = cs_rng_mix((uint64_t)(plan - products->plans), on->add);
     for (int i = 0; i < 5; i++)
         mark = cs_rng_mix(mark, (uint64_t)(uintptr_t)operands[i]);
     return mark;
@@ -207,7 +207,9 @@ void cs_cuda_product(cs_device *device, const cs_product *product)
     if (cs_count(product->c) == 0)
         return;
     cs_tensor bias = bias_of(device, product);
-    cs_cuda_operands on = { .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data };
+    cs_cuda_operands on = {
+        .a = product->a.data, .b = product->b.data, .bias = bias.data, .c = product->c.data, .add = product->add
+    };
     if (!run(device, product, bias.data ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT, &on))
         cs_fatal(CS_UNSUPPORTED, "cuBLASLt knows no way to multiply (%lld, %lld) of type %d",
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);

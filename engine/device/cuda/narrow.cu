@@ -1,11 +1,11 @@
-/* narrow.cu - flat state in 16 bits: converted where it lies, and updated in fp32. Memory bounds both.
+/* narrow.cu - flat state in 16 bits: converted where it lies. Memory bounds it.
  *
  * Converting in place changes the elements' size, so that an element's new place is another's old one. With 4 bytes
  * becoming 2, elements [n, 2n) are read at bytes [4n, 8n) and written at [2n, 4n), where only elements before n lay:
  * once those are done, none of the others can meet, and a launch doubles what is done. With 2 becoming 4 the same holds
  * from the end: [n, 2n) is read at [2n, 4n) and written at [4n, 8n), where only elements from 2n on lay. The first
  * FIRST elements are one block's, which has read them all before it writes. */
-#include "device/cuda/update.cuh"
+#include "device/cuda/run.cuh"
 
 enum { FIRST_THREADS = 1024, FIRST = FIRST_THREADS * CS_RUN };
 
@@ -21,7 +21,7 @@ static __device__ void scale(float *wide, const convert_job &job, int64_t at, cs
         wide[i] *= job.factor;
 }
 
-static __global__ void convert_runs(convert_job job, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) convert_runs(convert_job job, cs_flat flat)
 {
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
@@ -75,19 +75,4 @@ extern "C" void cs_cuda_convert(cs_stream *stream, cs_tensor to, cs_tensor from,
         convert_in_place(cs_cuda_stream(stream), job, flat.count);
     else
         cs_launch(cs_cuda_stream(stream), cs_run_shape(flat), convert_runs, job, flat);
-}
-
-extern "C" void cs_cuda_update_narrow(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper,
-                                      const cs_state_narrow *state)
-{
-    cs_walk walk = {};
-    walk.master = cs_run_view(state->master);
-    walk.gradient = cs_run_view(state->gradient);
-    for (int i = 0; i < optimizer->slots; i++)
-        walk.slots[i] = cs_run_view(state->slots[i]);
-    walk.publish = cs_run_view(state->publish);
-    walk.flat = cs_run_flat(state->master);
-    walk.hyper = hyper;
-    walk.gate = state->gate;
-    cs_update_walk(stream, optimizer, walk);
 }

@@ -29,7 +29,7 @@ extern "C" void cs_cuda_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dwe
     cs_normal job = make_job(x, stats, weight);
     job.dx = cs_run_view(dx);
     job.dy = cs_run_view(dy);
-    cs_normal_backward<true>(device, job, (float *)dweight.data, (float *)dbias.data);
+    cs_normal_backward<true>(device, job, dweight, dbias);
 }
 
 extern "C" void cs_cuda_add_norm(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x,
@@ -50,5 +50,5 @@ extern "C" void cs_cuda_norm_grad_add(cs_device *device, cs_tensor dx, cs_tensor
     job.dx = cs_run_view(dx);
     job.dy = cs_run_view(dy);
     job.beside = cs_run_view(beside);
-    cs_normal_backward<true>(device, job, (float *)dweight.data, (float *)dbias.data);
+    cs_normal_backward<true>(device, job, dweight, dbias);
 }

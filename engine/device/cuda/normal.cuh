@@ -65,7 +65,12 @@ __device__ inline cs_normal_seat cs_normal_sit(const cs_normal &job, int64_t fir
     seat.lane = (int)threadIdx.x % job.group;
     seat.group = (int)threadIdx.x / job.group;
     seat.item = first_item + seat.group;
-    seat.place = seat.item / job.heads * job.stride + job.first + seat.item % job.heads * job.width;
+    int64_t row = seat.item, head = 0;
+    if (job.heads > 1) { /* spares two 64-bit divisions, each of about a hundred instructions */
+        row = seat.item / job.heads;
+        head = seat.item % job.heads;
+    }
+    seat.place = row * job.stride + job.first + head * job.width;
     seat.within = cs_range{ 0, seat.item < job.items ? job.width : 0 };
     return seat;
 }

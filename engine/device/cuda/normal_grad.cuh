@@ -148,8 +148,8 @@ template <bool centered> static __global__ void __launch_bounds__(CS_NORMAL_MOST
     }
 }
 
-/* Parts enough to fill the device, and few beside the rows. dbias NULL: none is wanted. */
-template <bool centered> void cs_normal_backward(cs_device *device, cs_normal job, float *dweight, float *dbias)
+/* Parts enough to fill the device, and few beside the rows. dbias absent: none is wanted. */
+template <bool centered> void cs_normal_backward(cs_device *device, cs_normal job, cs_tensor dweight, cs_tensor dbias)
 {
     enum { LEAST_ITEMS = 4 };
     job.group = cs_normal_group(job.width);
@@ -160,15 +160,15 @@ template <bool centered> void cs_normal_backward(cs_device *device, cs_normal jo
     job.parts = blocks * warps;
     if (blocks == 0)
         return;
-    job.biased = dbias != NULL;
+    job.biased = dbias.data != NULL;
     size_t bytes = (size_t)((job.biased ? 2 : 1) * job.parts * job.width) * sizeof(float);
     job.partial = (float *)cs_cuda_workspace(device, CS_CUDA_REDUCTION, bytes);
     cs_cuda_clear(device, job.partial, bytes);
     cs_launch(cs_cuda_compute(device), cs_shape{ dim3((unsigned)blocks), dim3((unsigned)threads) },
               cs_normal_grad_rows<centered>, job);
-    cs_columns_join(device, dweight, job.partial, job.parts, job.width);
-    if (dbias)
-        cs_columns_join(device, dbias, job.partial + job.parts * job.width, job.parts, job.width);
+    cs_columns_join(device, dweight, job.partial, job.parts);
+    if (job.biased)
+        cs_columns_join(device, dbias, job.partial + job.parts * job.width, job.parts);
 }
 
 #endif

@@ -21,7 +21,7 @@ typedef struct cs_cuda_graphs cs_cuda_graphs;     /* graph.c  */
 typedef struct {
     int number; /* of the GPU, among those this process may use */
     cs_cuda_facts facts;
-    cs_cuda_lane lanes[2]; /* by role */
+    cs_cuda_lane lanes[CS_STREAM_ROLES]; /* by role */
     cs_cuda_products *products;
     struct cs_cudnn *cudnn; /* cudnn.c; NULL before the first attention that it may run */
     cs_cuda_graphs *graphs;

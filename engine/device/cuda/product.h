@@ -14,7 +14,7 @@ typedef struct {
     int64_t m, n, k; /* of row-major c (m, n) */
     cublasLtEpilogue_t epilogue;
     cs_dtype from, to;
-    int transpose_a, transpose_b, add;
+    int transpose_a, transpose_b;
     uint32_t a_align, b_align, c_align, bias_align, pre_align;
 } cs_cuda_problem;
 
@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     const void *a, *b, *bias;
     void *c, *pre;
+    bool add; /* to what c holds: by the same algorithm, so that a sum's first term and its others have one rounding */
 } cs_cuda_operands;
 
 struct cs_cuda_products {

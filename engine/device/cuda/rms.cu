@@ -30,7 +30,7 @@ extern "C" void cs_cuda_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dwei
     cs_normal job = make_job(x, stats, weight, first);
     job.dx = cs_run_view(dx);
     job.dy = cs_run_view(dy);
-    cs_normal_backward<false>(device, job, (float *)dweight.data, NULL);
+    cs_normal_backward<false>(device, job, dweight, cs_tensor{});
 }
 
 extern "C" void cs_cuda_add_rms(cs_device *device, cs_tensor y, cs_tensor stats, const cs_addition *x, cs_tensor weight,
@@ -50,5 +50,5 @@ extern "C" void cs_cuda_rms_grad_add(cs_device *device, cs_tensor dx, cs_tensor 
     job.dx = cs_run_view(dx);
     job.dy = cs_run_view(dy);
     job.beside = cs_run_view(beside);
-    cs_normal_backward<false>(device, job, (float *)dweight.data, NULL);
+    cs_normal_backward<false>(device, job, dweight, cs_tensor{});
 }

@@ -2,7 +2,7 @@
  * it. Memory bounds it: what is turned is read and written once. */
 #include "device/cuda/run.cuh"
 
-enum { HALF = CS_ROPE_WIDTH / 2 };
+enum { HALF = CS_ROPE_WIDTH / 2, THREADS = 128 };
 
 struct turn_job {
     cs_view x;
@@ -29,7 +29,7 @@ static __device__ void turn_run(cs_view head, int64_t middle, int64_t i, const f
     cs_run_store(head, i + middle, high_half, high);
 }
 
-static __global__ void turn_positions(turn_job job, cs_rope rope)
+static __global__ void __launch_bounds__(THREADS) turn_positions(turn_job job, cs_rope rope)
 {
     CS_SHARED float cosine[HALF], sine[HALF];
     int middle = (int)rope.width / 2, runs = (middle + CS_RUN - 1) / CS_RUN;
@@ -59,6 +59,6 @@ extern "C" void cs_cuda_rope(cs_device *device, const cs_turn *turn)
         return;
     int64_t across = (wanted + length - 1) / length;
     across = across < samples ? across : samples;
-    cs_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(128) };
+    cs_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(THREADS) };
     cs_launch(cs_cuda_compute(device), shape, turn_positions, job, *turn->rope);
 }

@@ -121,9 +121,9 @@ __device__ inline cs_run cs_run_narrow(const float *from, cs_dtype dtype)
     return run;
 }
 
-__device__ inline void cs_run_store(cs_view y, int64_t at, cs_range within, const float *from)
+/* A run as it is stored. */
+__device__ inline void cs_run_put(cs_view y, int64_t at, cs_range within, cs_run run)
 {
-    cs_run run = cs_run_narrow(from, y.dtype);
     int size = cs_run_size(y.dtype);
     unsigned char *place = y.data + at * size;
     if (cs_run_is_wide(place, at, within)) {
@@ -145,6 +145,11 @@ __device__ inline void cs_run_store(cs_view y, int64_t at, cs_range within, cons
         else
             ((uint16_t *)place)[i] = (uint16_t)(run.word[i / 2] >> i % 2 * 16);
     }
+}
+
+__device__ inline void cs_run_store(cs_view y, int64_t at, cs_range within, const float *from)
+{
+    cs_run_put(y, at, within, cs_run_narrow(from, y.dtype));
 }
 
 __device__ inline void cs_run_read(float *to, cs_view x, int64_t at, cs_range within)

@@ -39,7 +39,8 @@ static __device__ void count_own(uint32_t (*counts)[THREADS], const uint32_t *ke
 }
 
 /* table[digit][block]: a warp a digit at a time. */
-static __global__ void count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
+static __global__ void __launch_bounds__(THREADS)
+    count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
 {
     CS_SHARED uint32_t counts[DIGITS][THREADS];
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
@@ -72,8 +73,9 @@ static __device__ void place_own(uint32_t (*counts)[THREADS], const uint32_t *ta
     __syncthreads();
 }
 
-static __global__ void place_keys(uint32_t *to_keys, uint32_t *to_rows, const uint32_t *table, const uint32_t *keys,
-                                  const uint32_t *rows, int64_t count, int shift)
+static __global__ void __launch_bounds__(THREADS)
+    place_keys(uint32_t *to_keys, uint32_t *to_rows, const uint32_t *table, const uint32_t *keys, const uint32_t *rows,
+               int64_t count, int shift)
 {
     CS_SHARED uint32_t places[DIGITS][THREADS];
     count_own(places, keys, count, shift);

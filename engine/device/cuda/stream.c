@@ -1,6 +1,6 @@
-/* stream.c - the two streams: events in a ring, waits, and copies.
+/* stream.c - the streams: events in a ring, waits, and copies.
  *
- * Neither stream waits for the legacy default stream, and nothing is put into that. */
+ * No stream waits for the legacy default stream, and nothing is put into that. */
 #include "device/cuda/open.h"
 #include "base/rng.h"
 
@@ -38,7 +38,7 @@ static cs_status open_lane(cs_cuda_lane *lane, cs_stream_role role)
 cs_status cs_cuda_streams_open(cs_device *device)
 {
     cs_cuda *cuda = cs_cuda_of(device);
-    for (int role = 0; role < 2; role++) {
+    for (int role = 0; role < CS_STREAM_ROLES; role++) {
         device->streams[role].own = &cuda->lanes[role];
         CS_TRY(open_lane(&cuda->lanes[role], (cs_stream_role)role));
     }
@@ -47,7 +47,7 @@ cs_status cs_cuda_streams_open(cs_device *device)
 
 void cs_cuda_streams_close(cs_device *device)
 {
-    for (int role = 0; role < 2; role++) {
+    for (int role = 0; role < CS_STREAM_ROLES; role++) {
         cs_cuda_lane *lane = &cs_cuda_of(device)->lanes[role];
         if (lane->stream)
             CS_CUDA(cudaStreamSynchronize(lane->stream));

@@ -119,7 +119,7 @@ extern "C" void cs_cuda_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor 
 }
 
 /* A warp whose every lane has digits of its own. */
-static __global__ void add_values(cs_exact *sum, const float *values, int64_t count)
+static __global__ void __launch_bounds__(CS_WARP) add_values(cs_exact *sum, const float *values, int64_t count)
 {
     CS_SHARED digits own[CS_WARP];
     clear(own, CS_WARP);

@@ -7,7 +7,8 @@ static __device__ float decay_of(float x)
     return expf(x < -88 ? 88 : -x);
 }
 
-static __global__ void swiglu_rows(cs_view y, cs_view x, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(CS_RUN_THREADS)
+    swiglu_rows(cs_view y, cs_view x, int64_t rows, int64_t columns)
 {
     cs_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -45,7 +46,8 @@ static __device__ void turn_back(float *gate, float *up, const float *dy)
     }
 }
 
-static __global__ void swiglu_grad_rows(cs_view dx, cs_view dy, cs_view x, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(CS_RUN_THREADS)
+    swiglu_grad_rows(cs_view dx, cs_view dy, cs_view x, int64_t rows, int64_t columns)
 {
     cs_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {

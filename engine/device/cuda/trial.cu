@@ -18,7 +18,8 @@ __device__ static inline unsigned long long mixed(unsigned long long place, unsi
 }
 
 /* A sum of mixed words, so that the order of adding does not matter. */
-__global__ static void add_words(unsigned long long *digest, const uint16_t *words, int64_t count)
+static __global__ void __launch_bounds__(THREADS)
+    add_words(unsigned long long *digest, const uint16_t *words, int64_t count)
 {
     CS_SHARED unsigned long long seats[THREADS / CS_WARP];
     int64_t step = (int64_t)gridDim.x * THREADS;
@@ -31,7 +32,8 @@ __global__ static void add_words(unsigned long long *digest, const uint16_t *wor
 }
 
 /* Evenly between -1/2 and 1/2. */
-template <typename T> __global__ static void fill_noise(T *data, int64_t count, unsigned long long seed)
+template <typename T>
+static __global__ void __launch_bounds__(THREADS) fill_noise(T *data, int64_t count, unsigned long long seed)
 {
     int64_t step = (int64_t)gridDim.x * THREADS;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)

@@ -4,20 +4,33 @@
  * is measured decides the speed and never the result: the same bits come out on every rank and in every run on this
  * kind of GPU. They are tried on noise in memory of their own, which is given back: a run's own numbers may be zero,
  * and what is added to must be added to once. Sums split over the inner width are taken where they are added in fp32 in
- * a step of their own, which has an order; not where they meet in the result. */
+ * a step of their own, which has an order; not where they meet in the result.
+ *
+ * Ranks need not agree on what is fastest: a product's operands are its rank's alone, and what ranks share comes from
+ * sums over ranks. */
 #include "base/log.h"
 #include "base/range.h"
 #include "device/cuda/product.h"
 
 #include <math.h>
 
-enum { CANDIDATES = 6, ROUNDS = 3, ENOUGH = 4096 };
+enum { CANDIDATES = 6, ROUNDS = 3 };
 
 static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                    uint32_t value)
 {
     if (cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value) != CUBLAS_STATUS_SUCCESS)
         cs_fatal(CS_NO_DEVICE, "cuBLASLt refuses preference %d of %u", (int)attribute, value);
+}
+
+/* Those that the heuristic has found to run, in its order. Returns how many. */
+static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            found[kept++] = found[i];
+    return kept;
 }
 
 /* cuBLASLt's a is the row's b; its c is both what is added to and the result. */
@@ -41,7 +54,7 @@ static int candidates(cs_device *device, const cs_cuda_plan *plan, cublasLtMatmu
                                        plan->c, preference, CANDIDATES, found, &count) != CUBLAS_STATUS_SUCCESS)
         count = 0;
     cublasLtMatmulPreferenceDestroy(preference);
-    return count;
+    return keep_valid(found, count);
 }
 
 /* ---- a trial ---- */
@@ -71,6 +84,7 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     char *memory = cs_cuda_alloc(device, *bytes);
     if (!memory)
         return false;
+    *trial = (cs_cuda_operands){ 0 };
     trial->c = place(device, &memory, problem->to, m * n);
     trial->a = place(device, &memory, problem->from, m * k);
     trial->b = place(device, &memory, problem->from, k * n);
@@ -79,9 +93,10 @@ static bool open_trial(cs_device *device, const cs_cuda_problem *problem, cs_cud
     return true;
 }
 
-/* Of the result and, where GELU's input is made too, of that. False: the algorithm does not run. */
-static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
-                   const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
+/* Into the device's digest: of the result and, where GELU's input is made too, of that. False: the algorithm does not
+ * run. */
+static bool digest_result(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                          const cublasLtMatmulAlgo_t *algorithm)
 {
     const cs_cuda_products *products = cs_cuda_of(device)->products;
     cudaStream_t stream = cs_cuda_compute(device);
@@ -90,10 +105,24 @@ static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_op
     cs_cuda_noise(stream, trial->c, plan->problem.to, count, 1);
     if (cs_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
         return false;
-    CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
     cs_cuda_digest(stream, products->digest, trial->c, words);
     if (trial->pre)
         cs_cuda_digest(stream, products->digest, trial->pre, words);
+    return true;
+}
+
+/* What sums are kept in, fp32, is set by the first product and added to by others: both results take part. */
+static bool digest(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_operands *trial,
+                   const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
+{
+    const cs_cuda_products *products = cs_cuda_of(device)->products;
+    cudaStream_t stream = cs_cuda_compute(device);
+    cs_cuda_operands added = *trial;
+    added.add = true;
+    CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
+    if (!digest_result(device, plan, trial, algorithm) ||
+        (plan->problem.to == CS_F32 && !digest_result(device, plan, &added, algorithm)))
+        return false;
     CS_CUDA(cudaMemcpyAsync(products->fetched, products->digest, sizeof(uint64_t), cudaMemcpyDeviceToHost, stream));
     CS_CUDA(cudaStreamSynchronize(stream));
     *bits = *products->fetched;
@@ -125,10 +154,10 @@ static void tell(const cs_cuda_problem *problem, int chosen, int count, float be
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     cs_log(CS_LOG_DEBUG,
-           "product (%lld, %lld) over %lld, %s to %s, %c%c%s, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
+           "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
            (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
            types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
-           problem->add ? ", added" : "", (int)problem->epilogue, chosen, count, (double)best, (double)first);
+           (int)problem->epilogue, chosen, count, (double)best, (double)first);
 }
 
 /* The index of the fastest of those that give the bits of the first that runs; -1: none does. */
@@ -155,6 +184,13 @@ static int choose(cs_device *device, const cs_cuda_plan *plan, const cs_cuda_ope
     return chosen;
 }
 
+/* How many equal elements prove that two algorithms sum in the same order. Where the order differs so do a fifth or
+ * more of the fp32 sums, but of those rounded to bf16 only one in 5,000 to 50,000, at inner widths of 768 and 32. */
+static int64_t enough(cs_dtype to)
+{
+    return to == CS_F32 ? 4096 : 1 << 20;
+}
+
 /* The heuristic's first is taken unmeasured where there is no memory to try others, and where a result is so small that
  * equal bits would prove little. */
 void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
@@ -163,7 +199,7 @@ void cs_cuda_tune(cs_device *device, cs_cuda_plan *plan)
     cs_cuda_operands trial;
     size_t bytes;
     int count = candidates(device, plan, found), chosen = 0;
-    if (count > 1 && plan->problem.m * plan->problem.n >= ENOUGH &&
+    if (count > 1 && plan->problem.m * plan->problem.n >= enough(plan->problem.to) &&
         open_trial(device, &plan->problem, &trial, &bytes)) {
         chosen = choose(device, plan, &trial, found, count);
         cs_cuda_free(device, trial.c, bytes);

@@ -1,7 +1,7 @@
 /* vector.cu - element by element: add, cast, fill. Memory bounds each: what is read and written once. */
 #include "device/cuda/run.cuh"
 
-static __global__ void add_runs(cs_view y, cs_view a, cs_view b, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) add_runs(cs_view y, cs_view a, cs_view b, cs_flat flat)
 {
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
@@ -22,7 +22,7 @@ extern "C" void cs_cuda_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tens
               flat);
 }
 
-static __global__ void cast_runs(cs_view y, cs_view x, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) cast_runs(cs_view y, cs_view x, cs_flat flat)
 {
     cs_range all = cs_run_all(flat);
     for (int64_t at = cs_run_first(flat); at < flat.count; at += cs_run_step()) {
@@ -42,7 +42,7 @@ extern "C" void cs_cuda_cast(cs_device *device, cs_tensor y, cs_tensor x)
         cs_launch(cs_cuda_compute(device), cs_run_shape(flat), cast_runs, cs_run_view(y), cs_run_view(x), flat);
 }
 
-static __global__ void fill_runs(cs_view y, float value, cs_flat flat)
+static __global__ void __launch_bounds__(CS_RUN_THREADS) fill_runs(cs_view y, float value, cs_flat flat)
 {
     float same[CS_RUN];
     for (int i = 0; i < CS_RUN; i++)

@@ -3,6 +3,7 @@
  * run. */
 #include "suite.h"
 
+#include "base/range.h"
 #include "base/status.h"
 #include "device/cuda/cudnn.h"
 
@@ -59,6 +60,24 @@ static cs_cudnn_target describe(const gpu *given)
 
 /* ---- plans ---- */
 
+/* Of backward on an H200. The fake cuDNN of the emulator says the same. */
+static int64_t workspace_of(const cs_cudnn_shape *shape)
+{
+    int64_t tiles = cs_round_up(shape->length, 64) * cs_round_up(shape->length, 128);
+    int64_t apart = shape->keys < shape->queries ? 2 * shape->length * shape->width : 0;
+    return shape->samples * shape->queries * (tiles + apart) * 2 + 256;
+}
+
+static void show(const gpu *of, const cs_cudnn_plan *plan)
+{
+    const cs_cudnn_shape *shape = &plan->shape;
+    printf("%s, (%" PRId64 ", %" PRId64 "), %" PRId64 " heads over %" PRId64 " of %" PRId64 ", %s: workspace %" PRId64
+           "\n",
+           of->name, shape->samples, shape->length, shape->queries, shape->keys, shape->width,
+           shape->grad ? "backward" : "forward", plan->workspace);
+    fflush(stdout);
+}
+
 static void check_plan(const gpu *of, cs_cudnn_shape shape)
 {
     cs_cudnn_plan plan;
@@ -66,10 +85,7 @@ static void check_plan(const gpu *of, cs_cudnn_shape shape)
     cs_status status = cs_cudnn_plan_open(&plan, &library, &target, &shape, INT64_MAX);
     ck_assert_msg(status == CS_OK, "%s, heads of %" PRId64 ", %s: %s", of->name, shape.width,
                   shape.grad ? "backward" : "forward", cs_error());
-    printf("%s, (%" PRId64 ", %" PRId64 "), %" PRId64 " heads over %" PRId64 " of %" PRId64 ", %s: workspace %" PRId64
-           "\n",
-           of->name, shape.samples, shape.length, shape.queries, shape.keys, shape.width,
-           shape.grad ? "backward" : "forward", plan.workspace);
+    show(of, &plan);
     if (!shape.grad)
         ck_assert_int_lt(plan.workspace, 1 << 20);
     cs_cudnn_plan_close(&plan);
@@ -82,11 +98,11 @@ START_TEST(attention_has_plans)
         const gpu *of;
         cs_cudnn_shape shape;
     } cases[] = {
-        { &h200, { 2, 130, 4, 1, 64, CS_BF16, 0 } },    { &h200, { 2, 130, 4, 1, 64, CS_BF16, 1 } },
-        { &h200, { 1, 1024, 4, 4, 80, CS_F16, 1 } },    { &h200, { 1, 1024, 4, 4, 96, CS_BF16, 0 } },
-        { &h200, { 2, 1024, 8, 2, 128, CS_BF16, 1 } },  { &a100, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
-        { &a100, { 2, 130, 8, 2, 128, CS_F16, 1 } },    { &b200, { 2, 1024, 8, 2, 128, CS_BF16, 0 } },
-        { &b200, { 2, 1024, 12, 12, 64, CS_BF16, 1 } },
+        { &h200, { 2, 130, 4, 1, 64, CS_BF16, 0, 4, 1 } },      { &h200, { 2, 130, 4, 1, 64, CS_BF16, 1, 4, 1 } },
+        { &h200, { 1, 1024, 4, 4, 80, CS_F16, 1, 4, 4 } },      { &h200, { 1, 1024, 4, 4, 96, CS_BF16, 0, 4, 4 } },
+        { &h200, { 2, 1024, 8, 2, 128, CS_BF16, 1, 8, 2 } },    { &a100, { 2, 1024, 8, 2, 128, CS_BF16, 0, 8, 2 } },
+        { &a100, { 2, 130, 8, 2, 128, CS_F16, 1, 8, 2 } },      { &b200, { 2, 1024, 8, 2, 128, CS_BF16, 0, 8, 2 } },
+        { &b200, { 2, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 } },
     };
     if (!enter())
         return;
@@ -95,18 +111,87 @@ START_TEST(attention_has_plans)
 }
 END_TEST
 
+/* The engine that a plan runs by, and what was chosen for it. */
+typedef struct {
+    int64_t engine, count, choice;
+} kernel;
+
+static void get(cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                int64_t room, int64_t *count, void *values)
+{
+    ck_assert_int_eq(library.get(from, name, type, room, count, values), CUDNN_STATUS_SUCCESS);
+}
+
+static kernel kernel_of(const cs_cudnn_plan *plan)
+{
+    cudnnBackendDescriptor_t config, engine, choice;
+    kernel made = { 0 };
+    int64_t one;
+    library.create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config);
+    library.create(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
+    library.create(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &choice);
+    get(plan->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &config);
+    get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one, &engine);
+    get(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one, &made.engine);
+    get(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &made.count, &choice);
+    ck_assert_int_eq(made.count, 1);
+    get(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &one, &made.choice);
+    library.destroy(choice);
+    library.destroy(engine);
+    library.destroy(config);
+    return made;
+}
+
+/* Within 2 GiB: what a piece is planned as, and that the kernel is the whole attention's, so that its bits are. */
+START_TEST(what_is_large_is_planned_in_pieces)
+{
+    static const struct {
+        cs_cudnn_shape whole;
+        int64_t samples, keys; /* of a piece */
+    } cases[] = {
+        { { 64, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 }, /* GPT-2 124M */
+        { { 128, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 },
+        { { 16, 2048, 32, 8, 64, CS_BF16, 1, 32, 8 }, 4, 8 }, /* Llama 3.2 1B */
+        { { 2, 8192, 32, 8, 128, CS_BF16, 1, 32, 8 }, 1, 2 }, /* Llama 3 8B   */
+        { { 1, 32768, 32, 8, 128, CS_BF16, 1, 32, 8 }, 1, 1 },
+        { { 2, 12289, 16, 16, 128, CS_F16, 1, 16, 16 }, 1, 4 },
+    };
+    if (!enter())
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const cs_cudnn_shape *whole = &cases[i].whole;
+        cs_cudnn_bound bound = { .max = (int64_t)2 << 30, .room = (int64_t)16 << 30 };
+        cs_cudnn_plan plan, all;
+        cs_cudnn_target target = describe(&h200);
+        ck_assert_msg(cs_cudnn_pieces_open(&plan, &library, &target, whole, bound) == CS_OK, "%s", cs_error());
+        show(&h200, &plan);
+        ck_assert_int_eq(plan.shape.samples, cases[i].samples);
+        ck_assert_int_eq(plan.shape.keys, cases[i].keys);
+        ck_assert_int_eq(plan.shape.queries, whole->queries / whole->keys * cases[i].keys);
+        ck_assert_int_eq(plan.workspace, workspace_of(&plan.shape));
+        ck_assert_int_eq(cs_cudnn_plan_open(&all, &library, &target, whole, INT64_MAX), CS_OK);
+        kernel of_piece = kernel_of(&plan), of_all = kernel_of(&all);
+        ck_assert_mem_eq(&of_piece, &of_all, sizeof of_all);
+        cs_cudnn_plan_close(&all);
+        cs_cudnn_plan_close(&plan);
+        library.destroy(target.device);
+    }
+}
+END_TEST
+
 /* Backward with the same bits each time keeps what grows with the square of the length. */
 START_TEST(a_workspace_has_an_end)
 {
-    cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1 };
+    cs_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1, 8, 8 };
     cs_cudnn_plan plan;
     if (!enter())
         return;
     cs_cudnn_target target = describe(&h200);
     ck_assert_int_eq(cs_cudnn_plan_open(&plan, &library, &target, &shape, 1 << 20), CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "within 1048576 bytes of workspace"));
+    ck_assert_int_gt(plan.workspace, 1 << 20); /* what would be enough */
     library.destroy(target.device);
 }
 END_TEST
 
-SUITE_MAIN("cudnn_plans", attention_has_plans, a_workspace_has_an_end)
+SUITE_MAIN("cudnn_plans", attention_has_plans, what_is_large_is_planned_in_pieces, a_workspace_has_an_end)

@@ -193,6 +193,7 @@ enum { BOUNDARIES = 24 };
 /* Of one micro-batch. */
 typedef struct {
     uint64_t forward, backward, step; /* waits in each */
+    uint64_t pageable;                /* copies from or to pageable memory, for which the host waits on a real GPU */
     bool ahead; /* after step there is as much to do as forward and backward gave: they are not done */
 } watched;
 
@@ -207,28 +208,36 @@ typedef struct {
 typedef uint64_t count_call(void);
 
 /* Of the emulated device: how often the host has waited, and how many operations are still to be done. */
-static uint64_t *host_waits;
+static uint64_t *host_waits, *pageable_copies;
 static count_call *waiting;
+
+/* A real GPU's module counts nothing. */
+static uint64_t *find_count(void *module, const char *name)
+{
+    static uint64_t none;
+    uint64_t *found = module ? dlsym(module, name) : NULL;
+    return found ? found : &none;
+}
 
 static void find_counts(void)
 {
-    static uint64_t none;
     void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_NOLOAD);
-    host_waits = module ? dlsym(module, "emulator_host_waits") : NULL;
-    host_waits = host_waits ? host_waits : &none; /* a real GPU's module counts none */
+    host_waits = find_count(module, "emulator_host_waits");
+    pageable_copies = find_count(module, "emulator_pageable_copies");
     waiting = module ? (count_call *)(intptr_t)dlsym(module, "emulator_waiting") : NULL;
 }
 
 /* In forward and backward, and then in step. */
 static watched watch_step(cs_engine *engine, const cs_batch *batch)
 {
-    uint64_t before = *host_waits, left = waiting ? waiting() : 0;
+    uint64_t before = *host_waits, copies = *pageable_copies, left = waiting ? waiting() : 0;
     cs_forward(engine, batch);
     uint64_t forward = *host_waits;
     cs_backward(engine);
     uint64_t backward = *host_waits, given = waiting ? waiting() - left : 0;
     cs_step(engine);
-    return (watched){ forward - before, backward - forward, *host_waits - backward, waiting && waiting() >= given };
+    return (watched){ forward - before, backward - forward, *host_waits - backward, *pageable_copies - copies,
+                      waiting && waiting() >= given };
 }
 
 static int walk_boundaries(void *argument)
@@ -324,6 +333,7 @@ START_TEST(a_step_waits_for_the_one_before_alone)
     for (int step = WARM; step < BOUNDARIES; step++) {
         check_waits("a step", step, &one->seen[step], 0, 1);
         check_waits("a micro-batch", step, &two->seen[step], 1, step % 2);
+        ck_assert_uint_eq(one->seen[step].pageable + two->seen[step].pageable, 0);
         ck_assert(one->seen[step].ahead);
         ck_assert(lamb->seen[step].step >= 1 && !lamb->seen[step].ahead);
     }
@@ -331,6 +341,48 @@ START_TEST(a_step_waits_for_the_one_before_alone)
 }
 END_TEST
 
-SUITE_MAIN_APART("devices", scales_and_skipped_steps_are_the_cpus, whether_numbers_are_asked_for_moves_no_bit,
-                 a_step_waits_for_the_one_before_alone, stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
-                 nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)
+/* ---- products ---- */
+
+typedef struct {
+    run_spec spec;
+    uint64_t all, unaligned; /* multiply-adds */
+} products;
+
+static int count_products(void *argument)
+{
+    products *job = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_NOLOAD);
+    uint64_t *all = find_count(module, "emulator_multiply_adds");
+    uint64_t *unaligned = find_count(module, "emulator_unaligned_multiply_adds");
+    run_step(engine, &job->spec); /* in which the device's speed is measured, too */
+    uint64_t before = *all, unaligned_before = *unaligned;
+    run_step(engine, &job->spec);
+    job->all = *all - before;
+    job->unaligned = *unaligned - unaligned_before;
+    cs_destroy(engine);
+    return 0;
+}
+
+/* cuBLASLt takes slower kernels for matrices whose rows are not aligned to 16 bytes. */
+START_TEST(an_odd_vocabulary_leaves_products_aligned)
+{
+    if (!near_emulated("products") || !near_counts())
+        return;
+    products *job = run_share(sizeof *job);
+    job->spec = (run_spec){
+        .world = 1, .stage = 2, .steps = 2, .micro = 1, .precision = "bf16", .set = { GPT2, "cspeed.device=cuda" }
+    };
+    run_ranks(1, count_products, job);
+    printf("products of an odd vocabulary: %d %% of %d multiply-adds are of unaligned rows\n",
+           (int)(job->unaligned * 100 / job->all), (int)job->all);
+    ck_assert_uint_gt(job->all, 0);
+    ck_assert_uint_eq(job->unaligned, 0);
+    run_unshare(job, sizeof *job);
+}
+END_TEST
+
+SUITE_MAIN_APART("devices", an_odd_vocabulary_leaves_products_aligned, scales_and_skipped_steps_are_the_cpus,
+                 whether_numbers_are_asked_for_moves_no_bit, a_step_waits_for_the_one_before_alone,
+                 stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16, nccl_gives_the_same_but_for_rounding,
+                 losses_are_the_cpus)

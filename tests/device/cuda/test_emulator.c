@@ -1,5 +1,6 @@
 /* test_emulator.c - the emulated GPU's own promises: streams are lazy, the host cannot touch device memory, and what is
- * wrong in a kernel ends the program with a sentence. The kernels are the module's (tests/emulator/trials.cc). */
+ * wrong in a kernel ends the program with a sentence; the instrumented module finds data races and shared memory that
+ * is read uninitialised. The kernels are the modules' (tests/emulator/trials*.cc). */
 #include "suite.h"
 
 #include <dlfcn.h>
@@ -15,18 +16,27 @@
 
 static const emulator_trials *trials;
 
-static bool find_trials(void)
+static bool find(const char *path, const char *name)
 {
-    const char *path = CS_BIN "/libcspeed_cuda_emulated.so";
     if (access(path, R_OK) != 0) {
-        printf("skipped: the emulated module was not built (CSPEED_EMULATOR)\n");
+        printf("skipped: %s was not built\n", path);
         return false;
     }
     void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL); /* this program has nothing of the engine */
     ck_assert_msg(module != NULL, "%s", dlerror());
-    trials = dlsym(module, "emulator_trials_of_module");
+    trials = dlsym(module, name);
     ck_assert_ptr_nonnull(trials);
     return true;
+}
+
+static bool find_trials(void)
+{
+    return find(CS_BIN "/libcspeed_cuda_emulated.so", "emulator_trials_of_module");
+}
+
+static bool find_race_trials(void)
+{
+    return find(CS_BIN "/libcspeed_cuda_emulated_instrumented.so", "emulator_race_trials");
 }
 
 /* What a child that runs trial() says before it dies; "" when it does not die. */
@@ -57,6 +67,16 @@ static const char *last_words(void (*trial)(void))
     return died ? said : "";
 }
 
+static bool (*held)(void);
+
+static void hold(void)
+{
+    if (held())
+        return;
+    fputs("it does not hold", stderr);
+    _exit(1);
+}
+
 START_TEST(streams_run_when_something_waits)
 {
     for (int i = 0; find_trials() && i < trials->right_count; i++)
@@ -71,16 +91,41 @@ START_TEST(what_is_captured_runs_as_a_graph)
 }
 END_TEST
 
-START_TEST(what_is_wrong_ends_the_program)
+static void check_wrong(void)
 {
-    for (int i = 0; find_trials() && i < trials->wrong_count; i++) {
+    for (int i = 0; i < trials->wrong_count; i++) {
         const emulator_wrong *wrong = &trials->wrong[i];
         const char *said = last_words(wrong->run);
         ck_assert_msg(said[0] && (strstr(said, wrong->says) || strstr(said, "AddressSanitizer")), "%s: said \"%s\"",
                       wrong->name, said);
     }
 }
+
+START_TEST(what_is_wrong_ends_the_program)
+{
+    if (find_trials())
+        check_wrong();
+}
+END_TEST
+
+/* Each in a process of its own, which must not die: nothing is found in it. */
+START_TEST(what_is_ordered_and_set_is_not_reported)
+{
+    for (int i = 0; find_race_trials() && i < trials->right_count; i++) {
+        held = trials->right[i].holds;
+        const char *said = last_words(hold);
+        ck_assert_msg(!said[0], "%s: said \"%s\"", trials->right[i].name, said);
+    }
+}
+END_TEST
+
+START_TEST(races_and_uninitialised_memory_are_found)
+{
+    if (find_race_trials())
+        check_wrong();
+}
 END_TEST
 
 SUITE_MAIN_APART("emulator", streams_run_when_something_waits, what_is_captured_runs_as_a_graph,
-                 what_is_wrong_ends_the_program)
+                 what_is_wrong_ends_the_program, what_is_ordered_and_set_is_not_reported,
+                 races_and_uninitialised_memory_are_found)

@@ -203,6 +203,7 @@ START_TEST(over_nccl_the_bits_are_the_same)
                     .dropout = 0.1 },
           .resumed = true },
         { .spec = { .world = 2, .stage = 3, .precision = "fp32", .prefetch = 2 }, .documents = true, .asked = true },
+        { .spec = { .world = 1, .stage = 2, .precision = "bf16", .set = { "cspeed.comm=nccl" } }, .resumed = true },
     };
     setenv("CSPEED_EMULATOR_DEVICES", "2", 1);
     if (near_emulated("graphs of two ranks"))
@@ -231,6 +232,55 @@ START_TEST(what_waits_runs_as_ever)
 }
 END_TEST
 
+typedef struct {
+    run_spec spec;
+    uint64_t launches, units;
+} updating;
+
+/* Launches of all units' updates, those of a step before done once more. */
+static int update_again(void *argument)
+{
+    updating *job = argument;
+    cs_engine *engine = run_open(&job->spec, NULL);
+    run_step(engine, &job->spec);
+    near_launches before = near_launched();
+    for (int i = 0; i < engine->model->count; i++)
+        cs_update_take(engine->update, i);
+    job->launches = near_since(before).kernels;
+    job->units = (uint64_t)engine->model->count;
+    cs_destroy(engine);
+    return 0;
+}
+
+/* However many tensors a unit has. */
+START_TEST(an_update_is_a_launch_a_unit_and_group)
+{
+    static const struct {
+        const char *optimizer, *groups;
+        uint64_t each, fewer; /* launches of a unit; the embedding has no biases, which is one group less */
+    } rows[] = {
+        { "AdamW", NULL, 1, 0 },
+        { "SGD", NULL, 1, 0 },
+        { "Lion", NULL, 1, 0 },
+        { "AdamW", "cspeed.param_groups=[{\"params\": \"*weight\", \"lr\": 0.01}]", 2, 1 },
+    };
+    if (!near_emulated("launches of an update") || !near_counts())
+        return;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char type[64];
+        updating *job = run_share(sizeof *job);
+        snprintf(type, sizeof type, "optimizer={\"type\": \"%s\", \"params\": {\"lr\": 0.01}}", rows[i].optimizer);
+        job->spec = (run_spec){
+            .world = 1, .steps = 1, .precision = "bf16", .set = { "cspeed.device=cuda", type, rows[i].groups }
+        };
+        run_ranks(1, update_again, job);
+        ck_assert_msg(job->launches == rows[i].each * job->units - rows[i].fewer, "%s: %llu launches for %llu units",
+                      rows[i].optimizer, (unsigned long long)job->launches, (unsigned long long)job->units);
+        run_unshare(job, sizeof *job);
+    }
+}
+END_TEST
+
 /* Rank 1 is a process of rank 1's, which lives on: who ends first is the other, of whom the test hears how. */
 static int lose_rank_1(void *argument)
 {
@@ -248,7 +298,7 @@ static int lose_rank_1(void *argument)
     return 0;
 }
 
-/* Though NCCL's abort waits for graphs, which nobody destroys. */
+/* The graphs, which nobody destroys, have captured NCCL's calls: freeing its communicator would wait for them. */
 START_TEST(a_lost_rank_ends_the_other)
 {
     run_spec spec = { .world = 2,
@@ -267,5 +317,5 @@ START_TEST(a_lost_rank_ends_the_other)
 }
 END_TEST
 
-SUITE_MAIN_APART("graphs", what_waits_runs_as_ever, a_lost_rank_ends_the_other, alone_the_bits_are_the_same,
-                 over_nccl_the_bits_are_the_same)
+SUITE_MAIN_APART("graphs", an_update_is_a_launch_a_unit_and_group, what_waits_runs_as_ever, a_lost_rank_ends_the_other,
+                 alone_the_bits_are_the_same, over_nccl_the_bits_are_the_same)

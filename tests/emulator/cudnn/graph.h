@@ -10,7 +10,7 @@
 struct tensor {
     int64_t number; /* unique */
     cudnnDataType_t type;
-    int64_t size[4], stride[4];
+    int64_t size[4], stride[4], alignment; /* alignment: of the address, in bytes */
     bool is_virtual, by_value;
 
     int64_t at(const int64_t *index) const;

@@ -44,6 +44,7 @@ static int read_tensor(graph *into, const descriptor &of, int name)
     made.type = it.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
     made.is_virtual = it.get_or(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false);
     made.by_value = it.get_or(CUDNN_ATTR_TENSOR_IS_BY_VALUE, false);
+    made.alignment = it.get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
     for (int i = 0; i < 4; i++) {
         made.size[i] = it.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
         made.stride[i] = it.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i);
@@ -195,7 +196,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     for (const auto &given : whole->tensors) {
         if (given.is_virtual)
             continue;
-        if (!bound.count(given.number) || (!given.by_value && (uintptr_t)bound[given.number].memory % 16 != 0))
+        if (!bound.count(given.number) ||
+            (!given.by_value && (intptr_t)bound[given.number].memory % given.alignment != 0))
             return CUDNN_STATUS_BAD_PARAM;
         if (given.by_value)
             bound[given.number].value = *(const float *)bound[given.number].memory;

@@ -32,6 +32,16 @@ constexpr int warpSize = 32;
 
 unsigned char *cs_shared_memory(); /* the block's dynamic shared memory */
 
+/* ---- what the instrumented module sees (tests/emulator/shadow.h) ---- */
+
+enum emulator_access { EMULATOR_READ, EMULATOR_WRITE, EMULATOR_ATOMIC };
+
+/* The thread that runs accesses memory. */
+void emulator_saw(const void *memory, size_t bytes, emulator_access access);
+
+/* Of functions whose accesses are the emulator's own. */
+#define CS_EMULATOR_UNSEEN __attribute__((no_sanitize("thread")))
+
 /* ---- meetings ---- */
 
 /* Waits for the whole block; returns the sum of what its threads brought. */
@@ -75,7 +85,8 @@ inline unsigned emulator_lane()
 }
 
 template <typename T>
-T emulator_take(const char *what, unsigned mask, T value, unsigned lane, bool valid, const char *file, int line)
+CS_EMULATOR_UNSEEN T emulator_take(const char *what, unsigned mask, T value, unsigned lane, bool valid,
+                                   const char *file, int line)
 {
     static_assert(sizeof(T) <= EMULATOR_SEAT && std::is_trivially_copyable_v<T>, "a lane's value is small and plain");
     const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
@@ -112,7 +123,7 @@ template <typename T> T __shfl_down_sync(unsigned mask, T value, unsigned apart,
                          file, line);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, CS_EMULATOR_HERE)
+CS_EMULATOR_UNSEEN inline unsigned __ballot_sync(unsigned mask, int predicate, CS_EMULATOR_HERE)
 {
     unsigned char mine = predicate != 0;
     const unsigned char *seats = emulator_meet_warp("__ballot_sync", mask, &mine, 1, file, line);
@@ -142,7 +153,7 @@ template <typename T> unsigned __match_any_sync(unsigned mask, T value, CS_EMULA
 }
 
 template <typename T, typename Join>
-T emulator_reduce(const char *what, unsigned mask, T value, Join join, const char *file, int line)
+CS_EMULATOR_UNSEEN T emulator_reduce(const char *what, unsigned mask, T value, Join join, const char *file, int line)
 {
     const unsigned char *seats = emulator_meet_warp(what, mask, &value, sizeof value, file, line);
     T all = 0, one;
@@ -195,8 +206,9 @@ long long clock64();
 /* ---- atomics ---- */
 
 #define CS_EMULATOR_ATOMIC(name, type, expression)                                                                     \
-    inline type name(type *at, type value)                                                                             \
+    CS_EMULATOR_UNSEEN inline type name(type *at, type value)                                                          \
     {                                                                                                                  \
+        emulator_saw(at, sizeof *at, EMULATOR_ATOMIC);                                                                 \
         type old = *at;                                                                                                \
         *at = (type)(expression);                                                                                      \
         return old;                                                                                                    \
@@ -209,8 +221,9 @@ long long clock64();
     CS_EMULATOR_ATOMIC(atomicOr, type, old | value)                                                                    \
     CS_EMULATOR_ATOMIC(atomicXor, type, old ^ value)                                                                   \
     CS_EMULATOR_ATOMIC(atomicExch, type, value)                                                                        \
-    inline type atomicCAS(type *at, type expected, type value)                                                         \
+    CS_EMULATOR_UNSEEN inline type atomicCAS(type *at, type expected, type value)                                      \
     {                                                                                                                  \
+        emulator_saw(at, sizeof *at, EMULATOR_ATOMIC);                                                                 \
         type old = *at;                                                                                                \
         if (old == expected)                                                                                           \
             *at = value;                                                                                               \

@@ -1,5 +1,5 @@
-/* nccl.h - of the emulator: the part of NCCL that the transport uses, among processes of one host. Names, values and
- * meanings are NCCL's. */
+/* nccl.h - of the emulator: the part of NCCL that engine/comm/nccl.c uses, among processes of one host, with blocking
+ * communicators only. Names, values and meanings are NCCL's. */
 #ifndef CS_EMULATOR_NCCL_H
 #define CS_EMULATOR_NCCL_H
 
@@ -75,18 +75,10 @@ const char *ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGetVersion(int *version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config);
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
-ncclResult_t ncclCommCount(ncclComm_t comm, int *ranks);
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank);
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device);
-ncclResult_t ncclCommRegister(ncclComm_t comm, void *memory, size_t bytes, void **handle);
-ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle);
-ncclResult_t ncclMemAlloc(void **memory, size_t bytes);
-ncclResult_t ncclMemFree(void *memory);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 

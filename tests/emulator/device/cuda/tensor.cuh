@@ -26,7 +26,8 @@ struct emulator_factors {
 };
 
 template <typename T>
-inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, CS_EMULATOR_HERE)
+CS_EMULATOR_UNSEEN inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                                  CS_EMULATOR_HERE)
 {
     emulator_factors mine = { { a[0], a[1], a[2], a[3] }, { b0, b1 } };
     const unsigned char *seats = emulator_meet_warp("cs_tensor_multiply", 0xffffffffu, &mine, sizeof mine, file, line);
@@ -43,7 +44,8 @@ inline void cs_tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b
 }
 
 /* Element (row, column) of tile `tile` from the row that lane tile * 8 + row named. */
-inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile, unsigned row, unsigned column)
+CS_EMULATOR_UNSEEN inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile, unsigned row,
+                                                         unsigned column)
 {
     const unsigned char *from;
     uint16_t bits;
@@ -52,12 +54,13 @@ inline uint16_t emulator_tile_element(const unsigned char *seats, unsigned tile,
     return bits;
 }
 
-inline void emulator_tile_load(uint32_t (&tiles)[4], const void *row, bool turned, const char *what, const char *file,
-                               int line)
+CS_EMULATOR_UNSEEN inline void emulator_tile_load(uint32_t (&tiles)[4], const void *row, bool turned, const char *what,
+                                                  const char *file, int line)
 {
     emulator_check_aligned(what, row);
     const unsigned char *seats = emulator_meet_warp(what, 0xffffffffu, &row, sizeof row, file, line);
     unsigned g = emulator_lane() / 4, t = emulator_lane() % 4;
+    emulator_saw(row, 16, EMULATOR_READ);
     for (unsigned tile = 0; tile < 4; tile++) {
         uint16_t low =
             turned ? emulator_tile_element(seats, tile, 2 * t, g) : emulator_tile_element(seats, tile, g, 2 * t);

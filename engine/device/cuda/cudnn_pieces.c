@@ -1,0 +1,78 @@
+/* cudnn_pieces.c - one plan run on several parts of an attention, where a plan for all of it needs too much workspace.
+ *
+ * Samples do not depend on each other, nor do key heads, each with the query heads that share it: a piece computes the
+ * same bits as the whole does in its place. Pieces are equal, so that one plan serves all of them, and run one after
+ * the other in the same workspace. */
+#include "base/status.h"
+#include "device/cuda/cudnn.h"
+
+/* The smallest divisor of `count` that is no less than `least`; count where there is none. */
+static int64_t divisor(int64_t count, int64_t min)
+{
+    int64_t parts = min;
+    while (parts < count && count % parts != 0)
+        parts++;
+    return parts < count ? parts : count;
+}
+
+static bool is_smallest(const cs_cudnn_shape *piece)
+{
+    return piece->samples == 1 && piece->keys == 1;
+}
+
+/* Cuts a piece into `least` smaller ones or more: by samples first, whose rows lie together. */
+static void cut(cs_cudnn_shape *piece, int64_t min)
+{
+    int64_t by_samples = divisor(piece->samples, min);
+    int64_t by_heads = divisor(piece->keys, (min + by_samples - 1) / by_samples);
+    piece->samples /= by_samples;
+    piece->queries /= by_heads;
+    piece->keys /= by_heads;
+}
+
+cs_status cs_cudnn_pieces_open(cs_cudnn_plan *plan, const cs_cudnn_library *library, const cs_cudnn_target *target,
+                               const cs_cudnn_shape *whole, cs_cudnn_bound bound)
+{
+    cs_cudnn_shape piece = *whole;
+    for (;;) {
+        int64_t max = is_smallest(&piece) ? bound.room : bound.max;
+        cs_status status = cs_cudnn_plan_open(plan, library, target, &piece, max);
+        if (status == CS_OK || plan->workspace == 0 || is_smallest(&piece))
+            return status;
+        cut(&piece, max > 0 ? (plan->workspace + max - 1) / max : piece.samples * piece.keys);
+    }
+}
+
+int64_t cs_cudnn_pieces(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole)
+{
+    return whole->samples / plan->shape.samples * (whole->keys / plan->shape.keys);
+}
+
+void *cs_cudnn_piece_address(const cs_cudnn_plan *plan, const cs_cudnn_shape *whole, int64_t index,
+                             cs_cudnn_number number, void *first)
+{
+    int64_t by_heads = whole->keys / plan->shape.keys, queries = plan->shape.queries, keys = plan->shape.keys;
+    int64_t sample = index / by_heads * plan->shape.samples, part = index % by_heads;
+    int64_t wide = (whole->queries + 2 * whole->keys) * whole->width, narrow = whole->queries * whole->width;
+    char *at = first;
+    if (!first)
+        return NULL; /* not this direction's */
+    switch (number) {
+    case CS_CUDNN_Q:
+    case CS_CUDNN_DQ:
+        return at + (sample * whole->length * wide + part * queries * whole->width) * 2;
+    case CS_CUDNN_K:
+    case CS_CUDNN_V:
+    case CS_CUDNN_DK:
+    case CS_CUDNN_DV:
+        return at + (sample * whole->length * wide + part * keys * whole->width) * 2;
+    case CS_CUDNN_Y:
+    case CS_CUDNN_DY:
+        return at + (sample * whole->length * narrow + part * queries * whole->width) * 2;
+    case CS_CUDNN_LSE:
+    case CS_CUDNN_DELTA:
+        return at + (sample * whole->queries + part * queries) * whole->length * (int64_t)sizeof(float);
+    default:
+        return first; /* a number of the host's, the same for all */
+    }
+}

@@ -1,0 +1,131 @@
+/* transfer.c - a far device's state on its way to checkpoints and back: through two pinned buffers of the host's.
+ *
+ * Pinning takes some 0.4 s a GB, and a system bounds how much may be pinned: a checkpoint pins these buffers alone,
+ * however large the state. The device fills one, in a stream of its own beside the computing, while the host empties
+ * the other. On a device that is not far nothing is copied. */
+#include "engine.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFERS = 2, BUFFER = 16 << 20 };
+
+struct cs_transfer {
+    cs_device *device;
+    cs_checkpoint_far far;
+    pthread_mutex_t mutex; /* over what follows: several threads write files */
+    char *buffers[BUFFERS];
+    cs_event done[BUFFERS]; /* the copy that used the buffer last */
+    cs_event begun;         /* all that the state waited for      */
+    int turn;               /* the buffer that is being sent, and */
+    size_t filled;          /* how much of it is under way        */
+};
+
+static cs_stream *copying(const cs_transfer *transfer)
+{
+    return cs_device_stream(transfer->device, CS_COPY);
+}
+
+static size_t part_bytes(size_t bytes, size_t part)
+{
+    return bytes - part * BUFFER < BUFFER ? bytes - part * BUFFER : BUFFER;
+}
+
+/* Part i + 1 is copied into one buffer while the host takes part i out of the other. */
+static void fetch(void *argument, void *to, const void *from, size_t bytes)
+{
+    cs_transfer *transfer = argument;
+    size_t parts = (bytes + BUFFER - 1) / BUFFER;
+    pthread_mutex_lock(&transfer->mutex);
+    cs_event_wait(transfer->begun); /* which also tells a new thread which GPU it works with */
+    for (size_t i = 0; i <= parts; i++) {
+        if (i < parts) {
+            cs_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,
+                           part_bytes(bytes, i));
+            transfer->done[i % 2] = cs_stream_record(copying(transfer));
+        }
+        if (i > 0) {
+            cs_event_wait(transfer->done[(i - 1) % 2]);
+            memcpy((char *)to + (i - 1) * BUFFER, transfer->buffers[(i - 1) % 2], part_bytes(bytes, i - 1));
+        }
+    }
+    pthread_mutex_unlock(&transfer->mutex);
+}
+
+/* The buffer is full: the other one is next, once the device has read it. */
+static void turn_over(cs_transfer *transfer)
+{
+    transfer->done[transfer->turn] = cs_stream_record(copying(transfer));
+    transfer->turn = (transfer->turn + 1) % BUFFERS;
+    transfer->filled = 0;
+    cs_event_wait(transfer->done[transfer->turn]);
+}
+
+static void send(void *argument, void *to, const void *from, size_t bytes)
+{
+    cs_transfer *transfer = argument;
+    pthread_mutex_lock(&transfer->mutex);
+    for (size_t sent = 0, now; sent < bytes; sent += now) {
+        if (transfer->filled == BUFFER)
+            turn_over(transfer);
+        size_t room = BUFFER - transfer->filled;
+        char *here = transfer->buffers[transfer->turn] + transfer->filled;
+        now = bytes - sent < room ? bytes - sent : room;
+        memcpy(here, (const char *)from + sent, now);
+        cs_stream_copy(copying(transfer), (char *)to + sent, here, now);
+        transfer->filled += now;
+    }
+    pthread_mutex_unlock(&transfer->mutex);
+}
+
+static cs_status open_transfer(cs_engine *engine)
+{
+    cs_transfer *transfer = engine->transfer = calloc(1, sizeof *transfer);
+    if (!transfer)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the transfer of a checkpoint");
+    transfer->device = engine->device;
+    transfer->far = (cs_checkpoint_far){ .fetch = fetch, .send = send, .argument = transfer };
+    pthread_mutex_init(&transfer->mutex, NULL);
+    for (int i = 0; i < BUFFERS; i++)
+        transfer->buffers[i] = cs_device_alloc_pinned(engine->device, BUFFER);
+    return CS_OK;
+}
+
+cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_far **far)
+{
+    *far = NULL;
+    if (!cs_device_has_own_memory(engine->device))
+        return CS_OK;
+    if (!engine->transfer)
+        CS_TRY(open_transfer(engine));
+    cs_stream *copy = copying(engine->transfer);
+    cs_stream_wait(copy, cs_stream_record(cs_device_stream(engine->device, CS_COMPUTE)));
+    cs_stream_wait(copy, cs_stream_record(cs_device_stream(engine->device, CS_COMM)));
+    engine->transfer->begun = cs_stream_record(copy);
+    *far = &engine->transfer->far;
+    return CS_OK;
+}
+
+void cs_transfer_end(cs_engine *engine)
+{
+    if (!engine->transfer)
+        return;
+    cs_stream_sync(copying(engine->transfer));
+    engine->transfer->filled = 0;
+}
+
+size_t cs_transfer_bytes(void)
+{
+    return (size_t)BUFFERS * BUFFER;
+}
+
+void cs_transfer_close(cs_transfer *transfer)
+{
+    if (!transfer)
+        return;
+    for (int i = 0; i < BUFFERS; i++)
+        cs_device_free(transfer->device, transfer->buffers[i]);
+    pthread_mutex_destroy(&transfer->mutex);
+    free(transfer);
+}

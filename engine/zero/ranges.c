@@ -1,0 +1,84 @@
+/* ranges.c - which elements of a rank's rows each group of the optimizer moves: a table that updates are launched over.
+ *
+ * A unit's parameters of one group share their rule and its hyper-parameters, bar the decay that vectors go without, so
+ * that they are one launch. What of it changes from step to step is an argument of the launch: the table stays. */
+#include "zero/zero.h"
+
+#include <stdlib.h>
+
+enum { ALIGNMENT = 64 };
+
+static int count_entries(const cs_model *model)
+{
+    int count = 0;
+    for (int i = 0; i < model->count; i++)
+        count += model->units[i]->entry_count;
+    return count;
+}
+
+size_t cs_ranges_bytes(const cs_model *model)
+{
+    return (size_t)cs_round_up(count_entries(model) * (int64_t)sizeof(cs_state_range), ALIGNMENT);
+}
+
+/* Behind the ranges that there are, which are `count` by now: those of a unit's parameters that this group moves. */
+static int add_group(cs_ranges *ranges, const cs_shard *shard, int group, int count)
+{
+    const cs_unit *unit = cs_shard_unit(shard);
+    for (int i = 0; i < unit->entry_count; i++) {
+        cs_state_range range = cs_apply_range(shard, i);
+        int64_t tiles = cs_state_tiles((cs_range){ range.from, range.to });
+        if (unit->entries[i]->group != group || tiles == 0)
+            continue;
+        range.tile = ranges->here[count].tile;
+        ranges->entry[count] = i;
+        ranges->here[count] = range;
+        ranges->here[count + 1].tile = range.tile + tiles;
+        count++;
+    }
+    return count;
+}
+
+static void fill(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, int units)
+{
+    int count = 0;
+    for (int i = 0; i < units; i++) {
+        ranges->first[i] = count;
+        for (int group = 0; group < zero->groups->count; group++)
+            count = add_group(ranges, shards[i], group, count);
+    }
+    ranges->first[units] = count;
+}
+
+cs_status cs_ranges_open(cs_ranges *ranges, const cs_zero *zero, cs_shard **shards, const cs_model *model, void *memory)
+{
+    size_t entries = (size_t)count_entries(model);
+    cs_stream *compute = cs_device_stream(zero->device, CS_COMPUTE);
+    *ranges = (cs_ranges){ .here = calloc(entries + 1, sizeof *ranges->here),
+                           .there = memory,
+                           .first = calloc((size_t)model->count + 1, sizeof *ranges->first),
+                           .entry = calloc(entries + 1, sizeof *ranges->entry) };
+    if (!ranges->here || !ranges->first || !ranges->entry)
+        return cs_fail(CS_NO_MEMORY, "out of memory for the optimizer's table of parameters");
+    fill(ranges, zero, shards, model->count);
+    cs_stream_copy(compute, memory, ranges->here, (size_t)ranges->first[model->count] * sizeof *ranges->here);
+    cs_stream_sync(compute);
+    return CS_OK;
+}
+
+void cs_ranges_close(cs_ranges *ranges)
+{
+    free(ranges->here);
+    free(ranges->first);
+    free(ranges->entry);
+    *ranges = (cs_ranges){ 0 };
+}
+
+cs_state_ranges cs_ranges_some(const cs_ranges *ranges, cs_range some)
+{
+    int64_t tile = ranges->here[some.from].tile;
+    return (cs_state_ranges){ .table = ranges->there + some.from,
+                              .count = cs_range_length(some),
+                              .tile = tile,
+                              .tiles = ranges->here[some.to].tile - tile };
+}

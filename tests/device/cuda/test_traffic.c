@@ -1,0 +1,356 @@
+/* test_traffic.c - the bytes of device memory that each operation's kernels move, on the instrumented emulated module,
+ * against the fewest that the operation could move: every input read once, every output written once.
+ *
+ * A byte is moved when a warp asks for its 32-byte sector for the first time since the warp last met (a barrier or a
+ * warp-wide call); so what a cache of the GPU may serve again counts again, and the figure does not depend on any
+ * cache's size. Weights and biases, which every row reads, are why a ratio is above 1 where nothing is wrong. To change
+ * a kernel: run this program, which prints the table, and set `most` to what it prints, rounded up a little. */
+#include "near.h"
+#include "suite.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "cspeed/ops.h"
+#include "device/state.h"
+#include "emulator/traffic.h"
+
+/* Rows and columns of an activation; vocabulary and rows of logits; parameters; one sequence's heads. */
+enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, MOST = 10 };
+
+/* What an operation must do with a tensor. */
+enum { NOTHING, READ, WRITE, BOTH };
+
+typedef struct {
+    cs_dtype dtype;
+    int64_t rows, columns;
+    int use;
+} tensor;
+
+typedef void work(cs_stream *stream, const cs_tensor *t);
+
+typedef struct {
+    const char *name;
+    work *run;
+    double max; /* bytes moved, over the fewest possible */
+    tensor tensors[MOST];
+} row;
+
+/* ---- the operations, by the tensors of their row ---- */
+
+static void norm(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_norm(stream, t[0], t[1], t[2], t[3], t[4], 1e-5f);
+}
+
+static void norm_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_norm_grad(stream, t[0], t[1], t[2], t[3], t[4], t[5], t[6]);
+}
+
+static void add_norm(cs_stream *stream, const cs_tensor *t)
+{
+    cs_addition x = { .sum = t[5], .a = t[6], .b = t[2] };
+    cs_op_add_norm(stream, t[0], t[1], &x, t[3], t[4], 1e-5f);
+}
+
+static void norm_grad_add(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_norm_grad_add(stream, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7]);
+}
+
+static void rms(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_rms(stream, t[0], t[1], t[2], t[3], 0, 1e-5f);
+}
+
+static void rms_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_rms_grad(stream, t[0], t[1], t[2], t[3], t[4], t[5], 0);
+}
+
+static void add(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_add(stream, t[0], t[1], t[2]);
+}
+
+static void gelu(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_gelu(stream, t[0], t[1]);
+}
+
+static void gelu_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_gelu_grad(stream, t[0], t[1], t[2]);
+}
+
+static void swiglu(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_swiglu(stream, t[0], t[1]);
+}
+
+static void swiglu_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_swiglu_grad(stream, t[0], t[1], t[2]);
+}
+
+static void rope(cs_stream *stream, const cs_tensor *t)
+{
+    static const cs_rope turn = { .width = D, .factor = 1, .frequency = { 1 } };
+    cs_op_rope(stream, t[0], &turn, (cs_rope_rows){ C / D, N, 0 });
+}
+
+/* Of V classes; with t[3], the seed of each row, the logits become their gradient. */
+static void cross_entropy(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_cross_entropy(stream, t[0], t[1], t[2], V, t[3]);
+}
+
+static void embed(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_embed(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
+}
+
+static void embed_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_embed_grad(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
+}
+
+/* The product itself is not counted. */
+static void bias_sums(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_matmul_grad_weight(stream, t[2], t[0], t[3], t[1], CS_IN_OUT);
+}
+
+static void adamw(cs_stream *stream, const cs_tensor *t)
+{
+    static const cs_optim_settings settings = { .kind = CS_OPTIM_ADAMW,
+                                                .rate = 0.01,
+                                                .betas = { 0.9, 0.95 },
+                                                .epsilon = 1e-8,
+                                                .weight_decay = 0.1,
+                                                .bias_correction = true };
+    static const cs_state_range all = { .to = P, .decays = 1 };
+    cs_optimizer optimizer = cs_optim_find(&settings);
+    cs_state_rows state = { .master = t[0],
+                            .gradient = t[1],
+                            .slots = { t[2], t[3] },
+                            .publish = t[4],
+                            .ranges = { .table = t[5].data, .count = 1, .tiles = cs_state_tiles((cs_range){ 0, P }) } };
+    cs_stream_copy(stream, t[5].data, &all, sizeof all);
+    cs_state_update(stream, &optimizer, cs_optim_hyper(&settings, 0.01, 3, 0.5), &state);
+}
+
+static void cast(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_cast(stream, t[0], t[1]);
+}
+
+static void narrow_in_place(cs_stream *stream, const cs_tensor *t)
+{
+    cs_state_convert(stream, cs_vector(t[0].data, CS_BF16, P), t[0], 0.75f);
+}
+
+static void add_state(cs_stream *stream, const cs_tensor *t)
+{
+    cs_state_add(stream, t[0], t[1]);
+}
+
+static void sum_squares(cs_stream *stream, const cs_tensor *t)
+{
+    cs_state_sum_squares(stream, t[0].data, t[1], 0, 1);
+}
+
+static const cs_heads heads = { .queries = HEADS, .keys = HEADS };
+
+static void attention(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_attention(stream, t[0], t[1], t[2], heads, (cs_dropout){ .batch = 1 });
+}
+
+static void attention_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_attention_grad(stream, t[0], t[1], t[2], t[3], t[4], heads, (cs_dropout){ .batch = 1 });
+}
+
+/* ---- the table ---- */
+
+#define X                                                                                                              \
+    {                                                                                                                  \
+        CS_BF16, N, C, READ                                                                                            \
+    } /* an activation */
+#define Y                                                                                                              \
+    {                                                                                                                  \
+        CS_BF16, N, C, WRITE                                                                                           \
+    }
+#define WEIGHT                                                                                                         \
+    {                                                                                                                  \
+        CS_BF16, 0, C, READ                                                                                            \
+    } /* a vector */
+#define DWEIGHT                                                                                                        \
+    {                                                                                                                  \
+        CS_F32, 0, C, BOTH                                                                                             \
+    }
+#define QKV(use)                                                                                                       \
+    {                                                                                                                  \
+        CS_BF16, T, 3 * HEADS *D, use                                                                                  \
+    }
+#define HEAD_ROWS(use)                                                                                                 \
+    {                                                                                                                  \
+        CS_BF16, T, HEADS *D, use                                                                                      \
+    }
+
+static const row rows[] = {
+    { "norm", norm, 2.01, { Y, { CS_F32, N, 2, WRITE }, X, WEIGHT, WEIGHT } },
+    { "norm gradient", norm_grad, 1.68, { Y, DWEIGHT, DWEIGHT, X, X, { CS_F32, N, 2, READ }, WEIGHT } },
+    { "residual and norm", add_norm, 1.51, { Y, { CS_F32, N, 2, WRITE }, X, WEIGHT, WEIGHT, Y, X } },
+    { "norm gradient and residual",
+      norm_grad_add,
+      1.51,
+      { Y, DWEIGHT, DWEIGHT, X, X, { CS_F32, N, 2, READ }, WEIGHT, X } },
+    { "rms", rms, 1.52, { Y, { CS_F32, N, 1, WRITE }, X, WEIGHT } },
+    { "rms gradient", rms_grad, 1.52, { Y, DWEIGHT, X, X, { CS_F32, N, 1, READ }, WEIGHT } },
+    { "residual", add, 1.01, { Y, X, X } },
+    { "gelu", gelu, 1.01, { Y, X } },
+    { "gelu gradient", gelu_grad, 1.01, { Y, X, X } },
+    { "swiglu", swiglu, 1.01, { Y, { CS_BF16, N, 2 * C, READ } } },
+    { "swiglu gradient", swiglu_grad, 1.01, { { CS_BF16, N, 2 * C, WRITE }, X, { CS_BF16, N, 2 * C, READ } } },
+    { "rope", rope, 1.01, { { CS_BF16, N, C, BOTH } } },
+    { "cross entropy",
+      cross_entropy,
+      1.04,
+      { { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, READ }, { CS_I32, 0, M, READ } } },
+    { "cross entropy and its gradient",
+      cross_entropy,
+      1.04,
+      { { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, BOTH }, { CS_I32, 0, M, READ }, { CS_F32, M, 1, READ } } },
+    { "embedding", embed, 1.03, { Y, { CS_I32, 1, N, READ }, X, X } },
+    { "embedding gradient",
+      embed_grad,
+      1.14,
+      { { CS_F32, N, C, BOTH }, { CS_F32, N, C, BOTH }, X, { CS_I32, 1, N, READ } } },
+    { "bias sums", bias_sums, 1.07, { DWEIGHT, X, { CS_F32, 1, C, NOTHING }, { CS_BF16, N, 1, NOTHING } } },
+    { "adamw",
+      adamw,
+      1.01,
+      { { CS_F32, 1, P, BOTH },
+        { CS_F32, 1, P, READ },
+        { CS_F32, 1, P, BOTH },
+        { CS_F32, 1, P, BOTH },
+        { CS_BF16, 1, P, WRITE },
+        { CS_I64, 1, (int64_t)sizeof(cs_state_range) / 8, READ } } },
+    { "cast", cast, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
+    { "narrow in place", narrow_in_place, 1.01, { { CS_F32, 1, P, READ }, { CS_BF16, 1, P, WRITE } } },
+    { "sum of gradients", add_state, 1.01, { { CS_F32, 1, P, BOTH }, { CS_BF16, 1, P, READ } } },
+    { "sum of squares",
+      sum_squares,
+      1.01,
+      { { CS_I64, 1, (int64_t)sizeof(cs_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
+    { "attention", attention, 1.26, { HEAD_ROWS(WRITE), { CS_F32, HEADS, T, WRITE }, QKV(READ) } },
+    { "attention gradient",
+      attention_grad,
+      1.93,
+      { QKV(WRITE), HEAD_ROWS(READ), HEAD_ROWS(READ), { CS_F32, HEADS, T, READ }, QKV(READ) } },
+};
+
+/* ---- measuring ---- */
+
+static int (*list_traffic)(const emulator_traffic **rows);
+static void (*clear_traffic)(void);
+
+static cs_tensor new_tensor(tensor like)
+{
+    int64_t count = like.rows ? like.rows : 1;
+    bool real = like.dtype <= CS_F16;
+    cs_tensor x =
+        real ? near_random(like.dtype, count, like.columns, 1, 0.5) : near_new(like.dtype, count, like.columns);
+    for (int64_t i = 0; like.dtype == CS_I32 && i < cs_count(x); i++)
+        ((int32_t *)x.data)[i] = (int32_t)(i * 7 % N);
+    return x;
+}
+
+static double fewest_bytes(const row *it)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < MOST; i++) {
+        tensor one = it->tensors[i];
+        int64_t times = one.use == BOTH ? 2 : one.use != NOTHING;
+        bytes += times * (one.rows ? one.rows : 1) * one.columns * (int64_t)cs_dtype_bytes(one.dtype);
+    }
+    return (double)bytes;
+}
+
+static double moved_bytes(void)
+{
+    const emulator_traffic *all;
+    uint64_t sectors = 0;
+    for (int i = list_traffic(&all) - 1; i >= 0; i--)
+        if (strcmp(all[i].name, "a product") != 0)
+            sectors += all[i].read.sectors + all[i].written.sectors;
+    return 32 * (double)sectors;
+}
+
+static double measure(const row *it, cs_stream *stream)
+{
+    cs_tensor here[MOST], there[MOST];
+    for (int i = 0; i < MOST; i++) {
+        here[i] = it->tensors[i].columns ? new_tensor(it->tensors[i]) : (cs_tensor){ 0 };
+        there[i] = near_at(here[i]);
+        if (here[i].data && !it->tensors[i].rows)
+            there[i] = cs_vector(there[i].data, there[i].dtype, cs_count(there[i]));
+    }
+    it->run(stream, there); /* chooses algorithms, and makes workspaces */
+    cs_stream_sync(stream);
+    clear_traffic();
+    it->run(stream, there);
+    cs_stream_sync(stream);
+    double moved = moved_bytes();
+    for (int i = 0; i < MOST; i++)
+        if (here[i].data)
+            near_free(here[i]);
+    return moved / fewest_bytes(it);
+}
+
+static cs_stream *open_instrumented(void)
+{
+    const char *path = CS_BIN "/libcspeed_cuda_emulated_instrumented.so";
+    if (access(path, R_OK) != 0) {
+        printf("traffic: skipped, %s was not built\n", path);
+        return NULL;
+    }
+    setenv("CSPEED_CUDA_MODULE", path, 1);
+    setenv("CSPEED_TEST_DEVICE", "cuda", 1);
+    setenv("CSPEED_CUDNN", "none", 1);
+    cs_device *device = near_open(1);
+    void *module = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    *(void **)&list_traffic = dlsym(module, "emulator_traffic_rows");
+    *(void **)&clear_traffic = dlsym(module, "emulator_traffic_clear");
+    ck_assert(list_traffic && clear_traffic);
+    return cs_device_stream(device, CS_COMPUTE);
+}
+
+START_TEST(kernels_move_few_bytes)
+{
+    cs_stream *stream = open_instrumented();
+    int above = 0;
+    if (!stream)
+        return;
+    printf("%-28s %14s %8s %8s\n", "operation", "fewest bytes", "moved", "most");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double ratio = measure(&rows[i], stream);
+        bool fits = ratio <= rows[i].max;
+        printf("%-28s %14.0f %8.3f %8.3f%s\n", rows[i].name, fewest_bytes(&rows[i]), ratio, rows[i].max,
+               fits ? "" : "  too many");
+        above += !fits;
+    }
+    near_close();
+    fflush(stdout);
+    ck_assert_int_eq(above, 0);
+}
+END_TEST
+
+SUITE_MAIN_APART("traffic", kernels_move_few_bytes)

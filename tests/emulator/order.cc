@@ -1,0 +1,98 @@
+/* order.cc - which operations of streams come before which, by vector clocks.
+ *
+ * Each stream has a clock: how many operations of every stream come before whatever is given to it next. An event keeps
+ * the clock of where it was recorded; a stream that waits for it, and a host that waits for a stream or an event, take
+ * that clock over; what the host gives to any stream comes after all that the host has waited for. The nodes of a graph
+ * are one operation to everything outside it; among each other they are ordered by the graph's edges. */
+#include "shadow.h"
+
+#include <string>
+
+struct operation {
+    shadow_span first;
+    unsigned stream;
+    uint64_t position; /* in its stream, from 1 */
+    size_t node;       /* of a graph            */
+    const char *name;
+};
+
+emulator_clock emulator_host_clock;
+
+static std::vector<operation> operations;
+
+/* What runs. */
+static struct {
+    operation what;
+    emulator_clock clock;
+    const std::vector<bool> *before; /* of a graph's node: the nodes that come before it */
+} now;
+
+void emulator_join(emulator_clock &into, const emulator_clock &from)
+{
+    if (into.size() < from.size())
+        into.resize(from.size());
+    for (size_t i = 0; i < from.size(); i++)
+        into[i] = std::max(into[i], from[i]);
+}
+
+std::function<void()> emulator_ordered(emulator_stream &queue, std::function<void()> item)
+{
+    if (!shadow_on)
+        return item;
+    emulator_join(queue.clock, emulator_host_clock);
+    queue.clock.resize(std::max(queue.clock.size(), (size_t)queue.number + 1));
+    uint64_t position = ++queue.clock[queue.number];
+    return [number = queue.number, position, clock = queue.clock, item = std::move(item)] {
+        auto outer = now; /* one that waits for this one's stream, or for another process */
+        now = { { 0, number, position, 0, "" }, clock, nullptr };
+        shadow_operation();
+        item();
+        now = outer;
+    };
+}
+
+void emulator_order_node(size_t node, const std::vector<bool> *before)
+{
+    if (!shadow_on)
+        return;
+    now.what.node = node;
+    now.before = before;
+    shadow_operation();
+}
+
+void order_begin(shadow_span first)
+{
+    now.what.first = first;
+    operations.push_back(now.what);
+}
+
+void order_name(const char *name)
+{
+    static std::set<std::string> names;
+    if (!operations.empty())
+        operations.back().name = names.insert(name).first->c_str();
+}
+
+/* The operation that the span is of. */
+static const operation &of_span(shadow_span span)
+{
+    auto after = std::upper_bound(operations.begin(), operations.end(), span,
+                                  [](shadow_span s, const operation &o) { return s < o.first; });
+    return *--after;
+}
+
+bool order_is_before(shadow_span span)
+{
+    const operation &then = of_span(span);
+    if (then.stream == now.what.stream && then.position == now.what.position)
+        return !now.before || then.node == now.what.node || (*now.before)[then.node];
+    return then.stream < now.clock.size() && now.clock[then.stream] >= then.position;
+}
+
+const char *order_describe(shadow_span span)
+{
+    static char text[512];
+    const operation &it = of_span(span);
+    snprintf(text, sizeof text, "%s in stream %u", it.name, it.stream);
+    return text;
+}

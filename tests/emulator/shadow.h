@@ -1,0 +1,49 @@
+/* shadow.h - the instrumented module's view of memory accesses: races.cc finds data races and uninitialised shared
+ * memory, order.cc knows which operations of streams are ordered, traffic.cc counts the bytes of every kernel.
+ *
+ * libcspeed_cuda_emulated_instrumented.so holds the same kernels, compiled with -fsanitize=thread, so that each of
+ * their loads and stores calls a hook of races.cc. In the ordinary emulated module no hook is called and all of this
+ * is off. */
+#ifndef CS_EMULATOR_SHADOW_H
+#define CS_EMULATOR_SHADOW_H
+
+#include "emulator.h"
+#include "traffic.h"
+
+#ifdef CS_EMULATOR_INSTRUMENTED
+constexpr bool shadow_on = true;
+#else
+constexpr bool shadow_on = false;
+#endif
+
+/* A span is what a warp executes between two of its meetings: barriers and warp-wide calls. Spans are numbered in the
+ * order in which they begin; so are, with them, blocks and operations. A copy or a product is one span. */
+using shadow_span = uint64_t;
+
+/* ---- races.cc ---- */
+
+void shadow_operation();                              /* an operation of a stream begins                */
+void shadow_block(unsigned warps);                    /* a block of its kernel                          */
+void shadow_barrier(unsigned warps);                  /* all threads of the block have met              */
+void shadow_warp(unsigned warp);                      /* the lanes of a warp have met                   */
+void shadow_forget(const void *memory, size_t bytes); /* device memory was freed                  */
+/* The operation that runs, which is called `what`, accesses device memory; host memory is passed over. */
+void shadow_touch(const char *what, const void *memory, size_t bytes, emulator_access access);
+
+/* ---- order.cc ---- */
+
+void order_begin(shadow_span first);          /* what runs now begins with this span            */
+void order_name(const char *name);            /* what it is called                              */
+bool order_is_before(shadow_span span);       /* does its operation come before what runs now?  */
+const char *order_describe(shadow_span span); /* "kernel NAME in stream 2"                      */
+
+/* ---- traffic.cc ---- */
+
+struct traffic_counts {
+    uint64_t requested, distinct, sectors;
+};
+extern traffic_counts traffic_now[2]; /* what was read and written by the operation that runs */
+void traffic_begin();
+void traffic_name(const char *name);
+
+#endif

@@ -1,0 +1,158 @@
+/* test_padding.c - a vocabulary that a GPU holds with zero rows behind its own: the rows stay zero whatever moves the
+ * parameters, the losses are the CPU's, and what is saved is what the CPU saves. */
+#include "near.h"
+#include "runs.h"
+#include "shell.h"
+#include "suite.h"
+
+#include "engine.h"
+#include "base/must.h"
+#include "zero/part.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 10, HELD = 128 };
+
+#define UNTIED                                                                                                         \
+    "cspeed.model={\"model_type\": \"llama\", \"vocab_size\": 61, \"hidden_size\": 16, \"intermediate_size\": 24, "    \
+    "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "                               \
+    "\"max_position_embeddings\": 16, \"initializer_range\": 0.1, \"tie_word_embeddings\": false}"
+#define OPTIMIZER(type, more) "optimizer={\"type\": \"" type "\", \"params\": {\"lr\": 5e-3, " more "}}"
+
+typedef struct {
+    run_spec spec;
+    const char *from, *to,
+        *export; /* folders of a checkpoint that is loaded and not trained on, of one to save, of an export */
+    double loss[STEPS];
+    int padded;      /* parameters that are held with zero rows        */
+    int64_t held;    /* rows of the last of them                       */
+    int64_t nonzero; /* bytes that are not zero in their padding       */
+} journey;
+
+static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elements, cs_dtype dtype)
+{
+    size_t bytes = (size_t)elements * cs_dtype_bytes(dtype);
+    unsigned char *here = calloc(1, bytes + 1);
+    int64_t count = 0;
+    CS_ASSERT(here);
+    cs_stream_fetch(cs_device_stream(engine->device, CS_COMPUTE), here, memory, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        count += here[i] != 0;
+    free(here);
+    return count;
+}
+
+/* Of one rank, which has all of it. */
+static void look_at_padding(journey *j, cs_engine *engine, cs_shard *shard, const cs_unit_entry *entry)
+{
+    cs_precision types = engine->zero.precision;
+    cs_range gap = cs_unit_gap(entry);
+    int64_t count = cs_range_length(gap);
+    if (count == 0)
+        return;
+    j->padded++;
+    j->held = entry->param.held;
+    j->nonzero += nonzero_bytes(engine, cs_part_home(shard, gap.from), count, types.values);
+    j->nonzero += nonzero_bytes(engine, cs_part_master(shard, gap.from), count, types.masters);
+    j->nonzero += nonzero_bytes(engine, cs_part_sum(shard, gap.from), count, types.sums);
+    for (int slot = 0; slot < engine->zero.optimizer.slots; slot++)
+        j->nonzero += nonzero_bytes(engine, cs_part_slot(shard, slot, gap.from), count, types.slots);
+}
+
+static int travel(void *argument)
+{
+    journey *j = argument;
+    cs_engine *engine = run_open(&j->spec, NULL);
+    if (j->from)
+        CS_MUST(cs_load_checkpoint(engine, j->from, NULL, NULL, NULL));
+    for (int step = 0; !j->from && step < j->spec.steps; step++) {
+        run_step(engine, &j->spec);
+        j->loss[step] = cs_last_step(engine).loss;
+    }
+    if (j->to)
+        CS_MUST(cs_save_checkpoint(engine, j->to, "saved", NULL));
+    if (j->export)
+        CS_MUST(cs_export(engine, j->to, NULL, j->export));
+    cs_walk_settle(engine);
+    for (int i = 0; i < engine->model->count; i++)
+        for (int at = 0; at < engine->model->units[i]->entry_count; at++)
+            look_at_padding(j, engine, engine->shards[i], engine->model->units[i]->entries[at]);
+    cs_destroy(engine);
+    return 0;
+}
+
+static journey *go(const char *device, const run_spec *spec, const char *model, const char *optimizer)
+{
+    journey *j = run_share(sizeof *j);
+    j->spec = *spec;
+    j->spec.world = 1;
+    j->spec.steps = STEPS;
+    j->spec.set[0] = device;
+    j->spec.set[1] = optimizer;
+    j->spec.set[2] = model;
+    run_ranks(1, travel, j);
+    return j;
+}
+
+/* A number of 16 bits may be rounded to the other side, and so may what follows from it. */
+static void check_optimizer(const run_spec *spec, const char *model, const char *optimizer, double bound)
+{
+    journey *here = go("cspeed.device=cpu", spec, model, optimizer);
+    journey *there = go("cspeed.device=cuda", spec, model, optimizer);
+    ck_assert_int_eq(here->padded, 0);
+    ck_assert_int_eq(there->padded, 1);
+    ck_assert_int_eq(there->held, HELD);
+    ck_assert_msg(there->nonzero == 0, "%s: %lld bytes of the padding are not zero", optimizer,
+                  (long long)there->nonzero);
+    for (int step = 0; step < STEPS; step++)
+        ck_assert_msg(fabs(here->loss[step] - there->loss[step]) <= bound * here->loss[step],
+                      "%s, step %d: losses %.9g and %.9g", optimizer, step + 1, here->loss[step], there->loss[step]);
+    run_unshare(here, sizeof *here), run_unshare(there, sizeof *there);
+}
+
+START_TEST(padding_stays_zero)
+{
+    const run_spec first = { .stage = 0, .micro = 1, .accumulation = 2, .precision = "fp32" };
+    const run_spec third = { .stage = 3, .micro = 1, .precision = "bf16", .recompute = "unit" };
+    if (!near_emulated("padding"))
+        return;
+    check_optimizer(&first, NULL, OPTIMIZER("AdamW", "\"weight_decay\": 0.1"), 1e-4);
+    check_optimizer(&third, UNTIED, OPTIMIZER("AdamW", "\"weight_decay\": 0.1"), 2e-2);
+    check_optimizer(&first, UNTIED, OPTIMIZER("Lamb", "\"weight_decay\": 0.1"), 1e-4);
+    check_optimizer(&first, NULL, OPTIMIZER("Muon", "\"weight_decay\": 0.1"), 1e-3);
+}
+END_TEST
+
+/* Trained and saved on the CPU, read and saved on the GPU, read and saved on the CPU: no byte of the export moves. */
+START_TEST(what_is_saved_has_no_padding)
+{
+    static const char *const names[] = { "first", "second", "third" };
+    if (!near_emulated("what is saved"))
+        return;
+    shell_enter();
+    for (int i = 0; i < 3; i++) {
+        char folder[32];
+        journey *j = run_share(sizeof *j);
+        snprintf(folder, sizeof folder, "%s-export", names[i]);
+        j->spec = (run_spec){ .world = 1,
+                              .stage = 2,
+                              .steps = 3,
+                              .precision = "bf16",
+                              .set = { i == 1 ? "cspeed.device=cuda" : "cspeed.device=cpu" } };
+        j->from = i ? names[i - 1] : NULL;
+        j->to = names[i];
+        j->export = folder;
+        run_ranks(1, travel, j);
+        ck_assert_int_eq(j->padded, i == 1);
+        run_unshare(j, sizeof *j);
+    }
+    ck_assert_int_eq(shell_run("cmp first-export/model.safetensors second-export/model.safetensors"), 0);
+    ck_assert_int_eq(shell_run("cmp first-export/model.safetensors third-export/model.safetensors"), 0);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN_APART("padding", padding_stays_zero, what_is_saved_has_no_padding)
