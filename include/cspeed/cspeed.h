@@ -50,7 +50,7 @@ typedef enum {
     CS_NO_PEER,     /* another rank was lost or never came                      75 */
     CS_IO_ERROR,    /* the system refused to read or write                       1 */
     CS_UNSUPPORTED, /* known, and not there                                    78 */
-    CS_DISAGREE,    /* ranks were given different settings or data             76 */
+    CS_DISAGREE,    /* ranks were given different settings or data, or call different collectives   76 */
     CS_NOT_FINITE   /* parameters that are not finite are not saved             1 */
 } cs_status;
 

@@ -337,7 +337,7 @@ START_TEST(faults_are_named)
         { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
         { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },
         { "plain.json --data short.txt", 65, "too short" },
-        { "plain.json --model pickled", 1, "is a checkpoint of DeepSpeed" },
+        { "plain.json --model pickled", 78, "is a checkpoint of DeepSpeed" },
         { "plain.json --model empty", 66, "there is no empty/config.json" },
         { "plain.json --model nowhere", 66, "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
