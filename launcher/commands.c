@@ -1,4 +1,4 @@
-/* commands.c - the table of commands; a command is a file. In the order in which help lists them. */
+/* commands.c - The table of commands, in the order in which help lists them. */
 #include "command.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* flags.c - the table of launch flags. */
+/* flags.c - The table of launch flags. */
 #include "flags.h"
 
 #include "spellings.h"

@@ -1,4 +1,4 @@
-/* run.c - a program on its ranks: plan, then the front of the job, or a node of it. */
+/* run.c - Runs a program on its ranks: makes the plan, then becomes the front of the job, or one of its nodes. */
 #include "run.h"
 
 #include "node/agent.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* DeepSpeed's --save_pid: a file with our process id while we live. */
+/* Implements DeepSpeed's --save_pid: a file with the launcher's process id, which exists while it runs. */
 static int save_pid(const char *wanted, char path[PATH_MAX])
 {
     if (!wanted)

@@ -1,4 +1,5 @@
-/* agent.c - the agent of a node: one loop over the front, the ranks' output, their deaths, signals and time. */
+/* agent.c - The agent of a node: one event loop over the front's messages, the ranks' output and exits, signals and
+ * timers. */
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
@@ -23,13 +24,13 @@
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 50)
 #define BEATS_EVERY SECOND
-#define OUTPUT_WAIT (SECOND / 10) /* for the pipes of a rank that has ended: its children may hold them open */
+#define OUTPUT_WAIT (SECOND / 10) /* how long pipes of an ended rank are read: its children may keep them open */
 #define ORPHAN_GRACE SECOND
-#define ORPHAN_LIMIT (5 * SECOND) /* then a process sits in the kernel, and waiting longer tells nothing */
+#define ORPHAN_LIMIT (5 * SECOND) /* after this, a process is stuck in the kernel and waiting longer is useless */
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
 
-/* A rank leads its own group. Its id is safe to use while the rank is not reaped. */
+/* Sends a signal to the process group of each rank. The pid of a rank is valid until the rank is reaped. */
 static void signal_ranks(const cl_agent *agent, int number)
 {
     for (int i = 0; i < agent->order.rank_count; i++)
@@ -60,7 +61,7 @@ static void kill_all(cl_agent *agent, int64_t now)
         enter(agent, CL_AGENT_KILLING, now + TICK);
 }
 
-/* A frozen rank (SIGSTOP) must run to obey. */
+/* Sends the stop signal, then SIGCONT: a frozen rank (SIGSTOP) must run to handle it. */
 static void stop_all(cl_agent *agent, int64_t now)
 {
     if (agent->phase != CL_AGENT_RUNNING)
@@ -81,18 +82,18 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
     size_t used = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
-    cl_prepare_undo(agent); /* first, since the front may listen at the ranks' port once this node is swept */
+    cl_prepare_undo(agent); /* first, because the front may listen on the ranks' port as soon as this node is swept */
     cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
     enter(agent, CL_AGENT_IDLE, INT64_MAX);
 }
 
-/* ---- the front's words ---- */
+/* ---- messages of the front ---- */
 
 static void take_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return;             /* its ranks are alive */
-    cl_prepare_undo(agent); /* ordered, and never started: the plan has changed */
+        return;             /* its ranks are running */
+    cl_prepare_undo(agent); /* the last order was never started: the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
         cl_tell_failed(agent, code);
@@ -120,7 +121,7 @@ static void start(cl_agent *agent, const cl_message *message)
     int code = cl_local_start(&job, agent->processes);
     if (code) {
         cl_tell_failed(agent, code);
-        agent->order.rank_count = 0; /* none is left */
+        agent->order.rank_count = 0; /* no ranks are left */
     }
     agent->alive = agent->order.rank_count;
     for (int i = 0; i < agent->alive; i++)
@@ -167,7 +168,7 @@ static void obey(cl_agent *agent, const cl_message *message, int64_t now)
         agent->finished = true;
         break;
     default:
-        break; /* versions agree, so there are no others */
+        break; /* versions are equal, so there are no other kinds */
     }
     if ((message->kind == CL_LINK_STOP || message->kind == CL_LINK_KILL) && agent->phase <= CL_AGENT_READY)
         say_swept(agent, NULL, 0); /* nothing had been started */
@@ -190,7 +191,7 @@ static void close_output(cl_process *process, int which)
     process->outputs[which] = -1;
 }
 
-/* Returns whether anything was read. */
+/* Reads an output of a rank and forwards it. Returns true if anything was read. */
 static bool pump(cl_agent *agent, int local, int which)
 {
     char bytes[READ_BYTES];
@@ -217,7 +218,7 @@ static void pump_all(cl_agent *agent)
         pump(agent, i / 2, i % 2);
 }
 
-/* Collects what has ended. Returns whether any process is left below us. */
+/* Reaps ended processes. Returns true if descendants are left. */
 static bool reap(cl_agent *agent, int64_t now)
 {
     int status;
@@ -240,7 +241,7 @@ static bool is_dry(const cl_process *process)
     return process->outputs[0] < 0 && process->outputs[1] < 0;
 }
 
-/* A rank's end is told behind the last of its output. Returns whether one is still to be told. */
+/* Reports the ends of ranks, each after the last of its output. Returns true if one is still unreported. */
 static bool tell_ends(cl_agent *agent, int64_t now)
 {
     bool waits = false;
@@ -260,7 +261,7 @@ static bool tell_ends(cl_agent *agent, int64_t now)
     return waits;
 }
 
-/* Ranks have ended; others may be below us still: they get the stop signal, a second, then SIGKILL. */
+/* Ends processes that the ranks left behind: stop signal, one second of grace, SIGKILL. */
 static void begin_sweep(cl_agent *agent, int64_t now)
 {
     bool at_once = agent->abandoned || agent->order.grace_seconds < 1;
@@ -294,7 +295,7 @@ static void take_time(cl_agent *agent, bool any_left, bool untold, int64_t now)
 
 /* ---- the loop ---- */
 
-/* Someone ends the agent itself: its node leaves the job. */
+/* Handles signals to the agent itself: they end its node's part in the job. */
 static void take_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo news;
@@ -345,7 +346,7 @@ static int list_polled(const cl_agent *agent, struct pollfd *polled)
     return count;
 }
 
-/* Sleeps until something happens; returns whether the guard is gone. */
+/* Sleeps until an event or a deadline; returns true if the guard has ended. */
 static bool sleep_on(cl_agent *agent, bool untold, int64_t now)
 {
     struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
@@ -371,12 +372,12 @@ static void run(cl_agent *agent)
     for (int64_t now = cs_clock_now(); !is_over(agent); now = cs_clock_now()) {
         cl_link_flush(&agent->link);
         if (sleep_on(agent, untold, now) && !agent->abandoned) {
-            agent->abandoned = true; /* the guard is gone */
+            agent->abandoned = true; /* the guard has ended */
             kill_all(agent, now);
         }
         now = cs_clock_now();
         pump_all(agent);
-        bool any_left = reap(agent, now); /* before orders and signals: a rank that has failed is the cause */
+        bool any_left = reap(agent, now); /* before messages and signals: a rank that failed is the cause of them */
         untold = tell_ends(agent, now);
         listen_to_front(agent, now);
         take_signals(agent, now);

@@ -1,4 +1,4 @@
-/* guard.c - two processes that watch over each other. */
+/* guard.c - Two processes that supervise each other, so that no kill leaves ranks behind. */
 #include "node/guard.h"
 
 #include "codes.h"
@@ -51,7 +51,7 @@ static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard
     return work(argument, guard);
 }
 
-/* The watcher was killed: ends what is left of the job. */
+/* The watcher was killed: kills the remaining processes of the job. */
 static int finish_for(int wait_status)
 {
     enum { SECONDS = 10 };
@@ -61,7 +61,7 @@ static int finish_for(int wait_status)
     return cl_codes_of_status(wait_status);
 }
 
-/* Signals go down, deaths come up. */
+/* Forwards signals to the watcher and waits for its end. */
 static int stand_by(const cl_guard *guard, pid_t watcher)
 {
     for (;;) {

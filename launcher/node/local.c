@@ -1,4 +1,4 @@
-/* local.c - ranks as processes of this machine. */
+/* local.c - Starts ranks as processes of this machine. */
 #include "node/local.h"
 
 #include "codes.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a child that could not become the program leaves in the report pipe. */
+/* What a child that failed before or in exec writes to the report pipe. */
 typedef struct {
     int rank, reason;
 } report;
@@ -29,13 +29,13 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-/* The order's variables win over what the agent has, the rank's place over both. */
+/* Sets the environment: the order's variables override the agent's, and the variables of the rank override both. */
 static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals = '\0'; /* a copy of our own since fork */
+        *equals = '\0'; /* modifies this process's own copy, after fork */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
@@ -60,7 +60,7 @@ static bool inherit(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* The program's arguments, and behind them "--local_rank=N" where the order has a flag for it. */
+/* Returns the program's arguments, followed by "--local_rank=N" if the order has a flag for it. */
 static char **arguments_of(const cl_order *order, int local)
 {
     int count = 0;
@@ -74,7 +74,7 @@ static char **arguments_of(const cl_order *order, int local)
     return list;
 }
 
-/* The job's key as something to read 32 bytes from. */
+/* Returns a descriptor from which the job's key (32 bytes) can be read. */
 static int make_key(const unsigned char *key)
 {
     int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;
@@ -83,12 +83,12 @@ static int make_key(const unsigned char *key)
     return fd;
 }
 
-/* Makes this child the rank: returns only when it cannot. */
+/* Turns this child into the rank: returns only on failure. */
 static void become(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* it ended before the line above */
+    if (getppid() != parent) /* the parent ended before PR_SET_PDEATHSIG took effect */
         _exit(CL_CODE_SYSTEM);
     const cpu_set_t *cpus = &job->seats->list[local].cpus;
     if (job->seats->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
@@ -152,7 +152,7 @@ static int start_all(const cl_local_job *job, int reports[2], cl_process *proces
     reports[1] = -1;
     report failure;
     if (read(reports[0], &failure, sizeof failure) != (ssize_t)sizeof failure)
-        return 0; /* the end of the pipe: every child has become the program */
+        return 0; /* the pipe is closed without data: every child has executed the program */
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
                          failure.reason == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
 }

@@ -1,4 +1,4 @@
-/* prepare.c - an agent makes ready: the folder, the program, the cores, the files, the port. */
+/* prepare.c - Prepares an attempt on a node: work folder, program, cores, log files, master port. */
 #include "node/agent.h"
 
 #include "codes.h"
@@ -72,7 +72,7 @@ static int read_key(cl_agent *agent)
     return agent->keyed ? 0 : cl_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
 }
 
-/* Processes that jobs which were killed have left on this host may hold its memory, ports and devices. */
+/* Ends leftover processes of killed jobs, which may hold memory, ports and devices of this host. */
 static void end_leftovers(cl_agent *agent)
 {
     enum { SECONDS = 2, NAMED = 4 };

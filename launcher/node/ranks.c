@@ -1,4 +1,4 @@
-/* ranks.c - what a rank is told. */
+/* ranks.c - Environment variables of a rank. */
 #include "node/ranks.h"
 
 #include <stdarg.h>
@@ -60,7 +60,8 @@ static void add_job(variables *all, const cl_order *order, int local)
         add(all, "CSPEED_INSECURE_JOIN", "1");
 }
 
-/* Every rank of a node sees all of its slots and picks its own by LOCAL_RANK, as DeepSpeed's and torchrun's do. */
+/* Every rank of a node sees all of the node's slots and selects its own by LOCAL_RANK, as with DeepSpeed and
+ * torchrun. */
 static void add_devices(variables *all, const cl_order *order)
 {
     char list[sizeof all->list->value] = "";

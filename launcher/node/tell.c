@@ -1,4 +1,4 @@
-/* tell.c - what an agent says to the front. */
+/* tell.c - Composes the messages of an agent to the front: HELLO, BEATS, ENDED and others. */
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
@@ -22,7 +22,7 @@ static void put(FILE *out, const char *name, const char *value)
     fputc('\0', out);
 }
 
-/* SSH_CONNECTION is "client port server port": the addresses that this very connection has proved. */
+/* SSH_CONNECTION is "client port server port". These addresses are known to work, because this connection uses them. */
 static void put_addresses(FILE *out)
 {
     const char *connection = getenv("SSH_CONNECTION");
@@ -71,7 +71,7 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 
 void cl_tell_beats(cl_agent *agent, int64_t now)
 {
-    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before, they have none */
+    int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0; /* before that phase there are none */
     cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;

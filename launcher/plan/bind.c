@@ -1,9 +1,10 @@
-/* bind.c - cores to ranks; the one door to hwloc.
+/* bind.c - CPU affinity: assigns cores to ranks. This is the only file that uses hwloc.
  *
- * The CPUs that may be used stand in a row, neighbours side by side, cut into domains: one for --bind core, else a NUMA
- * node, a socket or a last-level cache each. No rank straddles two domains unless there are fewer ranks than domains,
- * and no CPU is two ranks'. Where slots are GPUs, --bind auto gives each rank cores next to
- * its own. hwloc takes milliseconds to load, so it is asked only where a domain is wanted. */
+ * The usable CPUs are kept in one array in which neighbours share most hardware. The array is cut into domains: one
+ * for --bind core, otherwise one for each NUMA node, socket or last-level cache. No rank spans two domains unless
+ * there are fewer ranks than domains, and no CPU belongs to two ranks. If slots are GPUs, --bind auto gives each
+ * rank cores of the NUMA node of its GPU. hwloc takes milliseconds to load, so it is used only if a domain is
+ * needed. */
 #include "plan/bind.h"
 
 #include "codes.h"
@@ -22,7 +23,7 @@
 
 enum { TEXT_RANKS = 8, CORES_BYTES = 128 };
 
-/* Half-open ranges of the row of CPUs. */
+/* Half-open ranges of indices into the array of CPUs. */
 typedef struct {
     cs_range list[CPU_SETSIZE];
     int count;
@@ -30,7 +31,7 @@ typedef struct {
 
 static const char *const mode_names[] = { "auto", "none", "core", "numa", "socket", "l3" };
 
-/* What the ranks' environment says, which the node's own does where the order is silent. */
+/* Returns true if the rank's environment sets the variable: the order's environment, or else the agent's own. */
 static bool is_told(const cl_order *order, const char *name)
 {
     size_t length = strlen(name);
@@ -40,7 +41,7 @@ static bool is_told(const cl_order *order, const char *name)
     return getenv(name) != NULL;
 }
 
-/* ---- the row ---- */
+/* ---- the array of CPUs ---- */
 
 static int restrict_to_list(cl_cores *cores, const char *list)
 {
@@ -70,7 +71,7 @@ static hwloc_obj_type_t type_of(int mode)
     return mode == CL_BIND_NUMA ? HWLOC_OBJ_NUMANODE : mode == CL_BIND_SOCKET ? HWLOC_OBJ_PACKAGE : HWLOC_OBJ_L3CACHE;
 }
 
-/* Moves the CPUs of the row that an object holds to `from`, in order; returns where they end. */
+/* Moves the CPUs of a hwloc object to index `from` of the array, in order. Returns the index after the last of them. */
 static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
 {
     for (int i = from; i < cores->cpu_count; i++) {
@@ -83,7 +84,8 @@ static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
     return from;
 }
 
-/* An object without CPUs of ours, as memory of its own (HBM) is, makes no domain. */
+/* Cuts the array into one domain for each object of the type. An object without usable CPUs (for example a
+ * memory-only NUMA node such as HBM) becomes no domain. */
 static void cut(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int from = 0;
@@ -93,7 +95,7 @@ static void cut(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_
             all->list[all->count++] = (cs_range){ from, to };
         from = to;
     }
-    if (from < cores->cpu_count) /* those that no object holds */
+    if (from < cores->cpu_count) /* CPUs that belong to no object */
         all->list[all->count++] = (cs_range){ from, cores->cpu_count };
 }
 
@@ -115,7 +117,7 @@ static int find_domains(domains *all, cl_cores *cores, int mode)
                        : cl_codes_fail(CL_CODE_SYSTEM, "--bind %s: hwloc cannot read this machine", mode_names[mode]);
 }
 
-/* ---- dealing ---- */
+/* ---- assignment ---- */
 
 static int count_cores(const cl_cores *cores, cs_range range)
 {
@@ -125,7 +127,7 @@ static int count_cores(const cl_cores *cores, cs_range range)
     return count;
 }
 
-/* Where core number `index` of a range begins. */
+/* Returns the index at which core number `index` of a range begins. */
 static int64_t core_start(const cl_cores *cores, cs_range range, int64_t index)
 {
     int64_t seen = -1;
@@ -150,7 +152,7 @@ static cl_seat make_seat(const cl_cores *cores, cs_range cpus, int share)
     return here;
 }
 
-/* The seat of one of `count` ranks in a range: whole cores while there are as many, else hardware threads. */
+/* Returns the CPUs of one of `count` ranks in a range: whole cores if there are enough, otherwise hardware threads. */
 static cl_seat seat_of(const cl_cores *cores, cs_range range, int index, int count, int share)
 {
     int core_count = count_cores(cores, range);
@@ -164,7 +166,7 @@ static cl_seat seat_of(const cl_cores *cores, cs_range range, int index, int cou
 
 static int deal(cl_seats *seats, const cl_cores *cores, const domains *all, int mode)
 {
-    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count; /* of threads */
+    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count; /* in threads */
     for (int rank = 0; seats->count <= all->count && rank < seats->count; rank++) {
         cs_range part = cs_range_part(all->count, rank, seats->count);
         cs_range cpus = { all->list[part.from].from, all->list[part.to - 1].to };
@@ -184,8 +186,8 @@ static int deal(cl_seats *seats, const cl_cores *cores, const domains *all, int 
     return 0;
 }
 
-/* The ranks of each NUMA node share its CPUs: `homes` is the node of each rank's GPU. False, and nothing dealt, when a
- * node has none of our CPUs or fewer than ranks. */
+/* The ranks of each NUMA node share its CPUs; homes[rank] is the NUMA node of the rank's GPU. Returns false and
+ * assigns nothing if a node has none of the usable CPUs, or fewer CPUs than ranks. */
 static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / seats->count;
@@ -207,7 +209,7 @@ static bool deal_homes(cl_seats *seats, cl_cores *cores, const int *homes)
     return true;
 }
 
-/* ---- what is said ---- */
+/* ---- description ---- */
 
 static void describe(cl_seats *seats, int first_rank)
 {
@@ -236,7 +238,7 @@ static void describe(cl_seats *seats, int first_rank)
     seats->text[sizeof seats->text - 1] = '\0';
 }
 
-/* Pinning under a quota would crowd every such container onto the same first cores. */
+/* Decides whether to bind. Under a CPU quota nothing is bound: every such container would pin the same first cores. */
 static void choose(cl_seats *seats, const cl_order *order, const cl_cores *cores)
 {
     bool limited = cores->quota < cores->cpu_count;

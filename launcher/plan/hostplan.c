@@ -1,4 +1,5 @@
-/* hostplan.c - a job planned: where its hosts come from, how many of them, what is known of where they meet. */
+/* hostplan.c - Plans a job: the source of its hosts, the number of nodes, and the master address as far as it is
+ * known. */
 #include "plan/hostplan.h"
 
 #include "codes.h"
@@ -14,9 +15,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* ---- how many nodes ---- */
+/* ---- number of nodes ---- */
 
-/* "4", "2:4", and DeepSpeed's elastic flags, to bounds; 0: not said. */
+/* Reads "4", "2:4" or DeepSpeed's elastic flags as bounds; 0 means not given. */
 static int read_bounds(const cl_options *options, int *min, int *max)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
@@ -58,7 +59,7 @@ static void keep_first(cl_hosts *hosts, int count)
     hosts->count = count;
 }
 
-/* The first hosts, as many as were asked for; and never fewer. */
+/* Keeps the first hosts of the list, as many as were requested; fails if there are fewer. */
 static int choose_nodes(cl_plan *plan)
 {
     int min, max, have = plan->hosts.count, code = read_bounds(plan->options, &min, &max);
@@ -141,7 +142,7 @@ static int lay_nodes(cl_plan *plan)
     return 0;
 }
 
-/* ---- where they meet ---- */
+/* ---- master address and port ---- */
 
 #define SET(field, ...) snprintf(field, sizeof field, __VA_ARGS__)
 
@@ -149,7 +150,7 @@ static int set_master_addr(cl_plan *plan)
 {
     const char *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
     const cl_host *first = &plan->hosts.list[0];
-    bool ours = getenv("CSPEED_ATTEMPT") != NULL; /* of the job that this process is a rank of */
+    bool ours = getenv("CSPEED_ATTEMPT") != NULL; /* the variables belong to the job of which this process is a rank */
     if (flag) {
         SET(plan->master_addr, "%s", flag);
         SET(plan->master_addr_origin, "%s", cl_options_origin("master_addr"));
@@ -201,7 +202,7 @@ int cl_hostplan_ranks_port(const cl_plan *plan)
     return cl_hostplan_nodes_come(plan) && !plan->master_port_given ? 0 : plan->master_port;
 }
 
-/* ---- its name, its place ---- */
+/* ---- job id and working directory ---- */
 
 typedef unsigned long long hash;
 
@@ -234,7 +235,7 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
-/* Nodes that are started one by one must come to the same name: that of where they meet. */
+/* Names the job. Nodes that are started separately must get the same name, so it is derived from the master address. */
 static int name_job(cl_plan *plan)
 {
     uint32_t number;
@@ -262,7 +263,7 @@ static int find_workdir(cl_plan *plan)
     return size < PATH_MAX ? 0 : cl_codes_fail(CL_CODE_USAGE, "--workdir %s: the path is too long", wanted);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole plan ---- */
 
 static int make(cl_plan *plan)
 {

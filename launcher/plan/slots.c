@@ -1,4 +1,4 @@
-/* slots.c - hosts and slots of a plan. */
+/* slots.c - Finds the hosts of a plan and chooses their slots. */
 #include "plan/slots.h"
 
 #include "plan/allocation.h"
@@ -20,8 +20,8 @@ static const char job_hostfile[] = "/job/hostfile";
 /* ---- this machine ---- */
 
 typedef struct {
-    int gpus, cores, nodes; /* nodes: NUMA nodes, at most cores */
-    char why[128];          /* there is no GPU */
+    int gpus, cores, nodes; /* nodes: NUMA nodes, at most `cores` */
+    char why[128];          /* reason why there is no GPU */
 } machine;
 
 static int look_around(machine *here)
@@ -47,7 +47,8 @@ static bool is_number(const char *ranks)
     return ranks && isdigit((unsigned char)*ranks);
 }
 
-/* How many slots this machine has, for what is asked of it. Slots beyond the default exist when they are asked for. */
+/* Counts the slots of this machine: its GPUs; without GPUs, or for --num_gpus cpu, its cores if the options request
+ * ranks or name slots, otherwise its NUMA nodes. */
 static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
@@ -64,7 +65,8 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     return 0;
 }
 
-/* node0, node1 ...: each as this machine is, as nodes that come by themselves must be. */
+/* Names the hosts node0, node1, ... and gives each this machine's slots: nodes that join by themselves must all be
+ * alike. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
     char *text = NULL;
@@ -101,12 +103,12 @@ static int use_this_machine(cl_plan *plan)
     return plan->no_ssh ? name_nodes(&plan->hosts, max, slots) : cl_hosts_local(&plan->hosts, slots);
 }
 
-/* ---- where hosts come from ---- */
+/* ---- source of the hosts ---- */
 
 static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named = true;
-    plan->has_devices = true; /* a rank that has none looks for none */
+    plan->has_devices = true; /* without GPUs, the ranks must not look for any */
     return cl_hosts_read(&plan->hosts, path);
 }
 
@@ -132,7 +134,7 @@ static int find_hosts(cl_plan *plan)
     bool allocated = cl_allocation_here() && !getenv("CSPEED_ATTEMPT");
     if (!allocated || options->launcher == CL_BY_LOCAL)
         return use_this_machine(plan);
-    plan->named = true; /* srun has given each node its devices */
+    plan->named = true; /* srun assigned devices to each node */
     return cl_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
 }
 
@@ -144,9 +146,9 @@ int cl_slots_find(cl_plan *plan)
     return cl_hosts_select(&plan->hosts, plan->options->include, plan->options->exclude);
 }
 
-/* ---- how many slots of them ---- */
+/* ---- number of slots ---- */
 
-/* Slots `count`, ascending: the first ones; or all, some of them several times. */
+/* Changes a host to `count` slots, ascending: the first ones, or all of them with some repeated. */
 static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
@@ -183,14 +185,15 @@ int cl_slots_choose(cl_plan *plan)
     return cl_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
-/* Slots of this machine count what the caller's CUDA_VISIBLE_DEVICES shows, whether by number, UUID or MIG name. */
+/* Slots of this machine index the entries of the caller's CUDA_VISIBLE_DEVICES, which may be numbers, UUIDs or MIG
+ * names. */
 void cl_slots_tell(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
-    plan->has_devices = false; /* the variable itself passes on */
+    plan->has_devices = false; /* no CUDA_VISIBLE_DEVICES from slots: it comes from plan->env */
     cl_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
     if (!plan->no_ssh)
         cl_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");

@@ -1,4 +1,4 @@
-/* link.c - framed messages over a socket or a pair of pipes. */
+/* link.c - Message framing over a socket or a pair of pipes, with optional authentication of each frame. */
 #include "wire/link.h"
 
 #include "base/must.h"
@@ -14,7 +14,7 @@
 
 enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
 
-/* Room for `count` bytes behind those that wait. */
+/* Makes room for `count` bytes after those in the queue, and returns where they begin. */
 static char *make_room(cl_link_queue *queue, size_t count)
 {
     if (queue->from && queue->to + count > queue->room) {
@@ -45,7 +45,7 @@ void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key
     fcntl(out_fd, F_SETFL, fcntl(out_fd, F_GETFL) | O_NONBLOCK);
     if (!key)
         return;
-    /* a key of its own for each direction, so that no frame can be sent back to who made it */
+    /* each direction has its own key, so that a frame cannot be sent back to its sender */
     unsigned char ways[2][CS_MAC_BYTES];
     cs_mac_once(ways[0], key, &(struct iovec){ .iov_base = "to the front", .iov_len = 12 }, 1);
     cs_mac_once(ways[1], key, &(struct iovec){ .iov_base = "to the agent", .iov_len = 12 }, 1);
@@ -124,7 +124,7 @@ bool cl_link_waits(const cl_link *link)
     return !link->broken && link->out.to > link->out.from;
 }
 
-/* The other end has gone; why may be among its last words. */
+/* The peer has closed the connection while we wrote. Its last messages may contain the reason, so reading goes on. */
 static void end_writing(cl_link *link, int reason)
 {
     cl_link_fill(link, link->heard);
@@ -165,7 +165,7 @@ void cl_link_fill(cl_link *link, int64_t now)
     }
 }
 
-/* Moves the bytes into the last of their head, which is done with, so that a zero byte fits behind them. */
+/* Moves the bytes one position down, over their header, so that a zero byte fits after them. */
 static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;

@@ -1,4 +1,4 @@
-/* lobby.c - the front's side of joining: a port, and those who have called but not yet proved who they are. */
+/* lobby.c - The front's side of the rendezvous: listens on a port and authenticates the nodes that connect. */
 #include "wire/lobby.h"
 
 #include "codes.h"
@@ -23,8 +23,9 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* MOST_ACCEPTED: connections taken in one turn of the front, which has links, signals and deadlines to serve too. Where
- * more wait, the next are taken only after REST times as long as those took, so that the front sleeps in between. */
+/* MOST_ACCEPTED limits the connections accepted in one iteration of the front's loop, which also serves links,
+ * signals and deadlines. If more are pending, the next ones are accepted only after REST times the duration that
+ * these took, so that the front sleeps in between. */
 enum {
     MOST_CALLS = 128,
     MOST_ACCEPTED = 64,
@@ -37,28 +38,28 @@ enum {
 
 typedef struct {
     int fd;
-    uint64_t number; /* of the connection: the lower, the older */
+    uint64_t number; /* serial number of the connection: lower is older */
     cs_join join;
     char address[INET6_ADDRSTRLEN];
 } caller;
 
 struct cl_lobby {
     int fd, port;
-    bool keyed, named;      /* named: the port was chosen by the user, not by the kernel */
-    bool listens, reported; /* reported: that the port could not be opened again         */
+    bool keyed, named;      /* named: the user chose the port, not the kernel */
+    bool listens, reported; /* reported: the user was told that the port could not be reopened */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
-    caller calls[MOST_CALLS]; /* in no order */
+    caller calls[MOST_CALLS]; /* unordered */
     int call_count;
-    uint64_t connections;                         /* taken until now */
-    int64_t rests_until;                          /* of cs_clock_now: none is taken before */
-    char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses that have been told of */
+    uint64_t connections;                         /* accepted so far */
+    int64_t rests_until;                          /* time of cs_clock_now before which none is accepted */
+    char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses whose refusal was reported */
     int refused_count;
     char news[MOST_NEWS][NEWS_BYTES];
     int news_count, news_told;
 };
 
-/* A line for the user, unless as many wait to be told already. */
+/* Queues a line for the user; drops it if the queue is full. */
 static void __attribute__((format(printf, 2, 3))) add_news(cl_lobby *lobby, const char *format, ...)
 {
     va_list arguments;
@@ -126,7 +127,8 @@ int cl_lobby_interface(const char *name, char *text, size_t room)
     return 0;
 }
 
-/* A numeric address is taken at its word. A name may mean another address on every machine, so it means all of ours. */
+/* Parses the address to listen on. A numeric address is used as it is. A host name may resolve to a different
+ * address on each machine, so it means all interfaces. */
 static void read_address(const char *text, address *a)
 {
     *a = (address){ .four = { .sin_family = AF_INET } };
@@ -143,7 +145,7 @@ static bool is_any(const address *a)
     return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->six.sin6_addr);
 }
 
-/* 0, or an errno value. */
+/* Returns 0, or an errno value. */
 static int listen_at(cl_lobby *lobby, const address *a)
 {
     int on = 1, off = 0;
@@ -248,10 +250,10 @@ static void stop_listening(cl_lobby *lobby)
     lobby->listens = false;
 }
 
-/* A socket that is shut stays bound, and refuses connections until it listens again. Without SO_REUSEADDR no other
- * socket may be bound to its port meanwhile; with it, it may listen again although connections of that port remain. A
- * port that the kernel chose would be lost by this, and those who were told of it come once only: that socket is
- * closed. */
+/* A socket that is shut down remains bound, and refuses connections until it listens again. Without SO_REUSEADDR no
+ * other socket can be bound to its port meanwhile; with it, the socket can listen again even if connections of that
+ * port remain. A port chosen by the kernel would be lost by this; the nodes that were told that port connect only
+ * once, so such a socket is closed instead. */
 void cl_lobby_listen(cl_lobby *lobby, bool wanted)
 {
     int reuse = wanted;
@@ -293,14 +295,14 @@ int cl_lobby_port(const cl_lobby *lobby)
     return lobby->port;
 }
 
-/* ---- who calls --------------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------------- */
 
 static void forget_call(cl_lobby *lobby, caller *call)
 {
-    *call = lobby->calls[--lobby->call_count]; /* the last one fills the gap */
+    *call = lobby->calls[--lobby->call_count]; /* the last entry moves into the gap */
 }
 
-/* Once an address; the oldest of them is forgotten first. */
+/* Reports a refused caller, once for each address. The oldest address is forgotten first if the list is full. */
 static void refuse(cl_lobby *lobby, const caller *call, const char *why)
 {
     int known = lobby->refused_count < MOST_REFUSED ? lobby->refused_count : MOST_REFUSED;
@@ -318,7 +320,7 @@ const char *cl_lobby_news(cl_lobby *lobby)
     return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
 }
 
-/* The caller to let go of: the oldest of those that have not even said of which job they are, otherwise the oldest. */
+/* Returns the caller to drop: the oldest that has not yet named a job, otherwise the oldest. */
 static caller *find_oldest(cl_lobby *lobby)
 {
     caller *oldest = &lobby->calls[0];
@@ -356,7 +358,8 @@ static bool has_waiting(const cl_lobby *lobby)
     return poll(&(struct pollfd){ .fd = lobby->fd, .events = POLLIN }, 1, 0) > 0;
 }
 
-/* 0, or an errno value: EAGAIN where none waits any more; of the others, this process or the system has run out. */
+/* Accepts one connection. Returns 0, or an errno value: EAGAIN if none is pending; any other means that this process
+ * or the system has run out of resources. */
 static int accept_one(cl_lobby *lobby)
 {
     address from = { 0 };
@@ -367,11 +370,11 @@ static int accept_one(cl_lobby *lobby)
         return 0;
     }
     bool exhausted = reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
-    if (!exhausted || !has_waiting(lobby)) /* without a free descriptor accept fails even if none waits */
+    if (!exhausted || !has_waiting(lobby)) /* without a free descriptor accept fails even if no connection is pending */
         return EAGAIN;
     if (reason != EMFILE || lobby->call_count == 0)
         return reason;
-    dismiss_oldest(lobby); /* its descriptor is free for one who may be a node */
+    dismiss_oldest(lobby); /* frees a descriptor for a caller that may be a node */
     return 0;
 }
 
@@ -390,7 +393,7 @@ int cl_lobby_accept(cl_lobby *lobby)
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
 }
 
-/* NODE_RANK NUL HOST NUL DIGEST NUL; the join left a zero byte behind. */
+/* Parses NODE_RANK NUL HOST NUL DIGEST NUL. The join has already terminated the bytes with a zero. */
 static bool read_identity(const cs_join *join, cl_guest_node *guest)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
@@ -422,7 +425,8 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
         if (!joined) {
             refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(call->fd);
-            cs_fail(CS_OK, "%s", ""); /* a stranger's failure is none of the job's */
+            /* clears the error: a failed handshake of a stranger is not a failure of the job */
+            cs_fail(CS_OK, "%s", "");
         }
         forget_call(lobby, call);
         if (joined)

@@ -1,4 +1,5 @@
-/* owner.c - who listens on a port: its socket in /proc/net/tcp, that socket among the descriptors of processes. */
+/* owner.c - Finds the process that listens on a port: looks up the socket in /proc/net/tcp, then among processes'
+ * descriptors. */
 #include "wire/owner.h"
 
 #include <dirent.h>
@@ -10,7 +11,7 @@
 
 enum { LISTENS = 0x0A };
 
-/* The inode of a listening socket; 0: none. */
+/* Returns the inode of the listening socket; 0: none. */
 static unsigned long find_socket(const char *table, int port)
 {
     char line[512];

@@ -1,4 +1,5 @@
-/* remote_command.c - a host reached by a command: OpenSSH's, by --ssh_cmd; or sh, when the host is this machine. */
+/* remote_command.c - Reaches a host through a child process: OpenSSH's ssh or --ssh_cmd; sh if the host is this
+ * machine. */
 #include "codes.h"
 #include "descriptors.h"
 #include "wire/remote_way.h"
@@ -73,7 +74,7 @@ static int open_shell(cl_route *route)
 
 static char *said(const char *text)
 {
-    return strdup(text); /* for an argv; the carrier is short-lived */
+    return strdup(text); /* for an argv; never freed, because the carrier is short-lived */
 }
 
 static char *said_number(int number)
@@ -83,7 +84,7 @@ static char *said_number(int number)
     return strdup(text);
 }
 
-/* What stands first wins with OpenSSH, so the words of --ssh_cmd win. */
+/* Starts the ssh command. OpenSSH uses the first value of an option, so the words of --ssh_cmd come first and win. */
 static int open_command(cl_route *route)
 {
     static const char *const checking[] = { [CL_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
@@ -177,7 +178,7 @@ static void close_command(cl_route *route)
         if (fds[i] > 0)
             close(fds[i]);
     if (c->pid > 0)
-        kill(-c->pid, SIGTERM); /* the carrier ends now; whoever is left has lost its input too */
+        kill(-c->pid, SIGTERM); /* the carrier ends now; processes that are still there have lost their input too */
     free(c);
     route->state = NULL;
 }

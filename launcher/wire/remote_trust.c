@@ -1,4 +1,4 @@
-/* remote_trust.c - a host's key against known_hosts: known, new, or changed. */
+/* remote_trust.c - Verifies a host's key against known_hosts: known, new, or changed. */
 #include "codes.h"
 #include "wire/remote_login.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* "SHA256:..." of the host's key, and its kind. */
+/* Writes the fingerprint "SHA256:..." of the host's key, and the key's type. */
 static void describe(ssh_session session, char *text, size_t room)
 {
     ssh_key key = NULL;
@@ -27,7 +27,7 @@ static void describe(ssh_session session, char *text, size_t room)
     ssh_key_free(key);
 }
 
-/* The folder of known_hosts, where there is none yet. A name without a slash stands in the current folder. */
+/* Creates the folder of known_hosts if it does not exist. A name without a slash is in the current folder. */
 static void make_folder(const char *file)
 {
     char folder[4096];
@@ -37,7 +37,7 @@ static void make_folder(const char *file)
         mkdir(folder, 0700);
 }
 
-/* Adds the key to known_hosts; others may be doing the same with theirs, or with this one. */
+/* Adds the key to known_hosts. Other processes may be adding their keys, or the same key, at the same time. */
 static int keep(ssh_session session, const char *file, const char *host, const char *print, cl_link *news)
 {
     make_folder(file);

@@ -1,8 +1,8 @@
-/* remote_way.h - how a carrier reaches a host: by libssh, or by a command that it starts (--ssh_cmd; sh, for this
+/* remote_way.h - Interface of the transports of a carrier: libssh, or a child process (--ssh_cmd; sh for this
  * machine).
  *
- * A way is opened once in a process of its own and may block until the remote command line has been started; after
- * that nothing blocks. */
+ * A route is opened once, in a process of its own. Opening may block until the remote command line has been started;
+ * the other functions do not block. */
 #ifndef CL_REMOTE_WAY_H
 #define CL_REMOTE_WAY_H
 
@@ -17,23 +17,27 @@ enum { CL_WAY_LATER = 0, CL_WAY_ENDED = -1 };
 typedef struct {
     const cl_host *host;
     const cl_options *options;
-    const char *command; /* the command line, for the host's shell */
-    cl_link *news;       /* takes CL_LINK_SAY frames               */
-    void *state;         /* the way's own                          */
+    const char *command; /* command line for the host's shell */
+    cl_link *news;       /* receives CL_LINK_SAY frames */
+    void *state;         /* private data of the implementation */
 } cl_route;
 
 typedef struct {
-    /* Connects, logs in and starts the command. 0, or a code and a sentence; close is called in either case. */
+    /* Connects, logs in and starts the command. Returns 0, or a code with a message. `close` is called in either
+     * case. */
     int (*open)(cl_route *route);
-    /* What to wait for; returns how many entries it has filled. `reading`, `writing`: what is wanted next. */
+    /* Fills `polled` and returns the number of entries. `reading` and `writing` say which operations the carrier
+     * will do next. */
     int (*poll)(cl_route *route, bool reading, bool writing, struct pollfd *polled);
-    /* Bytes of stdout (which 0) or stderr (1), CL_WAY_LATER or CL_WAY_ENDED. */
+    /* Reads stdout (which 0) or stderr (1). Returns the number of bytes, CL_WAY_LATER or CL_WAY_ENDED. */
     ssize_t (*read)(cl_route *route, int which, char *bytes, size_t room);
-    /* How many were taken; CL_WAY_LATER when none can be now, CL_WAY_ENDED when nobody reads them any more. */
+    /* Returns the number of bytes written; CL_WAY_LATER if none can be written now, CL_WAY_ENDED if the reader has
+     * gone. */
     ssize_t (*write)(cl_route *route, const char *bytes, size_t count);
-    /* Nothing more will be written. */
+    /* Closes the command's stdin. */
     void (*end_input)(cl_route *route);
-    /* The command's exit code, 128 + N for signal N, once both outputs have ended; 255 when it is not known. */
+    /* Returns the exit code of the command, or 128 + N for signal N, after both outputs have ended; 255 if it is
+     * unknown. */
     int (*code)(cl_route *route);
     void (*close)(cl_route *route);
 } cl_way;

@@ -1,4 +1,4 @@
-/* run_on_all.c - one command line on every host at once. */
+/* run_on_all.c - Runs one command line on all hosts in parallel. */
 #include "wire/run_on_all.h"
 
 #include "codes.h"
@@ -16,7 +16,7 @@ typedef struct {
     bool over;
 } member;
 
-/* `last` is NULL where the carrier has ended without a last message. */
+/* Ends one member. `last` is NULL if the carrier ended without a last message. */
 static void end(member *m, int index, const cl_message *last, cl_crowd_take take, void *argument)
 {
     int status = 0;
@@ -81,7 +81,8 @@ int cl_crowd_run(const cl_host *const *hosts, int count, const cl_options *optio
     struct pollfd *polled = calloc((size_t)count, sizeof *polled);
     int code = CL_CODE_SYSTEM;
     if (members && polled)
-        code = start(members, hosts, count, options, command); /* what has been started dies with us if this fails */
+        /* on failure, the carriers that were started die with this process */
+        code = start(members, hosts, count, options, command);
     while (code == 0 && count_open(members, count)) {
         for (int i = 0; i < count; i++)
             polled[i] = (struct pollfd){ .fd = members[i].over ? -1 : members[i].link.in_fd, .events = POLLIN };
