@@ -1,14 +1,14 @@
 /* link.h - Messages between the front of a job and the agents of its nodes: framed, queued, non-blocking.
  *
  * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order; `length` counts the bytes. On a sealed
- * link (a network socket after the handshake of join.h) 32 bytes of HMAC-SHA256 follow, computed over a 64-bit
- * sequence number of this direction, the header and the bytes; a frame with a wrong MAC ends the link. Sent messages
- * are queued; cl_link_flush writes as much as the socket accepts without blocking. A link that has failed remains
- * readable up to its last complete frame. */
+ * link (a network socket after the handshake of join.h) a tag of CS_SEAL_TAG bytes follows (base/seal.h), computed over
+ * a 64-bit sequence number of this direction, the header and the bytes; a frame with a wrong tag ends the link. Sent
+ * messages are queued; cl_link_flush writes as much as the socket accepts without blocking. A link that has failed
+ * remains readable up to its last complete frame. */
 #ifndef CL_LINK_H
 #define CL_LINK_H
 
-#include "base/mac.h"
+#include "base/seal.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -76,11 +76,11 @@ typedef struct {
 } cl_link_queue;
 
 typedef struct {
-    int in_fd, out_fd;               /* equal for a socket, different for a pair of pipes; non-blocking; -1: closed */
-    bool broken;                     /* no more bytes are received or sent */
-    char why[160];                   /* reason, if broken */
-    cs_mac *sent_mac, *received_mac; /* NULL: not sealed */
-    uint64_t sent, received;         /* sequence numbers */
+    int in_fd, out_fd; /* equal for a socket, different for a pair of pipes; non-blocking; -1: closed */
+    bool broken;       /* no more bytes are received or sent */
+    char why[160];     /* reason, if broken */
+    bool sealed;
+    cs_seal seal; /* of a sealed link: the keys and sequence numbers of both directions */
     cl_link_queue in, out;
     int64_t heard; /* time of the last received bytes; CLOCK_MONOTONIC nanoseconds */
 } cl_link;
