@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* Returns the rest of the argument after the flag's name, or NULL if it is another flag. */
-static const char *behind(const char *given, const char *flag)
+static const char *value_after(const char *given, const char *flag)
 {
     for (; *flag; flag++, given++)
         if (*flag != *given && !(*flag == '_' && *given == '-'))
@@ -18,7 +18,7 @@ static const char *behind(const char *given, const char *flag)
 
 bool cl_argument_is(char ***at, const char *flag)
 {
-    const char *rest = behind(**at, flag);
+    const char *rest = value_after(**at, flag);
     bool found = rest && !*rest;
     *at += found;
     return found;
@@ -26,7 +26,7 @@ bool cl_argument_is(char ***at, const char *flag)
 
 const char *cl_argument_value(char ***at, const char *flag)
 {
-    const char *rest = behind(**at, flag);
+    const char *rest = value_after(**at, flag);
     if (!rest)
         return NULL;
     ++*at;

@@ -61,7 +61,7 @@ static int obey(char **argv)
         return find(options.help ? "help" : "version")->run(&options, (char *[]){ NULL });
     if (!options.program[0]) {
         fputs(introduction, stderr);
-        return cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is named; `cspeed --help` tells more");
+        return cl_codes_fail(CL_CODE_USAGE, "no PROGRAM is given; see `cspeed --help`");
     }
     if (strcmp(options.program[0], "__agent") == 0)
         return be_agent(&options, options.program + 1);

@@ -81,7 +81,8 @@ static int refuse(const cl_flag *flag, const char *word, const char *value)
 static int add_to_list(cl_repeated *field, const char *word, const char *value)
 {
     if (field->count == CL_OPTION_REPEATS)
-        return cl_codes_fail(CL_CODE_USAGE, "%s may be given %d times at most; take a file", word, CL_OPTION_REPEATS);
+        return cl_codes_fail(CL_CODE_USAGE, "%s may be given at most %d times; use a file instead", word,
+                             CL_OPTION_REPEATS);
     field->list[field->count++] = value;
     return 0;
 }
@@ -138,7 +139,7 @@ static int store(cl_options *options, const cl_flag *flag, const char *word, con
 /* ---- the environment ---- */
 
 /* Returns 1 for yes, 0 for no, -1 for anything else. */
-static int truth(const char *value)
+static int parse_bool(const char *value)
 {
     if (cl_flags_choice("1|true|yes|on", value) >= 0)
         return 1;
@@ -148,7 +149,7 @@ static int truth(const char *value)
 static int store_twin(cl_options *options, const cl_flag *flag, const char *variable, const char *value)
 {
     if (!flag->value) {
-        int yes = truth(value);
+        int yes = parse_bool(value);
         if (yes < 0)
             return cl_codes_fail(CL_CODE_USAGE, "%s is 1 or 0, not \"%s\"", variable, value);
         if (!yes)
@@ -246,7 +247,7 @@ static int read_line(cl_options *options, char **argv)
 }
 
 /* Checks combinations of flags. */
-static int settle(cl_options *options)
+static int check_combinations(cl_options *options)
 {
     if (options->hostfile && options->hosts)
         return cl_codes_fail(CL_CODE_USAGE, "%s and %s both name the hosts; give one of them",
@@ -296,5 +297,5 @@ int cl_options_read(cl_options *options, char **argv)
         code = read_environment(options, "CSPEED_", false);
     if (code == 0)
         code = read_line(options, argv);
-    return code ? code : settle(options);
+    return code ? code : check_combinations(options);
 }

@@ -202,13 +202,13 @@ static int ask(inquiry *all, const cl_host **hosts)
     hosts[count] = &own;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || !write_command(all, self, command, sizeof command))
         return cl_codes_fail(CL_CODE_SYSTEM, "the paths are too long for one command line");
-    code = cl_crowd_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
+    code = cl_run_on_all(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
     if (code == 0 && (here->code || !split(here)))
         code = cl_codes_fail(CL_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
     if (code == 0 && options->agent_path && !write_command(all, options->agent_path, command, sizeof command))
         code = cl_codes_fail(CL_CODE_SYSTEM, "--agent_path: is too long for a command line");
     if (code == 0)
-        code = cl_crowd_run(hosts, count, options, command, take, all);
+        code = cl_run_on_all(hosts, count, options, command, take, all);
     for (int i = 0; i < count && code == 0; i++)
         judge(all, &all->replies[i], hosts[i]->name);
     return code;

@@ -92,7 +92,7 @@ static int run_on(const cl_plan *plan, char **words)
     if (command && all.hosts && all.parts) {
         for (int i = 0; i < plan->node_count; i++)
             all.hosts[i] = plan->nodes[i].host;
-        code = cl_crowd_run(all.hosts, plan->node_count, plan->options, command, take, &all);
+        code = cl_run_on_all(all.hosts, plan->node_count, plan->options, command, take, &all);
     }
     for (int i = 0; all.parts && i < plan->node_count; i++) {
         free(all.parts[i][0].bytes);

@@ -89,19 +89,19 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
 
 /* ---- messages of the front ---- */
 
-static void take_order(cl_agent *agent, const cl_message *message)
+static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
         return;             /* its ranks are running */
     cl_prepare_undo(agent); /* the last order was never started: the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
-        cl_tell_failed(agent, code);
+        cl_agent_send_failed(agent, code);
         cl_prepare_undo(agent);
         return;
     }
-    char answer[sizeof agent->seats.text + sizeof agent->interface + 16];
-    int length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->seats.text, 0,
+    char answer[sizeof agent->binding.text + sizeof agent->interface + 16];
+    int length = snprintf(answer, sizeof answer, "%d%c%s%c%s", agent->order.master_port, 0, agent->binding.text, 0,
                           agent->interface) +
                  1;
     cl_link_send(&agent->link, CL_LINK_READY, 0, answer, (size_t)length);
@@ -116,11 +116,11 @@ static void start(cl_agent *agent, const cl_message *message)
     snprintf(agent->order.master_addr, sizeof agent->order.master_addr, "%s", message->bytes);
     agent->order.master_port = atoi(port + 1);
     agent->oom_kills = cl_cgroup_oom_kills();
-    cl_local_job job = { &agent->order,    &agent->seats,        agent->program, agent->keyed ? agent->key : NULL,
+    cl_local_job job = { &agent->order,    &agent->binding,      agent->program, agent->keyed ? agent->key : NULL,
                          agent->master_fd, &agent->guard->before };
     int code = cl_local_start(&job, agent->processes);
     if (code) {
-        cl_tell_failed(agent, code);
+        cl_agent_send_failed(agent, code);
         agent->order.rank_count = 0; /* no ranks are left */
     }
     agent->alive = agent->order.rank_count;
@@ -130,16 +130,16 @@ static void start(cl_agent *agent, const cl_message *message)
     enter(agent, CL_AGENT_RUNNING, INT64_MAX);
 }
 
-static void obey(cl_agent *agent, const cl_message *message, int64_t now)
+static void handle_message(cl_agent *agent, const cl_message *message, int64_t now)
 {
     switch ((int)message->kind) {
     case CL_LINK_ORDER:
-        take_order(agent, message);
+        handle_order(agent, message);
         break;
     case CL_LINK_STAGE: {
         int code = cl_stage_write(message);
         if (code)
-            cl_tell_failed(agent, code);
+            cl_agent_send_failed(agent, code);
         break;
     }
     case CL_LINK_START:
@@ -156,13 +156,13 @@ static void obey(cl_agent *agent, const cl_message *message, int64_t now)
             signal_ranks(agent, (int)message->rank);
         break;
     case CL_LINK_STACK:
-        cl_tell_stack(agent, (int)message->rank);
+        cl_agent_send_stack(agent, (int)message->rank);
         break;
     case CL_LINK_CREDIT:
         agent->unshown -= message->rank < agent->unshown ? message->rank : agent->unshown;
         break;
     case CL_LINK_PING:
-        cl_tell_beats(agent, now);
+        cl_agent_send_beats(agent, now);
         break;
     case CL_LINK_FINISH:
         agent->finished = true;
@@ -242,12 +242,12 @@ static bool is_dry(const cl_process *process)
 }
 
 /* Reports the ends of ranks, each after the last of its output. Returns true if one is still unreported. */
-static bool tell_ends(cl_agent *agent, int64_t now)
+static bool report_ends(cl_agent *agent, int64_t now)
 {
     bool waits = false;
     for (int i = 0; agent->phase >= CL_AGENT_RUNNING && i < agent->order.rank_count; i++) {
         cl_process *process = &agent->processes[i];
-        if (process->alive || process->told)
+        if (process->alive || process->reported)
             continue;
         while (pump(agent, i, 0) || pump(agent, i, 1))
             ;
@@ -255,8 +255,8 @@ static bool tell_ends(cl_agent *agent, int64_t now)
             waits = true;
             continue;
         }
-        cl_tell_ended(agent, i, now);
-        process->told = true;
+        cl_agent_send_ended(agent, i, now);
+        process->reported = true;
     }
     return waits;
 }
@@ -279,9 +279,9 @@ static void sweep(cl_agent *agent, int64_t now)
         say_swept(agent, left, count);
 }
 
-static void take_time(cl_agent *agent, bool any_left, bool untold, int64_t now)
+static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64_t now)
 {
-    if (agent->phase < CL_AGENT_RUNNING || untold)
+    if (agent->phase < CL_AGENT_RUNNING || unreported)
         return;
     if (!any_left && agent->alive == 0)
         say_swept(agent, NULL, 0);
@@ -296,7 +296,7 @@ static void take_time(cl_agent *agent, bool any_left, bool untold, int64_t now)
 /* ---- the loop ---- */
 
 /* Handles signals to the agent itself: they end its node's part in the job. */
-static void take_signals(cl_agent *agent, int64_t now)
+static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo news;
     while (read(agent->signal_fd, &news, sizeof news) == (ssize_t)sizeof news) {
@@ -309,13 +309,13 @@ static void take_signals(cl_agent *agent, int64_t now)
     }
 }
 
-static void listen_to_front(cl_agent *agent, int64_t now)
+static void read_front(cl_agent *agent, int64_t now)
 {
     cl_message message;
     int64_t dead_after = (int64_t)(agent->order.dead_after * (double)SECOND);
     cl_link_fill(&agent->link, now);
     while (cl_link_next(&agent->link, &message))
-        obey(agent, &message, now);
+        handle_message(agent, &message, now);
     bool silent = dead_after > 0 && now - agent->link.heard > dead_after;
     if ((agent->link.broken || silent) && !agent->finished && !agent->abandoned) {
         agent->abandoned = true;
@@ -323,12 +323,12 @@ static void listen_to_front(cl_agent *agent, int64_t now)
     }
 }
 
-static int64_t next_due(const cl_agent *agent, bool untold, int64_t now)
+static int64_t next_due(const cl_agent *agent, bool unreported, int64_t now)
 {
     int64_t due = agent->deadline;
     if (agent->phase >= CL_AGENT_RUNNING && agent->beats_at < due)
         due = agent->beats_at;
-    if (agent->phase == CL_AGENT_SWEEPING || agent->phase == CL_AGENT_KILLING || untold)
+    if (agent->phase == CL_AGENT_SWEEPING || agent->phase == CL_AGENT_KILLING || unreported)
         due = now + TICK < due ? now + TICK : due;
     return due;
 }
@@ -347,12 +347,12 @@ static int list_polled(const cl_agent *agent, struct pollfd *polled)
 }
 
 /* Sleeps until an event or a deadline; returns true if the guard has ended. */
-static bool sleep_on(cl_agent *agent, bool untold, int64_t now)
+static bool sleep_on(cl_agent *agent, bool unreported, int64_t now)
 {
     struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
     if (!polled)
         return true;
-    int64_t due = next_due(agent, untold, now);
+    int64_t due = next_due(agent, unreported, now);
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     int count = list_polled(agent, polled);
     int ready = poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
@@ -368,24 +368,24 @@ static bool is_over(const cl_agent *agent)
 
 static void run(cl_agent *agent)
 {
-    bool untold = false;
+    bool unreported = false;
     for (int64_t now = cs_clock_now(); !is_over(agent); now = cs_clock_now()) {
         cl_link_flush(&agent->link);
-        if (sleep_on(agent, untold, now) && !agent->abandoned) {
+        if (sleep_on(agent, unreported, now) && !agent->abandoned) {
             agent->abandoned = true; /* the guard has ended */
             kill_all(agent, now);
         }
         now = cs_clock_now();
         pump_all(agent);
         bool any_left = reap(agent, now); /* before messages and signals: a rank that failed is the cause of them */
-        untold = tell_ends(agent, now);
-        listen_to_front(agent, now);
-        take_signals(agent, now);
+        unreported = report_ends(agent, now);
+        read_front(agent, now);
+        handle_signals(agent, now);
         if (agent->phase >= CL_AGENT_RUNNING && now >= agent->beats_at) {
-            cl_tell_beats(agent, now);
+            cl_agent_send_beats(agent, now);
             agent->beats_at = now + BEATS_EVERY;
         }
-        take_time(agent, any_left, untold, now);
+        handle_timers(agent, any_left, unreported, now);
     }
 }
 
@@ -402,7 +402,7 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     cl_link_open(&agent->link, in_fd, out_fd, key, true);
     agent->link.heard = cs_clock_now();
-    cl_tell_hello(agent);
+    cl_agent_send_hello(agent);
     run(agent);
     cl_prepare_undo(agent);
     cl_link_flush(&agent->link);

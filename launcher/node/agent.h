@@ -41,7 +41,7 @@ typedef struct {
     cl_agent_phase phase;
     int64_t deadline; /* end of the phase; INT64_MAX: none */
     cl_order order;
-    cl_seats seats;
+    cl_binding binding;
     char program[PATH_MAX];
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
@@ -59,12 +59,12 @@ typedef struct {
  * the exit code. `key` is the key of the sealed link, or NULL. */
 int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_guard *guard);
 
-/* ---- tell.c: messages to the front ---- */
-void cl_tell_hello(cl_agent *agent);
-void cl_tell_failed(cl_agent *agent, int code); /* with the message of cs_error() */
-void cl_tell_beats(cl_agent *agent, int64_t now);
-void cl_tell_ended(cl_agent *agent, int local, int64_t now);
-void cl_tell_stack(cl_agent *agent, int rank);
+/* ---- agent_messages.c: messages to the front ---- */
+void cl_agent_send_hello(cl_agent *agent);
+void cl_agent_send_failed(cl_agent *agent, int code); /* with the message of cs_error() */
+void cl_agent_send_beats(cl_agent *agent, int64_t now);
+void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
+void cl_agent_send_stack(cl_agent *agent, int rank);
 
 /* ---- prepare.c: from an order to READY ---- */
 int cl_prepare(cl_agent *agent, const char *bytes, size_t length);

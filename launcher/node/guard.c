@@ -36,7 +36,7 @@ int cl_guard_take(cl_guard *guard, const char *forward)
     for (char *next, *name = strtok_r(names, ", ", &next); name; name = strtok_r(NULL, ", ", &next)) {
         int number = cl_codes_signal_number(name);
         if (number == 0)
-            return cl_codes_fail(CL_CODE_USAGE, "--forward: \"%s\" is no signal", name);
+            return cl_codes_fail(CL_CODE_USAGE, "--forward: \"%s\" is not a signal", name);
         take(guard, number);
     }
     sigprocmask(SIG_BLOCK, &guard->signals, &guard->before);
@@ -52,7 +52,7 @@ static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard
 }
 
 /* The watcher was killed: kills the remaining processes of the job. */
-static int finish_for(int wait_status)
+static int kill_remaining(int wait_status)
 {
     enum { SECONDS = 10 };
     int left = cl_sweep_kill(SECONDS, NULL);
@@ -62,7 +62,7 @@ static int finish_for(int wait_status)
 }
 
 /* Forwards signals to the watcher and waits for its end. */
-static int stand_by(const cl_guard *guard, pid_t watcher)
+static int supervise(const cl_guard *guard, pid_t watcher)
 {
     for (;;) {
         int number = sigwaitinfo(&guard->signals, NULL);
@@ -72,7 +72,7 @@ static int stand_by(const cl_guard *guard, pid_t watcher)
         pid_t ended;
         while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
             if (ended == watcher)
-                return WIFSIGNALED(status) ? finish_for(status) : WEXITSTATUS(status);
+                return WIFSIGNALED(status) ? kill_remaining(status) : WEXITSTATUS(status);
     }
 }
 
@@ -91,5 +91,5 @@ int cl_guard_run(int (*work)(void *argument, const cl_guard *guard), void *argum
     if (watcher == 0)
         _exit(watch(work, argument, &guard, guard_fd));
     close(guard_fd);
-    return stand_by(&guard, watcher);
+    return supervise(&guard, watcher);
 }

@@ -40,7 +40,7 @@ static void set_environment(const cl_local_job *job, int local, int beat_fd, int
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
         unsetenv(*name);
-    int count = cl_ranks_variables(job->order, job->seats, local, variables);
+    int count = cl_ranks_variables(job->order, job->binding, local, variables);
     for (int i = 0; i < count; i++)
         setenv(variables[i].name, variables[i].value, strcmp(variables[i].name, "OMP_NUM_THREADS") != 0);
     char mark[CL_LEFTOVER_MARK];
@@ -55,7 +55,7 @@ static void set_environment(const cl_local_job *job, int local, int beat_fd, int
         set_number("CSPEED_MASTER_FD", job->master_fd);
 }
 
-static bool inherit(int fd)
+static bool clear_cloexec(int fd)
 {
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
@@ -84,23 +84,23 @@ static int make_key(const unsigned char *key)
 }
 
 /* Turns this child into the rank: returns only on failure. */
-static void become(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
+static void exec_rank(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* the parent ended before PR_SET_PDEATHSIG took effect */
         _exit(CL_CODE_SYSTEM);
-    const cpu_set_t *cpus = &job->seats->list[local].cpus;
-    if (job->seats->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
+    const cpu_set_t *cpus = &job->binding->list[local].cpus;
+    if (job->binding->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
         return;
     for (int fd = 0; fd < 3; fd++)
         if (dup2(fds[fd], fd) < 0)
             return;
     int key_fd = make_key(job->key);
     char **arguments = arguments_of(job->order, local);
-    if (!arguments || !inherit(beat_fd) || !inherit(key_fd))
+    if (!arguments || !clear_cloexec(beat_fd) || !clear_cloexec(key_fd))
         return;
-    if (job->order->first_rank + local == 0 && !inherit(job->master_fd))
+    if (job->order->first_rank + local == 0 && !clear_cloexec(job->master_fd))
         return;
     set_environment(job, local, beat_fd, key_fd);
     signal(SIGPIPE, SIG_DFL);
@@ -124,7 +124,7 @@ static int start_rank(const cl_local_job *job, int local, int report_fd, cl_proc
     if (process->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no process for it: %s", rank, strerror(errno));
     if (process->pid == 0) {
-        become(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
+        exec_rank(job, local, parent, (int[]){ empty, output[1], error[1] }, beat);
         report failure = { rank, errno };
         ssize_t written = write(report_fd, &failure, sizeof failure);
         _exit(written > 0 ? CL_CODE_NOT_EXECUTABLE : CL_CODE_SYSTEM);

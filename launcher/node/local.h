@@ -19,7 +19,7 @@ typedef struct {
     pid_t pid;
     bool alive;
     bool stopped;   /* the agent had signalled it before it ended */
-    bool told;      /* its end has been reported to the front */
+    bool reported;  /* its end has been reported to the front */
     int status;     /* wait status, after it has ended */
     int64_t ended;  /* time of its end in CLOCK_MONOTONIC nanoseconds */
     int outputs[2]; /* read ends of its stdout and stderr, non-blocking; -1: closed */
@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     const cl_order *order;
-    const cl_seats *seats;
+    const cl_binding *binding;
     const char *program;      /* path of the file */
     const unsigned char *key; /* the job's key, passed through CSPEED_KEY_FD; NULL: none */
     int master_fd;            /* socket bound to MASTER_PORT, for rank 0; -1: on other nodes */

@@ -42,7 +42,7 @@ int cl_logs_create(const char *path, int flags)
                       "remove it, or name another folder with --log_dir",
                       path);
     else if (odd)
-        cl_codes_fail(CL_CODE_LOG, "%s is no regular file: remove it, or name another folder with --log_dir", path);
+        cl_codes_fail(CL_CODE_LOG, "%s is not a regular file: remove it, or name another folder with --log_dir", path);
     else
         cl_codes_fail(CL_CODE_LOG, "%s cannot be written: %s", path, strerror(reason));
     errno = odd ? EINVAL : reason;

@@ -105,7 +105,7 @@ int cl_prepare(cl_agent *agent, const char *bytes, size_t length)
     if (code == 0)
         code = cl_program_find(agent->order.arguments[0], agent->program);
     if (code == 0)
-        code = cl_bind_deal(&agent->seats, &agent->order);
+        code = cl_bind_assign(&agent->binding, &agent->order);
     if (code == 0)
         code = open_files(agent);
     if (code == 0)
@@ -126,7 +126,7 @@ void cl_prepare_undo(cl_agent *agent)
     agent->logs = NULL;
     agent->tails = NULL;
     cl_port_release(&agent->master_fd);
-    cl_bind_free(&agent->seats);
+    cl_bind_free(&agent->binding);
     cl_order_free(&agent->order);
     cs_mac_forget(agent->key, sizeof agent->key);
 }

@@ -33,7 +33,7 @@ static bool is_script(const char *name)
 
 static int refuse_script(int code, const char *name)
 {
-    return cl_codes_fail(code, "%s is a script of Python; `cspeed run python3 %s` runs it on every rank", name, name);
+    return cl_codes_fail(code, "%s is a Python script; `cspeed run python3 %s` runs it on every rank", name, name);
 }
 
 static int check_path(const char *path)

@@ -71,17 +71,18 @@ static void add_devices(variables *all, const cl_order *order)
     add(all, "CUDA_VISIBLE_DEVICES", "%s", list);
 }
 
-int cl_ranks_variables(const cl_order *order, const cl_seats *seats, int local, cl_variable list[CL_RANKS_VARIABLES])
+int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
+                       cl_variable list[CL_RANKS_VARIABLES])
 {
     variables all = { .list = list };
     add_place(&all, order, local);
     add_job(&all, order, local);
     if (order->has_devices)
         add_devices(&all, order);
-    if (seats->bound)
+    if (binding->bound)
         add(&all, "CSPEED_BOUND", "1");
-    if (seats->tell_threads)
-        add(&all, "OMP_NUM_THREADS", "%d", seats->list[local].threads);
+    if (binding->set_threads)
+        add(&all, "OMP_NUM_THREADS", "%d", binding->list[local].threads);
     if (order->columns) {
         add(&all, "CSPEED_TERMINAL", "1");
         add(&all, "COLUMNS", "%d", order->columns);

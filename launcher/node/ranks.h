@@ -16,7 +16,7 @@ enum { CL_RANKS_VARIABLES = 40 };
 
 /* Fills the variables of rank first_rank + local of the order; returns their number. local.c adds those of
  * descriptors. */
-int cl_ranks_variables(const cl_order *order, const cl_seats *seats, int local,
+int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 
 /* Variables that a rank must not inherit: those of an outer launch, and the job's secret. NULL-terminated. */

@@ -57,7 +57,7 @@ int cl_stage_write(const cl_message *message)
     const char *bytes = name < end ? name + strlen(name) + 1 : end + 1;
     if (bytes > end)
         return cl_codes_fail(CL_CODE_DISAGREE,
-                             "--stage: a file came without a name; install the same cspeed on every host");
+                             "--stage: a file was received without a name; install the same cspeed on every host");
     int length = snprintf(path, sizeof path, "%s%s%s", *name == '/' ? "" : folder, *name == '/' ? "" : "/", name);
     char *slash = length < (int)sizeof path ? strrchr(path, '/') : NULL;
     if (!slash)

@@ -58,15 +58,15 @@ static bool split(char *text, char *fields[FIELDS + 1])
 
 static int call(cl_guest_node *guest)
 {
-    const char *told = getenv("CSPEED_JOIN");
-    char *text = strdup(told ? told : ""), *fields[FIELDS + 1], *entry = NULL;
+    const char *join = getenv("CSPEED_JOIN");
+    char *text = strdup(join ? join : ""), *fields[FIELDS + 1], *entry = NULL;
     int code = 0;
     if (!text)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
     unsetenv("CSPEED_JOIN");
     if (!*text || !split(text, fields))
         code = cl_codes_fail(CL_CODE_USAGE,
-                             "__agent --join is started by cspeed alone, through mpirun or srun, which must hand "
+                             "__agent --join is started only by cspeed, through mpirun or srun, which must pass "
                              "on CSPEED_JOIN and CSPEED_SECRET");
     else if (!(entry = find_entry(fields[FIELDS], find_index())))
         code =

@@ -43,7 +43,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
 }
 
 /* Sets the variables in this process, so that ranks inherit them and the order's own environment overrides them. */
-static void adopt(char *bytes, size_t length)
+static void set_variables(char *bytes, size_t length)
 {
     for (char *entry = bytes; entry < bytes + length; entry += strlen(entry) + 1) {
         char *equals = strchr(entry, '=');
@@ -66,7 +66,7 @@ int cl_venv_read(cl_order *order)
                              strerror(errno));
     int code = run_script(order->venv_script, &bytes, &length);
     if (code == 0)
-        adopt(bytes, length);
+        set_variables(bytes, length);
     free(bytes);
     return code;
 }

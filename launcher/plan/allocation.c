@@ -153,7 +153,7 @@ int cl_allocation_hosts(cl_hosts *hosts, const char *ranks)
     bool good = cl_allocation_expand(list, list_host, &here);
     fclose(here.out);
     int code = good ? cl_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)
-                    : cl_codes_fail(CL_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is no list of nodes", list);
+                    : cl_codes_fail(CL_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is not a list of nodes", list);
     free(here.list);
     return code;
 }

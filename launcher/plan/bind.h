@@ -11,21 +11,21 @@
 typedef struct {
     cpu_set_t cpus; /* valid if the ranks are bound */
     int threads;
-} cl_seat;
+} cl_rank_cpus;
 
 typedef struct {
-    bool bound, tell_threads; /* tell_threads: set OMP_NUM_THREADS to seat.threads, unless it is given */
+    bool bound, set_threads; /* set_threads: set OMP_NUM_THREADS to the rank's threads, unless it is given */
     int count;
-    cl_seat *list;  /* one for each rank of this node */
-    char text[256]; /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the start message and the plan */
-} cl_seats;
+    cl_rank_cpus *list; /* one for each rank of this node */
+    char text[256];     /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the start message and the plan */
+} cl_binding;
 
 /* Assigns cores from the order's rank_count, first_rank, slots, bind and core_list, within the affinity mask and the
  * cgroup of this process. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (core_list), CL_CODE_SYSTEM with the message in
  * cs_error(). */
-int cl_bind_deal(cl_seats *seats, const cl_order *order);
+int cl_bind_assign(cl_binding *binding, const cl_order *order);
 /* The same for the given cores, which are reordered. `homes` is the NUMA node of each rank's GPU, or NULL. */
-int cl_bind_share(cl_seats *seats, const cl_order *order, cl_cores *cores, const int *homes);
-void cl_bind_free(cl_seats *seats);
+int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, const int *homes);
+void cl_bind_free(cl_binding *binding);
 
 #endif

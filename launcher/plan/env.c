@@ -257,13 +257,14 @@ static void take(collection *all, const char *text)
     if (!text[length] && strpbrk(name, "*?["))
         each_own(all->env, take_matching, name);
     else if (length == 0 || good < length)
-        cl_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is no name of a variable", name);
+        cl_faults_add(&all->faults, "--env", 0, 0, "\"%s\" is not the name of a variable", name);
     else if (text[length])
         cl_env_set(all->env, name, text + length + 1, "--env");
     else if (getenv(name))
         cl_env_set(all->env, name, getenv(name), "--env (caller)");
     else
-        cl_faults_add(&all->faults, "--env", 0, 0, "%s alone copies the value it has here, but here it has none", name);
+        cl_faults_add(&all->faults, "--env", 0, 0,
+                      "%s without a value copies the variable of this machine, but it is not set here", name);
     free(name);
 }
 

@@ -195,7 +195,7 @@ static void read_assignment(scanner *scan, const char *name)
         if (getenv(name))
             set(scan, name, getenv(name), line);
         else
-            FAULT(scan, place, "%s alone copies the value it has here, but here it has none", name);
+            FAULT(scan, place, "%s without a value copies the variable of this machine, but it is not set here", name);
     } else if (*scan->at != '=') {
         FAULT(scan, scan->at, "%s is not followed by '='", name);
     } else {

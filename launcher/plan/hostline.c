@@ -147,7 +147,7 @@ static void read_variable(line_reader *reader, const char *name, const char *val
     size_t count = 0;
     if (!*name || isdigit((unsigned char)*name) ||
         name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")]) {
-        FAULT(reader, "env.%s: that is no name of a variable", name);
+        FAULT(reader, "env.%s: that is not the name of a variable", name);
         return;
     }
     while (host->env && host->env[count])

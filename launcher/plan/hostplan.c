@@ -34,7 +34,7 @@ static int read_bounds(const cl_options *options, int *min, int *max)
     if (options->max_elastic_nodes)
         *max = options->max_elastic_nodes;
     if (*max && *min > *max)
-        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the most nodes there may be, %d", *min,
+        return cl_codes_fail(CL_CODE_USAGE, "--min_elastic_nodes %d is above the maximum number of nodes, %d", *min,
                              *max);
     return 0;
 }
@@ -66,7 +66,7 @@ static int choose_nodes(cl_plan *plan)
     if (code)
         return code;
     if (max > have)
-        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are asked for (%s), but %s has %d%s", max,
+        return cl_codes_fail(CL_CODE_SLOTS, "%d nodes are requested (%s), but %s has %d%s", max,
                              cl_options_origin(plan->options->max_elastic_nodes ? "max_elastic_nodes" : "num_nodes"),
                              plan->hosts.origin, have,
                              plan->named ? ""
@@ -124,7 +124,7 @@ int cl_hostplan_cut(cl_plan *plan, const int *places, int count)
     return 0;
 }
 
-static int lay_nodes(cl_plan *plan)
+static int make_nodes(cl_plan *plan)
 {
     plan->node_count = plan->hosts.count;
     plan->nodes = calloc((size_t)plan->node_count, sizeof *plan->nodes);
@@ -135,7 +135,7 @@ static int lay_nodes(cl_plan *plan)
         plan->nodes[i].host = host;
         plan->nodes[i].here = !plan->no_ssh && !plan->options->force_multi && cl_hosts_is_here(host);
         if (plan->options->launcher == CL_BY_LOCAL && !plan->nodes[i].here && !plan->no_ssh)
-            return cl_codes_fail(CL_CODE_USAGE, "%s local starts ranks on this machine alone, but %s names %s",
+            return cl_codes_fail(CL_CODE_USAGE, "%s local starts ranks only on this machine, but %s names %s",
                                  cl_options_origin("launcher"), plan->hosts.origin, host->name);
     }
     number_ranks(plan);
@@ -165,7 +165,7 @@ static int set_master_addr(cl_plan *plan)
         SET(plan->master_addr, "%s", given);
         SET(plan->master_addr_origin, "MASTER_ADDR");
     } else {
-        return cl_codes_fail(CL_CODE_USAGE, "where do the nodes meet? Without a hostfile --no_ssh needs --master_addr");
+        return cl_codes_fail(CL_CODE_USAGE, "no master address: without a hostfile --no_ssh needs --master_addr");
     }
     return 0;
 }
@@ -246,7 +246,7 @@ static int name_job(cl_plan *plan)
     if (plan->no_ssh)
         number = (uint32_t)mix(mix_text(begin, plan->master_addr), &plan->master_port, sizeof plan->master_port);
     else if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no random number for the job's name: %s", strerror(errno));
+        return cl_codes_fail(CL_CODE_SYSTEM, "no random number for the job id: %s", strerror(errno));
     SET(plan->id, "%08x", number);
     return 0;
 }
@@ -267,7 +267,7 @@ static int find_workdir(cl_plan *plan)
 
 static int make(cl_plan *plan)
 {
-    int (*const steps[])(cl_plan *) = { cl_slots_find,   choose_nodes,    cl_slots_choose, lay_nodes,
+    int (*const steps[])(cl_plan *) = { cl_slots_find,   choose_nodes,    cl_slots_choose, make_nodes,
                                         set_master_addr, set_master_port, name_job,        find_workdir };
     int code = 0;
     for (size_t i = 0; code == 0 && i < sizeof steps / sizeof *steps; i++)
@@ -279,7 +279,7 @@ static int make(cl_plan *plan)
     if (code == 0)
         code = cl_env_collect(&plan->env, plan->options);
     if (code == 0)
-        cl_slots_tell(plan);
+        cl_slots_set_devices(plan);
     return code;
 }
 

@@ -30,7 +30,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
 {
     for (int i = 0; i < hosts->count; i++)
         if (cl_hostline_same(hosts->list[i].name, host->name)) {
-            cl_faults_add(place->faults, place->file, place->line, 1, "%s stands here twice", host->name);
+            cl_faults_add(place->faults, place->file, place->line, 1, "%s is listed twice", host->name);
             cl_host twin = *host;
             cl_hostline_free(&twin);
             return;
@@ -95,7 +95,7 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
     char *text = cl_faults_slurp(path, &length);
     *hosts = (cl_hosts){ 0 };
     if (!text && (errno == ENOENT || errno == ENOTDIR))
-        return cl_codes_fail(CL_CODE_NO_FILE, "%s: there is no such hostfile", path);
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile does not exist", path);
     if (!text)
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile cannot be read: %s", name, strerror(errno));
     int code = cl_hosts_parse(hosts, name, text, length);

@@ -189,7 +189,7 @@ int cl_order_decode(cl_order *order, const char *bytes, size_t length)
         const char *value = key + strlen(key) + 1;
         if (value >= end || !read_pair(order, key, value, &seen))
             return cl_codes_fail(CL_CODE_DISAGREE,
-                                 "an order says \"%.40s\", which this version of cspeed does not "
+                                 "an order contains \"%.40s\", which this version of cspeed does not "
                                  "understand; install the same version on every host",
                                  key);
         key = value + strlen(value) + 1;

@@ -24,7 +24,7 @@ typedef struct {
     char why[128];          /* reason why there is no GPU */
 } machine;
 
-static int look_around(machine *here)
+static int read_machine(machine *here)
 {
     cl_cores *cores = malloc(sizeof *cores);
     if (!cores)
@@ -88,7 +88,7 @@ static int use_this_machine(cl_plan *plan)
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
     int max = options->nodes ? atoi(colon ? colon + 1 : options->nodes) : 0;
     machine here;
-    int slots = 0, code = look_around(&here);
+    int slots = 0, code = read_machine(&here);
     if (code == 0)
         code = count_slots(options, &here, &slots);
     if (code)
@@ -97,7 +97,7 @@ static int use_this_machine(cl_plan *plan)
         max = options->max_elastic_nodes;
     plan->has_devices = here.gpus > 0 && !is_word(options->ranks, "cpu");
     if (plan->no_ssh && max == 0)
-        return cl_codes_fail(CL_CODE_USAGE, "how many nodes? Without a hostfile --no_ssh needs --nnodes");
+        return cl_codes_fail(CL_CODE_USAGE, "unknown number of nodes: without a hostfile --no_ssh needs --nnodes");
     if (plan->no_ssh && is_number(options->ranks) && atoi(options->ranks) > slots && options->oversubscribe)
         slots = atoi(options->ranks);
     return plan->no_ssh ? name_nodes(&plan->hosts, max, slots) : cl_hosts_local(&plan->hosts, slots);
@@ -116,11 +116,12 @@ static int find_hosts(cl_plan *plan)
 {
     const cl_options *options = plan->options;
     if (options->launcher == CL_BY_SLURM && !cl_allocation_here())
-        return cl_codes_fail(CL_CODE_USAGE,
-                             "%s slurm: this is no allocation of Slurm (SLURM_JOB_NODELIST is not set), and outside of "
-                             "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
-                             "the flag",
-                             cl_options_origin("launcher"));
+        return cl_codes_fail(
+            CL_CODE_USAGE,
+            "%s slurm: this is not inside a Slurm allocation (SLURM_JOB_NODELIST is not set), and outside of "
+            "one srun would make one of its own; start this within `salloc` or `sbatch`, or leave out "
+            "the flag",
+            cl_options_origin("launcher"));
     if (options->standalone)
         return use_this_machine(plan);
     if (options->hosts) {
@@ -187,7 +188,7 @@ int cl_slots_choose(cl_plan *plan)
 
 /* Slots of this machine index the entries of the caller's CUDA_VISIBLE_DEVICES, which may be numbers, UUIDs or MIG
  * names. */
-void cl_slots_tell(cl_plan *plan)
+void cl_slots_set_devices(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char text[4096];

@@ -12,6 +12,6 @@ int cl_slots_choose(cl_plan *plan);
 
 /* If the job runs on unnamed hosts and the caller set CUDA_VISIBLE_DEVICES, reduces that list to the chosen slots and
  * adds it to plan->env. */
-void cl_slots_tell(cl_plan *plan);
+void cl_slots_set_devices(cl_plan *plan);
 
 #endif

@@ -56,14 +56,14 @@ struct cl_lobby {
     char refused[MOST_REFUSED][INET6_ADDRSTRLEN]; /* addresses whose refusal was reported */
     int refused_count;
     char news[MOST_NEWS][NEWS_BYTES];
-    int news_count, news_told;
+    int news_count, news_taken;
 };
 
 /* Queues a line for the user; drops it if the queue is full. */
 static void __attribute__((format(printf, 2, 3))) add_news(cl_lobby *lobby, const char *format, ...)
 {
     va_list arguments;
-    if (lobby->news_count - lobby->news_told == MOST_NEWS)
+    if (lobby->news_count - lobby->news_taken == MOST_NEWS)
         return;
     va_start(arguments, format);
     vsnprintf(lobby->news[lobby->news_count++ % MOST_NEWS], NEWS_BYTES, format, arguments);
@@ -182,7 +182,7 @@ static int explain(const cl_plan *plan, int port, int reason)
                                     : "it is held by a process that does not listen there now, such as a job "
                                       "that has all its nodes");
     }
-    return cl_codes_fail(CL_CODE_SYSTEM, "nobody can listen on %s port %d: %s",
+    return cl_codes_fail(CL_CODE_SYSTEM, "cannot listen on %s port %d: %s",
                          *plan->master_addr ? plan->master_addr : "any address", port, cs_reason(reason));
 }
 
@@ -226,7 +226,7 @@ int cl_lobby_open(cl_lobby **lobby, const cl_plan *plan)
 {
     *lobby = calloc(1, sizeof **lobby);
     if (!*lobby)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for those who join");
+        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the nodes that join");
     int code = build(*lobby, plan);
     if (code) {
         cl_lobby_close(*lobby);
@@ -235,7 +235,7 @@ int cl_lobby_open(cl_lobby **lobby, const cl_plan *plan)
     return code;
 }
 
-static void hang_up(cl_lobby *lobby)
+static void close_calls(cl_lobby *lobby)
 {
     for (; lobby->call_count > 0; lobby->call_count--)
         close(lobby->calls[lobby->call_count - 1].fd);
@@ -243,7 +243,7 @@ static void hang_up(cl_lobby *lobby)
 
 static void stop_listening(cl_lobby *lobby)
 {
-    hang_up(lobby);
+    close_calls(lobby);
     if (lobby->fd >= 0)
         close(lobby->fd);
     lobby->fd = -1;
@@ -263,12 +263,11 @@ void cl_lobby_listen(cl_lobby *lobby, bool wanted)
     if (wanted) {
         lobby->listens = listen(lobby->fd, SOMAXCONN) == 0;
         if (!lobby->listens && !lobby->reported)
-            add_news(lobby, "no node can come any more: port %d cannot be listened at again: %s", lobby->port,
-                     strerror(errno));
+            add_news(lobby, "no more nodes can join: cannot listen on port %d again: %s", lobby->port, strerror(errno));
         lobby->reported = !lobby->listens;
         return;
     }
-    hang_up(lobby);
+    close_calls(lobby);
     lobby->listens = false;
     if (!lobby->named || shutdown(lobby->fd, SHUT_RD) < 0)
         stop_listening(lobby);
@@ -312,12 +311,12 @@ static void refuse(cl_lobby *lobby, const caller *call, const char *why)
     char address_text[INET6_ADDRSTRLEN];
     memcpy(address_text, call->address, sizeof address_text);
     memcpy(lobby->refused[lobby->refused_count++ % MOST_REFUSED], address_text, sizeof address_text);
-    add_news(lobby, "refused a caller from %s: %s (told once an address)", address_text, why);
+    add_news(lobby, "refused a caller from %s: %s (reported once for each address)", address_text, why);
 }
 
 const char *cl_lobby_news(cl_lobby *lobby)
 {
-    return lobby->news_told < lobby->news_count ? lobby->news[lobby->news_told++ % MOST_NEWS] : NULL;
+    return lobby->news_taken < lobby->news_count ? lobby->news[lobby->news_taken++ % MOST_NEWS] : NULL;
 }
 
 /* Returns the caller to drop: the oldest that has not yet named a job, otherwise the oldest. */
@@ -340,7 +339,7 @@ static void dismiss_oldest(cl_lobby *lobby)
     forget_call(lobby, oldest);
 }
 
-static void greet(cl_lobby *lobby, int fd, const address *from)
+static void add_call(cl_lobby *lobby, int fd, const address *from)
 {
     int on = 1;
     if (lobby->call_count == MOST_CALLS)
@@ -366,7 +365,7 @@ static int accept_one(cl_lobby *lobby)
     socklen_t length = sizeof from;
     int fd = accept4(lobby->fd, &from.any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), reason = errno;
     if (fd >= 0) {
-        greet(lobby, fd, &from);
+        add_call(lobby, fd, &from);
         return 0;
     }
     bool exhausted = reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
@@ -390,7 +389,7 @@ int cl_lobby_accept(cl_lobby *lobby)
         return 0;
     int64_t now = cs_clock_now();
     lobby->rests_until = now + (reason ? SECOND : REST * (now - began));
-    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be taken: %s", cs_reason(reason)) : 0;
+    return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", cs_reason(reason)) : 0;
 }
 
 /* Parses NODE_RANK NUL HOST NUL DIGEST NUL. The join has already terminated the bytes with a zero. */

@@ -91,7 +91,7 @@ static const char lent[] = "it is not cspeed's first node that answers now: the 
                            "the port; this node comes when the next attempt begins";
 
 /* Connects to one of the front's addresses and puts the socket into *fd; -1, with the reason, if none answered. */
-static int reach(calling *c, int *fd)
+static int connect_to_front(calling *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
     char service[16];
@@ -132,7 +132,7 @@ static bool has_hung_up(int fd)
 }
 
 /* Runs the handshake on an open connection. If it returns 0 and *joined is false, connect again. */
-static int shake_hands(calling *c, int fd, cl_guest_node *guest, bool *joined)
+static int run_handshake(calling *c, int fd, cl_guest_node *guest, bool *joined)
 {
     cs_join join;
     char identity[CS_JOIN_IDENTITY];
@@ -181,9 +181,9 @@ int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest)
     bool joined = false;
     int fd, code = cl_secret_key(c.key, &c.keyed);
     while (code == 0 && !joined) {
-        code = reach(&c, &fd);
+        code = connect_to_front(&c, &fd);
         if (code == 0 && fd >= 0)
-            code = shake_hands(&c, fd, guest, &joined);
+            code = run_handshake(&c, fd, guest, &joined);
         if (joined || code)
             break;
         if (fd >= 0)

@@ -30,7 +30,7 @@ static unsigned long find_socket(const char *table, int port)
     return inode;
 }
 
-static bool holds(const char *pid, const char *wanted)
+static bool has_socket(const char *pid, const char *wanted)
 {
     char path[300], target[64];
     bool found = false;
@@ -68,7 +68,7 @@ void cl_owner_of_port(int port, char *text, size_t room)
     snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
     DIR *proc = inode ? opendir("/proc") : NULL;
     for (struct dirent *entry; proc && (entry = readdir(proc));)
-        if (atoi(entry->d_name) > 0 && holds(entry->d_name, wanted)) {
+        if (atoi(entry->d_name) > 0 && has_socket(entry->d_name, wanted)) {
             describe(entry->d_name, text, room);
             break;
         }

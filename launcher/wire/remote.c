@@ -3,7 +3,7 @@
 #include "wire/remote.h"
 
 #include "codes.h"
-#include "wire/remote_way.h"
+#include "wire/remote_route.h"
 #include "wire/words.h"
 
 #include "base/clock.h"
@@ -57,7 +57,7 @@ static void report(carrier *c, int code)
 }
 
 /* Keeps the last QUOTED bytes of the remote process's stderr. */
-static void remember(carrier *c, const char *bytes, size_t count)
+static void keep_stderr(carrier *c, const char *bytes, size_t count)
 {
     size_t keep = c->heard_bytes + count > QUOTED ? QUOTED - (count < QUOTED ? count : QUOTED) : c->heard_bytes;
     if (count > QUOTED) {
@@ -95,7 +95,7 @@ static bool read_agent(carrier *c)
     if (c->ended[0] || c->up.to == CARRIED)
         return false;
     ssize_t count = c->way->read(&c->route, 0, c->up.bytes + c->up.to, CARRIED - c->up.to);
-    c->ended[0] = count == CL_WAY_ENDED;
+    c->ended[0] = count == CL_ROUTE_ENDED;
     if (count <= 0)
         return c->ended[0];
     c->up.to += (size_t)count;
@@ -121,13 +121,13 @@ static bool write_front(carrier *c)
 static bool read_errors(carrier *c)
 {
     char bytes[4096];
-    ssize_t count = c->ended[1] ? CL_WAY_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
-    c->ended[1] |= count == CL_WAY_ENDED;
+    ssize_t count = c->ended[1] ? CL_ROUTE_LATER : c->way->read(&c->route, 1, bytes, sizeof bytes);
+    c->ended[1] |= count == CL_ROUTE_ENDED;
     if (count > 0)
-        remember(c, bytes, (size_t)count);
+        keep_stderr(c, bytes, (size_t)count);
     if (count > 0 && c->answered)
         show(c, bytes, (size_t)count);
-    return count != CL_WAY_LATER;
+    return count != CL_ROUTE_LATER;
 }
 
 /* Reads the output of a command and sends it to the front in frames. */
@@ -136,11 +136,11 @@ static bool read_output(carrier *c)
     bool moved = false;
     for (int which = 0; which < 2 && !cl_link_waits(&c->link); which++) {
         char bytes[32 << 10];
-        ssize_t count = c->ended[which] ? CL_WAY_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
-        c->ended[which] |= count == CL_WAY_ENDED;
+        ssize_t count = c->ended[which] ? CL_ROUTE_LATER : c->way->read(&c->route, which, bytes, sizeof bytes);
+        c->ended[which] |= count == CL_ROUTE_ENDED;
         if (count > 0)
             cl_link_send(&c->link, which ? CL_LINK_ERROR : CL_LINK_OUTPUT, 0, bytes, (size_t)count);
-        moved |= count != CL_WAY_LATER;
+        moved |= count != CL_ROUTE_LATER;
     }
     cl_link_flush(&c->link);
     c->front_gone |= c->link.broken;
@@ -166,10 +166,10 @@ static bool write_host(carrier *c)
     if (c->down.from == c->down.to)
         return false;
     ssize_t count = c->way->write(&c->route, c->down.bytes + c->down.from, c->down.to - c->down.from);
-    c->down.from = count == CL_WAY_ENDED ? c->down.to : c->down.from + (size_t)count;
+    c->down.from = count == CL_ROUTE_ENDED ? c->down.to : c->down.from + (size_t)count;
     if (c->down.from == c->down.to)
         c->down.from = c->down.to = 0;
-    return count != CL_WAY_LATER;
+    return count != CL_ROUTE_LATER;
 }
 
 /* ---- the forwarding loop ----------------------------------------------------------------------- */
@@ -250,12 +250,12 @@ static void ask(carrier *c, const char *command, char *text, size_t room)
     double until = cs_clock_seconds() + 10;
     size_t count = 0;
     route.command = command;
-    ssize_t got = c->way->open(&route) ? CL_WAY_ENDED : CL_WAY_LATER;
-    while (got != CL_WAY_ENDED && count < room - 1 && cs_clock_seconds() < until) {
+    ssize_t got = c->way->open(&route) ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
+    while (got != CL_ROUTE_ENDED && count < room - 1 && cs_clock_seconds() < until) {
         struct pollfd polled[CL_WAY_POLLED];
         got = c->way->read(&route, 0, text + count, room - 1 - count);
         count += got > 0 ? (size_t)got : 0;
-        if (got == CL_WAY_LATER)
+        if (got == CL_ROUTE_LATER)
             poll(polled, (nfds_t)c->way->poll(&route, true, false, polled), 100);
     }
     c->way->close(&route);
@@ -268,7 +268,7 @@ static int explain_not_executable(carrier *c, const char *said)
     char system[128];
     ask(c, "uname -sm", system, sizeof system);
     if (*system && strncmp(system, "Linux ", 6) != 0)
-        return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs on Linux alone", system);
+        return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "it runs %s, and cspeed runs only on Linux", system);
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE,
                          "cspeed cannot be executed there%s%s: install one built for that machine, or say where it is "
                          "with --agent_path. %s",
@@ -321,7 +321,7 @@ static void carry(carrier *c)
 /* ---- the process ------------------------------------------------------------------------------ */
 
 /* Detaches this process from the front's terminal, signals and files. */
-static void settle(pid_t parent, int fd)
+static void detach(pid_t parent, int fd)
 {
     sigset_t none;
     int empty = open("/dev/null", O_RDWR);
@@ -349,7 +349,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
     pid_t pid = fork();
     if (pid == 0) {
         static carrier c; /* of this process only */
-        settle(parent, pair[1]);
+        detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;
         c.agent = agent;
@@ -385,7 +385,7 @@ static void warn(const cl_options *options)
 {
     static bool warned;
     if (options->host_key == CL_HOST_KEY_OFF && !warned)
-        fputs("cspeed: warning: --host_key off: nobody checks that the hosts are who they say\n", stderr);
+        fputs("cspeed: warning: --host_key off: the identity of the hosts is not verified\n", stderr);
     warned = true;
 }
 

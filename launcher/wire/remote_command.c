@@ -2,7 +2,7 @@
  * machine. */
 #include "codes.h"
 #include "descriptors.h"
-#include "wire/remote_way.h"
+#include "wire/remote_route.h"
 #include "wire/words.h"
 
 #include "base/status.h"
@@ -138,18 +138,18 @@ static ssize_t read_command(cl_route *route, int which, char *bytes, size_t room
     if (count > 0)
         return count;
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        return CL_WAY_LATER;
+        return CL_ROUTE_LATER;
     if (c->outputs[which] >= 0)
         close(c->outputs[which]);
     c->outputs[which] = -1;
-    return CL_WAY_ENDED;
+    return CL_ROUTE_ENDED;
 }
 
 static ssize_t write_command(cl_route *route, const char *bytes, size_t count)
 {
     const command *c = route->state;
     ssize_t written = write(c->input, bytes, count);
-    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CL_WAY_LATER : CL_WAY_ENDED;
+    return written > 0 ? written : errno == EAGAIN || errno == EINTR ? CL_ROUTE_LATER : CL_ROUTE_ENDED;
 }
 
 static void end_input(cl_route *route)

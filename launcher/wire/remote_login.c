@@ -138,7 +138,7 @@ static int call(ssh_session session, int *fd)
     int unresolved = getaddrinfo(name, service, &hints, &addresses);
     if (unresolved)
         code = cl_codes_fail(CL_CODE_HOST,
-                             "the name %s is not known here: %s; correct it in the hostfile, or say the "
+                             "the name %s cannot be resolved: %s; correct it in the hostfile, or give the "
                              "address there as addr=",
                              name, gai_strerror(unresolved));
     else {

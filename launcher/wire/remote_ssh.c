@@ -1,7 +1,7 @@
 /* remote_ssh.c - Reaches a host through libssh: one session, one command. remote_login.c logs in. */
 #include "codes.h"
 #include "wire/remote_login.h"
-#include "wire/remote_way.h"
+#include "wire/remote_route.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -68,8 +68,9 @@ static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
     if (count > 0)
         return count;
     if (count == 0 || count == SSH_AGAIN)
-        return ssh_channel_is_eof(l->channel) && ssh_channel_poll(l->channel, which) <= 0 ? CL_WAY_ENDED : CL_WAY_LATER;
-    return CL_WAY_ENDED;
+        return ssh_channel_is_eof(l->channel) && ssh_channel_poll(l->channel, which) <= 0 ? CL_ROUTE_ENDED
+                                                                                          : CL_ROUTE_LATER;
+    return CL_ROUTE_ENDED;
 }
 
 static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
@@ -77,11 +78,11 @@ static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
     line *l = route->state;
     uint32_t room = ssh_channel_window_size(l->channel);
     if (ssh_channel_is_eof(l->channel) || ssh_channel_is_closed(l->channel) || !ssh_is_connected(l->session))
-        return CL_WAY_ENDED;
+        return CL_ROUTE_ENDED;
     if (room == 0 || has_unsent(l))
-        return CL_WAY_LATER;
+        return CL_ROUTE_LATER;
     int taken = ssh_channel_write(l->channel, bytes, count < room ? (uint32_t)count : room);
-    return taken > 0 ? taken : taken == SSH_ERROR ? CL_WAY_ENDED : CL_WAY_LATER;
+    return taken > 0 ? taken : taken == SSH_ERROR ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
 }
 
 static void end_input_ssh(cl_route *route)

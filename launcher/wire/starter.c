@@ -66,7 +66,7 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
     socklen_t length = sizeof own;
     int unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
     if (unresolved)
-        return cl_codes_fail(CL_CODE_HOST, "%s: the name is not known here: %s", host->name, gai_strerror(unresolved));
+        return cl_codes_fail(CL_CODE_HOST, "%s: the name cannot be resolved: %s", host->name, gai_strerror(unresolved));
     fd = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
                  getsockname(fd, (struct sockaddr *)&own, &length) == 0 &&
@@ -76,12 +76,12 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
         close(fd);
     return found ? 0
                  : cl_codes_fail(CL_CODE_HOST,
-                                 "%s: no way there: %s; --master_addr says where its agent finds this "
+                                 "%s: no route to it: %s; --master_addr says where its agent finds this "
                                  "machine",
                                  host->name, strerror(errno));
 }
 
-static int tell(const cl_plan *plan, int port)
+static int set_join_variable(const cl_plan *plan, int port)
 {
     static char text[JOIN_BYTES];
     char own[INET6_ADDRSTRLEN] = "";
@@ -134,7 +134,7 @@ static void add_agent(line *words, const cl_plan *plan)
 
 static void add_hosts(line *words, const cl_plan *plan, const char *format)
 {
-    static char text[JOIN_BYTES]; /* as long as the longest text that tell() accepts */
+    static char text[JOIN_BYTES]; /* as long as the longest text that set_join_variable() accepts */
     int used = 0;
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
@@ -255,7 +255,7 @@ static int refuse_ssh(const cl_options *options, const char *name)
         if (flags[i].given)
             return cl_codes_fail(CL_CODE_USAGE,
                                  "not supported: %s with --launcher %s, because that starter reaches hosts in "
-                                 "its own way; say it in ~/.ssh/config or --launcher_args",
+                                 "its own way; configure it in ~/.ssh/config or --launcher_args",
                                  flags[i].flag, name);
     return 0;
 }
@@ -301,7 +301,7 @@ int cl_starter_open(pid_t *pid, const cl_plan *plan, int port)
         which++;
     int code = refuse_ssh(plan->options, starters[which].name);
     if (code == 0)
-        code = tell(plan, port);
+        code = set_join_variable(plan, port);
     if (code == 0)
         code = start(pid, plan, count, which);
     unsetenv("CSPEED_JOIN");

@@ -1,10 +1,10 @@
-/* remote_way.h - Interface of the transports of a carrier: libssh, or a child process (--ssh_cmd; sh for this
+/* remote_route.h - Interface of the transports of a carrier: libssh, or a child process (--ssh_cmd; sh for this
  * machine).
  *
  * A route is opened once, in a process of its own. Opening may block until the remote command line has been started;
  * the other functions do not block. */
-#ifndef CL_REMOTE_WAY_H
-#define CL_REMOTE_WAY_H
+#ifndef CL_REMOTE_ROUTE_H
+#define CL_REMOTE_ROUTE_H
 
 #include "plan/hosts.h"
 #include "wire/link.h"
@@ -12,7 +12,7 @@
 #include <poll.h>
 
 enum { CL_WAY_POLLED = 3 };
-enum { CL_WAY_LATER = 0, CL_WAY_ENDED = -1 };
+enum { CL_ROUTE_LATER = 0, CL_ROUTE_ENDED = -1 };
 
 typedef struct {
     const cl_host *host;
@@ -29,9 +29,9 @@ typedef struct {
     /* Fills `polled` and returns the number of entries. `reading` and `writing` say which operations the carrier
      * will do next. */
     int (*poll)(cl_route *route, bool reading, bool writing, struct pollfd *polled);
-    /* Reads stdout (which 0) or stderr (1). Returns the number of bytes, CL_WAY_LATER or CL_WAY_ENDED. */
+    /* Reads stdout (which 0) or stderr (1). Returns the number of bytes, CL_ROUTE_LATER or CL_ROUTE_ENDED. */
     ssize_t (*read)(cl_route *route, int which, char *bytes, size_t room);
-    /* Returns the number of bytes written; CL_WAY_LATER if none can be written now, CL_WAY_ENDED if the reader has
+    /* Returns the number of bytes written; CL_ROUTE_LATER if none can be written now, CL_ROUTE_ENDED if the reader has
      * gone. */
     ssize_t (*write)(cl_route *route, const char *bytes, size_t count);
     /* Closes the command's stdin. */
