@@ -87,10 +87,9 @@ const cl_flag cl_flags_table[] = {
     VALUE("host_key", CHOICE, host_key, "accept-new|strict|off", "what to do with unknown host keys"),
     VALUE("agent_path", TEXT, agent_path, "FILE",
           "path of cspeed on the nodes. Default: the same path as here, then PATH"),
-    VALUE(
-        "preflight", CHOICE, preflight, "fast|off|full",
-        "full: check every host first, as `cspeed check` does (versions, folders, files, clocks; not GPUs or the network "
-        "between hosts); fast: use what the agents report"),
+    VALUE("preflight", CHOICE, preflight, "fast|off|full",
+          "full: check every host first, as `cspeed check` does (versions, folders, files, clocks; not GPUs or the "
+          "network between hosts); fast: use what the agents report"),
     SWITCH("no_ssh_check", no_ssh_check, "skip the full check of hosts before the start"),
     VALUE("workdir", TEXT, workdir, "DIR",
           "working directory of the ranks; it must exist on every node. Default: the current one"),
