@@ -17,6 +17,8 @@ int cl_spellings_color(const char *flag, const char *value);
 int cl_spellings_job(const char *flag, const char *value);   /* characters allowed in a job id */
 int cl_spellings_range(const char *flag, const char *value); /* 0,2-4: ascending */
 
+/* The following functions check a value and set the fields of `options` that it stands for: the flags --launcher,
+ * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects, --rdzv_endpoint, --rdzv_conf. */
 int cl_spellings_launcher(cl_options *options, const char *flag, const char *value);
 int cl_spellings_bind(cl_options *options, const char *flag, const char *value);
 int cl_spellings_numa(cl_options *options, const char *flag, const char *value);
@@ -27,7 +29,7 @@ int cl_spellings_redirects(cl_options *options, const char *flag, const char *va
 int cl_spellings_endpoint(cl_options *options, const char *flag, const char *value);
 int cl_spellings_conf(cl_options *options, const char *flag, const char *value);
 
-/* Functions that options.c uses too. */
+/* Parse a whole number in [from, to], and a time such as 90, 15m, 2h or 1d in seconds; options.c uses them too. */
 int cl_spellings_whole(const char *flag, const char *value, long from, long to, int *field);
 int cl_spellings_seconds(const char *flag, const char *value, double *field);
 

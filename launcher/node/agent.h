@@ -62,12 +62,18 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
 /* ---- agent_messages.c: messages to the front ---- */
 void cl_agent_send_hello(cl_agent *agent);
 void cl_agent_send_failed(cl_agent *agent, int code); /* with the message of cs_error() */
+/* Sends the heartbeat records of all ranks of the node. `now` is in CLOCK_MONOTONIC nanoseconds here and below. */
 void cl_agent_send_beats(cl_agent *agent, int64_t now);
+/* Sends the end of the rank with this index on the node, with the last lines of its stderr. */
 void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
+/* Sends the C stack of a rank (its number in the job); nothing if it does not run on this node. */
 void cl_agent_send_stack(cl_agent *agent, int rank);
 
 /* ---- prepare.c: from an order to READY ---- */
+/* Decodes an order and prepares its attempt. Returns 0, or a code with a message; call cl_prepare_undo in either case.
+ */
 int cl_prepare(cl_agent *agent, const char *bytes, size_t length);
+/* Releases everything of the attempt: log files, outputs, the master port, the order and the key. */
 void cl_prepare_undo(cl_agent *agent);
 
 #endif

@@ -12,6 +12,7 @@ typedef struct {
     uint64_t count; /* bytes written so far */
 } cl_tail;
 
+/* Appends bytes of the stream. */
 void cl_tail_feed(cl_tail *tail, const char *bytes, size_t count);
 
 /* Copies the last `lines` lines and returns their length. */

@@ -13,6 +13,7 @@ typedef struct {
  * file. Without such a section every size is allowed. Returns 0, or CL_CODE_FILE, CL_CODE_NO_FILE with a message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);
+/* Returns true if the world size is in the list, or if every size is allowed. */
 bool cl_world_sizes_allow(const cl_world_sizes *sizes, int world_size);
 
 #endif

@@ -91,11 +91,12 @@ void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key
 void cl_link_close(cl_link *link); /* accepts a link that is closed, or all zero */
 bool cl_link_is_open(const cl_link *link);
 
+/* Queue one frame. A broken or closed link drops it. cl_link_say formats the bytes as text of at most 8191 bytes. */
 void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *bytes, size_t length);
 void cl_link_say(cl_link *link, cl_link_kind kind, uint32_t rank, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-bool cl_link_waits(const cl_link *link); /* true if output is pending: poll for POLLOUT */
-void cl_link_flush(cl_link *link);
+bool cl_link_waits(const cl_link *link);               /* true if output is pending: poll for POLLOUT */
+void cl_link_flush(cl_link *link);                     /* writes queued frames until done, or until it would block */
 void cl_link_fill(cl_link *link, int64_t now);         /* reads the available bytes without blocking */
 bool cl_link_next(cl_link *link, cl_message *message); /* returns true and the next complete frame, if there is one */
 

@@ -55,7 +55,7 @@ const char *cl_lobby_news(cl_lobby *lobby);
  * CL_CODE_PEER, CL_CODE_DISAGREE, or 128 + N for a pending signal N. `guest->fd` is the connection to the front. */
 int cl_lobby_call(const cl_plan *plan, cl_guest_node *guest);
 
-/* The same for an agent without a plan (started by mpirun or srun), from the values that it was given. */
+/* The parameters of cl_lobby_join. */
 typedef struct {
     const char *address, *job, *host;
     int port, node_rank;
@@ -66,6 +66,7 @@ typedef struct {
     bool lent;
 } cl_lobby_guest;
 
+/* Like cl_lobby_call, for an agent without a plan: one that mpirun or srun started with these parameters. */
 int cl_lobby_join(const cl_lobby_guest *who, cl_guest_node *guest);
 
 /* Returns the name of the job in the handshake: --job_id, or "none" if every node makes up its own id. */
