@@ -18,7 +18,8 @@ int cl_spellings_job(const char *flag, const char *value);   /* characters allow
 int cl_spellings_range(const char *flag, const char *value); /* 0,2-4: ascending */
 
 /* The following functions check a value and set the fields of `options` that it stands for: the flags --launcher,
- * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects, --rdzv_endpoint, --rdzv_conf. */
+ * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects, --rdzv_endpoint and
+ * --rdzv_conf. */
 int cl_spellings_launcher(cl_options *options, const char *flag, const char *value);
 int cl_spellings_bind(cl_options *options, const char *flag, const char *value);
 int cl_spellings_numa(cl_options *options, const char *flag, const char *value);
