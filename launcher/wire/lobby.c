@@ -422,7 +422,7 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
         if (!joined) {
             refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(call->fd);
-            cs_fail(CS_OK, "%s", ""); /* a stranger's failure is none of the job's */
+            cs_clear_error(); /* a stranger's failure is none of the job's */
         }
         forget_call(lobby, call);
         if (joined)

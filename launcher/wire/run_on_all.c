@@ -17,7 +17,7 @@ typedef struct {
 } member;
 
 /* `last` is NULL where the carrier has ended without a last message. */
-static void end(member *m, int index, const cl_message *last, cl_crowd_take take, void *argument)
+static void end(member *m, int index, const cl_message *last, cl_run_on_all_handler take, void *argument)
 {
     int status = 0;
     char why[128] = "the connection was lost";
@@ -38,7 +38,7 @@ static void end(member *m, int index, const cl_message *last, cl_crowd_take take
     take(index, &lost, argument);
 }
 
-static void serve(member *m, int index, cl_crowd_take take, void *argument)
+static void serve(member *m, int index, cl_run_on_all_handler take, void *argument)
 {
     cl_message message;
     cl_link_fill(&m->link, 0);
@@ -74,8 +74,8 @@ static int count_open(const member *members, int count)
     return open;
 }
 
-int cl_crowd_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
-                 cl_crowd_take take, void *argument)
+int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
+                      cl_run_on_all_handler take, void *argument)
 {
     member *members = calloc((size_t)count, sizeof *members);
     struct pollfd *polled = calloc((size_t)count, sizeof *polled);
