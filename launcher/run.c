@@ -39,11 +39,11 @@ static int work(cl_plan *plan, const cl_options *options)
     int code = cl_guard_take(&guard, options->forward);
     if (code == 0 && options->preflight == CL_PREFLIGHT_FULL && !options->no_ssh_check && !plan->no_ssh &&
         options->launcher < CL_BY_OPENMPI)
-        code = cl_preflight_run(plan, CL_PREFLIGHT_FAULTS);
+        code = cl_check_run(plan, CL_CHECK_FAULTS);
     if (code == 0)
         code = save_pid(options->save_pid, pid_path);
     if (code == 0)
-        code = plan->no_ssh && plan->node_rank != 0 ? cl_relay_run(plan, &guard) : cl_life_run(plan, &guard);
+        code = plan->no_ssh && plan->node_rank != 0 ? cl_relay_run(plan, &guard) : cl_job_loop_run(plan, &guard);
     if (*pid_path)
         unlink(pid_path);
     return code;
@@ -55,7 +55,7 @@ int cl_run(const cl_options *options)
     if (options->secret_file)
         setenv("CSPEED_SECRET_FILE", options->secret_file, 1);
     if (options->dry_run)
-        return cl_planner_show(options, options->program, false);
+        return cl_plan_show(options, options->program, false);
     int code = cl_hostplan_make(&plan, options);
     if (code == 0)
         code = work(&plan, options);

@@ -54,7 +54,7 @@ void cl_agent_send_hello(cl_agent *agent)
 void cl_agent_send_failed(cl_agent *agent, int code)
 {
     cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)code, "%s", cs_error());
-    cs_fail(CS_OK, "%s", "");
+    cs_clear_error();
 }
 
 static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)

@@ -424,8 +424,7 @@ bool cl_lobby_serve(cl_lobby *lobby, cl_guest_node *guest)
         if (!joined) {
             refuse(lobby, call, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(call->fd);
-            /* clears the error: a failed handshake of a stranger is not a failure of the job */
-            cs_fail(CS_OK, "%s", "");
+            cs_clear_error(); /* a failed handshake of a stranger is not a failure of the job */
         }
         forget_call(lobby, call);
         if (joined)

@@ -17,7 +17,7 @@ typedef struct {
 } member;
 
 /* Ends one member. `last` is NULL if the carrier ended without a last message. */
-static void end(member *m, int index, const cl_message *last, cl_on_all_take take, void *argument)
+static void end(member *m, int index, const cl_message *last, cl_run_on_all_handler take, void *argument)
 {
     int status = 0;
     char why[128] = "the connection was lost";
@@ -38,7 +38,7 @@ static void end(member *m, int index, const cl_message *last, cl_on_all_take tak
     take(index, &lost, argument);
 }
 
-static void serve(member *m, int index, cl_on_all_take take, void *argument)
+static void serve(member *m, int index, cl_run_on_all_handler take, void *argument)
 {
     cl_message message;
     cl_link_fill(&m->link, 0);
@@ -74,8 +74,8 @@ static int count_open(const member *members, int count)
     return open;
 }
 
-int cl_run_on_all(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
-                  cl_on_all_take take, void *argument)
+int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
+                      cl_run_on_all_handler take, void *argument)
 {
     member *members = calloc((size_t)count, sizeof *members);
     struct pollfd *polled = calloc((size_t)count, sizeof *polled);

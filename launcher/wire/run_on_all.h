@@ -7,10 +7,10 @@
 
 /* Receives the messages of one host's command (remote.h): CL_LINK_SAY, OUTPUT, ERROR, then exactly one FINISH or
  * FAILED. */
-typedef void (*cl_on_all_take)(int index, const cl_message *message, void *argument);
+typedef void (*cl_run_on_all_handler)(int index, const cl_message *message, void *argument);
 
 /* Runs the command on all hosts and returns after all have ended. Returns 0 or CL_CODE_SYSTEM. */
-int cl_run_on_all(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
-                  cl_on_all_take take, void *argument);
+int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
+                      cl_run_on_all_handler take, void *argument);
 
 #endif
