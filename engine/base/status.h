@@ -10,6 +10,10 @@
 /* Records the sentence for cs_error() and returns `status`. */
 cs_status cs_fail(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Makes cs_error() the empty string. A caller uses it after it has handled a failure itself, so that the sentence is not
+ * reported again as the cause of a later one. */
+void cs_clear_error(void);
+
 /* cs_fail with ": reason" of `error_number` (an errno value) behind the sentence. */
 cs_status cs_fail_errno(cs_status status, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -41,7 +41,7 @@ typedef struct {
     const cl_plan *plan;
     reply *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
     const char *config;
-    cl_preflight_print print;
+    cl_check_print print;
 } inquiry;
 
 static void take_reply(reply *r, const cl_message *message)
@@ -152,9 +152,9 @@ static void print_row(const inquiry *all, const reply *r, const char *host)
 static int print_all(const inquiry *all)
 {
     int code = 0;
-    if (all->print == CL_PREFLIGHT_TABLE)
+    if (all->print == CL_CHECK_TABLE)
         printf("%-20s %-5s %-24s %-8s %-8s %s\n", "host", "", "cspeed", "workdir", "config", "clock");
-    for (int i = 0; i < all->plan->node_count && all->print == CL_PREFLIGHT_TABLE; i++)
+    for (int i = 0; i < all->plan->node_count && all->print == CL_CHECK_TABLE; i++)
         print_row(all, &all->replies[i], all->plan->nodes[i].host->name);
     fflush(stdout);
     for (int i = 0; i < all->plan->node_count; i++) {
@@ -202,19 +202,19 @@ static int ask(inquiry *all, const cl_host **hosts)
     hosts[count] = &own;
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || !write_command(all, self, command, sizeof command))
         return cl_codes_fail(CL_CODE_SYSTEM, "the paths are too long for one command line");
-    code = cl_crowd_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
+    code = cl_run_on_all_run(&hosts[count], 1, &(cl_options){ 0 }, command, take, &(inquiry){ .replies = here });
     if (code == 0 && (here->code || !split(here)))
         code = cl_codes_fail(CL_CODE_SYSTEM, "this machine itself cannot be asked: %s", here->why);
     if (code == 0 && options->agent_path && !write_command(all, options->agent_path, command, sizeof command))
         code = cl_codes_fail(CL_CODE_SYSTEM, "--agent_path: is too long for a command line");
     if (code == 0)
-        code = cl_crowd_run(hosts, count, options, command, take, all);
+        code = cl_run_on_all_run(hosts, count, options, command, take, all);
     for (int i = 0; i < count && code == 0; i++)
         judge(all, &all->replies[i], hosts[i]->name);
     return code;
 }
 
-int cl_preflight_run(const cl_plan *plan, cl_preflight_print print)
+int cl_check_run(const cl_plan *plan, cl_check_print print)
 {
     size_t count = (size_t)plan->node_count + 1;
     inquiry all = { .plan = plan, .replies = calloc(count, sizeof *all.replies), .print = print };
@@ -238,12 +238,12 @@ static int run(const cl_options *options, char **arguments)
     mine.program = *arguments ? arguments : nothing;
     int code = cl_hostplan_make(&plan, &mine);
     if (code == 0)
-        code = cl_preflight_run(&plan, CL_PREFLIGHT_TABLE);
+        code = cl_check_run(&plan, CL_CHECK_TABLE);
     cl_hostplan_free(&plan);
     return code;
 }
 
-const cl_command cl_command_preflight = {
+const cl_command cl_command_check = {
     .name = "check",
     .group = "Prepare",
     .summary = "whether every host is fit for a job",

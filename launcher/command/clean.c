@@ -25,8 +25,8 @@ static int end_all(const cl_leftover *list, int count)
 /* Entries of jobs that are gone are removed as the list is read. */
 static int clean_registry(void)
 {
-    cl_roster_job *jobs;
-    int count, swept = 0, code = cl_roster_list(&jobs, &count, &swept);
+    cl_registry_job *jobs;
+    int count, swept = 0, code = cl_registry_read_list(&jobs, &count, &swept);
     free(jobs);
     if (swept)
         printf("%d stale file%s of the registry removed\n", swept, swept == 1 ? "" : "s");

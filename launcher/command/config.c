@@ -177,7 +177,7 @@ static int run(const cl_options *options, char **arguments)
     return cs_exit_code(status);
 }
 
-const cl_command cl_command_linter = {
+const cl_command cl_command_config = {
     .name = "config",
     .group = "Look",
     .summary = "what a configuration comes to, key by key",

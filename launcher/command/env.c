@@ -35,7 +35,7 @@ static int print_all(const cl_options *options, char **arguments)
     return 0;
 }
 
-const cl_command cl_command_environ = {
+const cl_command cl_command_env = {
     .name = "env",
     .group = "Prepare",
     .summary = "the environment that is sent to every node, and from where",

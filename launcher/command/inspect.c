@@ -206,22 +206,22 @@ static cs_status show(const request *r, const cs_checkpoint_reader *reader)
 static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
-    cl_shelf shelf = { 0 };
+    cl_open_checkpoint checkpoint = { 0 };
     char *own, *dir;
     int code = read_arguments(&r, arguments);
     (void)options;
     if (code)
         return code;
-    dir = cl_shelf_place(r.path, &own);
+    dir = cl_open_checkpoint_locate(r.path, &own);
     if (!r.tag && !own && !r.glob && !r.stats) {
         code = show_tags(&r, dir);
     } else {
-        code = cl_shelf_open(&shelf, dir, r.tag ? r.tag : own);
+        code = cl_open_checkpoint_open(&checkpoint, dir, r.tag ? r.tag : own);
         if (code == 0)
-            code = cs_exit_code(show(&r, shelf.reader));
+            code = cs_exit_code(show(&r, checkpoint.reader));
         if (code == 0)
             cl_codes_fail(0, "%s", "");
-        cl_shelf_close(&shelf);
+        cl_open_checkpoint_close(&checkpoint);
     }
     free(own);
     free(dir);

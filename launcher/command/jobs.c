@@ -34,9 +34,9 @@ static int read_arguments(char **at, const char *command, const char *flag, cons
 }
 
 /* What a front says of its job, parsed; NULL and a sentence when it says nothing. */
-static json_t *ask(const cl_roster_job *job, char **text)
+static json_t *ask(const cl_registry_job *job, char **text)
 {
-    *text = cl_roster_ask(job);
+    *text = cl_registry_read_ask(job);
     json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
     if (*text && !state)
         cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
@@ -85,7 +85,7 @@ static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
     strcpy(text + (first < room ? first : room), more);
 }
 
-static int widest_id(const cl_roster_job *jobs, int count)
+static int widest_id(const cl_registry_job *jobs, int count)
 {
     enum { LEAST = 12 };
     int width = LEAST;
@@ -96,12 +96,12 @@ static int widest_id(const cl_roster_job *jobs, int count)
 
 static int run_ps(const cl_options *options, char **arguments)
 {
-    cl_roster_job *jobs;
+    cl_registry_job *jobs;
     int count, code;
     (void)options;
     if (*arguments)
         return cl_codes_fail(CL_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
-    code = cl_roster_list(&jobs, &count, NULL);
+    code = cl_registry_read_list(&jobs, &count, NULL);
     if (code)
         return code;
     int width = widest_id(jobs, count);
@@ -138,7 +138,7 @@ const cl_command cl_command_ps = {
 
 /* ---- status ---- */
 
-static void print_table(const cl_roster_job *job, const json_t *state)
+static void print_table(const cl_registry_job *job, const json_t *state)
 {
     char numbers[5][MOMENT_BYTES];
     size_t index;
@@ -165,12 +165,12 @@ static int run_status(const cl_options *options, char **arguments)
 {
     const char *id = NULL;
     bool bare = false;
-    cl_roster_job job;
+    cl_registry_job job;
     char *text;
     (void)options;
     int code = read_arguments(arguments, "status", "--json", &id, &bare);
     if (code == 0)
-        code = cl_roster_find(&job, id);
+        code = cl_registry_read_find(&job, id);
     if (code)
         return code;
     json_t *state = ask(&job, &text);
@@ -198,11 +198,11 @@ const cl_command cl_command_status = {
 /* ---- stop ---- */
 
 /* By a descriptor, so that the signal can reach this process alone and not one that gets its pid later. */
-static int stop(const cl_roster_job *job, bool now)
+static int stop(const cl_registry_job *job, bool now)
 {
     int fd = pidfd_open(job->pid, 0);
     struct pollfd gone = { .fd = fd, .events = POLLIN };
-    if (fd < 0 || !cl_roster_runs(job)) {
+    if (fd < 0 || !cl_registry_read_is_running(job)) {
         if (fd >= 0)
             close(fd);
         return 0; /* it has ended meanwhile */
@@ -226,11 +226,11 @@ static int run_stop(const cl_options *options, char **arguments)
 {
     const char *id = NULL;
     bool now = false;
-    cl_roster_job job;
+    cl_registry_job job;
     (void)options;
     int code = read_arguments(arguments, "stop", "--now", &id, &now);
     if (code == 0)
-        code = cl_roster_find(&job, id);
+        code = cl_registry_read_find(&job, id);
     if (code == 0)
         code = stop(&job, now);
     if (code == 0)

@@ -23,7 +23,7 @@ typedef struct {
 } shown;
 
 typedef struct {
-    const cl_roster_job *job; /* NULL: it does not run any more */
+    const cl_registry_job *job; /* NULL: it does not run any more */
     char folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
     int attempt, rank; /* rank: -1: all */
     shown **files;
@@ -194,7 +194,7 @@ static void end_lines(const reader *all)
 static void follow(reader *all)
 {
     for (bool runs = true; runs;) {
-        runs = cl_roster_runs(all->job); /* asked before reading, or the last lines could be missed */
+        runs = cl_registry_read_is_running(all->job); /* asked before reading, or the last lines could be missed */
         if (find_attempt(all)) {
             end_lines(all);
             forget_files(all);
@@ -227,7 +227,7 @@ static int run(const cl_options *options, char **at)
     bool follows = false, runs = false;
     const char *id = NULL, *rank;
     int64_t number = -1;
-    cl_roster_job job;
+    cl_registry_job job;
     int code = 0;
     (void)options;
     while (*at && code == 0) {
@@ -251,7 +251,7 @@ static int run(const cl_options *options, char **at)
     return code;
 }
 
-const cl_command cl_command_showlogs = {
+const cl_command cl_command_logs = {
     .name = "logs",
     .group = "Look",
     .summary = "what the ranks of a job have printed",

@@ -127,7 +127,7 @@ static int run(const cl_options *options, char **arguments)
     return code;
 }
 
-const cl_command cl_command_curve = {
+const cl_command cl_command_lr = {
     .name = "lr",
     .group = "Look",
     .summary = "the learning rate a configuration comes to, step by step",

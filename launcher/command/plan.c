@@ -110,7 +110,7 @@ static int show_text(const cl_plan *plan, char **program)
     return ask_memory(NULL, program, plan->rank_count);
 }
 
-int cl_planner_show(const cl_options *options, char **program, bool json)
+int cl_plan_show(const cl_options *options, char **program, bool json)
 {
     cl_options copy = *options;
     cl_plan plan;
@@ -141,15 +141,15 @@ static int plan(const cl_options *options, char **arguments)
         cl_options both;
         int code = cl_launch_read(&both, options, arguments + 1);
         if (code == 0)
-            code = cl_planner_show(&both, both.program, json);
+            code = cl_plan_show(&both, both.program, json);
         free(both.argv);
         return code;
     }
     int code = *arguments ? cl_program_may_be(*arguments) : 0;
-    return code ? code : cl_planner_show(options, arguments, json);
+    return code ? code : cl_plan_show(options, arguments, json);
 }
 
-const cl_command cl_command_planner = {
+const cl_command cl_command_plan = {
     .name = "plan",
     .group = "Prepare",
     .summary = "hosts, ranks, environment and command of a job, starting nothing",

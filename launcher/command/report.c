@@ -90,7 +90,7 @@ static int run(const cl_options *options, char **at)
     return all ? report_all(options) : report(json, wants_color(options));
 }
 
-const cl_command cl_command_doctor = {
+const cl_command cl_command_report = {
     .name = "report",
     .group = "Look",
     .summary = "this build, its libraries, this machine",

@@ -92,7 +92,7 @@ static int run_on(const cl_plan *plan, char **words)
     if (command && all.hosts && all.parts) {
         for (int i = 0; i < plan->node_count; i++)
             all.hosts[i] = plan->nodes[i].host;
-        code = cl_crowd_run(all.hosts, plan->node_count, plan->options, command, take, &all);
+        code = cl_run_on_all_run(all.hosts, plan->node_count, plan->options, command, take, &all);
     }
     for (int i = 0; all.parts && i < plan->node_count; i++) {
         free(all.parts[i][0].bytes);
@@ -125,7 +125,7 @@ static int run(const cl_options *options, char **arguments)
     return code;
 }
 
-const cl_command cl_command_everywhere = {
+const cl_command cl_command_ssh = {
     .name = "ssh",
     .group = "Prepare",
     .summary = "run a command on every host",

@@ -48,7 +48,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];
-    char *own, *dir = cl_shelf_place(r->path, &own);
+    char *own, *dir = cl_open_checkpoint_locate(r->path, &own);
     const char *tag = r->tag ? r->tag : own;
     cs_status status = tag ? cs_catalog_find(name, dir, tag) : find_latest(name, dir);
     *directory = status == CS_OK ? cs_files_join(dir, name) : NULL;

@@ -54,7 +54,7 @@ static void print_cause(const cl_link_end *end, FILE *out)
     }
     fprintf(out, "%s (signal %d), not sent by cspeed", cl_codes_signal_name(WTERMSIG(end->status)),
             WTERMSIG(end->status));
-    if (cl_hint_is_oom(end))
+    if (cl_failure_hint_is_oom(end))
         fprintf(out, "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", end->oom_from, end->oom_to);
     else if (WCOREDUMP(end->status))
         fprintf(out, "; core dumped");
@@ -65,18 +65,18 @@ static bool any_told(const cl_front *front)
 {
     bool any = false;
     for (int rank = 0; rank < front->worker_count; rank++)
-        any |= cl_place_told(&front->workers[rank]);
+        any |= cl_rank_position_is_known(&front->workers[rank]);
     return any;
 }
 
 static void print_progress(const cl_front *front, FILE *out)
 {
-    char text[CL_PLACE_BYTES];
+    char text[CL_RANK_POSITION_BYTES];
     if (!any_told(front))
         return;
-    cl_place_print(&front->workers[front->first], text);
+    cl_rank_position_print(&front->workers[front->first], text);
     fprintf(out, "last progress   rank %d: %s\n", front->first, text);
-    cl_place_table(front, "                ", front->first, 0, out);
+    cl_rank_position_table(front, "                ", front->first, 0, out);
 }
 
 /* A remote rank's last words are kept on this side too. */
@@ -105,7 +105,7 @@ static void print_tail(const cl_front *front, FILE *out)
         fprintf(out, "  | %.*s\n", (int)strcspn(line, "\n"), line);
     if (!*front->run_dir)
         return;
-    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cl_place_host(front, front->first),
+    fprintf(out, "full log        %s%s%s/attempt_%d/%d.err", here ? "" : cl_rank_position_host(front, front->first),
             here ? "" : ":", front->run_dir, front->attempt, front->first);
     if (!here && first->tail && *first->tail)
         save_tail(front, out);
@@ -174,7 +174,7 @@ static void print_first(const cl_front *front, FILE *out)
 {
     const cl_worker *first = &front->workers[front->first];
     fprintf(out, "first failure   ");
-    cl_place_name(front, front->first, out);
+    cl_rank_position_name(front, front->first, out);
     fprintf(out, " at ");
     print_moment(first->ended, out);
     fprintf(out, "\ncause           ");
@@ -190,12 +190,12 @@ static void print_lost(const cl_front *front, FILE *out)
     if (!any_told(front))
         return;
     fprintf(out, "last progress\n");
-    cl_place_table(front, "                ", -1, 0, out);
+    cl_rank_position_table(front, "                ", -1, 0, out);
 }
 
 static void print_block(const cl_front *front, FILE *out)
 {
-    const char *hint = cl_hint_text(front);
+    const char *hint = cl_failure_hint_text(front);
     fprintf(out, "%s job %s FAILED (exit %d) after ", rule, front->plan->id, cl_front_code(front));
     print_elapsed(front, out);
     fputc('\n', out);
@@ -222,7 +222,7 @@ static void print_verdict(const cl_front *front, FILE *out)
         fprintf(out, "no rank moved for --stall_timeout, and --stall_action is kill");
     else if (cl_failure_is_rank(front)) {
         const cl_worker *first = &front->workers[front->first];
-        cl_place_name(front, front->first, out);
+        cl_rank_position_name(front, front->first, out);
         if (WIFSIGNALED(first->end.status))
             fprintf(out, " was killed by %s", cl_codes_signal_name(WTERMSIG(first->end.status)));
         else

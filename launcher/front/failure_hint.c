@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-bool cl_hint_is_oom(const cl_link_end *end)
+bool cl_failure_hint_is_oom(const cl_link_end *end)
 {
     return WIFSIGNALED(end->status) && WTERMSIG(end->status) == SIGKILL && end->oom_from >= 0 &&
            end->oom_to > end->oom_from;
@@ -50,14 +50,14 @@ static const struct {
     { CL_CODE_NOT_EXECUTABLE, "the program lacks the right to be executed, or is for another machine" },
 };
 
-const char *cl_hint_text(const cl_front *front)
+const char *cl_failure_hint_text(const cl_front *front)
 {
     if (!cl_failure_is_rank(front))
         return front->first_node >= 0 && front->code == CL_CODE_PEER
                    ? "see whether the host is up, and whether a scheduler took it away"
                    : "";
     const cl_worker *first = &front->workers[front->first];
-    if (cl_hint_is_oom(&first->end))
+    if (cl_failure_hint_is_oom(&first->end))
         return oom;
     for (size_t i = 0; first->tail && i < sizeof words / sizeof *words; i++)
         if (strstr(first->tail, words[i].word))

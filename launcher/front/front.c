@@ -86,15 +86,15 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->attempt_began = now;
     cl_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
-    return cl_muster_call(front, now);
+    return cl_join_agents_call(front, now);
 }
 
 static void give_up_joining(cl_front *front, int64_t now)
 {
     char why[640], missing[512];
-    cl_muster_list_missing(front, missing);
+    cl_join_agents_list_missing(front, missing);
     snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", missing,
-             (double)(now - front->mustered_at) / 1e9);
+             (double)(now - front->joining_since) / 1e9);
     cl_front_fail(front, -1, CL_CODE_PEER, why);
 }
 
@@ -127,9 +127,9 @@ static void join(cl_front *front, int64_t now)
         answered &= front->nodes[i].state >= CL_NODE_JOINED;
     if (front->code && answered) {
         cl_front_stop(front, now);
-    } else if (!front->code && cl_muster_complete(front, now)) {
+    } else if (!front->code && cl_join_agents_complete(front, now)) {
         int code = cl_workers_make(front);
-        code = code ? code : cl_orders_send(front);
+        code = code ? code : cl_node_orders_send(front);
         if (code)
             cl_front_fail(front, -1, code, cs_error());
         else
@@ -137,14 +137,14 @@ static void join(cl_front *front, int64_t now)
     } else if (now >= front->deadline) {
         give_up_joining(front, now);
     } else {
-        cl_muster_remind(front, now);
+        cl_join_agents_remind(front, now);
     }
 }
 
 static void start_ranks(cl_front *front)
 {
-    cl_orders_start(front);
-    cl_banner_say(front);
+    cl_node_orders_start(front);
+    cl_start_message_print(front);
     cl_front_enter(front, CL_RUNNING, INT64_MAX);
 }
 
@@ -176,7 +176,7 @@ void cl_front_take_time(cl_front *front, int64_t now)
     if (front->phase == CL_ORDERING && all_ready(front))
         start_ranks(front);
     else if (front->phase == CL_ORDERING)
-        cl_muster_remind(front, now);
+        cl_join_agents_remind(front, now);
     if (front->phase >= CL_RUNNING && front->phase <= CL_STOPPING && all_swept(front))
         finish_attempt(front, now);
     if (front->phase == CL_SETTLING && now >= front->deadline)

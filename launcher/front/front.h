@@ -74,10 +74,10 @@ typedef struct {
     cl_node *nodes;  /* [node_total]; the first plan->node_count take part in this attempt, ordered as plan->nodes */
     int node_total;
     unsigned long long digest;
-    unsigned char key[CS_MAC_BYTES];             /* for the ranks of this job */
-    pid_t starter;                               /* mpirun or srun; 0: none   */
-    cl_world_sizes world_sizes;                  /* that an elastic job may have */
-    int64_t mustered_at, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
+    unsigned char key[CS_MAC_BYTES];               /* for the ranks of this job */
+    pid_t starter;                                 /* mpirun or srun; 0: none   */
+    cl_world_sizes world_sizes;                    /* that an elastic job may have */
+    int64_t joining_since, enough_at, reminded_at; /* of this muster: began; the least number was there; a reminder */
     cl_worker *workers; /* [worker_count], the ranks of this attempt; none (NULL) while agents are joining */
     int worker_count;
     cl_phase phase;
@@ -103,7 +103,7 @@ typedef struct {
 /* ---- job_loop.c ---- */
 
 /* The whole life of a job; the exit code. In the process that the user sees. */
-int cl_life_run(cl_plan *plan, const cl_guard *guard);
+int cl_job_loop_run(cl_plan *plan, const cl_guard *guard);
 
 /* ---- front.c: the phases ---- */
 
@@ -133,16 +133,17 @@ int64_t cl_workers_kept(const cl_front *front);          /* as cs_beat's kept: t
 bool cl_workers_failed(const cl_front *front, int rank); /* whether it ended badly by itself, not by our signals */
 
 /* ---- join_agents.c: agents come, and the plan is cut to those that are there ---- */
-int cl_muster_open(cl_front *front);                /* the nodes of the plan, none of them there */
-int cl_muster_call(cl_front *front, int64_t now);   /* calls those that are absent: a new attempt */
-void cl_muster_admit(cl_front *front, int64_t now); /* who stands in the lobby */
-bool cl_muster_complete(cl_front *front, int64_t now);
-void cl_muster_remind(cl_front *front, int64_t now); /* every 10 s: who is missing or not ready, and what it does */
-void cl_muster_list_missing(const cl_front *front, char text[512]);
+int cl_join_agents_open(cl_front *front);                /* the nodes of the plan, none of them there */
+int cl_join_agents_call(cl_front *front, int64_t now);   /* calls those that are absent: a new attempt */
+void cl_join_agents_admit(cl_front *front, int64_t now); /* who stands in the lobby */
+bool cl_join_agents_complete(cl_front *front, int64_t now);
+void cl_join_agents_remind(cl_front *front,
+                           int64_t now); /* every 10 s: who is missing or not ready, and what it does */
+void cl_join_agents_list_missing(const cl_front *front, char text[512]);
 
 /* ---- node_orders.c: what each node is told ---- */
-int cl_orders_send(cl_front *front);   /* ORDER to every node of the attempt */
-void cl_orders_start(cl_front *front); /* all are READY: START */
+int cl_node_orders_send(cl_front *front);   /* ORDER to every node of the attempt */
+void cl_node_orders_start(cl_front *front); /* all are READY: START */
 
 /* ---- staging.c: files that nodes need, sent before their orders ---- */
 int cl_staging_send(cl_front *front);

@@ -49,7 +49,7 @@ static int open_default_folder(cl_front *front)
                       "--log_dir names another place",
                       plan->workdir);
         front->run_dir[0] = '\0';
-        cs_fail(CS_OK, "%s", "");
+        cs_clear_error();
         return 0;
     }
     snprintf(link, sizeof link, "%s/cspeed_runs/latest", plan->workdir);
@@ -79,7 +79,7 @@ static int open_registry(cl_front *front)
         return code;
     cl_output_say(&front->output, "cspeed: %s; this job runs, but `cspeed ps`, `status` and `stop` do not find it",
                   cs_error());
-    cs_fail(CS_OK, "%s", "");
+    cs_clear_error();
     return 0;
 }
 
@@ -117,7 +117,7 @@ static int open_front(cl_front *front)
     if (code == 0)
         code = open_meeting(front);
     if (code == 0)
-        code = cl_muster_open(front);
+        code = cl_join_agents_open(front);
     return code ? code : cl_front_begin(front, now);
 }
 
@@ -194,16 +194,16 @@ static void take_signals(cl_front *front, int signal_fd, int64_t now)
 
 static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 {
-    cl_watch watch = { 0 };
+    cl_stall_timer timer = { 0 };
     while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
         int64_t now = cs_clock_now();
         cl_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_muster_admit(front, now); /* a bounded number of callers, who may be strangers */
+        cl_join_agents_admit(front, now); /* a bounded number of callers, who may be strangers */
         cl_front_take_time(front, now);
-        cl_watch_stall(&watch, front, now);
+        cl_stall_timer_check(&timer, front, now);
         cl_output_serve(&front->output, now);
     }
 }
@@ -282,7 +282,7 @@ static int live(cl_front *front, int signal_fd)
     return code;
 }
 
-int cl_life_run(cl_plan *plan, const cl_guard *guard)
+int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
 {
     static cl_front front; /* large, and one a process */
     front =

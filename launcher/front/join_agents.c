@@ -26,7 +26,7 @@ static bool is_there(const cl_node *node)
     return node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST;
 }
 
-int cl_muster_open(cl_front *front)
+int cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
     front->digest = cl_hostplan_digest(plan); /* as it was given: what nodes must agree on */
@@ -103,7 +103,7 @@ static bool is_coming(const cl_front *front, const cl_node *node)
     return front->lobby && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
 }
 
-int cl_muster_call(cl_front *front, int64_t now)
+int cl_join_agents_call(cl_front *front, int64_t now)
 {
     int code = 0;
     for (int i = 0; i < front->node_total && code == 0; i++) {
@@ -112,7 +112,7 @@ int cl_muster_call(cl_front *front, int64_t now)
         if (!is_there(&front->nodes[i]) && !is_coming(front, &front->nodes[i]))
             code = call(front, &front->nodes[i], now);
     }
-    front->mustered_at = now;
+    front->joining_since = now;
     front->enough_at = front->reminded_at = 0;
     if (code == 0 && front->options->launcher >= CL_BY_OPENMPI && front->attempt == 0)
         code = cl_starter_open(&front->starter, front->plan, cl_lobby_port(front->lobby));
@@ -200,7 +200,7 @@ static void admit(cl_front *front, const cl_guest_node *guest, int64_t now)
     print_address(guest->fd, getsockname, node->front_address);
 }
 
-void cl_muster_admit(cl_front *front, int64_t now)
+void cl_join_agents_admit(cl_front *front, int64_t now)
 {
     cl_guest_node guest;
     if (!front->lobby)
@@ -282,7 +282,7 @@ static bool is_answered(const cl_front *front)
     return true;
 }
 
-bool cl_muster_complete(cl_front *front, int64_t now)
+bool cl_join_agents_complete(cl_front *front, int64_t now)
 {
     cl_plan *plan = front->plan;
     bool elastic = plan->min_nodes < plan->max_nodes;
@@ -299,7 +299,7 @@ bool cl_muster_complete(cl_front *front, int64_t now)
 }
 
 /* Where all have come, it is another number of them that is missing. */
-void cl_muster_list_missing(const cl_front *front, char text[512])
+void cl_join_agents_list_missing(const cl_front *front, char text[512])
 {
     size_t used = 0;
     for (int i = 0; i < front->node_total && used < 512; i++)
@@ -340,16 +340,16 @@ static void list_awaited(const cl_front *front, char text[1024])
             used += (size_t)snprintf(text + used, 1024 - used, "%snode %d (%s), which %s", used ? ", and " : "",
                                      front->nodes[i].place, front->nodes[i].host, phase_of(front, &front->nodes[i]));
     if (used == 0)
-        cl_muster_list_missing(front, text);
+        cl_join_agents_list_missing(front, text);
 }
 
-void cl_muster_remind(cl_front *front, int64_t now)
+void cl_join_agents_remind(cl_front *front, int64_t now)
 {
     char missing[1024];
-    if (now - (front->reminded_at ? front->reminded_at : front->mustered_at) < REMIND_EVERY)
+    if (now - (front->reminded_at ? front->reminded_at : front->joining_since) < REMIND_EVERY)
         return;
     front->reminded_at = now;
     list_awaited(front, missing);
     cl_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
-                  front->plan->id, missing, (now - front->mustered_at) / SECOND, front->options->rdzv_timeout);
+                  front->plan->id, missing, (now - front->joining_since) / SECOND, front->options->rdzv_timeout);
 }

@@ -6,6 +6,6 @@
 
 /* `id`: of a running job or how it begins (then `runs`, and `job` is it); of one whose logs are in ./cspeed_runs; a
  * path; or "latest". 0, or CL_CODE_NO_FILE. */
-int cl_logdir_find(const char *id, cl_roster_job *job, bool *runs, char folder[PATH_MAX]);
+int cl_logdir_find(const char *id, cl_registry_job *job, bool *runs, char folder[PATH_MAX]);
 
 #endif

@@ -109,7 +109,7 @@ static int *list_places(const cl_front *front)
     return places;
 }
 
-int cl_orders_send(cl_front *front)
+int cl_node_orders_send(cl_front *front)
 {
     int code = cl_staging_send(front);
     int *places = list_places(front);
@@ -151,7 +151,7 @@ static void choose_master(cl_front *front)
     set_text(front->master_addr, sizeof front->master_addr, *chosen ? chosen : "127.0.0.1");
 }
 
-void cl_orders_start(cl_front *front)
+void cl_node_orders_start(cl_front *front)
 {
     char text[sizeof front->master_addr + 16];
     choose_master(front);

@@ -103,14 +103,14 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
 static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
     char path[PATH_MAX];
-    cl_roster_job other;
-    cl_roster_file(folder, plan->id, path);
+    cl_registry_job other;
+    cl_registry_read_file(folder, plan->id, path);
     for (int i = 0; i < TRIES; i++) {
         if (link(draft, path) == 0)
             return 0;
         if (errno != EEXIST)
             break;
-        if (cl_roster_read(path, &other) && cl_roster_runs(&other))
+        if (cl_registry_read_entry(path, &other) && cl_registry_read_is_running(&other))
             return cl_codes_fail(CL_CODE_USAGE,
                                  "--job_id: job %s already runs on this machine (pid %d): `cspeed stop %s` "
                                  "ends it, another --job_id tells the two apart",
@@ -124,7 +124,7 @@ int cl_registry_open(cl_registry *registry, const cl_plan *plan, const char *run
 {
     char folder[PATH_MAX], draft[PATH_MAX + 32];
     *registry = (cl_registry){ .fd = -1 };
-    int code = cl_roster_folder(folder);
+    int code = cl_registry_read_folder(folder);
     if (code)
         return code;
     snprintf(draft, sizeof draft, "%s/.%d", folder, getpid());
@@ -150,8 +150,8 @@ void cl_registry_forget(cl_registry *registry)
 void cl_registry_close(cl_registry *registry)
 {
     char folder[PATH_MAX], path[PATH_MAX];
-    if (*registry->job && cl_roster_folder(folder) == 0) {
-        cl_roster_file(folder, registry->job, path);
+    if (*registry->job && cl_registry_read_folder(folder) == 0) {
+        cl_registry_read_file(folder, registry->job, path);
         unlink(path);
         socket_path(folder, path);
         unlink(path);

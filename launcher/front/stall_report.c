@@ -7,12 +7,12 @@
 
 #define SECOND INT64_C(1000000000)
 
-int64_t cl_stall_age(const cl_front *front, int64_t now)
+int64_t cl_stall_report_age(const cl_front *front, int64_t now)
 {
     int64_t min = INT64_MAX;
     for (int rank = 0; rank < front->worker_count; rank++) {
         const cl_worker *worker = &front->workers[rank];
-        int64_t age = worker->state == CL_WORKER_RUNNING ? cl_place_age(worker, now) : -1;
+        int64_t age = worker->state == CL_WORKER_RUNNING ? cl_rank_position_age(worker, now) : -1;
         if (age >= 0 && age < min)
             min = age;
     }
@@ -21,18 +21,18 @@ int64_t cl_stall_age(const cl_front *front, int64_t now)
 
 static bool waits(const cl_worker *worker)
 {
-    return worker->state == CL_WORKER_RUNNING && *cl_place_collective(worker);
+    return worker->state == CL_WORKER_RUNNING && *cl_rank_position_collective(worker);
 }
 
 static int64_t step_of(const cl_worker *worker)
 {
-    return cl_place_told(worker) ? cl_place_beat(worker)->step : -1;
+    return cl_rank_position_is_known(worker) ? cl_rank_position_beat(worker)->step : -1;
 }
 
 static bool same_place(const cl_worker *a, const cl_worker *b)
 {
     return step_of(a) == step_of(b) && a->state == b->state &&
-           strcmp(cl_place_collective(a), cl_place_collective(b)) == 0;
+           strcmp(cl_rank_position_collective(a), cl_rank_position_collective(b)) == 0;
 }
 
 static int count_same(const cl_front *front, int rank)
@@ -56,7 +56,7 @@ static bool is_rather(const cl_front *front, int a, int b)
     return step_of(one) < step_of(other);
 }
 
-int cl_stall_odd_one(const cl_front *front)
+int cl_stall_report_suspect(const cl_front *front)
 {
     int count = front->worker_count, odd = 0;
     bool differ = false;
@@ -78,7 +78,7 @@ static void print_reason(const cl_front *front, int odd, FILE *out)
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, "it has ended");
     else if (waits(worker))
-        fprintf(out, "it waits in %s of step %ld", cl_place_collective(worker), step_of(worker));
+        fprintf(out, "it waits in %s of step %ld", cl_rank_position_collective(worker), step_of(worker));
     else if (step_of(worker) < 0)
         fprintf(out, "it has told no step yet");
     else
@@ -89,22 +89,22 @@ static void print_reason(const cl_front *front, int odd, FILE *out)
     fputc('\n', out);
 }
 
-char *cl_stall_text(const cl_front *front, int64_t now)
+char *cl_stall_report_text(const cl_front *front, int64_t now)
 {
     char *text = NULL;
     size_t length;
-    int odd = cl_stall_odd_one(front);
-    int64_t age = cl_stall_age(front, now);
+    int odd = cl_stall_report_suspect(front);
+    int64_t age = cl_stall_report_age(front, now);
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
     fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);
-    cl_place_table(front, "  ", -1, now, out);
+    cl_rank_position_table(front, "  ", -1, now, out);
     fprintf(out, "  ");
     if (odd < 0) {
         fprintf(out, "all stand at the same place: look at what connects them, or at the device\n");
     } else {
-        cl_place_name(front, odd, out);
+        cl_rank_position_name(front, odd, out);
         fprintf(out, " holds up the others: ");
         print_reason(front, odd, out);
     }

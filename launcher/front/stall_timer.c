@@ -14,8 +14,8 @@ static void ask_for_stack(cl_front *front, int rank)
 
 static void say_standstill(cl_front *front, int64_t now)
 {
-    int odd = cl_stall_odd_one(front);
-    char *text = cl_stall_text(front, now);
+    int odd = cl_stall_report_suspect(front);
+    char *text = cl_stall_report_text(front, now);
     cl_output_say(&front->output, "%s", text);
     free(text);
     for (int rank = 0; rank < front->worker_count; rank++)
@@ -23,20 +23,20 @@ static void say_standstill(cl_front *front, int64_t now)
             ask_for_stack(front, rank);
 }
 
-void cl_watch_stall(cl_watch *watch, cl_front *front, int64_t now)
+void cl_stall_timer_check(cl_stall_timer *timer, cl_front *front, int64_t now)
 {
     int64_t limit = (int64_t)(front->options->stall_timeout * (double)SECOND);
-    int64_t age = limit > 0 && front->phase == CL_RUNNING ? cl_stall_age(front, now) : 0;
+    int64_t age = limit > 0 && front->phase == CL_RUNNING ? cl_stall_report_age(front, now) : 0;
     if (age < limit || age == 0 || age == INT64_MAX) {
-        *watch = (cl_watch){ 0 };
+        *timer = (cl_stall_timer){ 0 };
         return;
     }
-    if (!watch->said) {
+    if (!timer->said) {
         say_standstill(front, now);
-        watch->said = true;
-        watch->kill_at = front->options->stall_action == CL_STALL_KILL ? now + SECOND : 0;
+        timer->said = true;
+        timer->kill_at = front->options->stall_action == CL_STALL_KILL ? now + SECOND : 0;
     }
-    if (watch->kill_at && now >= watch->kill_at) {
+    if (timer->kill_at && now >= timer->kill_at) {
         front->stalled = true;
         cl_front_stop(front, now);
     }

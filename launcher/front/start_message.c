@@ -37,7 +37,7 @@ static void say_table(cl_front *front)
     }
 }
 
-void cl_banner_say(cl_front *front)
+void cl_start_message_print(cl_front *front)
 {
     if (front->options->quiet)
         return;

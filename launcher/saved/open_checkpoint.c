@@ -25,7 +25,7 @@ static char *named(const char *path)
     return whole;
 }
 
-char *cl_shelf_place(const char *path, char **tag)
+char *cl_open_checkpoint_locate(const char *path, char **tag)
 {
     char *dir = named(path);
     *tag = NULL;
@@ -40,23 +40,23 @@ char *cl_shelf_place(const char *path, char **tag)
     return above;
 }
 
-int cl_shelf_open(cl_shelf *shelf, const char *path, const char *tag)
+int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag)
 {
     cs_world world = { .size = 1, .local_size = 1 };
     cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
-    char *own, *dir = cl_shelf_place(path, &own);
-    *shelf = (cl_shelf){ 0 };
-    cs_status status = cs_comm_open(&shelf->self, &world, &settings);
+    char *own, *dir = cl_open_checkpoint_locate(path, &own);
+    *checkpoint = (cl_open_checkpoint){ 0 };
+    cs_status status = cs_comm_open(&checkpoint->self, &world, &settings);
     if (status == CS_OK)
-        status = cs_checkpoint_open(&shelf->reader, shelf->self, dir, tag ? tag : own);
+        status = cs_checkpoint_open(&checkpoint->reader, checkpoint->self, dir, tag ? tag : own);
     free(own);
     free(dir);
     return cs_exit_code(status);
 }
 
-void cl_shelf_close(cl_shelf *shelf)
+void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint)
 {
-    cs_checkpoint_close(shelf->reader);
-    cs_comm_close(shelf->self);
-    *shelf = (cl_shelf){ 0 };
+    cs_checkpoint_close(checkpoint->reader);
+    cs_comm_close(checkpoint->self);
+    *checkpoint = (cl_open_checkpoint){ 0 };
 }

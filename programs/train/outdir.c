@@ -155,7 +155,7 @@ void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
 }
 
 /* Whether a folder can be made at the place; what is above it is made now. */
-bool outdir_is_free(const char *folder)
+bool outdir_prepare_parent(const char *folder)
 {
     char *path = text("%s", folder);
     for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)

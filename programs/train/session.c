@@ -189,7 +189,7 @@ static void check_export(session *run)
     bool asked = folder && is_rank_zero();
     bool there = asked && access(folder, F_OK) == 0;
     run->exported = folder;
-    if (cs_agree(run->engine, asked && !there && !outdir_is_free(folder)))
+    if (cs_agree(run->engine, asked && !there && !outdir_prepare_parent(folder)))
         exit(WRONG_CONFIG);
     if (!cs_agree(run->engine, there))
         return;

@@ -27,7 +27,7 @@ _Noreturn void preview_show(cs_config *config, int64_t world_size, bool json);
 int outdir_make_above(char *path); /* every folder above the last slash; errno of the last that could not be, or 0 */
 void outdir_claim(const char *output, bool force); /* before anything of it is read or written; may not return */
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
-bool outdir_is_free(const char *folder); /* else says why */
+bool outdir_prepare_parent(const char *folder); /* else says why */
 /* Whether an attempt of this job before this one (--max_restarts) has gone back to the tag already, so that what was
  * saved since is not given up again; outdir_mark_back says that this one has. */
 bool outdir_went_back(cs_engine *engine, const char *output);

@@ -54,17 +54,17 @@ static const struct {
     { 2, CL_BIND_NONE, "", 16, "free free", 0 },
 };
 
-static void write_seats(const cl_seats *seats, char *text, size_t size)
+static void write_binding(const cl_binding *binding, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < seats->count; i++) {
+    for (int i = 0; i < binding->count; i++) {
         char cores[128] = "free";
-        if (seats->bound)
-            cl_cores_print(&seats->list[i].cpus, cores, sizeof cores);
+        if (binding->bound)
+            cl_cores_print(&binding->list[i].cpus, cores, sizeof cores);
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", cores);
-        if (seats->tell_threads)
-            used += (size_t)snprintf(text + used, size - used, "/%d", seats->list[i].threads);
+        if (binding->set_threads)
+            used += (size_t)snprintf(text + used, size - used, "/%d", binding->list[i].threads);
     }
 }
 
@@ -75,18 +75,18 @@ START_TEST(machines)
     unsetenv("KMP_AFFINITY");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         cl_cores cores;
-        cl_seats seats;
+        cl_binding binding;
         char text[512];
         cl_order order = { .rank_count = table[i].ranks, .bind = table[i].mode };
         snprintf(order.core_list, sizeof order.core_list, "%s", table[i].list);
         describe_machine(&cores, table[i].quota);
-        int code = cl_bind_share(&seats, &order, &cores, NULL);
+        int code = cl_bind_share(&binding, &order, &cores, NULL);
         ck_assert_msg(code == table[i].code, "row %zu: %d %s", i, code, cs_error());
         if (code)
             continue;
-        write_seats(&seats, text, sizeof text);
+        write_binding(&binding, text, sizeof text);
         ck_assert_msg(strcmp(text, table[i].result) == 0, "row %zu: %s, not %s", i, text, table[i].result);
-        cl_bind_free(&seats);
+        cl_bind_free(&binding);
     }
     unsetenv("HWLOC_SYNTHETIC");
 }
@@ -95,24 +95,24 @@ END_TEST
 START_TEST(what_is_told)
 {
     cl_cores cores;
-    cl_seats seats;
+    cl_binding binding;
     char *environment[] = { (char *)(size_t) "OMP_NUM_THREADS=3", NULL };
     cl_order order = { .rank_count = 2, .first_rank = 4, .bind = CL_BIND_CORE };
     unsetenv("OMP_NUM_THREADS");
     describe_machine(&cores, 16);
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
-    ck_assert_str_eq(seats.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
-    cl_bind_free(&seats);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
+    ck_assert_str_eq(binding.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
+    cl_bind_free(&binding);
     order.environment = environment; /* a value that is given stays */
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
-    ck_assert(!seats.tell_threads);
-    cl_bind_free(&seats);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
+    ck_assert(!binding.set_threads);
+    cl_bind_free(&binding);
     environment[0] = (char *)(size_t) "KMP_AFFINITY=compact";
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), CL_CODE_USAGE);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), CL_CODE_USAGE);
     order.bind = CL_BIND_AUTO;
-    ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, NULL), 0);
-    ck_assert(!seats.bound);
-    cl_bind_free(&seats);
+    ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
+    ck_assert(!binding.bound);
+    cl_bind_free(&binding);
 }
 END_TEST
 
@@ -131,14 +131,14 @@ START_TEST(devices)
     unsetenv("OMP_NUM_THREADS");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cl_cores cores;
-        cl_seats seats;
+        cl_binding binding;
         char text[256];
         cl_order order = { .rank_count = rows[i].ranks };
         describe_machine(&cores, 16);
-        ck_assert_int_eq(cl_bind_share(&seats, &order, &cores, rows[i].homes), 0);
-        write_seats(&seats, text, sizeof text);
+        ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, rows[i].homes), 0);
+        write_binding(&binding, text, sizeof text);
         ck_assert_str_eq(text, rows[i].result);
-        cl_bind_free(&seats);
+        cl_bind_free(&binding);
     }
 }
 END_TEST
@@ -188,11 +188,11 @@ END_TEST
 START_TEST(this_machine)
 {
     for (int mode = CL_BIND_AUTO; mode <= CL_BIND_L3; mode++) {
-        cl_seats seats;
+        cl_binding binding;
         cl_order order = { .rank_count = 1, .bind = mode };
-        ck_assert_msg(cl_bind_deal(&seats, &order) == 0, "%s", cs_error());
-        ck_assert_int_ge(seats.list[0].threads, 1);
-        cl_bind_free(&seats);
+        ck_assert_msg(cl_bind_assign(&binding, &order) == 0, "%s", cs_error());
+        ck_assert_int_ge(binding.list[0].threads, 1);
+        cl_bind_free(&binding);
     }
 }
 END_TEST

@@ -51,7 +51,8 @@ static const struct {
     { "exported=1", "exported=1", NULL },
     { "A=\"${CS_TEST_OWN}\"", "A=${CS_TEST_OWN}", NULL },
 
-    { "CS_TEST_NOT_THERE", NULL, "f:1:18: CS_TEST_NOT_THERE alone copies the value it has here, but here it has none" },
+    { "CS_TEST_NOT_THERE", NULL,
+      "f:1:18: CS_TEST_NOT_THERE without a value copies the variable of this machine, but it is not set here" },
     { "1A=2", NULL, "f:1:1: a line is NAME=value" },
     { "A-B=2", NULL, "f:1:2: A is not followed by '='" },
     { "A B=2", NULL, "f:1:3: A is not followed by '='" },

@@ -497,7 +497,7 @@ static const struct {
 } places[] = {
     { "ln -s ../../kept logs/attempt_0/0.out", 73, "logs/attempt_0/0.out is a symbolic link" },
     { "ln -s ../../none logs/attempt_0/1.err", 73, "logs/attempt_0/1.err is a symbolic link" },
-    { "mkfifo logs/attempt_0/0.err", 73, "logs/attempt_0/0.err is no regular file" },
+    { "mkfifo logs/attempt_0/0.err", 73, "logs/attempt_0/0.err is not a regular file" },
     { "mkdir logs/attempt_0/0.err", 73, "logs/attempt_0/0.err cannot be written: Is a directory" },
     { "ln -s ../kept logs/result.json", 0, "result.json is a symbolic link" },
     { "mkdir far; rm -r logs; ln -s far logs", 0, "" },

@@ -171,7 +171,7 @@ START_TEST(too_many_nodes_for_the_limit_of_open_files)
     int code = shell_wait(front);
     char *out = jobs_slurp("out.txt");
     ck_assert_msg(code == 71, "%d: %s", code, out);
-    jobs_check_has(out, "no more nodes can be taken: too many open files: raise ulimit -n (now 24)");
+    jobs_check_has(out, "no more nodes can be accepted: too many open files: raise ulimit -n (now 24)");
     free(out);
     for (int i = 0; i < NODES; i++)
         jobs_kill(&nodes[i]);

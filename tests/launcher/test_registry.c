@@ -44,9 +44,9 @@ static cl_registry open_as(const char *id)
 
 static int count_jobs(void)
 {
-    cl_roster_job *jobs;
+    cl_registry_job *jobs;
     int count;
-    ck_assert_int_eq(cl_roster_list(&jobs, &count, NULL), 0);
+    ck_assert_int_eq(cl_registry_read_list(&jobs, &count, NULL), 0);
     free(jobs);
     return count;
 }
@@ -66,15 +66,15 @@ START_TEST(an_entry_has_what_commands_show)
     enter();
     plan.arguments = arguments;
     cl_registry alpha = open_as("alpha");
-    cl_roster_job job;
-    ck_assert_int_eq(cl_roster_find(&job, "alpha"), 0);
+    cl_registry_job job;
+    ck_assert_int_eq(cl_registry_read_find(&job, "alpha"), 0);
     ck_assert_int_eq(job.pid, getpid());
     ck_assert_int_eq(job.ranks, 2);
     ck_assert_str_eq(job.hosts, "w0");
     ck_assert_str_eq(job.run_dir, here);
     ck_assert_str_eq(job.command, "train --data a b --api_key (secret) HF_TOKEN=(secret) --secret=(secret) "
                                   "--lr A=1 HF_TOKEN=(secret)");
-    ck_assert(cl_roster_runs(&job));
+    ck_assert(cl_registry_read_is_running(&job));
     plan.arguments = NULL;
     cl_registry_close(&alpha);
     ck_assert_int_eq(count_jobs(), 0);
@@ -110,8 +110,8 @@ START_TEST(ids_are_told_apart)
         all[i] = open_as(ids[i]);
     ck_assert_int_eq(count_jobs(), 6);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cl_roster_job job;
-        int code = cl_roster_find(&job, cases[i].id);
+        cl_registry_job job;
+        int code = cl_registry_read_find(&job, cases[i].id);
         if (cases[i].found) {
             ck_assert_msg(code == 0, "case %zu: %s", i, cs_error());
             ck_assert_str_eq(job.job, cases[i].found);
@@ -162,9 +162,9 @@ START_TEST(what_is_gone_is_swept)
     shell_write("cspeed/broken.json", "{\"job\":");
     snprintf(entry, sizeof entry, "cspeed/%d.sock", child);
     shell_write(entry, "");
-    cl_roster_job *jobs;
+    cl_registry_job *jobs;
     int count;
-    ck_assert_int_eq(cl_roster_list(&jobs, &count, &swept), 0);
+    ck_assert_int_eq(cl_registry_read_list(&jobs, &count, &swept), 0);
     ck_assert_int_eq(count, 1);
     ck_assert_str_eq(jobs[0].job, "live");
     ck_assert_int_eq(swept, 4);
@@ -228,8 +228,8 @@ START_TEST(a_caller_gets_the_state)
     cl_registry registry = open_as("asked");
     pid_t child = fork();
     if (child == 0) {
-        cl_roster_job job;
-        char *text = cl_roster_find(&job, "asked") == 0 ? cl_roster_ask(&job) : NULL;
+        cl_registry_job job;
+        char *text = cl_registry_read_find(&job, "asked") == 0 ? cl_registry_read_ask(&job) : NULL;
         _exit(text && strcmp(text, state) == 0 ? 0 : 1);
     }
     int status;

@@ -251,7 +251,7 @@ START_TEST(a_host_says_why_it_fails)
     if (cluster_start(1, NULL)) {
         cl_options options = { .agent_path = agent_path };
         cl_host host = host_of("no-such-host.invalid");
-        expect(&host, &options, CL_CODE_HOST, "not known here");
+        expect(&host, &options, CL_CODE_HOST, "cannot be resolved");
         host = host_of(cluster_host(0));
         host.port = 1;
         expect(&host, &options, CL_CODE_HOST, "connection refused");
@@ -375,8 +375,8 @@ START_TEST(known_hosts_may_stand_anywhere)
     } rows[] = {
         { "UserKnownHostsFile none", "not kept, because UserKnownHostsFile is none", NULL },
         { "UserKnownHostsFile /dev/null", "not kept", NULL },
-        { "UserKnownHostsFile known_here", "kept in known_here", "known_here" },
-        { "UserKnownHostsFile a/known", "kept in a/known", "a/known" },
+        { "UserKnownHostsFile known_here", "stored in known_here", "known_here" },
+        { "UserKnownHostsFile a/known", "stored in a/known", "a/known" },
     };
     shell_enter();
     if (cluster_start(1, NULL)) {

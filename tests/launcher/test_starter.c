@@ -91,9 +91,10 @@ static const struct {
     int code;
     const char *says;
 } refusals[] = {
-    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64, "this is no allocation of Slurm" },
+    { "--launcher slurm --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
+      "this is not inside a Slurm allocation" },
     { "--launcher slurm /bin/true", 64, "within `salloc` or `sbatch`" },
-    { "--launcher slurm plan /bin/true", 64, "this is no allocation of Slurm" },
+    { "--launcher slurm plan /bin/true", 64, "this is not inside a Slurm allocation" },
     { "--launcher openmpi --ssh_port 9 --hosts a:1,b:1 --master_addr 127.0.0.1 /bin/true", 64,
       "not supported: --ssh_port" },
     { "__agent --join", 64, "CSPEED_JOIN" },
