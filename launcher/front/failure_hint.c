@@ -1,4 +1,4 @@
-/* failure_hint.c - known causes of death, and what helps. */
+/* failure_hint.c - hints for known causes of failure. */
 #include "front/failure_hint.h"
 
 #include "codes.h"
@@ -18,7 +18,7 @@ static const char oom[] =
     "the host's memory ran out: fewer ranks a host, a smaller micro-batch, recomputation, or a higher "
     "ZeRO stage";
 
-/* By what the rank wrote last; the first that fits. */
+/* Hints by the text at the end of the rank's stderr; the first match is used. */
 static const struct {
     const char *word, *sentence;
 } words[] = {
@@ -32,7 +32,7 @@ static const struct {
     { "Permission denied", "the user on that host may not read or write what is named above" },
 };
 
-/* By the exit code a shell would see. */
+/* Hints by the exit code, as a shell reports it. */
 static const struct {
     int code;
     const char *sentence;

@@ -1,4 +1,4 @@
-/* job_loop.c - the life of a job: open, one loop, last words. */
+/* job_loop.c - the event loop of a job: setup, one poll loop over all connections, and the final report. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -31,8 +31,8 @@ enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
 
 /* ---- opening ---- */
 
-/* cspeed_runs/<date>_<job>, and the link `latest` beside it; a working directory that takes no files is no reason not
- * to run. */
+/* Creates cspeed_runs/<date>_<job> and updates the link `latest` beside it. If the working directory cannot be written
+ * to, the job runs without log files. */
 static int open_default_folder(cl_front *front)
 {
     char link[PATH_MAX + 32], name[128], day[32];
@@ -58,7 +58,7 @@ static int open_default_folder(cl_front *front)
     return 0;
 }
 
-/* Absolute, so that it is the same place for every agent. */
+/* The path is made absolute, so that every agent uses the same folder. */
 static int open_folder(cl_front *front)
 {
     const char *wanted = front->options->log_dir;
@@ -71,7 +71,7 @@ static int open_folder(cl_front *front)
     return cl_logs_folder(front->run_dir);
 }
 
-/* Without an entry the job runs all the same; `cspeed ps` does not see it. */
+/* If the entry cannot be made, the job still runs, but `cspeed ps` does not list it. */
 static int open_registry(cl_front *front)
 {
     int code = cl_registry_open(&front->registry, front->plan, front->run_dir);
@@ -106,7 +106,7 @@ static int open_front(cl_front *front)
     int64_t now = cs_clock_now();
     front->began = front->heartbeat_at = now;
     cs_mac_random(front->key, sizeof front->key);
-    signal(SIGPIPE, SIG_IGN); /* a console whose reader has gone is no reason to end */
+    signal(SIGPIPE, SIG_IGN); /* a console whose reader has closed it does not end the job */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code = cl_output_open(&front->output, front->plan, now);
     if (code == 0)
@@ -130,7 +130,8 @@ static int64_t next_due(const cl_front *front, int64_t now)
     due = front->heartbeat_at < due ? front->heartbeat_at : due;
     if (front->lobby && cl_lobby_due(front->lobby) < due)
         due = cl_lobby_due(front->lobby);
-    bool waits = cl_output_waits(&front->output); /* a console that stands still is noticed by the clock */
+    /* the timeout of a blocked console is only noticed when poll returns */
+    bool waits = cl_output_waits(&front->output);
     int64_t max = now + (waits ? TICK : SECOND);
     return due < max ? due : max;
 }
@@ -163,13 +164,15 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
         cl_registry_answer(&front->registry, state);
         free(state);
     }
-    if (cs_clock_now() - due > 2 * SECOND) /* this process was frozen: nobody's silence is to be held against him */
+    /* This process was suspended, so the silence of its agents in that time does not count. */
+    if (cs_clock_now() - due > 2 * SECOND)
         for (int i = 0; i < front->node_total; i++)
             front->nodes[i].link.heard = cs_clock_now();
 }
 
-/* What carried bytes, or started agents, and has ended. Agents of our own are waited for by name, and so are carriers
- * whose node is not written off yet: how they ended is a part of why it was lost. */
+/* Reaps children that started agents or carried connections and have ended. Two kinds of children are reaped elsewhere:
+ * local agents, and carriers of nodes that are not yet marked as lost, since their exit status is part of the reason
+ * for the loss. */
 static void reap(cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
@@ -198,10 +201,11 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
     while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
         int64_t now = cs_clock_now();
-        cl_nodes_listen(front, now); /* before signals: a rank that has failed is the cause, not what followed */
+        /* Messages are read before signals: the failure of a rank is the cause of what follows it. */
+        cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_join_agents_admit(front, now); /* a bounded number of callers, who may be strangers */
+        cl_join_agents_admit(front, now); /* accepts a bounded number of callers; they may be strangers */
         cl_front_take_time(front, now);
         cl_stall_timer_check(&timer, front, now);
         cl_output_serve(&front->output, now);
@@ -210,7 +214,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 
 /* ---- the end ---- */
 
-/* Agents and nodes are told how it ended, and given a moment to go. */
+/* Sends the final report to the agents and nodes, and gives them a short time to close their connections. */
 static void say_farewell(cl_front *front, int code, const char *text)
 {
     int64_t deadline = cs_clock_now() + FAREWELL;
@@ -232,7 +236,8 @@ static void say_farewell(cl_front *front, int code, const char *text)
     }
 }
 
-/* It has nothing left to do. One that does not end by itself, frozen perhaps, is not waited for. */
+/* Waits for a child that has nothing left to do. A child that does not end in time, for example because it is
+ * suspended, is killed. */
 static void end_child(pid_t pid)
 {
     int64_t deadline = cs_clock_now() + FAREWELL;
@@ -262,7 +267,7 @@ static void close_front(cl_front *front)
     free(front->nodes);
 }
 
-/* The job has been opened, and runs to its end. */
+/* Runs a job that has been set up, until its end. */
 static int live(cl_front *front, int signal_fd)
 {
     struct pollfd *polled = calloc((size_t)(front->node_total + MOST_LOBBY + MOST_OTHER), sizeof *polled);
@@ -284,7 +289,7 @@ static int live(cl_front *front, int signal_fd)
 
 int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
 {
-    static cl_front front; /* large, and one a process */
+    static cl_front front; /* static because it is large; a process has only one */
     front =
         (cl_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -1,4 +1,4 @@
-/* rank_position.c - where ranks stand. */
+/* rank_position.c - the position of a rank, from its progress records. */
 #include "front/rank_position.h"
 
 #include "codes.h"
@@ -11,7 +11,8 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* What a rank does while it is being ended tells nothing: then its last beat from before counts, if there is one. */
+/* A progress record from the time when a rank is being ended has no meaning. In that case the last record from before
+ * that time is used, if there is one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker)
 {
     bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->told);
@@ -47,7 +48,7 @@ int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
                                              : -1;
 }
 
-/* With `now`, a rank that has ended stands elsewhere than one that waits. */
+/* If `now` is not 0, a rank that has ended is at another position than a rank that waits. */
 static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POSITION_BYTES])
 {
     cl_rank_position_print(worker, text);

@@ -1,4 +1,4 @@
-/* registry_read.c - reading the registry. */
+/* registry_read.c - reading the registry of running jobs. */
 #include "front/registry_read.h"
 
 #include "codes.h"
@@ -82,7 +82,7 @@ static bool ends_with(const char *name, const char *end)
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Whether the entry is of a process that is gone; a running job is copied out. */
+/* True if the entry belongs to a process that no longer exists. The entry of a running job is copied to *job. */
 static bool is_stale(const char *folder, const char *name, cl_registry_job *job)
 {
     char path[PATH_MAX];
@@ -166,7 +166,7 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
     return code;
 }
 
-/* The socket's name goes through the folder's descriptor, since a socket's path may have 107 bytes only. */
+/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
 static int connect_to(const cl_registry_job *job)
 {
     char folder[PATH_MAX];

@@ -1,4 +1,4 @@
-/* staging.c - small files that travel to the nodes before the order: --stage. */
+/* staging.c - copying the small files of --stage to the nodes, before their orders are sent. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -12,7 +12,7 @@
 
 enum { MOST_BYTES = 16 << 20 };
 
-/* FOLDER NUL PATH NUL and the file's bytes, malloc'ed. */
+/* Reads a file into a malloc'ed message: FOLDER, NUL, PATH, NUL, and the bytes of the file. */
 static int read_file(const char *folder, const char *path, int fd, char **bytes, size_t *length, uint32_t *mode)
 {
     struct stat facts;

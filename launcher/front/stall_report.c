@@ -1,4 +1,4 @@
-/* stall_report.c - who is stuck. */
+/* stall_report.c - the stall report: which rank holds up the others. */
 #include "front/stall_report.h"
 
 #include "front/rank_position.h"
@@ -43,8 +43,8 @@ static int count_same(const cl_front *front, int rank)
     return count;
 }
 
-/* Whether rank `a` is rather the one that holds up the others than rank `b`: one that waits for nobody, then one of
- * fewer at the same place, then one that is behind. */
+/* Returns true if rank `a` is more likely than rank `b` to hold up the others. A rank that waits in no collective is
+ * the most likely; then one that shares its position with fewer ranks; then one that is at an earlier step. */
 static bool is_rather(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];
@@ -68,7 +68,7 @@ int cl_stall_report_suspect(const cl_front *front)
     return differ ? odd : -1;
 }
 
-/* "it is in no collective, while 7 others wait" */
+/* Prints the reason, for example "it is at step 12 and in no collective, while 7 others wait". */
 static void print_reason(const cl_front *front, int odd, FILE *out)
 {
     const cl_worker *worker = &front->workers[odd];

@@ -1,4 +1,4 @@
-/* stall_timer.c - a job that stands still. */
+/* stall_timer.c - stall detection for --stall_timeout. */
 #include "front/stall_timer.h"
 
 #include "front/stall_report.h"

@@ -1,4 +1,4 @@
-/* workers.c - the ranks of a job: what their agents tell of them, and which of them is the cause of a failure. */
+/* workers.c - the ranks of a job: handling the messages about them, and finding the rank that caused a failure. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -10,7 +10,7 @@
 
 #define SECOND INT64_C(1000000000)
 #define SETTLE (SECOND / 5)
-#define EXPLAIN (2 * SECOND) /* all ranks find the same wrong and end by themselves; the lowest is to say it */
+#define EXPLAIN (2 * SECOND) /* Every rank detects the same error and exits; the lowest of them reports it. */
 
 int cl_workers_make(cl_front *front)
 {
@@ -49,7 +49,7 @@ bool cl_workers_failed(const cl_front *front, int rank)
         return false;
     if (!worker->end.stopped || cl_codes_of_status(status) == CL_CODE_PEER)
         return true;
-    /* a signal that was not ours may have struck before ours did */
+    /* A signal that cspeed did not send may have arrived before cspeed's own. */
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return number && number != SIGKILL && number != front->options->stop_signal;
 }
@@ -65,15 +65,16 @@ static bool has_lost_a_peer(const cl_front *front, int rank)
     return cl_codes_of_status(front->workers[rank].end.status) == CL_CODE_PEER;
 }
 
-/* Whether something is known of why it ended: a signal, or words on its stderr. */
+/* Returns true if the reason of its end is known: a signal, or text on its stderr. */
 static bool tells_why(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     return WIFSIGNALED(worker->end.status) || (worker->tail && *worker->tail);
 }
 
-/* The rank that failed first, of those that had lost a peer or had not, and, where `telling`, that tell why; of those
- * that had ended by `until`. -1: none. */
+/* Returns the rank that failed first among the ranks that match: with `lost`, those that lost a peer, else those that
+ * did not; with `telling`, only those whose reason is known; and only those that ended by the time `until`. Returns -1
+ * if there is none. */
 static int find_first(const cl_front *front, bool lost, bool telling, int64_t until)
 {
     int first = -1;
@@ -86,9 +87,10 @@ static int find_first(const cl_front *front, bool lost, bool telling, int64_t un
     return first;
 }
 
-/* Of several failures the first is the cause, but one that lost a peer never before another, and a rank without a word
- * not before one that tells why and ended at the same time. It does not depend on the order in which they are told of.
- * -1: none has failed. */
+/* Returns the rank that caused the failure, or -1 if none has failed. It is the one that failed first, with two
+ * exceptions: a rank that lost a peer is chosen only if no other kind of failure exists, and a rank without a known
+ * reason gives way to one that ended at about the same time with a known reason. The result does not depend on the
+ * order in which the ends were reported. */
 static int find_cause(const cl_front *front)
 {
     int first = find_first(front, false, false, INT64_MAX);
@@ -101,7 +103,7 @@ static int find_cause(const cl_front *front)
     for (int rank = 0; rank < first && cl_workers_explained(front, first); rank++)
         if (cl_workers_failed(front, rank) && tells_why(front, rank) >= tells_why(front, first) &&
             cl_codes_of_status(front->workers[rank].end.status) == cl_codes_of_status(front->workers[first].end.status))
-            return rank; /* all know it, and the lowest of those that say it is named */
+            return rank; /* all ranks know the reason; the lowest rank that reported it is named */
     return first;
 }
 
@@ -131,7 +133,8 @@ static void end_worker(cl_front *front, int rank, const cl_message *message, int
     memcpy(&worker->end, message->bytes, sizeof worker->end);
     worker->state = CL_WORKER_ENDED;
     worker->ended = now - worker->end.age;
-    if (!worker->end.stopped || !worker->told) { /* what it did while it was being ended tells nothing */
+    /* a record from the time when the rank is being ended has no meaning */
+    if (!worker->end.stopped || !worker->told) {
         worker->beat = worker->end.beat;
         worker->told = now;
     }
@@ -186,7 +189,7 @@ void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64
     }
 }
 
-/* What ranks do while they are being ended tells nothing. */
+/* Progress records from the time when ranks are being ended have no meaning and are ignored. */
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now)
 {
     if (front->failed && now > front->failed + SETTLE)
