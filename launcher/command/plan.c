@@ -30,7 +30,7 @@ static bool has_memory_plan(char **program)
 }
 
 /* Replaces the child process by the program, with its arguments followed by `flag`. */
-_Noreturn static void become(const char *path, char **program, char *flag, int ranks)
+_Noreturn static void exec_program(const char *path, char **program, char *flag, int ranks)
 {
     int count = 0;
     char size[32];
@@ -76,7 +76,7 @@ static int ask_memory(char **json, char **program, int ranks)
     if (child == 0) {
         if (json && dup2(ends[1], STDOUT_FILENO) < 0)
             _exit(CL_CODE_SYSTEM);
-        become(path, program, json ? object : text, ranks);
+        exec_program(path, program, json ? object : text, ranks);
     }
     if (json) {
         close(ends[1]);

@@ -16,7 +16,7 @@
 #define SECOND INT64_C(1000000000)
 #define CONCURRENT (SECOND / 5)
 
-enum { MOST_NAMED = 16 };
+enum { MAX_NAMED = 16 };
 
 static const char rule[] = "================================";
 
@@ -61,7 +61,7 @@ static void print_cause(const cl_link_end *end, FILE *out)
 }
 
 /* Programs that do not use cspeed send no progress records; the report then omits progress. */
-static bool any_told(const cl_front *front)
+static bool any_progress(const cl_front *front)
 {
     bool any = false;
     for (int rank = 0; rank < front->worker_count; rank++)
@@ -72,7 +72,7 @@ static bool any_told(const cl_front *front)
 static void print_progress(const cl_front *front, FILE *out)
 {
     char text[CL_RANK_POSITION_BYTES];
-    if (!any_told(front))
+    if (!any_progress(front))
         return;
     cl_rank_position_print(&front->workers[front->first], text);
     fprintf(out, "last progress   rank %d: %s\n", front->first, text);
@@ -113,7 +113,7 @@ static void print_tail(const cl_front *front, FILE *out)
 }
 
 /* Describes how another failure relates to the first one. */
-static const char *kinship(const cl_front *front, int rank)
+static const char *relation_to_first(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     int64_t first = cl_failure_is_rank(front) ? front->workers[front->first].ended : front->stopped;
@@ -128,11 +128,11 @@ static void print_others(const cl_front *front, FILE *out)
     fprintf(out, "also failed     ");
     for (int rank = 0; rank < front->worker_count; rank++)
         if ((rank != front->first || !cl_failure_is_rank(front)) && cl_workers_failed(front, rank) &&
-            failed++ < MOST_NAMED)
+            failed++ < MAX_NAMED)
             fprintf(out, "%srank %d (%d%s)", failed > 1 ? ", " : "", rank,
-                    cl_codes_of_status(front->workers[rank].end.status), kinship(front, rank));
-    if (failed > MOST_NAMED)
-        fprintf(out, " and %d more", failed - MOST_NAMED);
+                    cl_codes_of_status(front->workers[rank].end.status), relation_to_first(front, rank));
+    if (failed > MAX_NAMED)
+        fprintf(out, " and %d more", failed - MAX_NAMED);
     fprintf(out, "%s\n", failed ? "" : "none");
 }
 
@@ -187,7 +187,7 @@ static void print_first(const cl_front *front, FILE *out)
 static void print_lost(const cl_front *front, FILE *out)
 {
     fprintf(out, "first failure   %s\n", front->why);
-    if (!any_told(front))
+    if (!any_progress(front))
         return;
     fprintf(out, "last progress\n");
     cl_rank_position_table(front, "                ", -1, 0, out);
@@ -253,7 +253,7 @@ static bool starts_over(const cl_front *front)
 }
 
 /* Prints the hint only if it is true: not if the same command would fail in the same way or start over. */
-static void print_way_on(const cl_front *front, FILE *out)
+static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);
     if (kept > 0 && !cl_failure_is_explained(front) && !starts_over(front))
@@ -300,7 +300,7 @@ static void print_all(const cl_front *front, FILE *out)
         print_block(front, out);
     fprintf(out, "cspeed: job %s failed: ", front->plan->id);
     print_verdict(front, out);
-    print_way_on(front, out);
+    print_resume_hint(front, out);
 }
 
 bool cl_failure_is_rank(const cl_front *front)

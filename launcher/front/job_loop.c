@@ -25,9 +25,9 @@
 
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 20)
-#define FAREWELL (2 * SECOND)
+#define LAST_WAIT (2 * SECOND)
 
-enum { MOST_LOBBY = 256, MOST_OTHER = 8 };
+enum { MAX_LOBBY = 256, MAX_OTHER = 8 };
 
 /* ---- opening ---- */
 
@@ -83,7 +83,7 @@ static int open_registry(cl_front *front)
     return 0;
 }
 
-static int open_meeting(cl_front *front)
+static int open_rendezvous(cl_front *front)
 {
     bool started = front->options->launcher >= CL_BY_OPENMPI;
     int code = started ? cl_starter_secret() : 0;
@@ -115,7 +115,7 @@ static int open_front(cl_front *front)
     if (code == 0)
         code = open_registry(front);
     if (code == 0)
-        code = open_meeting(front);
+        code = open_rendezvous(front);
     if (code == 0)
         code = cl_join_agents_open(front);
     return code ? code : cl_front_begin(front, now);
@@ -148,7 +148,7 @@ static int list_polled(const cl_front *front, struct pollfd *polled, int signal_
             polled[count++] =
                 (struct pollfd){ .fd = front->nodes[i].link.in_fd,
                                  .events = cl_link_waits(&front->nodes[i].link) ? POLLIN | POLLOUT : POLLIN };
-    return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MOST_LOBBY) : 0);
+    return count + (front->lobby ? cl_lobby_poll(front->lobby, polled + count, MAX_LOBBY) : 0);
 }
 
 static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
@@ -215,9 +215,9 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 /* ---- the end ---- */
 
 /* Sends the final report to the agents and nodes, and gives them a short time to close their connections. */
-static void say_farewell(cl_front *front, int code, const char *text)
+static void send_result(cl_front *front, int code, const char *text)
 {
-    int64_t deadline = cs_clock_now() + FAREWELL;
+    int64_t deadline = cs_clock_now() + LAST_WAIT;
     for (int i = 0; i < front->node_total; i++)
         cl_link_send(&front->nodes[i].link, CL_LINK_FINISH, (uint32_t)code, text, strlen(text));
     for (bool any = true; any && cs_clock_now() < deadline;) {
@@ -240,7 +240,7 @@ static void say_farewell(cl_front *front, int code, const char *text)
  * suspended, is killed. */
 static void end_child(pid_t pid)
 {
-    int64_t deadline = cs_clock_now() + FAREWELL;
+    int64_t deadline = cs_clock_now() + LAST_WAIT;
     while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
         if (cs_clock_now() > deadline)
             kill(pid, SIGKILL);
@@ -268,9 +268,9 @@ static void close_front(cl_front *front)
 }
 
 /* Runs a job that has been set up, until its end. */
-static int live(cl_front *front, int signal_fd)
+static int run_to_end(cl_front *front, int signal_fd)
 {
-    struct pollfd *polled = calloc((size_t)(front->node_total + MOST_LOBBY + MOST_OTHER), sizeof *polled);
+    struct pollfd *polled = calloc((size_t)(front->node_total + MAX_LOBBY + MAX_OTHER), sizeof *polled);
     if (!polled)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory to watch %d nodes with", front->node_total);
     run(front, signal_fd, polled);
@@ -281,7 +281,7 @@ static int live(cl_front *front, int signal_fd)
     if (*text)
         cl_output_say(&front->output, "%s", text);
     cl_result_write(front);
-    say_farewell(front, code, text);
+    send_result(front, code, text);
     free(text);
     cl_output_drain(&front->output, signal_fd);
     return code;
@@ -295,7 +295,7 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     int code = signal_fd < 0 ? cl_codes_fail(CL_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
     if (code == 0)
-        code = live(&front, signal_fd);
+        code = run_to_end(&front, signal_fd);
     close_front(&front);
     close(signal_fd);
     return code;

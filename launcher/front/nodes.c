@@ -154,7 +154,7 @@ static void tell_to_wait(cl_front *front, cl_node *node)
     cl_output_say(&front->output, "%s", text);
 }
 
-static void greet(cl_front *front, cl_node *node, const cl_message *message)
+static void take_hello(cl_front *front, cl_node *node, const cl_message *message)
 {
     const char *end = message->bytes + message->length;
     if (node->state != CL_NODE_CALLED)
@@ -221,12 +221,12 @@ static void take_swept(cl_node *node, const cl_message *message)
     snprintf(node->left, sizeof node->left, "%s", message->bytes);
 }
 
-static void obey(cl_front *front, int index, const cl_message *message, int64_t now)
+static void take_message(cl_front *front, int index, const cl_message *message, int64_t now)
 {
     cl_node *node = &front->nodes[index];
     switch ((int)message->kind) {
     case CL_LINK_HELLO:
-        greet(front, node, message);
+        take_hello(front, node, message);
         break;
     case CL_LINK_READY:
         take_ready(front, node, message);
@@ -259,7 +259,7 @@ static void listen_to(cl_front *front, int index, int64_t now)
         return;
     cl_link_fill(&node->link, now);
     while (cl_link_next(&node->link, &message))
-        obey(front, index, &message, now);
+        take_message(front, index, &message, now);
     if (node->link.broken) {
         snprintf(why, sizeof why, "%s", node->link.why);
         cl_nodes_lose(front, index, why);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
-#define SOON (30 * SECOND)
+#define EARLY (30 * SECOND)
 
 /* Returns true if --restart_on names this exit code. */
 static bool is_named(const char *codes, int code)
@@ -46,14 +46,14 @@ bool cl_retry_wanted(cl_front *front, int64_t now)
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* the next attempt would end in the same way, or --restart_on excludes this code */
-    bool soon = front->first_node < 0 && now - front->attempt_began < SOON && !has_progressed(front);
-    front->short_failures = soon ? front->short_failures + 1 : 0;
+    bool early = front->first_node < 0 && now - front->attempt_began < EARLY && !has_progressed(front);
+    front->short_failures = early ? front->short_failures + 1 : 0;
     front->steps_before = last_step(front);
     front->kept_before = cl_workers_kept(front);
     if (front->short_failures < 2)
         return true;
     cl_output_say(&front->output,
                   "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
-                  SOON / SECOND);
+                  EARLY / SECOND);
     return false;
 }

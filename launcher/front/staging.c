@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 16 << 20 };
+enum { MAX_BYTES = 16 << 20 };
 
 /* Reads a file into a malloc'ed message: FOLDER, NUL, PATH, NUL, and the bytes of the file. */
 static int read_file(const char *folder, const char *path, int fd, char **bytes, size_t *length, uint32_t *mode)
@@ -19,11 +19,11 @@ static int read_file(const char *folder, const char *path, int fd, char **bytes,
     size_t names = strlen(folder) + strlen(path) + 2, got = 0;
     if (fstat(fd, &facts) < 0 || !S_ISREG(facts.st_mode))
         return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: only files are copied; pack a folder with tar", path);
-    if (facts.st_size > MOST_BYTES)
+    if (facts.st_size > MAX_BYTES)
         return cl_codes_fail(CL_CODE_FILE,
                              "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
                              "system that the nodes share",
-                             path, (long long)facts.st_size, MOST_BYTES);
+                             path, (long long)facts.st_size, MAX_BYTES);
     *bytes = calloc(1, names + (size_t)facts.st_size);
     if (!*bytes)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %s", path);

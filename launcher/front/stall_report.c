@@ -45,7 +45,7 @@ static int count_same(const cl_front *front, int rank)
 
 /* Returns true if rank `a` is more likely than rank `b` to hold up the others. A rank that waits in no collective is
  * the most likely; then one that shares its position with fewer ranks; then one that is at an earlier step. */
-static bool is_rather(const cl_front *front, int a, int b)
+static bool is_more_suspect(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];
     if (waits(one) != waits(other))
@@ -58,23 +58,23 @@ static bool is_rather(const cl_front *front, int a, int b)
 
 int cl_stall_report_suspect(const cl_front *front)
 {
-    int count = front->worker_count, odd = 0;
+    int count = front->worker_count, suspect = 0;
     bool differ = false;
     for (int rank = 1; rank < count; rank++) {
         differ |= !same_place(&front->workers[rank], &front->workers[0]);
-        if (is_rather(front, rank, odd))
-            odd = rank;
+        if (is_more_suspect(front, rank, suspect))
+            suspect = rank;
     }
-    return differ ? odd : -1;
+    return differ ? suspect : -1;
 }
 
 /* Prints the reason, for example "it is at step 12 and in no collective, while 7 others wait". */
-static void print_reason(const cl_front *front, int odd, FILE *out)
+static void print_reason(const cl_front *front, int suspect, FILE *out)
 {
-    const cl_worker *worker = &front->workers[odd];
+    const cl_worker *worker = &front->workers[suspect];
     int others = 0;
     for (int rank = 0; rank < front->worker_count; rank++)
-        others += rank != odd && waits(&front->workers[rank]);
+        others += rank != suspect && waits(&front->workers[rank]);
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, "it has ended");
     else if (waits(worker))
@@ -93,7 +93,7 @@ char *cl_stall_report_text(const cl_front *front, int64_t now)
 {
     char *text = NULL;
     size_t length;
-    int odd = cl_stall_report_suspect(front);
+    int suspect = cl_stall_report_suspect(front);
     int64_t age = cl_stall_report_age(front, now);
     FILE *out = open_memstream(&text, &length);
     if (!out)
@@ -101,12 +101,12 @@ char *cl_stall_report_text(const cl_front *front, int64_t now)
     fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);
     cl_rank_position_table(front, "  ", -1, now, out);
     fprintf(out, "  ");
-    if (odd < 0) {
+    if (suspect < 0) {
         fprintf(out, "all stand at the same place: look at what connects them, or at the device\n");
     } else {
-        cl_rank_position_name(front, odd, out);
+        cl_rank_position_name(front, suspect, out);
         fprintf(out, " holds up the others: ");
-        print_reason(front, odd, out);
+        print_reason(front, suspect, out);
     }
     fclose(out);
     return text;

@@ -66,22 +66,22 @@ static bool has_lost_a_peer(const cl_front *front, int rank)
 }
 
 /* Returns true if the reason of its end is known: a signal, or text on its stderr. */
-static bool tells_why(const cl_front *front, int rank)
+static bool has_reason(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     return WIFSIGNALED(worker->end.status) || (worker->tail && *worker->tail);
 }
 
 /* Returns the rank that failed first among the ranks that match: with `lost`, those that lost a peer, else those that
- * did not; with `telling`, only those whose reason is known; and only those that ended by the time `until`. Returns -1
- * if there is none. */
-static int find_first(const cl_front *front, bool lost, bool telling, int64_t until)
+ * did not; with `with_reason`, only those whose reason is known; and only those that ended by the time `until`. Returns
+ * -1 if there is none. */
+static int find_first(const cl_front *front, bool lost, bool with_reason, int64_t until)
 {
     int first = -1;
     for (int rank = 0; rank < front->worker_count; rank++) {
         int64_t ended = front->workers[rank].ended;
         if (cl_workers_failed(front, rank) && has_lost_a_peer(front, rank) == lost && ended <= until &&
-            (!telling || tells_why(front, rank)) && (first < 0 || ended < front->workers[first].ended))
+            (!with_reason || has_reason(front, rank)) && (first < 0 || ended < front->workers[first].ended))
             first = rank;
     }
     return first;
@@ -98,10 +98,10 @@ static int find_cause(const cl_front *front)
     first = lost ? find_first(front, true, false, INT64_MAX) : first;
     if (first < 0)
         return -1;
-    int telling = find_first(front, lost, true, front->workers[first].ended + SETTLE);
-    first = telling < 0 ? first : telling;
+    int explained = find_first(front, lost, true, front->workers[first].ended + SETTLE);
+    first = explained < 0 ? first : explained;
     for (int rank = 0; rank < first && cl_workers_explained(front, first); rank++)
-        if (cl_workers_failed(front, rank) && tells_why(front, rank) >= tells_why(front, first) &&
+        if (cl_workers_failed(front, rank) && has_reason(front, rank) >= has_reason(front, first) &&
             cl_codes_of_status(front->workers[rank].end.status) == cl_codes_of_status(front->workers[first].end.status))
             return rank; /* all ranks know the reason; the lowest rank that reported it is named */
     return first;

@@ -1,4 +1,4 @@
-/* reference.c - each operation as plain loops in double. */
+/* reference.c - reference implementations of each operation as plain loops in double precision. */
 #include "reference.h"
 
 #include <math.h>
@@ -106,7 +106,7 @@ static int first_of(reference_heads s, int b, int i)
     return s.starts ? s.starts[b * s.T + i] : 0;
 }
 
-/* p[first..i] of query i; returns the log of the denominator. */
+/* Computes p[first..i], the attention probabilities of query i; returns the logarithm of the denominator. */
 static double probabilities(double *p, const double *qkv, reference_heads s, int b, int h, int i)
 {
     double max = -INFINITY, sum = 0;
