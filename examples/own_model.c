@@ -14,7 +14,7 @@
 
 enum { INPUTS = 8, WIDTH = 64, LAYERS = 3 };
 
-/* ---- the units: each is a struct, and declare, forward, backward ---- */
+/* ---- units: a struct with declare, forward and backward each ---- */
 
 static void hidden_declare(cs_unit *unit, const void *sizes)
 {
@@ -80,7 +80,7 @@ static void output_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tenso
 static const cs_kind hidden_kind = { "hidden layer", hidden_declare, hidden_forward, hidden_backward, NULL };
 static const cs_kind output_kind = { "squared error", output_declare, output_forward, output_backward, output_predict };
 
-/* ---- the list ---- */
+/* ---- the list of units ---- */
 
 static cs_model *perceptron(void)
 {
@@ -96,7 +96,7 @@ static cs_model *perceptron(void)
     return model;
 }
 
-/* ---- the data: points of a bumpy function, others on every rank and in every step ---- */
+/* ---- data: points of a function, different on every rank and in every step ---- */
 
 static void fill(float *inputs, float *targets, int64_t rows, unsigned short state[3])
 {

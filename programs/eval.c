@@ -97,7 +97,7 @@ static cs_engine *open_model(const options *given)
     return open_trained(config);
 }
 
-/* ---- what came of it ---- */
+/* ---- the results ---- */
 
 static void put_number(const char *name, double value)
 {

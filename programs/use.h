@@ -13,7 +13,7 @@
 
 enum { WRONG_USAGE = 64, WRONG_CONTENT = 65, MISSING = 66, ITEMS = 16 };
 
-/* ---- sentences ---- */
+/* ---- messages ---- */
 
 static bool is_rank_zero(void)
 {

@@ -77,7 +77,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- checking the replies ----------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 3, 4))) blame(reply *r, int code, const char *format, ...)
 {
@@ -167,7 +167,7 @@ static int print_all(const inquiry *all)
     return code;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- asking the hosts --------------------------------------------------------------------------- */
 
 static const char *find_config(char **arguments)
 {

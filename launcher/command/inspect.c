@@ -28,7 +28,7 @@ static int read_arguments(request *r, char **at)
     return cl_argument_read(&(cl_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
-/* ---- the tags ---- */
+/* ---- listing the checkpoints ---- */
 
 static void add_text(json_t *row, const char *key, const char *text)
 {
@@ -172,7 +172,7 @@ static int show_tags(const request *r, const char *dir)
     return status == CS_OK ? cl_codes_fail(0, "%s", "") : cs_exit_code(status);
 }
 
-/* ---- one of them ---- */
+/* ---- one checkpoint ---- */
 
 static void show_head(const cs_checkpoint_reader *reader)
 {

@@ -39,7 +39,7 @@ static json_t *ask(const cl_registry_job *job, char **text)
     *text = cl_registry_read_ask(job);
     json_t *state = *text ? json_loads(*text, JSON_ALLOW_NUL, NULL) : NULL;
     if (*text && !state)
-        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+        cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
     return state;
 }
 

@@ -30,7 +30,7 @@ typedef struct {
     int count;
 } reader;
 
-/* ---- which files ---- */
+/* ---- finding the files ---- */
 
 static int by_rank(const void *a, const void *b)
 {
@@ -107,7 +107,7 @@ static bool find_attempt(reader *all)
     return changed;
 }
 
-/* ---- showing ---- */
+/* ---- showing the files ---- */
 
 static void show_line(const reader *all, shown *file, const char *end)
 {

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- the memory of its ranks, which the program knows ---- */
+/* ---- the memory plan, which the program prints ---- */
 
 /* Returns true for `train` with a configuration, the only program that can print a memory plan. */
 static bool has_memory_plan(char **program)

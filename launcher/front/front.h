@@ -38,7 +38,7 @@ typedef struct {
     int64_t ended;     /* time of its end: CLOCK_MONOTONIC of this machine, in nanoseconds */
     cl_link_end end;   /* valid only in state CL_WORKER_ENDED */
     cl_link_beat beat; /* the last progress record received; beat.age refers to the time of its arrival */
-    int64_t told;      /* time when `beat` arrived, CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
+    int64_t beat_at;   /* time when `beat` arrived, CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
     char *tail;        /* the end of its stderr, set in state CL_WORKER_ENDED; NULL: it wrote nothing */
     char *stack;       /* its C stack, if one was requested; else NULL */
 } cl_worker;
@@ -128,7 +128,7 @@ void cl_front_fail(cl_front *front, int node, int code, const char *why);
 void cl_front_stop(cl_front *front, int64_t now); /* asks every agent to end its ranks */
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline);
 
-/* ---- nodes.c: what comes from the agents ---- */
+/* ---- nodes.c: messages of the agents ---- */
 void cl_nodes_listen(cl_front *front, int64_t now);
 void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank); /* sends to the nodes of this attempt */
 /* call when the link is broken or the node is silent */
@@ -148,7 +148,7 @@ int64_t cl_workers_kept(const cl_front *front);
 /* Returns true if the rank failed by itself, and not because of a signal that cspeed sent. */
 bool cl_workers_failed(const cl_front *front, int rank);
 
-/* ---- join_agents.c: agents come, and the plan is cut to those that are there ---- */
+/* ---- join_agents.c: the rendezvous of agents, and reducing the plan to the nodes that came ---- */
 int cl_join_agents_open(cl_front *front);                /* creates the nodes of the plan, all of them absent */
 int cl_join_agents_call(cl_front *front, int64_t now);   /* starts the agents of absent nodes for a new attempt */
 void cl_join_agents_admit(cl_front *front, int64_t now); /* accepts the nodes that wait in the lobby */
@@ -157,14 +157,14 @@ bool cl_join_agents_complete(cl_front *front, int64_t now);
 void cl_join_agents_remind(cl_front *front, int64_t now);
 void cl_join_agents_list_missing(const cl_front *front, char text[512]);
 
-/* ---- node_orders.c: what each node is told ---- */
+/* ---- node_orders.c: the orders for the agents ---- */
 int cl_node_orders_send(cl_front *front);   /* sends ORDER to every node of the attempt */
 void cl_node_orders_start(cl_front *front); /* sends START to every node; all of them are READY */
 
-/* ---- staging.c: files that nodes need, sent before their orders ---- */
+/* ---- staging.c: files for the nodes, sent before their orders ---- */
 int cl_staging_send(cl_front *front);
 
-/* ---- retry.c: another attempt, or the end ---- */
+/* ---- retry.c: the decision between another attempt and the end ---- */
 bool cl_retry_wanted(cl_front *front, int64_t now);
 
 #endif

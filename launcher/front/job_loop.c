@@ -184,7 +184,7 @@ static void reap(cl_front *front)
         front->starter = 0;
         if (front->phase == CL_JOINING)
             cl_front_fail(front, -1, CL_CODE_HOST,
-                          "what was to start the agents (mpirun, srun) has ended; its words are above");
+                          "the program that starts the agents (mpirun, srun) has ended; its messages are above");
     }
 }
 

@@ -220,7 +220,7 @@ void cl_join_agents_admit(cl_front *front, int64_t now)
         cl_output_say(&front->output, "cspeed: %s", news);
 }
 
-/* ---- who takes part ---- */
+/* ---- the nodes that take part ---- */
 
 static int count_there(const cl_front *front)
 {

@@ -22,7 +22,7 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
             cl_link_send(&front->nodes[i].link, kind, rank, NULL, 0);
 }
 
-/* ---- losing one ---- */
+/* ---- losing a node ---- */
 
 static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *spared)
 {
@@ -119,7 +119,7 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
         cl_front_fail(front, index, code, why);
 }
 
-/* ---- what they say ---- */
+/* ---- messages of the agents ---- */
 
 static void check_version(cl_front *front, cl_node *node, const char *version)
 {

@@ -18,7 +18,7 @@ static const char *address_of(const cl_host *host)
     return host->address ? host->address : host->name;
 }
 
-/* ---- for people ---- */
+/* ---- as text ---- */
 
 /* "0-3,6" */
 static void print_numbers(FILE *out, const int *numbers, int count)

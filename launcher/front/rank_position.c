@@ -15,13 +15,13 @@
  * that time is used, if there is one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker)
 {
-    bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->told);
+    bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->beat_at);
     return before ? &worker->beat : &worker->end.beat;
 }
 
 bool cl_rank_position_is_known(const cl_worker *worker)
 {
-    return (worker->state == CL_WORKER_ENDED || worker->told) && cl_rank_position_beat(worker)->age >= 0;
+    return (worker->state == CL_WORKER_ENDED || worker->beat_at) && cl_rank_position_beat(worker)->age >= 0;
 }
 
 const char *cl_rank_position_collective(const cl_worker *worker)
@@ -35,7 +35,7 @@ void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_
 {
     const char *name = cl_rank_position_collective(worker);
     if (!cl_rank_position_is_known(worker))
-        snprintf(text, CL_RANK_POSITION_BYTES, "none told");
+        snprintf(text, CL_RANK_POSITION_BYTES, "not known");
     else
         snprintf(text, CL_RANK_POSITION_BYTES, "step %ld%s%s", cl_rank_position_beat(worker)->step,
                  *name ? ", waiting in " : "", name);
@@ -44,8 +44,9 @@ void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_
 int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
 {
     const cl_link_beat *beat = cl_rank_position_beat(worker);
-    return cl_rank_position_is_known(worker) ? beat->age + now - (beat == &worker->beat ? worker->told : worker->ended)
-                                             : -1;
+    return cl_rank_position_is_known(worker)
+               ? beat->age + now - (beat == &worker->beat ? worker->beat_at : worker->ended)
+               : -1;
 }
 
 /* If `now` is not 0, a rank that has ended is at another position than a rank that waits. */

@@ -12,7 +12,7 @@ bool cl_rank_position_is_known(const cl_worker *worker); /* Returns true if the 
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker);
 const char *cl_rank_position_collective(const cl_worker *worker); /* "": the rank is in no collective */
 
-/* Prints the position: "step 12, waiting in all_reduce", or "none told" if the rank has sent no progress record. */
+/* Prints the position: "step 12, waiting in all_reduce", or "not known" if the rank has sent no progress record. */
 void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_BYTES]);
 
 /* Returns the nanoseconds since the rank reached its position, or -1 if it has sent no progress record. */

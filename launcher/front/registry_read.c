@@ -31,7 +31,7 @@ int cl_registry_read_folder(char path[PATH_MAX])
         return cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs, %s, cannot be made: %s", path, strerror(errno));
     if (lstat(path, &found) < 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() || found.st_mode & 077)
         return cl_codes_fail(CL_CODE_SYSTEM,
-                             "the registry of jobs, %s, is not a folder of yours alone (mode 0700): "
+                             "the registry of jobs, %s, is not a private folder of this user (mode 0700): "
                              "remove it, or set XDG_RUNTIME_DIR",
                              path);
     return 0;
@@ -202,6 +202,6 @@ char *cl_registry_read_ask(const cl_registry_job *job)
     if (count == 0 && length)
         return text;
     free(text);
-    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
     return NULL;
 }

@@ -80,7 +80,7 @@ static void print_reason(const cl_front *front, int suspect, FILE *out)
     else if (waits(worker))
         fprintf(out, "it waits in %s of step %ld", cl_rank_position_collective(worker), step_of(worker));
     else if (step_of(worker) < 0)
-        fprintf(out, "it has told no step yet");
+        fprintf(out, "it has reported no step yet");
     else
         fprintf(out, "it is at step %ld and in no collective", step_of(worker));
     if (others)
@@ -102,7 +102,7 @@ char *cl_stall_report_text(const cl_front *front, int64_t now)
     cl_rank_position_table(front, "  ", -1, now, out);
     fprintf(out, "  ");
     if (suspect < 0) {
-        fprintf(out, "all stand at the same place: look at what connects them, or at the device\n");
+        fprintf(out, "all are at the same position: check the network between them, and the device\n");
     } else {
         cl_rank_position_name(front, suspect, out);
         fprintf(out, " holds up the others: ");

@@ -39,7 +39,7 @@ void cl_workers_free(cl_front *front)
     front->worker_count = 0;
 }
 
-/* ---- which of them failed first ---- */
+/* ---- finding the cause of a failure ---- */
 
 bool cl_workers_failed(const cl_front *front, int rank)
 {
@@ -123,7 +123,7 @@ static void judge(cl_front *front, int64_t now)
         cl_front_enter(front, CL_SETTLING, now + (cl_workers_explained(front, front->first) ? EXPLAIN : SETTLE));
 }
 
-/* ---- what is told of them ---- */
+/* ---- messages about ranks ---- */
 
 static void end_worker(cl_front *front, int rank, const cl_message *message, int64_t now)
 {
@@ -134,9 +134,9 @@ static void end_worker(cl_front *front, int rank, const cl_message *message, int
     worker->state = CL_WORKER_ENDED;
     worker->ended = now - worker->end.age;
     /* a record from the time when the rank is being ended has no meaning */
-    if (!worker->end.stopped || !worker->told) {
+    if (!worker->end.stopped || !worker->beat_at) {
         worker->beat = worker->end.beat;
-        worker->told = now;
+        worker->beat_at = now;
     }
     worker->tail = strndup(message->bytes + sizeof worker->end, message->length - sizeof worker->end);
     if (front->options->verbose)
@@ -203,7 +203,7 @@ void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t n
         if (worker->state != CL_WORKER_RUNNING)
             continue;
         worker->beat = beat;
-        worker->told = beat.age >= 0 ? now : worker->told;
+        worker->beat_at = beat.age >= 0 ? now : worker->beat_at;
     }
 }
 

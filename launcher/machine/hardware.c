@@ -100,12 +100,12 @@ void cl_hardware_cpu(cl_facts *facts)
 {
     char value[CL_FACTS_VALUE];
     bool known = cl_facts_key("/proc/cpuinfo", "model name", value);
-    cl_facts_add(facts, "model", "%s", known ? value : "not told");
+    cl_facts_add(facts, "model", "%s", known ? value : "not known");
     cl_facts_add(facts, "CPUs", "%ld online, %d allowed here", sysconf(_SC_NPROCESSORS_ONLN), cs_processors_allowed());
     if (cl_facts_line("/sys/devices/system/cpu/smt/active", value))
         cl_facts_add(facts, "hardware threads", "%s", *value == '1' ? "several a core" : "one a core");
     bool nodes = cl_facts_line("/sys/devices/system/node/online", value);
-    cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not told");
+    cl_facts_add(facts, "NUMA nodes", "%s", nodes ? value : "not known");
     add_flags(facts);
     add_products(facts);
 }

@@ -54,7 +54,7 @@ static struct {
     pthread_t thread;
 } own = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ending = PTHREAD_COND_INITIALIZER };
 
-/* ---- who a run is ---- */
+/* ---- identifying a run ---- */
 
 /* Reads the first line of a system file, or the target of a symbolic link. The name becomes "-" if there is none. */
 static void read_name(char *name, size_t room, const char *path)
@@ -130,7 +130,7 @@ static char *describe(const char *written)
     return text("process %ld on %s, of job %s, attempt %ld", who.process, who.host, who.job, who.attempt);
 }
 
-/* ---- the file ---- */
+/* ---- the owner file ---- */
 
 static void look(sight *seen, int file)
 {
@@ -207,7 +207,7 @@ static bool names_us(sight *found, bool renew)
     return ours;
 }
 
-/* ---- whether the folder is free ---- */
+/* ---- deciding whether the folder is free ---- */
 
 typedef enum { FREE, HELD, FAR } verdict;
 
@@ -320,7 +320,7 @@ static int contend(bool force)
     }
 }
 
-/* ---- while the run lasts, and its end ---- */
+/* ---- renewing and releasing the file ---- */
 
 static void *refresh(void *unused)
 {

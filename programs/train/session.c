@@ -9,7 +9,7 @@
 
 enum { FIT_STEPS = 6, WRONG_CONFIG = 78 };
 
-/* ---- what a step brings ---- */
+/* ---- after a step ---- */
 
 static double validate(session *run)
 {
@@ -115,7 +115,7 @@ void session_step(session *run)
         save(run);
 }
 
-/* ---- beginning ---- */
+/* ---- the start ---- */
 
 /* Returns the number of the member `key` in an object that `save` wrote, or `fallback` if there is none. */
 static double number_after(const char *json, const char *key, double fallback)

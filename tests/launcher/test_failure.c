@@ -79,13 +79,13 @@ START_TEST(nothing_told_is_not_said)
 {
     cl_front *front = broken(3, SEGV);
     for (int rank = 0; rank < front->worker_count; rank++) {
-        front->workers[rank].told = 0;
+        front->workers[rank].beat_at = 0;
         front->workers[rank].beat = (cl_link_beat){ .step = -1, .age = -1 };
         front->workers[rank].end.beat = (cl_link_beat){ .step = -1, .age = -1 };
     }
     text = cl_failure_text(front);
     check_has("\nfirst failure   rank 3");
-    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
+    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "not known"), "%s", text);
     free(text);
     front->first = -1;
     front->first_node = 0;
@@ -93,7 +93,7 @@ START_TEST(nothing_told_is_not_said)
     strcpy(front->why, "node 0 (w0) was lost");
     text = cl_failure_text(front);
     check_has("\nfirst failure   node 0 (w0) was lost\n");
-    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "none told"), "%s", text);
+    ck_assert_msg(!strstr(text, "last progress") && !strstr(text, "not known"), "%s", text);
     free(text);
 }
 END_TEST
@@ -117,7 +117,7 @@ START_TEST(causes_and_hints)
         { 1 * EXIT, -1, -1, "bind: Address already in use", { "exit code 1", "--master_port", "" } },
         { 75 * EXIT, -1, -1, "", { "another rank was lost", "ranks lost each other", "" } },
         { 139 * EXIT, -1, -1, "", { "exit code 139, as a shell reports SIGSEGV", "", "" } },
-        { 127 * EXIT, -1, -1, "", { "a program was not found", "the program is not there", "" } },
+        { 127 * EXIT, -1, -1, "", { "a program was not found", "the program does not exist", "" } },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char tail[64];

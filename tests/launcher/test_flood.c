@@ -22,7 +22,7 @@ enum { THREADS = 2, OPEN = 200, SPINNERS_A_CORE = 3, WIDE_MARGIN = 10 };
 
 static int port;
 
-/* ---- the flood: a process of its own ------------------------------------------------------------ */
+/* ---- the flood, a separate process -------------------------------------------------------------- */
 
 static void *open_connections(void *unused)
 {

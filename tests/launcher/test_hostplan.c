@@ -481,7 +481,7 @@ START_TEST(node_lists)
 }
 END_TEST
 
-/* ---- what is printed ---- */
+/* ---- the printed plan ---- */
 
 START_TEST(json)
 {

@@ -379,7 +379,7 @@ START_TEST(a_registry_that_cannot_be_used)
     enter();
     ck_assert_int_eq(shell_run("mkdir -m 0777 cspeed"), 0);
     command(0, "-q --num_gpus 1 /bin/echo it ran");
-    check_has("is not a folder of yours alone");
+    check_has("is not a private folder of this user");
     check_has("`cspeed ps`, `status` and `stop` do not find it");
     check_has("it ran\n");
     shell_leave();

@@ -594,7 +594,7 @@ START_TEST(a_secret_file_must_be_ours)
 }
 END_TEST
 
-/* ---- the caller's patience ---------------------------------------------------------------------- */
+/* ---- how long a caller waits -------------------------------------------------------------------- */
 
 START_TEST(a_node_waits_for_the_front)
 {

@@ -126,7 +126,7 @@ static job start_node(const cell *here, int node)
     return jobs_start_as(name, list);
 }
 
-/* ---- the blow ---- */
+/* ---- the kill ---- */
 
 static void strike(const cell *here, int victim, job *jobs, int *frozen)
 {

@@ -287,7 +287,7 @@ START_TEST(long_lines_are_broken)
 }
 END_TEST
 
-/* ---- collapsing ---- */
+/* ---- merging lines ---- */
 
 typedef struct {
     int rank;
@@ -548,7 +548,7 @@ START_TEST(any_bytes_are_json)
 }
 END_TEST
 
-/* ---- a console that stands still ---- */
+/* ---- a blocked console ---- */
 
 START_TEST(a_console_that_stands_still)
 {

@@ -234,7 +234,7 @@ START_TEST(commands_run)
 }
 END_TEST
 
-/* ---- why there is no agent ---------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------- */
 
 static void expect(const cl_host *host, const cl_options *options, int code, const char *says)
 {

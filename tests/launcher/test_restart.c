@@ -169,7 +169,7 @@ START_TEST(a_lost_node_is_done_without_and_may_come_back)
 }
 END_TEST
 
-/* ---- every set of nodes that may come ---- */
+/* ---- every set of nodes that may join ---- */
 
 enum { MOST = 5 };
 
@@ -321,7 +321,7 @@ START_TEST(a_node_that_never_comes)
 }
 END_TEST
 
-/* ---- the port where nodes meet, which is that of their ranks too ---- */
+/* ---- the join port, which is also the port of the ranks ---- */
 
 /* Runs as a rank: rank 0 listens on MASTER_PORT, and the others connect to it; then "met at PORT in ATTEMPT" is
  * printed. Ranks exit with 3 if a file "fail.ATTEMPT" exists, and with 0 if a file "done" exists. Until then rank 0

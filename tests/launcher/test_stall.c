@@ -38,8 +38,8 @@ START_TEST(the_odd_one_out)
         int odd;
         const char *says;
     } cases[] = {
-        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } }, -1, "all stand at the same place" },
-        { { { 0, SILENT }, { 0, SILENT }, { 0, SILENT }, { 0, SILENT } }, -1, "all stand at the same place" },
+        { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } }, -1, "all are at the same position" },
+        { { { 0, SILENT }, { 0, SILENT }, { 0, SILENT }, { 0, SILENT } }, -1, "all are at the same position" },
         { { { 5, SUM }, { 5, SUM }, { 5, NONE }, { 5, SUM } },
           2,
           "at step 5 and in no collective, while 3 others wait\n" },
@@ -54,7 +54,7 @@ START_TEST(the_odd_one_out)
         { { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 6, SUM } }, 3, "waits in all_reduce of step 6" },
         { { { 5, SUM }, { 5, SUM }, { 4, SUM }, { 4, SUM } }, 2, "waits in all_reduce of step 4" },
         { { { 5, NONE }, { 5, NONE }, { 5, NONE }, { 4, NONE } }, 3, "at step 4 and in no collective\n" },
-        { { { 0, SUM }, { 0, SILENT }, { 0, SUM }, { 0, SUM } }, 1, "has told no step yet, while 3 others wait\n" },
+        { { { 0, SUM }, { 0, SILENT }, { 0, SUM }, { 0, SUM } }, 1, "has reported no step yet, while 3 others wait\n" },
         { { { 5, SUM }, { 0, ENDED }, { 5, SUM }, { 5, SUM } }, 1, "it has ended, while 3 others wait\n" },
         { { { 5, SUM }, { 5, NONE }, { 5, NONE }, { 5, NONE } }, 1, "in no collective, while 1 other waits\n" },
     };

@@ -119,7 +119,7 @@ START_TEST(what_cannot_be_is_refused)
 }
 END_TEST
 
-/* ---- any byte arrives as it left ---------------------------------------------------------------- */
+/* ---- any byte arrives unchanged ----------------------------------------------------------------- */
 
 enum { BLOBS = 6, BLOB_BYTES = 400 };
 

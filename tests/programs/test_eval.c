@@ -23,7 +23,7 @@ static void write_tokens(void)
     CS_MUST(cs_tokens_finish(writer));
 }
 
-/* ---- against the logits ---- */
+/* ---- comparison with the logits ---- */
 
 typedef struct {
     run_spec spec;
@@ -200,7 +200,7 @@ START_TEST(the_program_says_the_same_in_every_world)
 }
 END_TEST
 
-/* ---- what is no trained model ---- */
+/* ---- models that are not trained ---- */
 
 static void train_here(void)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- what is drawn ---- */
+/* ---- sampling ---- */
 
 enum { TOKENS = 6, DRAWS = 4000 };
 

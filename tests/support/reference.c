@@ -86,7 +86,7 @@ double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate
     return bits >= lrintf(rate * 65536) ? 1 / (1 - (double)rate) : 0;
 }
 
-/* ---- attention: one head's probabilities, dropped ones beside them ---- */
+/* ---- attention: one head's probabilities, before and after dropout ---- */
 
 static const double *row_of(const double *qkv, reference_heads s, int b, int h, int t, int which)
 {

@@ -8,7 +8,7 @@
 
 static const char *const dtype_names[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
 
-/* ---- values and what becomes of them ---------------------------------------------------------- */
+/* ---- values ----------------------------------------------------------------------------------- */
 
 static bool is_real(cs_dtype dtype)
 {
@@ -67,7 +67,7 @@ void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_
         sums_put(data, i, dtype, value_of(rank, first + i, salt, dtype));
 }
 
-/* ---- where values lie ------------------------------------------------------------------------- */
+/* ---- positions of values ---------------------------------------------------------------------- */
 
 static cs_device *far;
 static bool loose;
@@ -138,7 +138,7 @@ static void let_go(const void *values, const void *data)
         free((void *)(size_t)values);
 }
 
-/* ---- what becomes of them --------------------------------------------------------------------- */
+/* ---- expected results ------------------------------------------------------------------------- */
 
 static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_reduce_op op)
 {
