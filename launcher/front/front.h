@@ -119,16 +119,23 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard);
 /* ---- front.c: the phases ---- */
 
 int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt */
+/* Handle a signal that arrived, and the passing of time; both may change the phase. */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
 void cl_front_take_time(cl_front *front, int64_t now);
+
+/* Returns the exit code of the job, from the failures recorded so far. */
 int cl_front_code(const cl_front *front);
 
 /* Records a failure that is not that of a rank, if it is the first such failure, and stops the job. */
 void cl_front_fail(cl_front *front, int node, int code, const char *why);
 void cl_front_stop(cl_front *front, int64_t now); /* asks every agent to end its ranks */
+
+/* Changes the phase. `deadline` is CLOCK_MONOTONIC nanoseconds, INT64_MAX for none. */
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline);
 
 /* ---- nodes.c: messages of the agents ---- */
+
+/* Reads and handles the messages of all agents, credits them for shown output, and sends heartbeats. */
 void cl_nodes_listen(cl_front *front, int64_t now);
 void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank); /* sends to the nodes of this attempt */
 /* call when the link is broken or the node is silent */
@@ -137,6 +144,8 @@ void cl_nodes_lose(cl_front *front, int node, const char *why);
 /* ---- workers.c: the ranks ---- */
 int cl_workers_make(cl_front *front); /* creates the ranks of the plan */
 void cl_workers_free(cl_front *front);
+
+/* Handle a message about one rank, and a message with progress records of several ranks. */
 void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64_t now);
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now);
 void cl_workers_write_off(cl_front *front, int node, int64_t now); /* treats the ranks of a lost node as ended */

@@ -9,6 +9,9 @@
 enum { CL_RANK_POSITION_BYTES = 96 };
 
 bool cl_rank_position_is_known(const cl_worker *worker); /* Returns true if the rank has sent a progress record. */
+
+/* Returns the last progress record that counts: records from the time when a rank is being ended are ignored if there is
+ * an earlier one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker);
 const char *cl_rank_position_collective(const cl_worker *worker); /* "": the rank is in no collective */
 
@@ -27,6 +30,7 @@ void cl_rank_position_table(const cl_front *front, const char *indent, int witho
  * name is "rank 1 (pid 12)". */
 void cl_rank_position_name(const cl_front *front, int rank, FILE *out);
 
+/* Returns the name of the rank's host. */
 const char *cl_rank_position_host(const cl_front *front, int rank);
 
 #endif

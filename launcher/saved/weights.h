@@ -15,6 +15,8 @@ typedef struct {
 
 /* Reads the command line into `request`. Returns 0, or CL_CODE_USAGE with a sentence in cs_error(). */
 int cl_weights_read(cl_weights_request *request, char **arguments);
+
+/* Prints the number of tensors and parameters that were written. */
 void cl_weights_report(const cl_weights_request *request, const cs_source *source);
 
 #endif

@@ -39,12 +39,16 @@ typedef struct {
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
 
+/* `rank_count`: number of ranks that may print the same line; `index`: number of the console in cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
 void cl_collapse_close(cl_collapse *collapse); /* shows the lines that wait */
 
+/* Accepts a line, or a part of one (`end`), of a rank. `which`: 0 stdout, 1 stderr; `owner` identifies the stream. */
 void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
                        size_t length, cl_console_end end, int64_t now);
+
+/* Shows a state of a rank, which a terminal redraws in place. */
 void cl_collapse_redraw(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
                         size_t length, int64_t now);
 

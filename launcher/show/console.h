@@ -51,12 +51,17 @@ void cl_console_close(cl_console *console);
 bool cl_console_has_room(const cl_console *console);
 bool cl_console_waits(const cl_console *console);
 
+/* Appends a line, or a part of one (`end`), to the queue. A new line begins with the prefix. */
 void cl_console_print(cl_console *console, const void *owner, const char *prefix, const char *text, size_t length,
                       cl_console_end end);
+
+/* Replaces the state, unless that of a lower rank is shown. */
 void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
                        size_t length, int64_t now);
 /* removes the owner's state, if it is the one that is shown */
 void cl_console_forget(cl_console *console, const void *owner);
+
+/* Writes as much of the queue as the descriptor accepts, without blocking. */
 void cl_console_flush(cl_console *console, int64_t now);
 void cl_console_settle(cl_console *console); /* ends an open line; a state that is shown becomes a line */
 

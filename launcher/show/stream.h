@@ -31,6 +31,7 @@ typedef struct {
 void cl_stream_open(cl_text_stream *stream, cl_collapse *collapse, cl_speaker *speaker, int which);
 void cl_stream_close(cl_text_stream *stream);
 
+/* Processes the next bytes of the stream, in any portions. */
 void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int64_t now);
 void cl_stream_tick(cl_text_stream *stream, int64_t now); /* shows what is due */
 int64_t cl_stream_due(const cl_text_stream *stream);
