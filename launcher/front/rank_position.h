@@ -10,8 +10,8 @@ enum { CL_RANK_POSITION_BYTES = 96 };
 
 bool cl_rank_position_is_known(const cl_worker *worker); /* Returns true if the rank has sent a progress record. */
 
-/* Returns the last progress record that counts: records from the time when a rank is being ended are ignored if there is
- * an earlier one. */
+/* Returns the last progress record that counts: records from the time when a rank is being ended are ignored if there
+ * is an earlier one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker);
 const char *cl_rank_position_collective(const cl_worker *worker); /* "": the rank is in no collective */
 
