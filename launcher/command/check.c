@@ -1,4 +1,4 @@
-/* check.c - `cspeed check`: every host of a job is asked what a run would need there. */
+/* check.c - `cspeed check`: asks every host of a job for what a run would need there. */
 #include "command/check.h"
 
 #include "argument.h"
@@ -18,8 +18,9 @@
 
 enum { REPLY_BYTES = 2048, WHY_BYTES = 1024, REPLY_LINES = 5 };
 
-/* Prints five lines: the time, the version of cspeed, the sum of its file, whether the folder is there, the sum of the
- * configuration. $1 is where cspeed is here, $2 the folder, $3 the configuration. */
+/* The script prints five lines: the time, the version of cspeed, the checksum of its file, whether the working
+ * directory exists, and the checksum of the configuration. $1 is the path of cspeed on this machine, $2 the working
+ * directory, $3 the configuration. */
 static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -v cspeed); "
                              "{ test -n \"$c\" && \"$c\" version 2>&1 || echo none; } | head -n 1; "
                              "{ sha256sum < \"${c:-/dev/null}\" || echo none; } 2>/dev/null; "
@@ -32,14 +33,14 @@ typedef struct {
     char text[REPLY_BYTES], why[WHY_BYTES];
     char *lines[REPLY_LINES];
     size_t count;
-    double clock; /* seconds it is ahead of ours; known with the first byte */
-    int code;     /* 0: fit so far */
+    double clock; /* seconds by which the host's clock is ahead of ours, measured at its first byte */
+    int code;     /* 0: no problem found so far */
     bool ended;
 } reply;
 
 typedef struct {
     const cl_plan *plan;
-    reply *replies; /* [node_count + 1]; the last is this machine, which the others are compared with */
+    reply *replies; /* [node_count + 1]; the last is that of this machine, with which the others are compared */
     const char *config;
     cl_check_print print;
 } inquiry;
@@ -76,7 +77,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* ---- judging ------------------------------------------------------------------------------------ */
+/* ---- checking the replies ----------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 3, 4))) blame(reply *r, int code, const char *format, ...)
 {
@@ -166,7 +167,7 @@ static int print_all(const inquiry *all)
     return code;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------- */
+/* ---- asking the hosts --------------------------------------------------------------------------- */
 
 static const char *find_config(char **arguments)
 {
@@ -178,7 +179,7 @@ static const char *find_config(char **arguments)
     return found;
 }
 
-/* `path`: where cspeed should be on the machine that is asked. */
+/* `path`: where cspeed is expected on the machine that is asked */
 static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
 {
     char words[4][PATH_MAX + 64];
@@ -188,7 +189,7 @@ static bool write_command(const inquiry *all, const char *path, char *command, s
            snprintf(command, room, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) < (int)room;
 }
 
-/* This machine answers first: the others are compared with it. */
+/* This machine answers first, since the others are compared with it. */
 static int ask(inquiry *all, const cl_host **hosts)
 {
     static char command[6 * PATH_MAX], own_name[] = "localhost";

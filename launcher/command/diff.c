@@ -1,4 +1,4 @@
-/* diff.c - `cspeed diff`: where two checkpoints differ. */
+/* diff.c - `cspeed diff`: compares two checkpoints. */
 #include "argument.h"
 #include "checkpoint/scan.h"
 #include "checkpoint/safetensors.h"
@@ -14,7 +14,7 @@
 typedef struct {
     const char *path[2], *glob;
     bool json;
-    json_t *rows; /* one a tensor that differs */
+    json_t *rows; /* one object for each tensor that differs */
     int64_t tensors, same;
 } request;
 
@@ -39,7 +39,7 @@ static json_t *shape_of(const cs_manifest_tensor *tensor)
     return shape;
 }
 
-/* The place of an element in each dimension. */
+/* Returns the index of an element in each dimension. */
 static json_t *place_of(const cs_manifest_tensor *tensor, int64_t element)
 {
     json_t *place = json_array();
@@ -53,7 +53,7 @@ static bool same_shape(const cs_manifest_tensor *a, const cs_manifest_tensor *b)
     return a->dims == b->dims && memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* What JSON cannot hold becomes a word. */
+/* A value that JSON cannot represent (NaN, infinity) becomes a string. */
 static json_t *number(double value)
 {
     char text[32];

@@ -1,4 +1,4 @@
-/* env.c - `cspeed env`: what would be sent to the ranks of every node, and from where. */
+/* env.c - `cspeed env`: the environment variables that a job would send to the ranks, with their origins. */
 #include "codes.h"
 #include "command.h"
 #include "plan/env.h"

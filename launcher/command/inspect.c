@@ -1,4 +1,4 @@
-/* inspect.c - `cspeed inspect`: what a folder of checkpoints holds, and what is in one of them. */
+/* inspect.c - `cspeed inspect`: lists the checkpoints of a folder, or the contents of one checkpoint. */
 #include "argument.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
@@ -28,7 +28,7 @@ static int read_arguments(request *r, char **at)
     return cl_argument_read(&(cl_argument_form){ "inspect", "a folder of checkpoints", rows, &r->path, 1 }, at);
 }
 
-/* ---- the tags ---- */
+/* ---- listing the checkpoints ---- */
 
 static void add_text(json_t *row, const char *key, const char *text)
 {
@@ -49,7 +49,7 @@ static void describe_manifest(json_t *row, const cs_manifest *manifest)
     json_object_set(row, "train_dtype", json_object_get(saver, "train_dtype"));
 }
 
-/* What dir/name is: a row; NULL when it has nothing to do with checkpoints. */
+/* Describes dir/name as one row of the list; returns NULL if it is not related to a checkpoint. */
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     cs_manifest manifest;
@@ -97,7 +97,7 @@ static bool stands_before(const json_t *one, const json_t *other)
     return step_of(one) != step_of(other) ? step_of(one) > step_of(other) : strcmp(a, b) < 0;
 }
 
-/* The highest step first. */
+/* Keeps the rows sorted by step, the highest first. */
 static void insert(json_t *rows, json_t *row)
 {
     size_t at = 0;
@@ -172,7 +172,7 @@ static int show_tags(const request *r, const char *dir)
     return status == CS_OK ? cl_codes_fail(0, "%s", "") : cs_exit_code(status);
 }
 
-/* ---- one of them ---- */
+/* ---- one checkpoint ---- */
 
 static void show_head(const cs_checkpoint_reader *reader)
 {

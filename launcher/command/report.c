@@ -1,4 +1,4 @@
-/* report.c - the command `report`: what this build is, and what this machine has for it. */
+/* report.c - `cspeed report`: describes this build of cspeed and the hardware and software of this machine. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -61,7 +61,7 @@ static int report(bool json, bool colored)
     return 0;
 }
 
-/* `cspeed ssh cspeed report` with the same launch flags. */
+/* Runs `cspeed ssh cspeed report` with the same launch flags. */
 static int report_all(const cl_options *options)
 {
     char binary[] = "cspeed", verb[] = "report";

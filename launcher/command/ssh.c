@@ -1,4 +1,4 @@
-/* ssh.c - `cspeed ssh`: one command on every host, as DeepSpeed's ds_ssh. */
+/* ssh.c - `cspeed ssh`: runs one command on every host, like DeepSpeed's ds_ssh. */
 #include "argument.h"
 #include "codes.h"
 #include "command.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a host has printed of a line that has not ended. */
+/* The beginning of an output line that has not ended yet. */
 typedef struct {
     char *bytes;
     size_t count;
@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     const cl_host **hosts;
-    part (*parts)[2]; /* [host]: of stdout, of stderr */
+    part (*parts)[2]; /* [host]: one for stdout, one for stderr */
     int worst;
 } everywhere;
 
@@ -69,7 +69,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* The words with blanks between, as ssh sends them: the hosts' shells read them. */
+/* Joins the words with spaces, as ssh does; the shell of each host splits them again. */
 static char *join(char **words)
 {
     size_t length = 1;

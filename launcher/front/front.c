@@ -1,4 +1,4 @@
-/* front.c - the front of a job: its phases, and what ends them. */
+/* front.c - the front process of a job: its phases and the transitions between them. */
 #include "front/front.h"
 
 #include "front/start_message.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define SECOND INT64_C(1000000000)
-#define OVERDUE (10 * SECOND) /* behind the grace: an agent that has not swept by then is lost */
+#define OVERDUE (10 * SECOND) /* time after the grace period; an agent that has not sent SWEPT by then is lost */
 
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 {
@@ -20,7 +20,7 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
     front->deadline = deadline;
 }
 
-/* Beats first: they are to tell where the others stood. */
+/* PING is sent before STOP, so that agents report the positions of the other ranks before they end them. */
 void cl_front_stop(cl_front *front, int64_t now)
 {
     if (front->phase >= CL_STOPPING)
@@ -55,9 +55,10 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
             front->signal = number;
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
-        front->signal = front->signal ? front->signal : number; /* while waiting for another attempt */
+        front->signal = front->signal ? front->signal : number; /* the front waits for another attempt */
         front->over = true;
-    } else if (number == SIGINT || number == SIGQUIT) { /* service managers repeat TERM; only a person repeats these */
+        /* Service managers repeat SIGTERM; only a person repeats SIGINT or SIGQUIT. */
+    } else if (number == SIGINT || number == SIGQUIT) {
         cl_nodes_tell(front, CL_LINK_KILL, 0);
     }
 }
@@ -84,7 +85,7 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
     front->attempt_began = now;
-    cl_workers_free(front); /* those of the attempt before, whose nodes may be others from now on */
+    cl_workers_free(front); /* frees the ranks of the previous attempt; this attempt may use other nodes */
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
     return cl_join_agents_call(front, now);
 }
@@ -106,7 +107,7 @@ static bool all_ready(const cl_front *front)
     return true;
 }
 
-/* Where no agent is, nothing is to be swept: a node that has not come yet does not hold up the end. */
+/* A node without an agent has no processes to remove, so a node that has not joined yet does not delay the end. */
 static bool is_swept(const cl_node *node)
 {
     return node->state < CL_NODE_JOINED || node->state >= CL_NODE_SWEPT;

@@ -1,4 +1,4 @@
-/* logdir.c - the folder where a job's ranks have left what they printed. */
+/* logdir.c - finding the log folder of a job. */
 #include "front/logdir.h"
 
 #include "codes.h"
@@ -21,7 +21,7 @@ static bool is_run(const char *path)
     return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* DATE_TIME_JOB; an id may have a '_' too. */
+/* The folder is named DATE_TIME_JOB; a job id may itself contain '_'. */
 static bool is_named(const char *folder, const char *id)
 {
     for (const char *at = folder; (at = strchr(at, '_'));)
@@ -30,7 +30,7 @@ static bool is_named(const char *folder, const char *id)
     return false;
 }
 
-/* ./cspeed_runs/DATE_TIME_JOB, JOB or how it begins; the one that changed last. */
+/* Finds the folder ./cspeed_runs/DATE_TIME_JOB whose job id begins with `id`; of several, the last modified one. */
 static bool find_run(const char *id, char path[PATH_MAX])
 {
     struct stat found;

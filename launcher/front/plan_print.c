@@ -1,4 +1,4 @@
-/* plan_print.c - a plan for people, and as JSON. Values of secrets are never shown. */
+/* plan_print.c - printing the plan of a job as text and as JSON. Values of secret variables are never printed. */
 #include "plan/hostplan.h"
 
 #include "plan/bind.h"
@@ -18,7 +18,7 @@ static const char *address_of(const cl_host *host)
     return host->address ? host->address : host->name;
 }
 
-/* ---- for people ---- */
+/* ---- as text ---- */
 
 /* "0-3,6" */
 static void print_numbers(FILE *out, const int *numbers, int count)
@@ -32,7 +32,7 @@ static void print_numbers(FILE *out, const int *numbers, int count)
     }
 }
 
-/* Bytes as a shell would take them back: bare where nothing asks for quotes. */
+/* Prints a word with shell quoting; words without special characters are printed without quotes. */
 static void print_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
@@ -105,7 +105,7 @@ static void print_nodes(const cl_plan *plan)
     }
 }
 
-/* What a node is told, as far as it is known before the start. */
+/* Fills the order of a node, as far as it is known before the start. */
 static void make_order(const cl_plan *plan, int index, cl_order *order)
 {
     const cl_plan_node *node = &plan->nodes[index];
@@ -142,7 +142,7 @@ static void print_ranks(const cl_order *order, const cl_binding *binding)
     }
 }
 
-/* Of this machine; the others look at their own cores when they are told to start. */
+/* Prints the core binding of this machine. The other nodes determine their binding when they receive their order. */
 static void print_binding(const cl_plan *plan)
 {
     for (int i = 0; i < plan->node_count; i++) {

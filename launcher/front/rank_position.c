@@ -1,4 +1,4 @@
-/* rank_position.c - where ranks stand. */
+/* rank_position.c - the position of a rank, from its progress records. */
 #include "front/rank_position.h"
 
 #include "codes.h"
@@ -11,16 +11,17 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* What a rank does while it is being ended tells nothing: then its last beat from before counts, if there is one. */
+/* A progress record from the time when a rank is being ended has no meaning. In that case the last record from before
+ * that time is used, if there is one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker)
 {
-    bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->told);
+    bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->beat_at);
     return before ? &worker->beat : &worker->end.beat;
 }
 
 bool cl_rank_position_is_known(const cl_worker *worker)
 {
-    return (worker->state == CL_WORKER_ENDED || worker->told) && cl_rank_position_beat(worker)->age >= 0;
+    return (worker->state == CL_WORKER_ENDED || worker->beat_at) && cl_rank_position_beat(worker)->age >= 0;
 }
 
 const char *cl_rank_position_collective(const cl_worker *worker)
@@ -34,7 +35,7 @@ void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_
 {
     const char *name = cl_rank_position_collective(worker);
     if (!cl_rank_position_is_known(worker))
-        snprintf(text, CL_RANK_POSITION_BYTES, "none told");
+        snprintf(text, CL_RANK_POSITION_BYTES, "not known");
     else
         snprintf(text, CL_RANK_POSITION_BYTES, "step %ld%s%s", cl_rank_position_beat(worker)->step,
                  *name ? ", waiting in " : "", name);
@@ -43,11 +44,12 @@ void cl_rank_position_print(const cl_worker *worker, char text[CL_RANK_POSITION_
 int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
 {
     const cl_link_beat *beat = cl_rank_position_beat(worker);
-    return cl_rank_position_is_known(worker) ? beat->age + now - (beat == &worker->beat ? worker->told : worker->ended)
-                                             : -1;
+    return cl_rank_position_is_known(worker)
+               ? beat->age + now - (beat == &worker->beat ? worker->beat_at : worker->ended)
+               : -1;
 }
 
-/* With `now`, a rank that has ended stands elsewhere than one that waits. */
+/* If `now` is not 0, a rank that has ended is at another position than a rank that waits. */
 static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POSITION_BYTES])
 {
     cl_rank_position_print(worker, text);

@@ -1,4 +1,4 @@
-/* registry.c - a running job's entry among those of this user on this machine. */
+/* registry.c - the entry of a running job in the registry. */
 #include "front/registry.h"
 
 #include "codes.h"
@@ -28,7 +28,7 @@ static void socket_path(const char *folder, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
 }
 
-/* A socket's path may have 107 bytes only, so it goes through the folder's descriptor. */
+/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
 static int listen_in(const char *folder)
 {
     char path[PATH_MAX];
@@ -37,7 +37,7 @@ static int listen_in(const char *folder)
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, getpid());
     socket_path(folder, path);
-    unlink(path); /* of a process that had this pid */
+    unlink(path); /* left by an earlier process with the same process id */
     bool open =
         at >= 0 && fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, CALLERS) == 0;
     if (at >= 0)
@@ -99,7 +99,7 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
     return out && fclose(out) == 0;
 }
 
-/* The entry appears whole, and only if there is none of that name. */
+/* The entry is created by link(2): it appears complete, and only if no entry of that name exists. */
 static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
     char path[PATH_MAX];
@@ -167,7 +167,8 @@ void cl_registry_answer(cl_registry *registry, const char *state)
         registry->rests_until = cs_clock_now() + REST;
         return;
     }
-    setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes); /* all of it fits: nobody waits for the caller */
+    /* the whole text fits into the buffer, so send does not wait for the client */
+    setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     send(caller, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL);
     close(caller);
 }

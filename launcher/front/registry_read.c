@@ -1,4 +1,4 @@
-/* registry_read.c - reading the registry. */
+/* registry_read.c - reading the registry of running jobs. */
 #include "front/registry_read.h"
 
 #include "codes.h"
@@ -31,7 +31,7 @@ int cl_registry_read_folder(char path[PATH_MAX])
         return cl_codes_fail(CL_CODE_SYSTEM, "the registry of jobs, %s, cannot be made: %s", path, strerror(errno));
     if (lstat(path, &found) < 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid() || found.st_mode & 077)
         return cl_codes_fail(CL_CODE_SYSTEM,
-                             "the registry of jobs, %s, is not a folder of yours alone (mode 0700): "
+                             "the registry of jobs, %s, is not a private folder of this user (mode 0700): "
                              "remove it, or set XDG_RUNTIME_DIR",
                              path);
     return 0;
@@ -82,7 +82,7 @@ static bool ends_with(const char *name, const char *end)
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Whether the entry is of a process that is gone; a running job is copied out. */
+/* True if the entry belongs to a process that no longer exists. The entry of a running job is copied to *job. */
 static bool is_stale(const char *folder, const char *name, cl_registry_job *job)
 {
     char path[PATH_MAX];
@@ -166,7 +166,7 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
     return code;
 }
 
-/* The socket's name goes through the folder's descriptor, since a socket's path may have 107 bytes only. */
+/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
 static int connect_to(const cl_registry_job *job)
 {
     char folder[PATH_MAX];
@@ -202,6 +202,6 @@ char *cl_registry_read_ask(const cl_registry_job *job)
     if (count == 0 && length)
         return text;
     free(text);
-    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not say how it fares", job->job, job->pid);
+    cl_codes_fail(CL_CODE_SYSTEM, "job %s (pid %d) does not report its state", job->job, job->pid);
     return NULL;
 }

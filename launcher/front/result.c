@@ -1,4 +1,4 @@
-/* result.c - how a job fares, and how it ended, as JSON. */
+/* result.c - the state and the result of a job as JSON. */
 #include "front/failure.h"
 
 #include "codes.h"
@@ -28,7 +28,7 @@ static const char *const states[] = {
     [CL_WORKER_WAITING] = "waiting", [CL_WORKER_RUNNING] = "running", [CL_WORKER_ENDED] = "ended"
 };
 
-/* "2026-11-21T14:02:11Z" at a moment of the monotonic clock */
+/* Prints "2026-11-21T14:02:11Z", the wall-clock time that corresponds to a time of the monotonic clock. */
 static void print_moment(int64_t moment, char text[MOMENT_BYTES])
 {
     time_t wall = time(NULL) - (time_t)((cs_clock_now() - moment) / SECOND);
@@ -37,7 +37,8 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
 }
 
-/* The furthest that any rank of this attempt has told; before there are ranks, of the attempts before. -1: none has. */
+/* Returns the highest step that a rank of this attempt has reported; before the ranks exist, that of earlier attempts;
+ * -1 if there is none. */
 static int64_t last_step(const cl_front *front)
 {
     int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;
@@ -115,7 +116,7 @@ static char *result_text(const cl_front *front)
     return text;
 }
 
-/* Closes it. 0, or errno. */
+/* Writes the text and closes the file. Returns 0 or an errno value. */
 static int write_text(int fd, const char *text)
 {
     ssize_t taken;
@@ -141,7 +142,8 @@ void cl_result_write(cl_front *front)
         if (failed)
             cl_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
     }
-    write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text); /* in a pod alone */
+    /* exists in a Kubernetes pod only */
+    write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text);
     free(text);
 }
 

@@ -1,4 +1,4 @@
-/* stall_timer.c - a job that stands still. */
+/* stall_timer.c - stall detection for --stall_timeout. */
 #include "front/stall_timer.h"
 
 #include "front/stall_report.h"
@@ -12,14 +12,14 @@ static void ask_for_stack(cl_front *front, int rank)
     cl_link_send(&front->nodes[front->workers[rank].node].link, CL_LINK_STACK, (uint32_t)rank, NULL, 0);
 }
 
-static void say_standstill(cl_front *front, int64_t now)
+static void report_stall(cl_front *front, int64_t now)
 {
-    int odd = cl_stall_report_suspect(front);
+    int suspect = cl_stall_report_suspect(front);
     char *text = cl_stall_report_text(front, now);
     cl_output_say(&front->output, "%s", text);
     free(text);
     for (int rank = 0; rank < front->worker_count; rank++)
-        if (rank == odd || (odd < 0 && rank == 0) || front->options->stall_action == CL_STALL_DUMP)
+        if (rank == suspect || (suspect < 0 && rank == 0) || front->options->stall_action == CL_STALL_DUMP)
             ask_for_stack(front, rank);
 }
 
@@ -32,7 +32,7 @@ void cl_stall_timer_check(cl_stall_timer *timer, cl_front *front, int64_t now)
         return;
     }
     if (!timer->said) {
-        say_standstill(front, now);
+        report_stall(front, now);
         timer->said = true;
         timer->kill_at = front->options->stall_action == CL_STALL_KILL ? now + SECOND : 0;
     }

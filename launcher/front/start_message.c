@@ -1,4 +1,4 @@
-/* start_message.c - the first words about a job. */
+/* start_message.c - the message at the start of a job. */
 #include "front/start_message.h"
 
 #include "base/status.h"

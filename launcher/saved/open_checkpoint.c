@@ -1,4 +1,4 @@
-/* open_checkpoint.c - one checkpoint as a person names it, opened by this process alone. */
+/* open_checkpoint.c - opening one checkpoint from a path and an optional tag, outside any job. */
 #include "saved/open_checkpoint.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
@@ -11,7 +11,7 @@
 
 enum { HEAP_BYTES = 4096 };
 
-/* The path without slashes at its end; with a last part that is a name, not dots. */
+/* Returns the path without trailing slashes, resolved if its last component is "." or "..". */
 static char *named(const char *path)
 {
     char *dir = cs_files_join(path, "");
@@ -35,7 +35,8 @@ char *cl_open_checkpoint_locate(const char *path, char **tag)
     above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
     *tag = malloc(CS_TAG_BYTES);
     CS_ASSERT(*tag);
-    cs_tag_unescape(*tag, slash ? slash + 1 : dir); /* not the manifest's, which may be damaged, or a copy's */
+    /* The tag comes from the folder's name: the manifest may be damaged, or may be that of a copied checkpoint. */
+    cs_tag_unescape(*tag, slash ? slash + 1 : dir);
     free(dir);
     return above;
 }

@@ -1,4 +1,6 @@
-/* open_checkpoint.h - one checkpoint as a person names it, "DIR", "DIR --tag TAG" or "DIR/TAG", opened by this process alone. */
+/* open_checkpoint.h - opening one checkpoint that the user names as "DIR", "DIR --tag TAG" or "DIR/TAG".
+ *
+ * The process opens it outside any job, with a communicator of one rank. */
 #ifndef CL_OPEN_CHECKPOINT_H
 #define CL_OPEN_CHECKPOINT_H
 
@@ -9,11 +11,13 @@ typedef struct {
     cs_checkpoint_reader *reader;
 } cl_open_checkpoint;
 
-/* dir/name from a path that may be either, malloc'ed; *tag becomes the name's when the path is a checkpoint itself. */
+/* Splits a path that is either a folder of checkpoints or one checkpoint. Returns the folder, malloc'ed. *tag becomes
+ * the malloc'ed tag of the checkpoint if the path names one, else NULL. */
 char *cl_open_checkpoint_locate(const char *path, char **tag);
 
-/* tag NULL: what latest names, or the newest whole one. An exit code, with a sentence in cs_error(). */
+/* `tag` NULL: opens the checkpoint that `latest` names, or the newest complete one. Returns an exit code, with a
+ * sentence in cs_error(). */
 int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag);
-void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint); /* accepts the half-open */
+void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint); /* also after a failed cl_open_checkpoint_open */
 
 #endif

@@ -1,4 +1,4 @@
-/* test_bind.c - cores to ranks: on machines that are only described, and on this one. */
+/* test_bind.c - binding ranks to cores, on synthetic machines and on this one. */
 #include "suite.h"
 
 #include "plan/bind.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two NUMA nodes of four cores with two threads each, numbered as hwloc numbers its synthetic machine. */
+/* Two NUMA nodes, each with four cores of two threads, numbered as hwloc numbers a synthetic machine. */
 #define MACHINE "pack:2 numa:1 l3:2 core:2 pu:2"
 
 static void describe_machine(cl_cores *cores, int quota)
@@ -25,7 +25,8 @@ static const struct {
     int ranks, mode;
     const char *list;
     int quota;
-    const char *result; /* each rank's CPUs / threads, apart by blanks; "free": not bound, with threads */
+    /* the CPUs and number of threads of each rank, separated by spaces; "free/N": not bound, with N threads */
+    const char *result;
     int code;
 } table[] = {
     { 1, CL_BIND_AUTO, "", 16, "0-15/8", 0 },
@@ -33,7 +34,8 @@ static const struct {
     { 3, CL_BIND_AUTO, "", 16, "0-5/3 6-11/3 12-15/2", 0 },
     { 8, CL_BIND_AUTO, "", 16, "0-1/1 2-3/1 4-5/1 6-7/1 8-9/1 10-11/1 12-13/1 14-15/1", 0 },
     { 16, CL_BIND_AUTO, "", 16, "0/1 1/1 2/1 3/1 4/1 5/1 6/1 7/1 8/1 9/1 10/1 11/1 12/1 13/1 14/1 15/1", 0 },
-    { 2, CL_BIND_AUTO, "", 4, "free/2 free/2", 0 }, /* a quota says how much, not where */
+    /* a CPU quota limits the amount of CPU time, not the choice of cores */
+    { 2, CL_BIND_AUTO, "", 4, "free/2 free/2", 0 },
     { 4, CL_BIND_AUTO, "", 2, "free/1 free/1 free/1 free/1", 0 },
     { 2, CL_BIND_CORE, "", 4, "0-7/2 8-15/2", 0 },
     { 2, CL_BIND_CORE, "0,2,4,6", 16, "0,2/2 4,6/2", 0 },
@@ -43,7 +45,7 @@ static const struct {
     { 17, CL_BIND_CORE, "", 16, "", CL_CODE_SLOTS },
     { 1, CL_BIND_CORE, "0,99", 16, "", CL_CODE_SLOTS },
     { 2, CL_BIND_NUMA, "", 16, "0-7/4 8-15/4", 0 },
-    { 3, CL_BIND_NUMA, "", 16, "0-3/2 4-7/2 8-15/4", 0 }, /* none straddles */
+    { 3, CL_BIND_NUMA, "", 16, "0-3/2 4-7/2 8-15/4", 0 }, /* no rank spans two NUMA nodes */
     { 1, CL_BIND_NUMA, "", 16, "0-15/8", 0 },
     { 4, CL_BIND_SOCKET, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
     { 4, CL_BIND_L3, "", 16, "0-3/2 4-7/2 8-11/2 12-15/2", 0 },
@@ -103,7 +105,7 @@ START_TEST(what_is_told)
     ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
     ck_assert_str_eq(binding.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
     cl_bind_free(&binding);
-    order.environment = environment; /* a value that is given stays */
+    order.environment = environment; /* a value that the user has set is kept */
     ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
     ck_assert(!binding.set_threads);
     cl_bind_free(&binding);
@@ -116,7 +118,7 @@ START_TEST(what_is_told)
 }
 END_TEST
 
-/* Each rank next to its GPU. */
+/* Each rank is bound to cores near its GPU. */
 START_TEST(devices)
 {
     static const struct {
@@ -126,7 +128,8 @@ START_TEST(devices)
         { 2, { 1, 0 }, "8-15/4 0-7/4" },
         { 4, { 0, 1, 0, 1 }, "0-3/2 8-11/2 4-7/2 12-15/2" },
         { 3, { 1, 1, 1 }, "8-11/2 12-13/1 14-15/1" },
-        { 2, { 0, 7 }, "0-7/4 8-15/4" }, /* no cores of ours there: as without GPUs */
+        /* none of the allowed cores is near that GPU, so the binding is that without GPUs */
+        { 2, { 0, 7 }, "0-7/4 8-15/4" },
     };
     unsetenv("OMP_NUM_THREADS");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -143,11 +146,11 @@ START_TEST(devices)
 }
 END_TEST
 
-/* DeepSpeed's ranges. */
+/* The core ranges of DeepSpeed's --bind_core_list. */
 START_TEST(ranges)
 {
     static const struct {
-        const char *text, *cores; /* NULL: refused */
+        const char *text, *cores; /* NULL: the list is refused */
     } rows[] = {
         { "0,2-4,6,8-9", "0,2-4,6,8-9" },
         { "1, 3", "1,3" },
@@ -184,7 +187,7 @@ START_TEST(ranges)
 }
 END_TEST
 
-/* Every way of binding works here, and no core is two ranks'. */
+/* Every way of binding works on this machine, and no core is given to two ranks. */
 START_TEST(this_machine)
 {
     for (int mode = CL_BIND_AUTO; mode <= CL_BIND_L3; mode++) {

@@ -1,4 +1,4 @@
-/* test_hosts.c - hostfiles and lists of hosts: what is taken, and every fault with its place. */
+/* test_hosts.c - hostfiles and host lists: what is accepted, and that every error names its line. */
 #include "suite.h"
 
 #include "codes.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "w0:0,1 w1:3" */
+/* Prints the hosts as "w0:0,1 w1:3". */
 static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 {
     size_t used = 0;
@@ -24,7 +24,7 @@ static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 }
 
 static const struct {
-    const char *text, *hosts, *fault; /* of hosts and fault one is NULL; a fault is a part of the sentence */
+    const char *text, *hosts, *fault; /* exactly one of hosts and fault is NULL; fault is a part of the error */
 } table[] = {
     { "worker-1 slots=2", "worker-1:0,1", NULL },
     { "worker-1\tslots=2\n", "worker-1:0,1", NULL },
@@ -240,7 +240,7 @@ START_TEST(here_and_elsewhere)
     host.name = other;
     ck_assert(!cl_hosts_is_here(&host));
     host.address = (char *)(size_t) "127.0.0.1";
-    ck_assert(cl_hosts_is_here(&host)); /* the address decides */
+    ck_assert(cl_hosts_is_here(&host)); /* the address decides whether the host is this machine */
 }
 END_TEST
 
