@@ -47,8 +47,8 @@ static void list_blocks(stretch *s, cs_block block)
         block.chunk = &chunks->chunks[i];
         s->count += cs_blocks_count(&block);
     }
-    s->blocks = cs_agree_memory((size_t)s->count * sizeof *s->blocks);
-    s->faults = cs_agree_memory((size_t)s->count * sizeof *s->faults);
+    s->blocks = cs_collective_memory((size_t)s->count * sizeof *s->blocks);
+    s->faults = cs_collective_memory((size_t)s->count * sizeof *s->faults);
     int64_t at = 0;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
@@ -64,7 +64,7 @@ static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_
     if (!good(audit, cs_files_open(&block.descriptor, path)))
         return;
     list_blocks(&all, block);
-    cs_crew_run(audit->threads, all.count, check_block, &all);
+    cs_thread_pool_run(audit->threads, all.count, check_block, &all);
     for (int64_t i = 0; i < all.count; i++)
         if (all.faults[i]) {
             audit->faults++;

@@ -58,7 +58,7 @@ static char *copy_of(const char *text)
     if (!text)
         return NULL;
     size_t bytes = strlen(text) + 1;
-    return memcpy(cs_agree_memory(bytes), text, bytes);
+    return memcpy(cs_collective_memory(bytes), text, bytes);
 }
 
 /* Memory for all pieces, kept from save to save. */
@@ -83,8 +83,8 @@ static cs_status take_memory(cs_background *b, size_t bytes)
 static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
 {
     size_t at = 0;
-    b->pieces = cs_agree_memory((size_t)content->piece_count * sizeof *b->pieces);
-    b->sources = cs_agree_memory((size_t)content->piece_count * sizeof *b->sources);
+    b->pieces = cs_collective_memory((size_t)content->piece_count * sizeof *b->pieces);
+    b->sources = cs_collective_memory((size_t)content->piece_count * sizeof *b->sources);
     for (int64_t i = 0; i < content->piece_count; i++) {
         b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
@@ -97,7 +97,7 @@ static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
 static cs_status copy_content(cs_background *b, const char *dir, const cs_checkpoint_content *content)
 {
     size_t bytes = 0;
-    CS_TRY(cs_outline_check(content->pieces, content->piece_count));
+    CS_TRY(cs_write_plan_check(content->pieces, content->piece_count));
     for (int64_t i = 0; i < content->piece_count; i++)
         bytes += piece_room(&content->pieces[i]);
     CS_TRY(take_memory(b, cs_background_bytes(bytes)));
@@ -199,7 +199,7 @@ static void end_save(cs_background *b, cs_status status)
 
 static cs_background *make(void)
 {
-    cs_background *b = cs_agree_memory(sizeof *b);
+    cs_background *b = cs_collective_memory(sizeof *b);
     pthread_mutex_init(&b->mutex, NULL);
     pthread_cond_init(&b->changed, NULL);
     return b;
@@ -213,7 +213,7 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
     cs_background *b = *background;
     CS_ASSERT(b->stage == IDLE);
     b->save = (cs_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
-    cs_status status = cs_agree_status(comm, copy_content(b, dir, content));
+    cs_status status = cs_collective_status(comm, copy_content(b, dir, content));
     if (status == CS_OK)
         status = cs_save_open(&b->save, comm, b->dir, &b->content);
     if (status != CS_OK) {
@@ -253,7 +253,7 @@ cs_status cs_background_turn(cs_background *b)
         pthread_join(b->thread, NULL);
     b->running = false;
     cs_status status = b->status == CS_OK ? CS_OK : cs_fail(b->status, "%s", b->why);
-    status = cs_agree_status(b->save.comm, status);
+    status = cs_collective_status(b->save.comm, status);
     if (status != CS_OK || b->stage == COMMITTING) {
         end_save(b, status);
         return status;

@@ -38,7 +38,7 @@ static void add(cs_catalog *catalog, const char *dir, const char *name)
         catalog->broken = strdup(cs_error());
     if (status != CS_OK)
         return;
-    cs_catalog_item *items = cs_agree_memory((size_t)(catalog->count + 1) * sizeof *items);
+    cs_catalog_item *items = cs_collective_memory((size_t)(catalog->count + 1) * sizeof *items);
     if (catalog->count > 0)
         memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
     free(catalog->items);
@@ -59,7 +59,7 @@ cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
     *catalog = (cs_catalog){ 0 };
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_absent_folder(dir);
+        return cs_not_found_folder(dir);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
         if (entry->d_name[0] != '.' && !cs_staging_is_aside(entry->d_name))
             add(catalog, dir, entry->d_name);
@@ -91,7 +91,7 @@ cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
         return CS_OK;
     }
     CS_TRY(cs_catalog_open(&catalog, dir));
-    cs_status status = cs_absent_tag(&catalog, dir, tag);
+    cs_status status = cs_not_found_tag(&catalog, dir, tag);
     cs_catalog_close(&catalog);
     return status;
 }

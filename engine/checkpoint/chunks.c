@@ -30,7 +30,7 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
     if (count < *room)
         return list;
     *room = *room ? 2 * *room : 64;
-    void *wider = cs_agree_memory((size_t)*room * size);
+    void *wider = cs_collective_memory((size_t)*room * size);
     if (count > 0)
         memcpy(wider, list, (size_t)count * size);
     free(list);

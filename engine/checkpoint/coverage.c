@@ -15,7 +15,7 @@ static json_t *describe(const cs_piece *piece)
     json_t *shape = json_array();
     for (int i = 0; i < piece->dims; i++)
         json_array_append_new(shape, json_integer(piece->shape[i]));
-    return json_pack("[s i i o I I]", piece->name, cs_outline_folder(piece->folder), (int)piece->dtype, shape,
+    return json_pack("[s i i o I I]", piece->name, cs_write_plan_folder(piece->folder), (int)piece->dtype, shape,
                      (json_int_t)piece->range.from, (json_int_t)piece->range.to);
 }
 
@@ -34,7 +34,7 @@ static cs_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
     cs_piece piece = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
-    piece.folder = cs_outline_folders[json_integer_value(json_array_get(row, 1))];
+    piece.folder = cs_write_plan_folders[json_integer_value(json_array_get(row, 1))];
     piece.dtype = (cs_dtype)json_integer_value(json_array_get(row, 2));
     piece.range.from = json_integer_value(json_array_get(row, 4));
     piece.range.to = json_integer_value(json_array_get(row, 5));
@@ -121,11 +121,11 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
         json_decref(list);
     }
     size_t count = json_array_size(rows);
-    cs_piece *pieces = cs_agree_memory(count * sizeof *pieces);
+    cs_piece *pieces = cs_collective_memory(count * sizeof *pieces);
     for (size_t i = 0; i < count; i++)
         pieces[i] = read_row(json_array_get(rows, i));
     coverage->tensors = json_object();
-    coverage->empty = cs_agree_memory(count * sizeof *coverage->empty);
+    coverage->empty = cs_collective_memory(count * sizeof *coverage->empty);
     cs_status status = check_all(coverage, pieces, (int64_t)count);
     free(pieces);
     json_decref(rows);
@@ -135,9 +135,9 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
 cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece *pieces, int64_t count)
 {
     int ranks = cs_comm_size(comm);
-    int64_t *sizes = cs_agree_memory((size_t)ranks * sizeof *sizes);
+    int64_t *sizes = cs_collective_memory((size_t)ranks * sizeof *sizes);
     char *mine = describe_all(pieces, count);
-    char *all = cs_agree_gather(comm, sizes, mine, strlen(mine));
+    char *all = cs_collective_gather(comm, sizes, mine, strlen(mine));
     cs_status status = CS_OK;
     *coverage = (cs_coverage){ 0 };
     if (all)
@@ -145,7 +145,7 @@ cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece 
     free(all);
     free(mine);
     free(sizes);
-    return cs_agree_status(comm, status);
+    return cs_collective_status(comm, status);
 }
 
 void cs_coverage_close(cs_coverage *coverage)

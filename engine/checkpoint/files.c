@@ -14,7 +14,7 @@
 char *cs_files_join(const char *dir, const char *name)
 {
     size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = cs_agree_memory(bytes);
+    char *path = cs_collective_memory(bytes);
     snprintf(path, bytes, "%s/%s", dir, name);
     return path;
 }
@@ -62,7 +62,7 @@ cs_status cs_files_read(char **text, size_t *length, const char *path, size_t li
         return cs_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
                        limit);
     CS_TRY(cs_files_open(&descriptor, path));
-    char *memory = cs_agree_memory((size_t)bytes + 1);
+    char *memory = cs_collective_memory((size_t)bytes + 1);
     cs_status status = cs_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
     close(descriptor);
     if (status != CS_OK) {

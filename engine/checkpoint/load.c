@@ -46,7 +46,7 @@ static cs_status find_newest(cs_search *s)
     }
     s->first[0] = 0;
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
-        return cs_absent_all(&s->catalog, s->dir);
+        return cs_not_found_all(&s->catalog, s->dir);
     if (status == CS_NOT_FOUND)
         cs_fail(CS_NOT_FOUND, "%s/latest is missing", s->dir);
     keep_reason(s, status);
@@ -97,7 +97,7 @@ static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
         snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
         cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
         if (!s->name[0])
-            return cs_agree_status(comm, leads ? give_up(s) : CS_OK);
+            return cs_collective_status(comm, leads ? give_up(s) : CS_OK);
         cs_status status = cs_reader_open(reader, comm, s->dir, s->name);
         if (status == CS_OK && leads && s->reason[0])
             warn_of_fallback(reader);
@@ -114,7 +114,7 @@ static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm)
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = s->tag ? cs_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
-    CS_TRY(cs_agree_status(comm, status));
+    CS_TRY(cs_collective_status(comm, status));
     return try_next(reader, comm);
 }
 
@@ -125,12 +125,12 @@ cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const
 
 static char *copy_of(const char *text)
 {
-    return text ? strcpy(cs_agree_memory(strlen(text) + 1), text) : NULL;
+    return text ? strcpy(cs_collective_memory(strlen(text) + 1), text) : NULL;
 }
 
 static cs_search *make_search(const char *dir, const char *tag, bool no_fallback)
 {
-    cs_search *s = cs_agree_memory(sizeof *s);
+    cs_search *s = cs_collective_memory(sizeof *s);
     s->dir = copy_of(dir);
     s->tag = copy_of(tag);
     s->next = -1;
@@ -151,7 +151,7 @@ static void close_search(cs_search *s)
 cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const cs_checkpoint_reading *reading)
 {
-    *reader = cs_agree_memory(sizeof **reader);
+    *reader = cs_collective_memory(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
     /* What one checkpoint lacks would keep what a damaged one before it had put there. */

@@ -104,14 +104,15 @@ static cs_status check_text(const char *text, size_t length, const char *path)
 /* "FOLDER/shard-00001-of-00002.safetensors", exactly so. */
 static bool is_shard_name(const char *name)
 {
-    for (int i = 0; i < CS_OUTLINE_FOLDERS; i++) {
+    for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++) {
         char expected[96];
         int number, total;
-        size_t folder = strlen(cs_outline_folders[i]);
-        if (strncmp(name, cs_outline_folders[i], folder) != 0 ||
+        size_t folder = strlen(cs_write_plan_folders[i]);
+        if (strncmp(name, cs_write_plan_folders[i], folder) != 0 ||
             sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
             continue;
-        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_outline_folders[i], number, total);
+        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_write_plan_folders[i], number,
+                 total);
         if (number >= 1 && number <= total && strcmp(name, expected) == 0)
             return true;
     }
@@ -140,7 +141,7 @@ static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const
     int64_t count;
     const char *folder = json_string_value(json_object_get(value, "folder"));
     tensor->name = name;
-    tensor->folder = folder ? cs_outline_folder(folder) : CS_OUTLINE_WEIGHTS;
+    tensor->folder = folder ? cs_write_plan_folder(folder) : CS_WRITE_PLAN_WEIGHTS;
     if (tensor->folder < 0)
         return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
@@ -174,7 +175,7 @@ static cs_status read_tensors(cs_manifest *manifest, const char *path)
     const char *name;
     if (!json_is_object(tensors))
         return cs_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
-    manifest->tensors = cs_agree_memory(json_object_size(tensors) * sizeof *manifest->tensors);
+    manifest->tensors = cs_collective_memory(json_object_size(tensors) * sizeof *manifest->tensors);
     json_object_foreach(tensors, name, value)
         CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
     qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
@@ -189,7 +190,7 @@ static cs_status read_files(cs_manifest *manifest, const char *path)
         return cs_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
     json_t *seen = json_object();
     cs_status status = CS_OK;
-    manifest->files = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
+    manifest->files = cs_collective_memory(json_array_size(files) * sizeof *manifest->files);
     for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
         cs_manifest_file *file = &manifest->files[manifest->file_count++];
         status = read_file(file, json_array_get(files, i), path);

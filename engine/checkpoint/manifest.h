@@ -22,7 +22,7 @@ typedef struct {
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
-    int folder; /* index into cs_outline_folders */
+    int folder; /* index into cs_write_plan_folders */
 } cs_manifest_tensor;
 
 typedef struct {

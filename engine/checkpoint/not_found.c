@@ -36,7 +36,7 @@ static cs_status not_there(const char *dir)
         *slash = 0;
     cs_status status = cs_catalog_open(&catalog, folder);
     if (status == CS_OK && catalog.count > 0)
-        status = cs_absent_tag(&catalog, folder, slash ? slash + 1 : above);
+        status = cs_not_found_tag(&catalog, folder, slash ? slash + 1 : above);
     else
         status = cs_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
     cs_catalog_close(&catalog);
@@ -44,7 +44,7 @@ static cs_status not_there(const char *dir)
     return status;
 }
 
-cs_status cs_absent_folder(const char *dir)
+cs_status cs_not_found_folder(const char *dir)
 {
     if (errno == ENOENT)
         return not_there(dir);
@@ -76,10 +76,10 @@ static cs_status refuse_foreign(const char *sentence)
     return cs_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
 }
 
-cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
+cs_status cs_not_found_all(const cs_catalog *catalog, const char *dir)
 {
-    char foreign[CS_FOREIGN_BYTES];
-    if (cs_foreign_recognise(foreign, dir))
+    char foreign[CS_OTHER_FORMATS_BYTES];
+    if (cs_other_formats_recognise(foreign, dir))
         return refuse_foreign(foreign);
     if (catalog->broken)
         return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
@@ -97,19 +97,19 @@ cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
     return status;
 }
 
-cs_status cs_absent_tag(const cs_catalog *catalog, const char *dir, const char *tag)
+cs_status cs_not_found_tag(const cs_catalog *catalog, const char *dir, const char *tag)
 {
     char tags[LIST];
     list_tags(tags, catalog);
     return cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", dir, tag, tags);
 }
 
-cs_status cs_absent_manifest(const char *directory)
+cs_status cs_not_found_manifest(const char *directory)
 {
-    char foreign[CS_FOREIGN_BYTES];
+    char foreign[CS_OTHER_FORMATS_BYTES];
     if (!cs_files_exists(directory))
         return cs_fail(CS_NOT_FOUND, "%s is not there", directory);
-    if (cs_foreign_recognise(foreign, directory))
+    if (cs_other_formats_recognise(foreign, directory))
         return refuse_foreign(foreign);
     return cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
                    CS_MANIFEST_FILE);

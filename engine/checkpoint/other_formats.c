@@ -224,14 +224,14 @@ static void describe(char *sentence, const char *path, const char *inside, const
         { "{file}", itself ? joined(own, "", "") : joined(folder, "/", found->name) },
         { "{name}", joined(found->name, "", "") },
     };
-    snprintf(sentence, CS_FOREIGN_BYTES, "%.2048s is ", path);
-    put(sentence, CS_FOREIGN_BYTES, ways[found->is], values);
+    snprintf(sentence, CS_OTHER_FORMATS_BYTES, "%.2048s is ", path);
+    put(sentence, CS_OTHER_FORMATS_BYTES, ways[found->is], values);
     for (int i = 0; i < WORDS; i++)
         free(values[i].value);
     free(own);
 }
 
-bool cs_foreign_recognise(char sentence[CS_FOREIGN_BYTES], const char *path)
+bool cs_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
 {
     char name[CS_TAG_BYTES] = "";
     finding found = look(path);

@@ -13,7 +13,7 @@
 #include "checkpoint/staging.h"
 
 typedef struct {
-    int64_t files[CS_OUTLINE_FOLDERS];
+    int64_t files[CS_WRITE_PLAN_FOLDERS];
     int64_t bytes;
 } cs_save_volume;
 
@@ -24,7 +24,7 @@ typedef struct {
     const cs_checkpoint_content *content; /* likewise */
     char save_id[CS_SHARDFILE_ID];
     cs_coverage coverage;
-    cs_outline outline;
+    cs_write_plan plan;
     cs_save_volume *volumes; /* of every rank */
     cs_save_volume total;
     cs_staging staging;           /* rank 0 */

@@ -68,7 +68,7 @@ static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_
                             void (*take)(state *s, double value))
 {
     cs_range own = cs_chunks_of(&reader->chunks, tensor);
-    char *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    char *buffer = cs_collective_memory(CS_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = own.from; i < own.to && status == CS_OK; i++) {
         const cs_chunk *chunk = &reader->chunks.chunks[i];
@@ -129,7 +129,7 @@ cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *
     const cs_manifest_tensor *twin = cs_manifest_find(&other->manifest, name);
     cs_dtype dtype = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
     size_t bytes = WINDOW * cs_dtype_bytes(dtype);
-    char *a = cs_agree_memory(bytes), *b = cs_agree_memory(bytes);
+    char *a = cs_collective_memory(bytes), *b = cs_collective_memory(bytes);
     int64_t count;
     cs_status status = CS_OK;
     *difference = (cs_scan_difference){ .first = -1 };

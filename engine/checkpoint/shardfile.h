@@ -14,7 +14,7 @@ typedef struct {
 } cs_shardfile_record;
 
 /* `content` says how the file is written, how its elements are read, and whether they must be finite. */
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
+cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_write_plan_file *file,
                              const char *save_id, const cs_checkpoint_content *content);
 
 #endif

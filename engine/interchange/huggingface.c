@@ -36,9 +36,9 @@ typedef struct {
 
 cs_status cs_huggingface_look(bool *found, const char *folder)
 {
-    char foreign[CS_FOREIGN_BYTES];
+    char foreign[CS_OTHER_FORMATS_BYTES];
     *found = cs_files_holds(folder, SINGLE) || cs_files_holds(folder, INDEX);
-    if (!*found && cs_foreign_recognise(foreign, folder))
+    if (!*found && cs_other_formats_recognise(foreign, folder))
         return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     return CS_OK;
 }

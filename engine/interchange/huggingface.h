@@ -3,8 +3,8 @@
  * Weights are model.safetensors, or the shards that model.safetensors.index.json names; keys and layouts are those of
  * the model's class in transformers, which are ours too. A folder saved from a model without its head has names without
  * the class's prefix ("h.0.ln_1.weight"): they get it here. Buffers that hold no weights are passed over. */
-#ifndef CS_CHECKPOINT_HUGGINGFACE_H
-#define CS_CHECKPOINT_HUGGINGFACE_H
+#ifndef CS_INTERCHANGE_HUGGINGFACE_H
+#define CS_INTERCHANGE_HUGGINGFACE_H
 
 #include "interchange/source.h"
 
@@ -38,7 +38,7 @@ typedef struct {
 /* Writes beside the folder's place, and renames at the end. */
 cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *source);
 
-/* The weights of a checkpoint (cs_stored_open) so, with the config.json of the model they are of; of `output` come
+/* The weights of a checkpoint (cs_source_checkpoint_open) so, with the config.json of the model they are of; of `output` come
  * folder and max_shard; dtype if `typed`, else the type the training computed in; and beside, else the folder the
  * training started from. The source is left open, for who tells what was written; not after a failure. */
 cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *output, bool typed, const char *dir,

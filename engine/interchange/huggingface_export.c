@@ -20,7 +20,7 @@ cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *
 {
     json_t *provenance;
     cs_huggingface_output all = *output;
-    CS_TRY(cs_stored_open(source, &provenance, dir, tag));
+    CS_TRY(cs_source_checkpoint_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
     if (!typed)
         all.dtype = trained_dtype(provenance);

@@ -54,10 +54,10 @@ typedef struct {
 /* What llm.c did not write is refused by name, where it is known. */
 static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 {
-    char foreign[CS_FOREIGN_BYTES];
+    char foreign[CS_OTHER_FORMATS_BYTES];
     if (reading == CS_OK && first == MAGIC)
         return CS_OK;
-    if (cs_foreign_recognise(foreign, path))
+    if (cs_other_formats_recognise(foreign, path))
         return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     CS_TRY(reading);
     return cs_fail(CS_BAD_FILE,

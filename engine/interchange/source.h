@@ -5,8 +5,8 @@
  *     CS_TRY(cs_huggingface_open(&source, "models/smollm"));
  *     CS_TRY(source.read(&source, cs_source_find(&source, name), range, to, CS_F32));
  *     cs_source_close(&source); */
-#ifndef CS_CHECKPOINT_SOURCE_H
-#define CS_CHECKPOINT_SOURCE_H
+#ifndef CS_INTERCHANGE_SOURCE_H
+#define CS_INTERCHANGE_SOURCE_H
 
 #include "base/json.h"
 #include "base/range.h"
@@ -35,7 +35,7 @@ void cs_source_close(cs_source *source);                           /* accepts a 
 
 /* The weights of a checkpoint: dir is one, or holds it under `tag`, NULL being what latest names or, with a warning,
  * the newest whole one. `provenance`, of who saved it, is borrowed. */
-cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir, const char *tag);
+cs_status cs_source_checkpoint_open(cs_source *source, json_t **provenance, const char *dir, const char *tag);
 cs_status cs_huggingface_open(cs_source *source, const char *folder);
 /* llm.c's GPT-2 checkpoint, with a config.json that describes it. */
 cs_status cs_llmc_open(cs_source *source, json_t **config, const char *path);

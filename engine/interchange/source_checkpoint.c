@@ -25,14 +25,14 @@ typedef struct {
     int64_t held_chunk, held_block;
     int64_t file; /* that is open; -1: none */
     int descriptor;
-} stored;
+} checkpoint_source;
 
 /* ---- opening ---- */
 
-static cs_status read_headers(stored *own)
+static cs_status read_headers(checkpoint_source *own)
 {
     cs_status found = cs_manifest_load(&own->manifest, own->path);
-    CS_TRY(found == CS_NOT_FOUND ? cs_absent_manifest(own->path) : found);
+    CS_TRY(found == CS_NOT_FOUND ? cs_not_found_manifest(own->path) : found);
     CS_TRY(cs_manifest_check_files(&own->manifest, own->path));
     for (int64_t i = 0; i < own->manifest.file_count; i++) {
         char *path = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
@@ -49,7 +49,7 @@ static cs_status read_headers(stored *own)
 }
 
 /* dir/name, or dir itself, if its manifest and headers are whole; nothing is kept of one that is not. */
-static cs_status try_folder(stored *own, const char *dir, const char *name)
+static cs_status try_folder(checkpoint_source *own, const char *dir, const char *name)
 {
     own->path = name ? cs_files_join(dir, name) : strdup(dir);
     cs_status status = read_headers(own);
@@ -63,9 +63,9 @@ static cs_status try_folder(stored *own, const char *dir, const char *name)
 }
 
 /* What latest names, or, aloud, the newest whole one. */
-static cs_status open_newest(stored *own, const char *dir)
+static cs_status open_newest(checkpoint_source *own, const char *dir)
 {
-    char latest[CS_TAG_BYTES] = "", why[CS_FOREIGN_BYTES];
+    char latest[CS_TAG_BYTES] = "", why[CS_OTHER_FORMATS_BYTES];
     cs_catalog catalog;
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_catalog_latest(latest, dir);
@@ -74,7 +74,7 @@ static cs_status open_newest(stored *own, const char *dir)
     if (status == CS_OK)
         status = try_folder(own, dir, latest);
     else if (status == CS_NOT_FOUND && catalog.count == 0)
-        status = cs_absent_all(&catalog, dir);
+        status = cs_not_found_all(&catalog, dir);
     snprintf(why, sizeof why, "%s", cs_error());
     for (int64_t i = 0; i < catalog.count && status != CS_OK; i++) {
         const cs_catalog_item *item = &catalog.items[i];
@@ -88,7 +88,7 @@ static cs_status open_newest(stored *own, const char *dir)
     return status == CS_OK ? CS_OK : cs_fail(status, "%s", why);
 }
 
-static cs_status open_one(stored *own, const char *dir, const char *tag)
+static cs_status open_one(checkpoint_source *own, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
     if (tag) {
@@ -99,7 +99,7 @@ static cs_status open_one(stored *own, const char *dir, const char *tag)
 }
 
 /* The weights alone: optimizer state has names of its own. */
-static cs_status list_weights(cs_source *source, stored *own)
+static cs_status list_weights(cs_source *source, checkpoint_source *own)
 {
     source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
     own->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
@@ -123,7 +123,7 @@ static cs_status list_weights(cs_source *source, stored *own)
 
 /* ---- reading ---- */
 
-static cs_status hold(stored *own, int64_t chunk, int64_t block)
+static cs_status hold(checkpoint_source *own, int64_t chunk, int64_t block)
 {
     const cs_chunk *from = &own->chunks.chunks[chunk];
     int64_t bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
@@ -155,7 +155,7 @@ static cs_status hold(stored *own, int64_t chunk, int64_t block)
 }
 
 /* What of `range` lies in the chunk, run by run. */
-static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
+static cs_status take(checkpoint_source *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
 {
     const cs_chunk *from = &own->chunks.chunks[chunk];
     const cs_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
@@ -176,16 +176,16 @@ static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_d
 
 static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
 {
-    stored *own = source->own;
+    checkpoint_source *own = source->own;
     cs_range chunks = cs_chunks_of(&own->chunks, own->tensors[tensor]);
     for (int64_t i = chunks.from; i < chunks.to; i++)
         CS_TRY(take(own, i, range, to, dtype));
     return CS_OK;
 }
 
-static void close_stored(cs_source *source)
+static void close_checkpoint(cs_source *source)
 {
-    stored *own = source->own;
+    checkpoint_source *own = source->own;
     if (own->file >= 0)
         close(own->descriptor);
     cs_chunks_close(&own->chunks);
@@ -198,18 +198,18 @@ static void close_stored(cs_source *source)
 
 static cs_status build(cs_source *source, const char *dir, const char *tag)
 {
-    stored *own = source->own;
+    checkpoint_source *own = source->own;
     CS_TRY(open_one(own, dir, tag));
     return list_weights(source, own);
 }
 
-cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir, const char *tag)
+cs_status cs_source_checkpoint_open(cs_source *source, json_t **provenance, const char *dir, const char *tag)
 {
-    stored *own = calloc(1, sizeof *own);
+    checkpoint_source *own = calloc(1, sizeof *own);
     if (!own)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
     own->file = own->held_chunk = -1;
-    *source = (cs_source){ .read = read_range, .close = close_stored, .own = own };
+    *source = (cs_source){ .read = read_range, .close = close_checkpoint, .own = own };
     cs_status status = build(source, dir, tag);
     if (status != CS_OK)
         cs_source_close(source);

@@ -135,5 +135,5 @@ cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkp
 {
     const char *folder = strrchr(reader->path, '/') + 1;
     cs_status status = engine->world.rank == 0 ? go_back(dir, folder, reader->manifest.step) : CS_OK;
-    return cs_agree_status(engine->comm, status);
+    return cs_collective_status(engine->comm, status);
 }
