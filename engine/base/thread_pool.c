@@ -1,20 +1,20 @@
-/* thread_pool.c - numbered tasks shared by a few threads. */
+/* thread_pool.c - a thread pool for one call: runs numbered tasks on several threads and waits for all of them. */
 #include "base/thread_pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { MOST_THREADS = 64, SENTENCE = 4096 };
+enum { MESSAGE_BYTES = 4096 };
 
 typedef struct {
     cs_status (*task)(void *argument, int64_t index);
     void *argument;
     int64_t count;
     _Atomic int64_t next;
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* protects `status` and `why` */
     cs_status status;
-    char why[SENTENCE];
+    char why[MESSAGE_BYTES];
 } thread_pool;
 
 static void keep_failure(thread_pool *pool, cs_status status)
@@ -25,7 +25,7 @@ static void keep_failure(thread_pool *pool, cs_status status)
         snprintf(pool->why, sizeof pool->why, "%s", cs_error());
     }
     pthread_mutex_unlock(&pool->mutex);
-    atomic_store(&pool->next, pool->count); /* nobody begins another */
+    atomic_store(&pool->next, pool->count); /* no thread begins another task */
 }
 
 static void *work(void *argument)
@@ -42,11 +42,11 @@ static void *work(void *argument)
 cs_status cs_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
                              void *argument)
 {
-    pthread_t thread[MOST_THREADS];
+    pthread_t thread[CS_THREAD_POOL_MAX_THREADS - 1];
     int started = 0;
     thread_pool pool = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
-    while (started < MOST_THREADS && started + 1 < threads && started + 1 < count &&
-           pthread_create(&thread[started], NULL, work, &pool) == 0) /* with fewer threads it only takes longer */
+    while (started < CS_THREAD_POOL_MAX_THREADS - 1 && started + 1 < threads && started + 1 < count &&
+           pthread_create(&thread[started], NULL, work, &pool) == 0)
         started++;
     work(&pool);
     for (int i = 0; i < started; i++)

@@ -1,23 +1,23 @@
-/* packing.c - texts to token shards, by many threads.
+/* packing.c - tokenizes texts into token shards with several threads.
  *
- * In rounds: as many jobs as keep the threads busy are cut from the documents, threads take them in turn, and what they
- * made is written in order. */
+ * Works in rounds: the documents are cut into enough jobs to keep all threads busy, the threads process them, and the
+ * results are written in order. */
 #include "data/packing.h"
 #include "base/beat.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/processors.h"
+#include "base/thread_pool.h"
 #include "data/job.h"
 #include "data/shards.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOB_BYTES = 1 << 20, MOST_THREADS = 256, JOBS_A_THREAD = 4 };
+enum { JOB_BYTES = 1 << 20, MAX_THREADS = CS_THREAD_POOL_MAX_THREADS, JOBS_A_THREAD = 4 };
 
 typedef struct {
     cs_job_plan plan;
@@ -25,15 +25,16 @@ typedef struct {
     int threads;
     cs_job_work *jobs; /* (threads * JOBS_A_THREAD) */
     int job_count;
-    atomic_int next_job, next_bench;
-    int64_t document, place; /* where the next job begins: of which document, at which byte */
+    atomic_int next_job;
+    int64_t document, place; /* document and byte offset at which the next job begins */
     int64_t done, bytes, learnt, skipped;
     double started, told;
 } press;
 
 /* ---- jobs ---- */
 
-/* A part of a long text, up to where it may be cut; twice as far while it may not. */
+/* End of the next part of a long text: a place where it may be cut, searched in twice as many bytes until there is one.
+ */
 static int64_t cut_at(const press *self, const cs_document *document)
 {
     size_t left = (size_t)(document->length - self->place);
@@ -45,7 +46,7 @@ static int64_t cut_at(const press *self, const cs_document *document)
     return document->length;
 }
 
-/* The next part of a document longer than a job, or documents up to a job's size. */
+/* Cuts the next job: a part of a document that is longer than a job, or several documents up to a job's size. */
 static void cut_job(press *self, cs_job_work *job)
 {
     cs_document document = cs_job_part(&self->plan, self->document);
@@ -69,32 +70,24 @@ static void cut_job(press *self, cs_job_work *job)
     }
 }
 
-static void *work(void *argument)
+/* A task of the thread pool. Task `bench` processes jobs with its own working memory until none is left. */
+static cs_status work(void *argument, int64_t bench)
 {
     press *self = argument;
-    cs_job_bench *bench = &self->benches[atomic_fetch_add(&self->next_bench, 1)];
     for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
-        cs_job_make(&self->jobs[i], &self->plan, bench);
-    return NULL;
+        cs_job_make(&self->jobs[i], &self->plan, &self->benches[bench]);
+    return CS_OK; /* each job records its own status */
 }
 
-/* This thread works too; one that cannot be started leaves its share to the others. */
 static void run_jobs(press *self)
 {
-    pthread_t threads[MOST_THREADS];
-    int started = 0;
     self->next_job = 0;
-    self->next_bench = 0;
-    while (started < self->threads - 1 && pthread_create(&threads[started], NULL, work, self) == 0)
-        started++;
-    work(self);
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    cs_thread_pool_run(self->threads, self->threads, work, self);
 }
 
 /* ---- writing ---- */
 
-/* Of a line that is one too many, or of another failure. */
+/* Returns the failure of a job; for a faulty line the message explains skip_bad. */
 static cs_status refuse(const press *self, cs_status status, const char *sentence)
 {
     if (status != CS_BAD_FILE)
@@ -103,7 +96,8 @@ static cs_status refuse(const press *self, cs_status status, const char *sentenc
                    sentence, self->plan.skip_bad);
 }
 
-/* In order of the lines, whatever thread found which first. */
+/* Warns about skipped lines, in the order of the lines whatever thread found them, and fails if there are more than
+ * allowed. */
 static cs_status tell_skipped(press *self, const cs_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {
@@ -129,7 +123,8 @@ static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shard
     return cs_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
-/* To whoever watches; and to the launcher, which else may take ranks that wait for this one to be stuck. */
+/* Logs the progress, at most every two seconds, and sends a heartbeat to the launcher, which might otherwise consider
+ * ranks that wait for this one to be stuck. */
 static void tell(press *self)
 {
     double now = cs_clock_seconds();
@@ -168,7 +163,7 @@ static cs_status run_round(press *self, cs_shards *shards)
     return status;
 }
 
-/* All documents' train parts, or all their held out parts. */
+/* Writes the training parts of all documents, or all held-out parts. */
 static cs_status write_set(press *self, cs_shards *shards, bool held_out)
 {
     self->plan.held_out = held_out;
@@ -180,7 +175,7 @@ static cs_status write_set(press *self, cs_shards *shards, bool held_out)
 
 /* ---- opening ---- */
 
-/* What is held out of a text begins with a whole character. */
+/* Moves the beginning of each held-out part back to the first byte of a UTF-8 character. */
 static void keep_characters(cs_corpus *corpus)
 {
     for (int64_t i = 0; i < corpus->document_count; i++) {
@@ -208,7 +203,7 @@ static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *setting
 static int count_threads(int wanted)
 {
     int count = wanted > 0 ? wanted : cs_processors_allowed();
-    return count < MOST_THREADS ? count : MOST_THREADS;
+    return count < MAX_THREADS ? count : MAX_THREADS;
 }
 
 static void open_benches(press *self, int threads)

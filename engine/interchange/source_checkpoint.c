@@ -1,7 +1,8 @@
-/* source_checkpoint.c - the weights of one of our checkpoints as a source of tensors, verified block by block as they are read. */
+/* source_checkpoint.c - reads the weights of a cspeed checkpoint as a source of tensors; every block is verified when
+ * it is read. */
 #include "interchange/source.h"
-#include "base/crc.h"
 #include "base/log.h"
+#include "checkpoint/blocks.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/chunks.h"
 #include "checkpoint/convert.h"
@@ -17,13 +18,13 @@
 #include <unistd.h>
 
 typedef struct {
-    char *path; /* of the checkpoint's own folder */
+    char *path; /* path of the checkpoint's directory */
     cs_manifest manifest;
     cs_chunks chunks;
-    int64_t *tensors; /* the source's in the manifest's list */
-    char *buffer;     /* one block, verified */
+    int64_t *tensors; /* index of each of the source's tensors in the manifest */
+    char *buffer;     /* one verified block: number held_block of chunk held_chunk */
     int64_t held_chunk, held_block;
-    int64_t file; /* that is open; -1: none */
+    int64_t file; /* index of the open file; -1: none */
     int descriptor;
 } checkpoint_source;
 
@@ -48,7 +49,8 @@ static cs_status read_headers(checkpoint_source *own)
     return cs_chunks_check(&own->chunks, &own->manifest, own->path);
 }
 
-/* dir/name, or dir itself, if its manifest and headers are whole; nothing is kept of one that is not. */
+/* Opens dir/name, or dir itself if `name` is NULL, if its manifest and headers are valid; on failure everything is
+ * released again. */
 static cs_status try_folder(checkpoint_source *own, const char *dir, const char *name)
 {
     own->path = name ? cs_files_join(dir, name) : strdup(dir);
@@ -62,7 +64,7 @@ static cs_status try_folder(checkpoint_source *own, const char *dir, const char 
     return status;
 }
 
-/* What latest names, or, aloud, the newest whole one. */
+/* Opens the checkpoint that `latest` names, or, with a warning, the newest complete one. */
 static cs_status open_newest(checkpoint_source *own, const char *dir)
 {
     char latest[CS_TAG_BYTES] = "", why[CS_OTHER_FORMATS_BYTES];
@@ -98,7 +100,7 @@ static cs_status open_one(checkpoint_source *own, const char *dir, const char *t
     return cs_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(own, dir, NULL) : open_newest(own, dir);
 }
 
-/* The weights alone: optimizer state has names of its own. */
+/* Lists the weights as the source's tensors; optimizer state is left out. */
 static cs_status list_weights(cs_source *source, checkpoint_source *own)
 {
     source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
@@ -123,38 +125,38 @@ static cs_status list_weights(cs_source *source, checkpoint_source *own)
 
 /* ---- reading ---- */
 
-static cs_status hold(checkpoint_source *own, int64_t chunk, int64_t block)
+static cs_status open_file(checkpoint_source *own, int64_t file, const char *path)
 {
-    const cs_chunk *from = &own->chunks.chunks[chunk];
-    int64_t bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
-    int64_t start = block * CS_SHARDFILE_BLOCK;
-    size_t now = (size_t)(bytes - start < CS_SHARDFILE_BLOCK ? bytes - start : CS_SHARDFILE_BLOCK);
-    if (own->held_chunk == chunk && own->held_block == block)
+    if (own->file == file)
         return CS_OK;
-    char *path = cs_files_join(own->path, own->manifest.files[from->file].name);
-    cs_status status = CS_OK;
-    own->held_chunk = -1;
-    if (own->file != from->file) {
-        if (own->file >= 0)
-            close(own->descriptor);
-        status = cs_files_open(&own->descriptor, path);
-        own->file = status == CS_OK ? from->file : -1;
-    }
-    if (status == CS_OK)
-        status = cs_files_read_at(own->descriptor, own->buffer, now, from->offset + start, path);
-    if (status == CS_OK && cs_crc32c(0, own->buffer, now) != own->chunks.crcs[from->crc + block])
-        status = cs_fail(CS_BAD_FILE,
-                         "%s: block %lld of tensor %s has another checksum than its header says: the file "
-                         "is damaged",
-                         path, (long long)block, own->manifest.tensors[from->tensor].name);
-    free(path);
-    CS_TRY(status);
-    own->held_chunk = chunk;
-    own->held_block = block;
+    if (own->file >= 0)
+        close(own->descriptor);
+    own->file = -1;
+    CS_TRY(cs_files_open(&own->descriptor, path));
+    own->file = file;
     return CS_OK;
 }
 
-/* What of `range` lies in the chunk, run by run. */
+/* Reads one block of a chunk into own->buffer and verifies its checksum, unless the buffer holds this block already. */
+static cs_status load_block(checkpoint_source *own, int64_t chunk, int64_t index)
+{
+    const cs_chunk *from = &own->chunks.chunks[chunk];
+    if (own->held_chunk == chunk && own->held_block == index)
+        return CS_OK;
+    own->held_chunk = -1;
+    char *path = cs_files_join(own->path, own->manifest.files[from->file].name);
+    cs_status status = open_file(own, from->file, path);
+    cs_block block = { &own->manifest, &own->chunks, from, index, own->descriptor, path };
+    if (status == CS_OK)
+        status = cs_blocks_read(own->buffer, &block);
+    free(path);
+    CS_TRY(status);
+    own->held_chunk = chunk;
+    own->held_block = index;
+    return CS_OK;
+}
+
+/* Copies the elements of `range` that are in the chunk, one contiguous run after another. */
 static cs_status take(checkpoint_source *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
 {
     const cs_chunk *from = &own->chunks.chunks[chunk];
@@ -165,7 +167,7 @@ static cs_status take(checkpoint_source *own, int64_t chunk, cs_range range, cha
     for (int64_t at = cut.from, next; at < cut.to; at = next) {
         next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
         next = next < cut.to ? next : cut.to;
-        CS_TRY(hold(own, chunk, at / block));
+        CS_TRY(load_block(own, chunk, at / block));
         int64_t place = cs_boxes_place(&from->box, tensor->shape, at) - range.from;
         cs_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
                             own->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
