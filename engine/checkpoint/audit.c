@@ -1,4 +1,4 @@
-/* audit.c - every byte of a checkpoint held to its checksums. */
+/* audit.c - verifies every byte of a checkpoint against its checksums. */
 #include "checkpoint/audit.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Takes note of what failed, and goes on. */
+/* Records a failed status as a fault; checking then continues. */
 static bool good(cs_audit *audit, cs_status status)
 {
     if (status == CS_OK)
@@ -22,14 +22,14 @@ static bool good(cs_audit *audit, cs_status status)
     return false;
 }
 
-/* A file's blocks, and the sentences of those that are damaged. */
+/* All blocks of one file, and for each damaged block its message. */
 typedef struct {
     cs_block *blocks;
     char **faults;
     int64_t count;
 } stretch;
 
-/* A task of the crew. A damaged block is kept, so that the others are looked at too. */
+/* A task of the thread pool. It returns CS_OK for a damaged block too, so that the other blocks are still checked. */
 static cs_status check_block(void *argument, int64_t index)
 {
     const stretch *s = argument;
@@ -103,7 +103,7 @@ void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *d
         check_file(audit, manifest, i, directory);
 }
 
-/* Together the headers must give each tensor exactly once; told apart from damage of a single file. */
+/* Checks that the headers together cover each tensor exactly once. This is separate from damage of a single file. */
 static cs_status check_coverage(const cs_manifest *manifest, const char *directory)
 {
     cs_chunks chunks = { 0 };

@@ -1,4 +1,5 @@
-/* background.c - a save that goes on while training does: a copy of the state, and a thread that writes it. */
+/* background.c - asynchronous checkpoint save: copies the state and writes the copy in a thread while training
+ * continues. */
 #include "checkpoint/background.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
@@ -19,19 +20,19 @@ struct cs_background {
     cs_save save;
     stage stage;
     char *dir;
-    cs_checkpoint_content content; /* a copy, whose pieces lie in `memory` */
+    cs_checkpoint_content content; /* a copy; the elements of its pieces are in `memory` */
     cs_piece *pieces;
-    const void **sources;         /* where the elements of each piece come from */
-    const cs_checkpoint_far *far; /* and how; NULL: from the host's memory       */
+    const void **sources;         /* where the elements of each piece are copied from */
+    const cs_checkpoint_far *far; /* copy functions for `sources`; NULL: they are in host memory */
     char *memory;
     size_t bytes;
 
     pthread_t thread;
-    bool running;          /* there is a thread to join */
-    pthread_mutex_t mutex; /* over `copied` */
+    bool running;          /* `thread` was started and not joined */
+    pthread_mutex_t mutex; /* protects `copied` */
     pthread_cond_t changed;
     bool copied;
-    atomic_bool done; /* with what follows */
+    atomic_bool done; /* release: `status` and `why` are valid */
     cs_status status;
     char why[SENTENCE];
 };
@@ -61,7 +62,7 @@ static char *copy_of(const char *text)
     return memcpy(cs_collective_memory(bytes), text, bytes);
 }
 
-/* Memory for all pieces, kept from save to save. */
+/* Allocates memory for all pieces; it is reused by later saves. */
 static cs_status take_memory(cs_background *b, size_t bytes)
 {
     if (bytes <= b->bytes)
@@ -76,7 +77,7 @@ static cs_status take_memory(cs_background *b, size_t bytes)
                        "save without it, or use more ranks",
                        1e-6 * (double)bytes);
     }
-    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* a wish */
+    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* only a hint */
     return CS_OK;
 }
 
@@ -112,7 +113,7 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
     b->content.provenance = json_deep_copy(content->provenance);
     b->content.damaged = json_deep_copy(content->damaged);
     b->content.pieces = b->pieces;
-    b->content.far = NULL; /* the copy is in the host's memory */
+    b->content.far = NULL; /* the copy is in host memory */
     b->far = content->far;
     return CS_OK;
 }
@@ -175,7 +176,7 @@ static void *commit(void *argument)
     return NULL;
 }
 
-/* Where there is no thread to be had, the caller does the work. */
+/* Runs `work` in a new thread, or on the caller's thread if none can be started. */
 static void start(cs_background *b, void *(*work)(void *))
 {
     atomic_store(&b->done, false);
@@ -188,7 +189,7 @@ static void start(cs_background *b, void *(*work)(void *))
 
 static void end_save(cs_background *b, cs_status status)
 {
-    char why[SENTENCE]; /* cleaning up may have sentences of its own */
+    char why[SENTENCE]; /* the cleanup below may overwrite the message */
     snprintf(why, sizeof why, "%s", cs_error());
     cs_save_close(&b->save);
     forget_content(b);

@@ -1,4 +1,5 @@
-/* collective_status.c - ranks that succeed or fail together, and small texts between them. */
+/* collective_status.c - collective status: all ranks succeed or fail together; also gathers and broadcasts small texts.
+ */
 #include "checkpoint/collective_status.h"
 
 #include "base/must.h"

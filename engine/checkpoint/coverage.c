@@ -1,5 +1,5 @@
-/* coverage.c - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows.
- */
+/* coverage.c - checks that the pieces of all ranks cover each tensor exactly once, and builds the manifest's table of
+ * tensors. */
 #include "checkpoint/coverage.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/boxes.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece as it travels: [name, folder, dtype, shape, from, to]. */
+/* A piece in the form in which it is sent to rank 0: [name, folder, dtype, shape, from, to]. */
 static json_t *describe(const cs_piece *piece)
 {
     json_t *shape = json_array();
@@ -29,7 +29,7 @@ static char *describe_all(const cs_piece *pieces, int64_t count)
     return text;
 }
 
-/* The name is borrowed from `row`. */
+/* The inverse of describe(); the name is borrowed from `row`. */
 static cs_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
@@ -58,7 +58,7 @@ static bool alike(const cs_piece *a, const cs_piece *b)
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* All pieces of one tensor, by place. */
+/* Checks the pieces of one tensor, sorted by position. */
 static cs_status check_tensor(const cs_piece *pieces, int64_t count, int64_t elements)
 {
     int64_t end = 0;
@@ -111,7 +111,7 @@ static cs_status check_all(cs_coverage *coverage, cs_piece *pieces, int64_t coun
     return CS_OK;
 }
 
-/* Rank 0: `text` holds a JSON list a rank, one behind the other. */
+/* Runs on rank 0. `text` is the concatenation of one JSON list for each rank. */
 static cs_status check_lists(cs_coverage *coverage, const char *text, const int64_t *sizes, int ranks)
 {
     json_t *rows = json_array();

@@ -1,4 +1,5 @@
-/* direct_writer.c - a new file written in large aligned steps, past the page cache where the file system allows. */
+/* direct_writer.c - writes a new file in large aligned steps with direct I/O (O_DIRECT) where the file system allows
+ * it. */
 #include "checkpoint/direct_writer.h"
 #include "checkpoint/files.h"
 
@@ -13,7 +14,7 @@ static cs_status create(cs_direct_writer *writer, bool buffered)
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     writer->descriptor = open(writer->path, buffered ? flags : flags | O_DIRECT, 0666);
     if (writer->descriptor < 0 && !buffered &&
-        errno == EINVAL) { /* some file systems leave the new file there when they refuse the flag */
+        errno == EINVAL) { /* some file systems create the file although they refuse the flag */
         unlink(writer->path);
         writer->descriptor = open(writer->path, flags, 0666);
     }
@@ -50,7 +51,7 @@ static bool is_direct(int descriptor)
     return (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
 }
 
-/* `bytes` is aligned memory up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
+/* `bytes` is aligned and readable up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
 static cs_status put(cs_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(writer->descriptor)) {
@@ -60,7 +61,7 @@ static cs_status put(cs_direct_writer *writer, const void *bytes, size_t count, 
             return CS_OK;
         if (done < 0 && errno != EINVAL && errno != EINTR)
             return cs_fail_errno(CS_IO_ERROR, errno, "%s: writing", writer->path);
-        /* Refused, or only a part taken: once more and from here on, through the page cache. */
+        /* The direct write was refused or incomplete: repeat it, and make all later writes, through the page cache. */
         if (fcntl(writer->descriptor, F_SETFL, fcntl(writer->descriptor, F_GETFL) & ~O_DIRECT) != 0)
             return cs_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", writer->path);
     }
@@ -82,7 +83,7 @@ static void *send(void *argument)
     return NULL;
 }
 
-/* Nothing is under way any more. */
+/* Waits until the write in progress is complete; returns its status. */
 static cs_status land(cs_direct_writer *writer)
 {
     if (writer->sending)
@@ -104,7 +105,7 @@ static cs_status flush(cs_direct_writer *writer)
     writer->filled = 0;
     writer->turn = !writer->turn;
     writer->sending = pthread_create(&writer->thread, NULL, send, writer) == 0;
-    if (!writer->sending) /* without a thread it only takes longer */
+    if (!writer->sending) /* if no thread can be started, writing is synchronous */
         send(writer);
     return CS_OK;
 }
@@ -123,7 +124,7 @@ cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, si
     return CS_OK;
 }
 
-/* Headers are as long as they must be; they leave through a buffer too. */
+/* Writes the head, of any length, through a buffer, because direct I/O needs aligned memory. */
 static cs_status put_head(cs_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {

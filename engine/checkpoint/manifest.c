@@ -1,4 +1,4 @@
-/* manifest.c - manifest.json, the commit record: what a checkpoint consists of, with a checksum of its own text. */
+/* manifest.c - manifest.json, the commit record of a checkpoint: writes, parses and validates it. */
 #include "checkpoint/manifest.h"
 #include "base/crc.h"
 #include "base/must.h"
@@ -24,7 +24,7 @@ bool cs_manifest_digits(uint32_t *value, const char *digits)
     return true;
 }
 
-/* Where the text's own digits begin, or 0. Nothing a user names stands before them. */
+/* Offset of the digits of the manifest's own checksum, or 0. No user-chosen text precedes them. */
 static size_t find_digits(const char *text, size_t length)
 {
     static const char mark[] = "\"crc32c\": \"";
@@ -40,7 +40,7 @@ static uint32_t text_crc(const char *text, size_t length, size_t digits)
     return cs_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
 }
 
-/* {"file", "bytes", "crc32c"} of a text that lies beside the manifest; null without one. */
+/* Describes a text file beside the manifest: {"file", "bytes", "crc32c"}; null if `text` is NULL. */
 static json_t *describe_text(const char *file, const char *text)
 {
     char digits[DIGITS + 1];
@@ -101,7 +101,7 @@ static cs_status check_text(const char *text, size_t length, const char *path)
     return CS_OK;
 }
 
-/* "FOLDER/shard-00001-of-00002.safetensors", exactly so. */
+/* True for exactly "FOLDER/shard-00001-of-00002.safetensors" (with other numbers). */
 static bool is_shard_name(const char *name)
 {
     for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++) {
@@ -182,7 +182,7 @@ static cs_status read_tensors(cs_manifest *manifest, const char *path)
     return CS_OK;
 }
 
-/* Each file once, so that what is done for a file is done for no more files than there are. */
+/* Rejects a file that is listed twice, so that the work of reading is bounded by the number of files that exist. */
 static cs_status read_files(cs_manifest *manifest, const char *path)
 {
     const json_t *files = json_object_get(manifest->root, "files");
@@ -221,13 +221,13 @@ static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, 
     return CS_OK;
 }
 
-#define MOST (INT64_C(1) << 53) /* beyond it a number of JSON is not exact everywhere */
+#define MOST (INT64_C(1) << 53) /* beyond this, JSON readers that use double do not represent integers exactly */
 
-/* What "engine" may say; a member that is not there is not judged. */
+/* Bounds of the members of "engine"; a member that is absent is not checked. */
 typedef struct {
     const char *section, *key;
     json_type type;
-    int64_t min, greatest; /* of whole numbers */
+    int64_t min, greatest; /* bounds of an integer */
 } engine_row;
 
 static const engine_row engine_rows[] = {
@@ -278,7 +278,7 @@ static cs_status check_engine(const cs_manifest *manifest, const char *path)
     return CS_OK;
 }
 
-/* NULL: none, as before there were such lists. */
+/* `line` is NULL in manifests that older versions wrote. */
 static cs_status check_line(const json_t *line, const char *path)
 {
     size_t i;

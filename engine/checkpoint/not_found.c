@@ -1,4 +1,4 @@
-/* not_found.c - why there is no checkpoint where one was looked for, and what to name instead. */
+/* not_found.c - error messages for a checkpoint that was not found: why it was not, and what to name instead. */
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
@@ -14,7 +14,7 @@ enum { LIST = 4096, ITEM = 300 };
 
 #define NAME_ANOTHER "name the output folder of a training, or one checkpoint in it"
 
-/* The tags of the catalog in one line. */
+/* Lists the tags of the catalog in one line. */
 static void list_tags(char text[LIST], const cs_catalog *catalog)
 {
     size_t used = (size_t)snprintf(text, LIST, "%s", catalog->count ? "it holds" : "it holds no whole checkpoint");
@@ -22,7 +22,7 @@ static void list_tags(char text[LIST], const cs_catalog *catalog)
         used += (size_t)snprintf(text + used, LIST - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
 }
 
-/* The folder above, when it holds checkpoints: then the last part of the path was meant as a tag. */
+/* `dir` does not exist. If its parent holds checkpoints, the last part of the path was probably meant as a tag. */
 static cs_status not_there(const char *dir)
 {
     cs_catalog catalog;
@@ -53,7 +53,7 @@ cs_status cs_not_found_folder(const char *dir)
     return cs_files_refuse(dir);
 }
 
-/* A folder in it that a training wrote to, malloc'ed; NULL: none. */
+/* A subdirectory that is a training's output, malloc'ed; NULL: none. */
 static char *find_inside(const char *dir)
 {
     char *found = NULL;

@@ -1,4 +1,4 @@
-/* other_formats.c - checkpoints of other programs: recognised, and refused with the way through. */
+/* other_formats.c - recognises checkpoints of other programs, and refuses them with a command that converts them. */
 #include "checkpoint/other_formats.h"
 #include "base/must.h"
 #include "checkpoint/catalog.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of what several signs say the first here holds: a folder of ZeRO's has pickles too. */
+/* If several signs apply, the kind with the smallest number is reported: a ZeRO checkpoint contains pickles too. */
 typedef enum {
     NOTHING,
     ZERO,
@@ -27,7 +27,7 @@ typedef enum {
 } kind;
 
 static const struct {
-    const char *pattern; /* of a file's name */
+    const char *pattern; /* glob pattern of a file name */
     kind is;
 } signs[] = {
     { "*zero_pp_rank_*_states.pt", ZERO },
@@ -49,7 +49,7 @@ static const struct {
 };
 
 static const struct {
-    const char *bytes; /* a file begins with them */
+    const char *bytes; /* first bytes of a file */
     kind is;
 } marks[] = {
     { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE }, { "\x89HDF", KERAS }, { "GGUF", GGUF }
@@ -59,7 +59,7 @@ static const struct {
 #define SAVE_DICTIONARY                                                                                                \
     "s.save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, 'OUT/model.safetensors', "   \
     "{'format': 'pt'})\" "
-/* By zero_to_fp32.py's function, since its own --safe_serialization fails for parameters that share memory. */
+/* Uses zero_to_fp32.py's function, because its option --safe_serialization fails for parameters that share memory. */
 #define FROM_ZERO                                                                                                      \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "        \
     "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); " SAVE_DICTIONARY
@@ -69,8 +69,9 @@ static const struct {
 #define TRANSFORMERS                                                                                                   \
     "python -c \"import sys; from transformers import AutoModelForCausalLM as M; M.from_pretrained(sys.argv[1], "
 
-/* What it is, and how it comes here. {folder} is the one with the files, {top} that with `latest`, {tag} the first's
- * name in the second, {file} the file that gave the sign, {name} that file's name; quoted for a shell. */
+/* Description of each kind, and the command that converts it. {folder} is the folder with the files, {top} the folder
+ * with `latest`, {tag} the name of {folder} within {top}, {file} the path of the file that was recognised, {name} that
+ * file's name. Values are quoted for a shell. */
 static const char *const ways[] = {
     [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
              "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE,
@@ -114,7 +115,7 @@ static void weigh(finding *found, const char *name)
         }
 }
 
-/* By its first bytes, when its name says nothing. */
+/* Recognises a file by its first bytes. */
 static void weigh_bytes(finding *found, const char *path)
 {
     char start[8] = { 0 };
@@ -161,7 +162,7 @@ typedef struct {
 
 enum { WORDS = 5 };
 
-/* Inside single quotes. */
+/* Appends `value` in single quotes for a shell. */
 static size_t put_quoted(char *text, size_t at, size_t room, const char *value)
 {
     at += (size_t)snprintf(text + at, room - at, "'");
@@ -201,11 +202,12 @@ static char *folder_of(const char *path, const char *base)
 {
     char *folder = joined(base == path ? "." : path, "", "");
     if (base != path)
-        folder[base - path - (base - path > 1)] = 0; /* "/" stays */
+        folder[base - path - (base - path > 1)] = 0; /* the root "/" keeps its slash */
     return folder;
 }
 
-/* `inside` is what latest names, "" without one; then the folder itself has the files, or is the file. */
+/* `inside` is the directory that `latest` names; if "", the folder `path` itself has the files, or `path` is the file.
+ */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
     char *own = joined(path, "", "");

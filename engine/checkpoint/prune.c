@@ -1,4 +1,4 @@
-/* prune.c - old checkpoints go. */
+/* prune.c - deletes old checkpoints. */
 #include "checkpoint/prune.h"
 #include "checkpoint/line.h"
 #include "checkpoint/staging.h"

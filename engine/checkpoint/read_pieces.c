@@ -1,8 +1,9 @@
-/* read_pieces.c - state in: pieces of any range filled from the chunks they meet.
+/* read_pieces.c - loads state: fills pieces of any range from the chunks that intersect them.
  *
- * What a piece takes of a chunk is a run of the chunk's elements. These transfers are sorted by file and place. A block
- * of which something is taken is read from its first byte to its last, for its checksum, through a window that the
- * processor's cache holds from reading to transfer: state crosses the memory once. */
+ * The part of a chunk that belongs to a piece is a range of the chunk's elements: one transfer. Transfers are sorted by
+ * file and position. A block that any transfer needs is read from its first byte to its last, because its checksum
+ * covers all of it. It is read through a window that stays in the processor's cache between checksum and copy, so that
+ * data cross the memory bus once. */
 #include "base/crc.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
@@ -21,22 +22,22 @@
 typedef struct {
     const cs_chunk *chunk;
     const cs_piece *piece;
-    cs_range cut; /* elements of the chunk */
+    cs_range cut; /* range of the chunk's elements */
 } transfer;
 
-enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* bytes; of a block */
+enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* WINDOW: bytes; WINDOWS: windows in a block */
 
 typedef struct {
     const cs_checkpoint_reader *reader;
     transfer *transfers;
     int64_t count;
     bool verify;
-    cs_block block; /* that is being read; without a chunk: none */
-    int64_t window; /* of it, that is in the buffer; -1: none */
-    uint32_t crc;   /* up to that one's end */
+    cs_block block; /* block that is being read; chunk NULL: none */
+    int64_t window; /* index of the block's window in `buffer`; -1: none */
+    uint32_t crc;   /* CRC32C of the block up to the end of that window */
     char *buffer;
-    char *converted; /* elements on their way to what is far; NULL: nothing is */
-    int64_t file;    /* that is open; -1: none */
+    char *converted; /* staging buffer for pieces in device memory; NULL: all are in host memory */
+    int64_t file;    /* index of the open file; -1: none */
     int descriptor;
     char *path;
 } piece_reader;
@@ -57,7 +58,7 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
     snprintf(text + used, (size_t)(128 - used), "]");
 }
 
-/* Why the piece cannot be read from this checkpoint, as a line; nothing when it can. */
+/* Writes one line if the piece cannot be read from this checkpoint, nothing if it can. */
 static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
@@ -75,7 +76,8 @@ static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece
     }
 }
 
-/* What the checkpoint holds and no rank asks for, in the folders that are read at all. Collective. */
+/* Writes one line for each tensor that the checkpoint holds and no rank asks for, within the folders that are read.
+ * Collective. */
 static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces,
                             int64_t count)
 {
@@ -95,8 +97,8 @@ static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs
     free(asked);
 }
 
-/* The first line, and how many others there are: ranks have lines in common, and models with one wrong size hundreds.
- */
+/* Fails with the first line and the number of other distinct lines: several ranks report the same line, and one wrong
+ * model size gives hundreds. */
 static cs_status report(const char *path, const char *lines)
 {
     json_t *seen = json_object();
@@ -217,7 +219,7 @@ static cs_status open_file(piece_reader *r, int64_t file)
     return cs_files_open(&r->descriptor, r->path);
 }
 
-/* Puts a window of the chunk's block into the buffer. */
+/* Loads one window of the chunk's block into the buffer. */
 static cs_status hold(piece_reader *r, const cs_chunk *chunk, int64_t index, int64_t window)
 {
     const cs_checkpoint_reader *reader = r->reader;
@@ -242,7 +244,8 @@ static void put(const piece_reader *r, void *to, cs_dtype dtype, const void *fro
         far->send(far->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
-/* Copies the chunk's elements [from, to), run by run; the buffer begins with the element `first`. */
+/* Copies the chunk's elements [from, to) to the piece, one contiguous run after another; the buffer begins with element
+ * `first` of the chunk. */
 static void copy_out(const piece_reader *r, const transfer *t, cs_range elements, int64_t first, cs_dtype stored)
 {
     const cs_piece *piece = t->piece;
@@ -284,7 +287,8 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
     CS_TRY(cs_collective_status(comm, cs_write_plan_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
     r.buffer = cs_collective_memory(WINDOW);
-    r.converted = reader->reading.far ? cs_collective_memory(2 * WINDOW) : NULL; /* of 16 bits as stored, 32 here */
+    /* twice the window: 16-bit elements in the file may become 32-bit elements in memory */
+    r.converted = reader->reading.far ? cs_collective_memory(2 * WINDOW) : NULL;
     list_transfers(&r, pieces, piece_count);
     cs_status status = copy_transfers(&r);
     if (r.descriptor >= 0)

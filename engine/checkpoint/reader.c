@@ -1,7 +1,7 @@
-/* reader.c - one checkpoint directory opened by all ranks: manifest, headers, client state.
+/* reader.c - all ranks open one checkpoint directory: manifest, headers, client state.
  *
- * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast.
- */
+ * Rank 0 reads the manifest; the headers are divided among the ranks. Each text is read from the file system once and
+ * broadcast. */
 #include "checkpoint/reader.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/collective_status.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rank 0: the manifest's text, and that the files it lists are there. */
+/* Rank 0: reads the manifest's text and checks that the files it lists exist. */
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     cs_manifest manifest = { 0 };
@@ -50,7 +50,7 @@ typedef struct {
     size_t bytes;
 } block;
 
-/* The header blocks of this rank's share of the files. */
+/* Reads the header blocks of this rank's share of the files. */
 static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, cs_comm *comm)
 {
     for (int64_t i = cs_comm_rank(comm); i < reader->manifest.file_count; i += cs_comm_size(comm)) {
@@ -114,7 +114,7 @@ static void keep_first(void *to, const char *sentence)
         *first = strdup(sentence);
 }
 
-/* All blocks of this rank's share of the files, before any is used. */
+/* Verifies all blocks of this rank's share of the files before any of them is used. */
 static cs_status verify_blocks(const cs_checkpoint_reader *reader, cs_comm *comm)
 {
     char *first = NULL;

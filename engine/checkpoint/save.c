@@ -1,4 +1,4 @@
-/* save.c - state out, stage by stage. */
+/* save.c - the stages of a checkpoint save. */
 #include "checkpoint/save.h"
 #include "base/crc.h"
 #include "base/log.h"
@@ -28,7 +28,7 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
     return CS_OK;
 }
 
-/* Who writes how much: the volumes of all ranks and their sum. */
+/* Gathers how much each rank writes, and computes the sum. */
 static cs_status count_all(cs_save *s)
 {
     cs_save_volume mine = { .bytes = s->plan.data_bytes };
@@ -47,8 +47,8 @@ static cs_status count_all(cs_save *s)
     return CS_OK;
 }
 
-/* The moments at which a damaged checkpoint is renamed: at once where there is no manifest, which would stand in the
- * way of a save under its tag; when its tag is about to be taken; or when latest names another one. */
+/* When a damaged checkpoint is renamed: at the start of the save if it has no manifest, because it would block a save
+ * under its tag; just before its tag is taken by the new checkpoint; or after `latest` names another checkpoint. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
 static cs_status set_aside(const cs_save *s, occasion now)
@@ -82,7 +82,7 @@ static cs_status make_staging(cs_save *s)
     return cs_files_sync_directory(s->staging.path);
 }
 
-/* Rank 0's staging directory and id, known to all. */
+/* Broadcasts the staging directory and the save id of rank 0. */
 static void share_staging(cs_save *s)
 {
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
@@ -91,7 +91,8 @@ static void share_staging(cs_save *s)
     cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
 }
 
-/* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank by its plan. */
+/* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank in the order of its write
+ * plan. */
 static void file_name(char name[96], const cs_save *s, int rank, int folder, int64_t index)
 {
     int64_t number = index + 1;
@@ -101,7 +102,7 @@ static void file_name(char name[96], const cs_save *s, int rank, int folder, int
              (long long)s->total.files[folder]);
 }
 
-/* A task of the crew: this rank's file number `index`. */
+/* A task of the thread pool: writes this rank's file number `index`. */
 static cs_status write_file(void *argument, int64_t index)
 {
     cs_save *s = argument;
@@ -132,7 +133,8 @@ cs_status cs_save_write(cs_save *s)
     return CS_OK;
 }
 
-/* The manifest's entry of one file, which rank 0 must see as its writer left it. */
+/* Adds the manifest's entry of one file, after rank 0 has checked that it sees the file with the length that the
+ * writing rank reported. */
 static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_record *record, const char *name,
                            int writer)
 {
@@ -175,7 +177,7 @@ static cs_status write_text(const cs_save *s, const char *name, const char *text
     return status;
 }
 
-/* Under another name first: a manifest that exists is complete. */
+/* Writes under a temporary name and renames, so that a manifest that exists is complete. */
 static cs_status write_manifest(cs_save *s, json_t *files)
 {
     cs_line_shorten(s->content->line, s->dir);
@@ -315,7 +317,7 @@ cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint
         cs_save_gather(&s);
         status = cs_collective_status(comm, cs_save_commit(&s));
     }
-    char *why = status == CS_OK ? NULL : strdup(cs_error()); /* cleaning up may have sentences of its own */
+    char *why = status == CS_OK ? NULL : strdup(cs_error()); /* the cleanup below may overwrite the message */
     cs_save_close(&s);
     if (status != CS_OK)
         cs_fail(status, "%s", why ? why : "checkpoint: not saved");

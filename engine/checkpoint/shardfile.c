@@ -1,7 +1,8 @@
-/* shardfile.c - one safetensors shard onto the disk: data first, checksums gathered on the way, the header last.
+/* shardfile.c - writes one safetensors shard: data first, with a checksum of each block computed on the way, the header
+ * last.
  *
- * The header's length does not depend on the data, because a checksum is eight digits whatever its value. So it is
- * computed once with zeros, to know where the data begin, and again when the data are written. */
+ * The length of the header does not depend on the data, because a checksum always has eight digits. The header is
+ * therefore built once with zeros, to know where the data begin, and again after the data are written. */
 #include "checkpoint/shardfile.h"
 #include "base/crc.h"
 #include "base/must.h"
@@ -32,7 +33,8 @@ static json_t *number_list(const int64_t *numbers, int count)
     return list;
 }
 
-/* A JSON object as the string safetensors wants. Takes the object. */
+/* Converts a JSON object to a string, the only type that safetensors metadata may have. Takes ownership of the object.
+ */
 static json_t *as_string(json_t *object)
 {
     char *text = json_dumps(object, JSON_COMPACT);
@@ -85,7 +87,7 @@ static char *header_text(const cs_write_plan_file *file, const char *save_id, co
     return text;
 }
 
-/* N, the JSON, and spaces up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
+/* Builds the header block: N, the JSON, and spaces up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
 static uint8_t *header_block(size_t *bytes, const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     char *text = header_text(file, save_id, crcs);
@@ -100,16 +102,16 @@ static uint8_t *header_block(size_t *bytes, const cs_write_plan_file *file, cons
     return block;
 }
 
-/* A file being written. */
+/* State of one file while it is written. */
 typedef struct {
     cs_direct_writer writer;
     const cs_write_plan_file *file;
     const cs_checkpoint_content *content;
     uint32_t *crcs;
-    char *buffer; /* a block of what is far; NULL: nothing is */
+    char *buffer; /* host copy of one block of device memory; NULL: pieces are in host memory */
 } writing;
 
-/* In steps that stay in the cache from one use to the next. */
+/* Checks, sums and writes the block in steps small enough to stay in the processor's cache between these uses. */
 static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };
@@ -124,7 +126,7 @@ static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, c
     return CS_OK;
 }
 
-/* The bytes in the host's memory. */
+/* Returns the bytes in host memory, copying them from device memory if necessary. */
 static const char *bring(const writing *w, const char *data, int64_t bytes)
 {
     const cs_checkpoint_far *far = w->content->far;

@@ -1,4 +1,4 @@
-/* write_plan.c - what a rank writes: its pieces cut into boxes, and the boxes dealt to files. */
+/* write_plan.c - plan of what a rank writes: its pieces are cut into boxes, and the boxes are distributed to files. */
 #include "checkpoint/write_plan.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/safetensors.h"

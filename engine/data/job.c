@@ -1,4 +1,4 @@
-/* job.c - a run of documents, or a part of a long one, made into tokens by one thread. */
+/* job.c - tokenizes one unit of work on one thread: several documents, or a part of a long document. */
 #include "data/job.h"
 #include "base/must.h"
 
@@ -76,7 +76,7 @@ static void make_text(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *
         end(work, plan);
 }
 
-/* Learnt is what begins within an answer. */
+/* Appends the tokens of a conversation; the targets are the tokens that begin within an answer. */
 static void make_chat(cs_job_work *work, const cs_encoded *encoded, const cs_chat_lines *chat)
 {
     int64_t first = work->token_count, answer = 0;
@@ -124,7 +124,7 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
                    cs_corpus_line(plan->corpus, document), cs_error());
 }
 
-/* The line is bad, and nothing of it was kept. */
+/* Records why a faulty line is skipped; none of its tokens has been kept. */
 static void skip(cs_job_work *work)
 {
     char *sentence = strdup(cs_error());

@@ -1,4 +1,4 @@
-/* huggingface.c - the weights of a Hugging Face folder as a source of tensors. */
+/* huggingface.c - reads the weights of a Hugging Face folder as a source of tensors. */
 #include "interchange/huggingface.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
@@ -22,14 +22,14 @@ typedef struct {
 
 typedef struct {
     char *name;
-    int64_t file, offset; /* of its first byte */
+    int64_t file, offset; /* index of the file, and offset of the first byte in it */
 } weight_place;
 
 typedef struct {
     weight_file *files;
     int64_t file_count;
-    weight_place *places; /* one a tensor */
-    char *buffer;         /* what is converted passes through it */
+    weight_place *places; /* one for each tensor */
+    char *buffer;         /* buffer for elements before their conversion */
 } folder_source;
 
 /* ---- what is there ---- */
@@ -49,7 +49,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Masks and tables that older versions of transformers saved. */
+/* True for the masks and tables that older versions of transformers saved with the weights. */
 static bool is_buffer(const char *name)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
@@ -133,7 +133,7 @@ static bool is_listed(const folder_source *own, const char *folder, const char *
     return found;
 }
 
-/* A shard lies in the folder itself. */
+/* Adds the tensors of the shards that the index lists. A shard must be in the folder itself. */
 static cs_status add_indexed(cs_source *source, const char *folder, json_t *map, const char *path)
 {
     const char *key;
@@ -173,7 +173,7 @@ static cs_status add_index(cs_source *source, const char *folder)
     return status;
 }
 
-/* Names of a model saved without its head get the prefix they would have with it. */
+/* Adds the class's prefix to the names of a model that was saved without its head. */
 static cs_status complete_names(cs_source *source)
 {
     folder_source *own = source->own;

@@ -1,8 +1,9 @@
-/* llmc.c - llm.c's GPT-2 checkpoint as a source of tensors.
+/* llmc.c - reads llm.c's GPT-2 checkpoint as a source of tensors.
  *
- * 256 int32 (magic, version, positions, vocabulary, layers, heads, width, padded vocabulary), then the parameters in
- * GPT-2's order, each sort for all layers at once; matrices are (out, in), where ours are (in, out), so what is read is
- * turned; the token table has rows that no token uses, which are left out. Version 3 is fp32, version 5 bf16. */
+ * The file has 256 int32 (magic, version, positions, vocabulary, layers, heads, width, padded vocabulary), then the
+ * parameters in GPT-2's order, each kind for all layers together. Its matrices are (out, in) and cspeed's are (in,
+ * out), so they are transposed while they are read. The token table has padding rows that no token uses; they are left
+ * out. Version 3 is fp32, version 5 bf16. */
 #include "interchange/source.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -15,10 +16,10 @@
 
 enum { WORDS = 256, MAGIC = 20240326, SORTS = 16, NAME = 64 };
 
-/* A sort of parameter: per layer or once, as many numbers as width * rows * columns says. */
+/* One kind of parameter, which exists once or for each layer; it has width * rows * columns elements. */
 typedef struct {
-    const char *name;      /* with %lld for the layer, where there is one of each */
-    int64_t rows, columns; /* as ours, in widths; columns 0: a vector of `rows` */
+    const char *name;      /* contains %lld for the layer number if each layer has one */
+    int64_t rows, columns; /* cspeed's shape in multiples of the width; columns 0: a vector of `rows` */
     bool layered, turned;
 } sort;
 
@@ -45,13 +46,13 @@ typedef struct {
     char *path;
     int descriptor;
     int64_t positions, vocabulary, layers, heads, width, padded;
-    int64_t *offsets; /* bytes, one a tensor */
+    int64_t *offsets; /* byte offset of each tensor in the file */
     bool *turned;
     char (*names)[NAME];
     char *buffer;
 } llmc_file;
 
-/* What llm.c did not write is refused by name, where it is known. */
+/* Checks the magic number; a file of another known program is refused with that program's name. */
 static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 {
     char foreign[CS_OTHER_FORMATS_BYTES];
@@ -91,7 +92,7 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
     return CS_OK;
 }
 
-/* The tensors of one sort, from `offset` on; returns where the next begins. */
+/* Lists the tensors of one kind, which begin at `offset`; returns the offset behind them. */
 static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64_t offset)
 {
     llmc_file *own = source->own;
@@ -138,12 +139,13 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
     return CS_OK;
 }
 
-/* Our row r is their column r: their rows are read a band at a time, and what lies in `range` is picked. */
+/* Reads a transposed matrix: row r of the result is column r of the file's matrix. Reads a band of the file's rows at a
+ * time and copies the elements that are in `range`. */
 static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
 {
     llmc_file *own = source->own;
     const cs_source_tensor *t = &source->tensors[tensor];
-    int64_t rows = t->shape[0], columns = t->shape[1]; /* theirs: (columns, rows) */
+    int64_t rows = t->shape[0], columns = t->shape[1]; /* the file's matrix is (columns, rows) */
     size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
     int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {
