@@ -27,12 +27,12 @@ typedef struct {
     cs_block *blocks;
     char **faults;
     int64_t count;
-} stretch;
+} block_list;
 
 /* A task of the thread pool. It returns CS_OK for a damaged block too, so that the other blocks are still checked. */
 static cs_status check_block(void *argument, int64_t index)
 {
-    const stretch *s = argument;
+    const block_list *s = argument;
     if (cs_blocks_check(&s->blocks[index]) == CS_OK)
         return CS_OK;
     s->faults[index] = strdup(cs_error());
@@ -40,7 +40,7 @@ static cs_status check_block(void *argument, int64_t index)
     return CS_OK;
 }
 
-static void list_blocks(stretch *s, cs_block block)
+static void list_blocks(block_list *s, cs_block block)
 {
     const cs_chunks *chunks = block.chunks;
     for (int64_t i = 0; i < chunks->count; i++) {
@@ -59,7 +59,7 @@ static void list_blocks(stretch *s, cs_block block)
 
 static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
 {
-    stretch all = { 0 };
+    block_list all = { 0 };
     cs_block block = { .manifest = manifest, .chunks = chunks, .path = path };
     if (!good(audit, cs_files_open(&block.descriptor, path)))
         return;
@@ -85,7 +85,7 @@ static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t ind
     size_t header_bytes;
     int64_t bytes;
     cs_status status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
-    status = cs_manifest_judge_file(file, path, status, bytes);
+    status = cs_manifest_file_status(file, path, status, bytes);
     audit->files++;
     audit->bytes += bytes;
     if (status == CS_OK)

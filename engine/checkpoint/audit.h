@@ -10,7 +10,7 @@ typedef struct {
     int64_t faults;
     int64_t refused; /* faults in which the operating system refused the read, which proves no damage */
     int threads;     /* threads that share the blocks of a file; 0: one */
-    /* called for each fault, with a message that names the file and, where known, tensor and block */
+    /* Called for each fault, with a message that names the file and, where known, tensor and block. */
     void (*fault)(void *to, const char *sentence);
     void *to;
 } cs_audit;

@@ -247,7 +247,7 @@ bool cs_background_ready(const cs_background *b)
     return cs_background_busy(b) && atomic_load(&b->done);
 }
 
-cs_status cs_background_turn(cs_background *b)
+cs_status cs_background_advance(cs_background *b)
 {
     CS_ASSERT(b->stage != IDLE);
     if (b->running)
@@ -270,7 +270,7 @@ cs_status cs_background_finish(cs_background *b)
 {
     cs_status status = CS_OK;
     while (cs_background_busy(b))
-        status = cs_background_turn(b);
+        status = cs_background_advance(b);
     return status;
 }
 

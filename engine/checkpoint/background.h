@@ -2,9 +2,9 @@
  * continues.
  *
  * A save has two stages: every rank copies its pieces and writes its files; then rank 0 commits the checkpoint. After
- * each stage all ranks synchronize once, in cs_background_turn, on the caller's thread: the background threads never
- * communicate with other ranks. To avoid waiting, the caller calls cs_background_turn when cs_background_ready is true
- * on all ranks; cs_background_finish waits. */
+ * each stage all ranks synchronize once, in cs_background_advance, on the caller's thread: the background threads never
+ * communicate with other ranks. To avoid waiting, the caller calls cs_background_advance when cs_background_ready is
+ * true on all ranks; cs_background_finish waits. */
 #ifndef CS_CHECKPOINT_BACKGROUND_H
 #define CS_CHECKPOINT_BACKGROUND_H
 
@@ -26,7 +26,7 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
 
 /* These five accept NULL, which means that no save is in progress. */
 bool cs_background_busy(const cs_background *background);
-/* waits until the elements of the pieces are copied and may change */
+/* Waits until the elements of the pieces are copied and may change. */
 void cs_background_hold(cs_background *background);
 bool cs_background_ready(const cs_background *background);  /* this rank has finished the current stage */
 size_t cs_background_held(const cs_background *background); /* bytes of the copy, which stay allocated between saves */
@@ -35,7 +35,7 @@ void cs_background_close(cs_background *background);        /* no save may be in
 /* Ends the current stage: waits for this rank's part and for the other ranks, then starts the next stage. Returns the
  * status of the save when the save is over (cs_background_busy is then false), CS_OK before that. A save must be in
  * progress. Collective. */
-cs_status cs_background_turn(cs_background *background);
+cs_status cs_background_advance(cs_background *background);
 cs_status cs_background_finish(cs_background *background); /* completes the save. Collective */
 
 #endif

@@ -29,7 +29,7 @@ static int64_t first_byte(const cs_block *block)
     return block->chunk->offset + block->index * CS_SHARDFILE_BLOCK;
 }
 
-cs_status cs_blocks_judge(const cs_block *block, uint32_t crc)
+cs_status cs_blocks_verify(const cs_block *block, uint32_t crc)
 {
     uint32_t wanted = block->chunks->crcs[block->chunk->crc + block->index];
     int64_t from = first_byte(block);
@@ -43,7 +43,7 @@ cs_status cs_blocks_judge(const cs_block *block, uint32_t crc)
                    (unsigned)wanted);
 }
 
-cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, size_t bytes)
+cs_status cs_blocks_read_part(void *buffer, const cs_block *block, size_t offset, size_t bytes)
 {
     return cs_files_read_at(block->descriptor, buffer, bytes, first_byte(block) + (int64_t)offset, block->path);
 }
@@ -51,8 +51,8 @@ cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, siz
 cs_status cs_blocks_read(void *buffer, const cs_block *block)
 {
     size_t bytes = cs_blocks_bytes(block);
-    CS_TRY(cs_blocks_part(buffer, block, 0, bytes));
-    return cs_blocks_judge(block, cs_crc32c(0, buffer, bytes));
+    CS_TRY(cs_blocks_read_part(buffer, block, 0, bytes));
+    return cs_blocks_verify(block, cs_crc32c(0, buffer, bytes));
 }
 
 /* Computes the checksum through a memory mapping. MADV_POPULATE_READ reports a page that cannot be read, which would
@@ -76,7 +76,7 @@ cs_status cs_blocks_check(const cs_block *block)
 {
     uint32_t crc;
     if (map_and_sum(&crc, block))
-        return cs_blocks_judge(block, crc);
+        return cs_blocks_verify(block, crc);
     void *buffer = malloc(cs_blocks_bytes(block));
     if (!buffer)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for a block of it", block->path);

@@ -22,11 +22,11 @@ size_t cs_blocks_bytes(const cs_block *block);  /* CS_SHARDFILE_BLOCK, or less f
 /* Reads the whole block into `buffer` and verifies its checksum. */
 cs_status cs_blocks_read(void *buffer, const cs_block *block);
 
-/* The same in parts: cs_blocks_part reads `bytes` bytes from `offset` of the block; the caller computes the CRC32C of
- * all parts in order and passes it to cs_blocks_judge, which returns CS_BAD_FILE with file, tensor and block if it is
- * not the one in the header. */
-cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, size_t bytes);
-cs_status cs_blocks_judge(const cs_block *block, uint32_t crc);
+/* The same in parts: cs_blocks_read_part reads `bytes` bytes from `offset` of the block; the caller computes the CRC32C
+ * of all parts in order and passes it to cs_blocks_verify, which returns CS_BAD_FILE with file, tensor and block if it
+ * is not the one in the header. */
+cs_status cs_blocks_read_part(void *buffer, const cs_block *block, size_t offset, size_t bytes);
+cs_status cs_blocks_verify(const cs_block *block, uint32_t crc);
 
 /* Verifies the checksum without returning the data. Reads through a memory mapping where the system allows that, which
  * saves the copy out of the page cache. */

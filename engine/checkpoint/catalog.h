@@ -14,7 +14,8 @@ typedef struct {
     uint32_t digest; /* digest of its manifest (cs_manifest) */
     bool has_line;   /* its manifest lists the checkpoints that it continues */
     int64_t
-        /* set by cs_line_follow: 0 is the checkpoint followed, 1 its parent, ...; CS_NO_ANCESTOR: not an ancestor */
+        /* Set by cs_line_follow: 0 for the followed checkpoint, 1 for its parent, ...; CS_NO_ANCESTOR: not an ancestor.
+         */
         generation;
 } cs_catalog_item;
 

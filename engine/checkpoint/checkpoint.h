@@ -66,8 +66,8 @@ typedef struct {
     int64_t keep_last;        /* number of newest checkpoints that pruning keeps; 0: all */
     int64_t keep_every;       /* checkpoints whose step is a multiple of this are never pruned; 0: no such rule */
     int64_t step;
-    /* rank 0: list of the checkpoints that this one continues (line.h); when the save is complete this checkpoint is
-     * added to it. NULL: no list is recorded */
+    /* Rank 0: list of the checkpoints that this one continues (line.h); when the save is complete this checkpoint is
+     * added to it. NULL: no list is recorded. */
     json_t *line;
     const json_t *damaged;  /* names of damaged directories in dir that must be kept, or NULL */
     const cs_piece *pieces; /* what this rank writes; the pieces of all ranks together cover each tensor exactly once */
@@ -87,7 +87,7 @@ typedef struct cs_checkpoint_reader cs_checkpoint_reader;
  * and require the names that are asked for. */
 typedef struct {
     bool no_fallback; /* fail if `latest` is missing or its checkpoint is damaged */
-    /* which blocks have their checksums verified: those that are read, all, or none; headers always have */
+    /* Which blocks have their checksums verified: those that are read, all, or none; headers always have. */
     enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify;
     /* WANTED: the checkpoint must hold every piece. ALL: in addition it must hold no other tensor in the folders that
      * are read. LOOSE: a piece that it does not hold is left unchanged. A different shape is always a failure. */

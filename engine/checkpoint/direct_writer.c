@@ -23,7 +23,7 @@ static cs_status create(cs_direct_writer *writer, bool buffered)
     return CS_OK;
 }
 
-static cs_status take_room(cs_direct_writer *writer, int64_t bytes)
+static cs_status allocate_space(cs_direct_writer *writer, int64_t bytes)
 {
     int result;
     do
@@ -43,7 +43,7 @@ cs_status cs_direct_writer_open(cs_direct_writer *writer, const char *path, int6
     if (!writer->buffers)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * writer->step);
     CS_TRY(create(writer, writing->buffered));
-    return take_room(writer, bytes);
+    return allocate_space(writer, bytes);
 }
 
 static bool is_direct(int descriptor)
@@ -52,7 +52,7 @@ static bool is_direct(int descriptor)
 }
 
 /* `bytes` is aligned and readable up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
-static cs_status put(cs_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
+static cs_status write_at(cs_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(writer->descriptor)) {
         size_t whole = (count + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
@@ -70,21 +70,21 @@ static cs_status put(cs_direct_writer *writer, const void *bytes, size_t count, 
 
 static uint8_t *filling(const cs_direct_writer *writer)
 {
-    return writer->buffers + (size_t)writer->turn * writer->step;
+    return writer->buffers + (size_t)writer->current * writer->step;
 }
 
-static void *send(void *argument)
+static void *write_buffer(void *argument)
 {
     cs_direct_writer *writer = argument;
-    const uint8_t *bytes = writer->buffers + (size_t)!writer->turn * writer->step;
-    writer->status = put(writer, bytes, writer->sent, writer->at - (int64_t)writer->sent);
+    const uint8_t *bytes = writer->buffers + (size_t)!writer->current * writer->step;
+    writer->status = write_at(writer, bytes, writer->sent, writer->at - (int64_t)writer->sent);
     if (writer->status != CS_OK)
         writer->why = strdup(cs_error());
     return NULL;
 }
 
 /* Waits until the write in progress is complete; returns its status. */
-static cs_status land(cs_direct_writer *writer)
+static cs_status wait_for_write(cs_direct_writer *writer)
 {
     if (writer->sending)
         pthread_join(writer->thread, NULL);
@@ -99,14 +99,14 @@ static cs_status flush(cs_direct_writer *writer)
     size_t tail = writer->filled % CS_DIRECT_WRITER_ALIGN;
     if (tail)
         memset(filling(writer) + writer->filled, 0, CS_DIRECT_WRITER_ALIGN - tail);
-    CS_TRY(land(writer));
+    CS_TRY(wait_for_write(writer));
     writer->sent = writer->filled;
     writer->at += (int64_t)writer->filled;
     writer->filled = 0;
-    writer->turn = !writer->turn;
-    writer->sending = pthread_create(&writer->thread, NULL, send, writer) == 0;
+    writer->current = !writer->current;
+    writer->sending = pthread_create(&writer->thread, NULL, write_buffer, writer) == 0;
     if (!writer->sending) /* if no thread can be started, writing is synchronous */
-        send(writer);
+        write_buffer(writer);
     return CS_OK;
 }
 
@@ -125,12 +125,12 @@ cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, si
 }
 
 /* Writes the head, of any length, through a buffer, because direct I/O needs aligned memory. */
-static cs_status put_head(cs_direct_writer *writer, const uint8_t *head, size_t bytes)
+static cs_status write_head(cs_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
         size_t now = bytes - done < writer->step ? bytes - done : writer->step;
         memcpy(writer->buffers, head + done, now);
-        CS_TRY(put(writer, writer->buffers, now, (int64_t)done));
+        CS_TRY(write_at(writer, writer->buffers, now, (int64_t)done));
         done += now;
     }
     return CS_OK;
@@ -139,10 +139,10 @@ static cs_status put_head(cs_direct_writer *writer, const uint8_t *head, size_t 
 cs_status cs_direct_writer_finish(cs_direct_writer *writer, const void *head, size_t head_bytes)
 {
     CS_TRY(flush(writer));
-    CS_TRY(land(writer));
+    CS_TRY(wait_for_write(writer));
     if (ftruncate(writer->descriptor, writer->at) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", writer->path);
-    CS_TRY(put_head(writer, head, head_bytes));
+    CS_TRY(write_head(writer, head, head_bytes));
     if (fdatasync(writer->descriptor) != 0)
         return cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", writer->path);
     int descriptor = writer->descriptor;

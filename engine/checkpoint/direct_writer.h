@@ -19,7 +19,7 @@ typedef struct {
     int descriptor;
     const char *path; /* borrowed */
     uint8_t *buffers; /* two buffers of `step` bytes, aligned */
-    int turn;         /* index of the buffer that is being filled */
+    int current;      /* index of the buffer that is being filled */
     size_t step, filled;
     int64_t at; /* file offset of the buffer that is being filled */
 

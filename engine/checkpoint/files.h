@@ -28,7 +28,7 @@ cs_status cs_files_write_at(int descriptor, const void *bytes, size_t count, int
 
 cs_status cs_files_rename(const char *from, const char *to);
 cs_status cs_files_make_directory(const char *path);
-/* with its parents; directories that exist already are accepted */
+/* With its parents; directories that exist already are accepted. */
 cs_status cs_files_make_directories(const char *path);
 cs_status cs_files_sync_directory(const char *path); /* flushes its entries to the disk */
 cs_status cs_files_remove_tree(const char *path);    /* a path that does not exist is accepted */

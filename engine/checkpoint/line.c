@@ -117,7 +117,7 @@ void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name)
     json_decref(generations);
 }
 
-bool cs_line_leaves(const cs_catalog_item *item)
+bool cs_line_is_abandoned(const cs_catalog_item *item)
 {
     return item->generation == CS_NO_ANCESTOR && item->has_line;
 }

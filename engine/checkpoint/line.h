@@ -29,6 +29,6 @@ void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name);
 /* After cs_line_follow: true if the item has a list and is not an ancestor, that is, belongs to an abandoned branch.
  * Such a checkpoint is not pruned, since only its owner knows whether it is still wanted. A checkpoint whose manifest
  * has no list is treated as an ancestor. */
-bool cs_line_leaves(const cs_catalog_item *item);
+bool cs_line_is_abandoned(const cs_catalog_item *item);
 
 #endif

@@ -392,7 +392,7 @@ cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *
     return status;
 }
 
-cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)
+cs_status cs_manifest_file_status(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)
 {
     if (status == CS_NOT_FOUND)
         return cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
@@ -409,7 +409,7 @@ cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *direc
         char *path = cs_files_join(directory, file->name);
         int64_t bytes = 0;
         cs_status status = cs_files_size(&bytes, path);
-        status = cs_manifest_judge_file(file, path, status, bytes);
+        status = cs_manifest_file_status(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

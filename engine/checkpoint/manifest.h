@@ -73,7 +73,7 @@ cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *
                                 const char *file);
 /* Interprets an attempt to open a listed file: CS_BAD_FILE if the file is missing or has other than `bytes` bytes,
  * otherwise `status`. */
-cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes);
+cs_status cs_manifest_file_status(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes);
 
 /* Parses exactly eight hexadecimal digits. */
 bool cs_manifest_digits(uint32_t *value, const char *digits);

@@ -71,16 +71,16 @@ static char *find_inside(const char *dir)
     return found;
 }
 
-static cs_status refuse_foreign(const char *sentence)
+static cs_status refuse_other_format(const char *sentence)
 {
     return cs_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
 }
 
 cs_status cs_not_found_all(const cs_catalog *catalog, const char *dir)
 {
-    char foreign[CS_OTHER_FORMATS_BYTES];
-    if (cs_other_formats_recognise(foreign, dir))
-        return refuse_foreign(foreign);
+    char description[CS_OTHER_FORMATS_BYTES];
+    if (cs_other_formats_recognise(description, dir))
+        return refuse_other_format(description);
     if (catalog->broken)
         return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
     if (cs_files_holds(dir, "config.json"))
@@ -106,11 +106,11 @@ cs_status cs_not_found_tag(const cs_catalog *catalog, const char *dir, const cha
 
 cs_status cs_not_found_manifest(const char *directory)
 {
-    char foreign[CS_OTHER_FORMATS_BYTES];
+    char description[CS_OTHER_FORMATS_BYTES];
     if (!cs_files_exists(directory))
         return cs_fail(CS_NOT_FOUND, "%s is not there", directory);
-    if (cs_other_formats_recognise(foreign, directory))
-        return refuse_foreign(foreign);
+    if (cs_other_formats_recognise(description, directory))
+        return refuse_other_format(description);
     return cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
                    CS_MANIFEST_FILE);
 }

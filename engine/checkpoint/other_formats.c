@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If several signs apply, the kind with the smallest number is reported: a ZeRO checkpoint contains pickles too. */
+/* If several patterns match, the kind with the smallest number is reported: a ZeRO checkpoint contains pickles too. */
 typedef enum {
     NOTHING,
     ZERO,
@@ -29,7 +29,7 @@ typedef enum {
 static const struct {
     const char *pattern; /* glob pattern of a file name */
     kind is;
-} signs[] = {
+} name_patterns[] = {
     { "*zero_pp_rank_*_states.pt", ZERO },
     { "expp_rank_*_optim_states.pt", ZERO },
     { "mp_rank_*_model_states.pt", DEEPSPEED },
@@ -51,7 +51,7 @@ static const struct {
 static const struct {
     const char *bytes; /* first bytes of a file */
     kind is;
-} marks[] = {
+} magic_numbers[] = {
     { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE }, { "\x89HDF", KERAS }, { "GGUF", GGUF }
 };
 
@@ -72,7 +72,7 @@ static const struct {
 /* Description of each kind, and the command that converts it. {folder} is the folder with the files, {top} the folder
  * with `latest`, {tag} the name of {folder} within {top}, {file} the path of the file that was recognised, {name} that
  * file's name. Values are quoted for a shell. */
-static const char *const ways[] = {
+static const char *const descriptions[] = {
     [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
              "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE,
     [DEEPSPEED] = "a checkpoint of DeepSpeed without ZeRO, where zero_to_fp32.py finds nothing: a pickle that can run "
@@ -106,26 +106,27 @@ typedef struct {
     char name[256];
 } finding;
 
-static void weigh(finding *found, const char *name)
+static void match_name(finding *found, const char *name)
 {
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (fnmatch(signs[i].pattern, name, 0) == 0 && (found->is == NOTHING || signs[i].is < found->is)) {
-            found->is = signs[i].is;
+    for (size_t i = 0; i < sizeof name_patterns / sizeof *name_patterns; i++)
+        if (fnmatch(name_patterns[i].pattern, name, 0) == 0 &&
+            (found->is == NOTHING || name_patterns[i].is < found->is)) {
+            found->is = name_patterns[i].is;
             snprintf(found->name, sizeof found->name, "%s", name);
         }
 }
 
 /* Recognises a file by its first bytes. */
-static void weigh_bytes(finding *found, const char *path)
+static void match_magic(finding *found, const char *path)
 {
     char start[8] = { 0 };
     FILE *file = fopen(path, "rb");
     if (!file)
         return;
     size_t count = fread(start, 1, sizeof start, file);
-    for (size_t i = 0; i < sizeof marks / sizeof *marks && count == sizeof start; i++)
-        if (memcmp(start, marks[i].bytes, strlen(marks[i].bytes)) == 0)
-            found->is = marks[i].is;
+    for (size_t i = 0; i < sizeof magic_numbers / sizeof *magic_numbers && count == sizeof start; i++)
+        if (memcmp(start, magic_numbers[i].bytes, strlen(magic_numbers[i].bytes)) == 0)
+            found->is = magic_numbers[i].is;
     fclose(file);
 }
 
@@ -135,20 +136,20 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static finding look(const char *path)
+static finding recognise(const char *path)
 {
     finding found = { NOTHING, "" };
     DIR *listing = opendir(path);
     if (!listing) {
         if (access(path, R_OK) == 0)
-            weigh(&found, base_of(path));
+            match_name(&found, base_of(path));
         if (found.is == NOTHING)
-            weigh_bytes(&found, path);
+            match_magic(&found, path);
         snprintf(found.name, sizeof found.name, "%s", base_of(path));
         return found;
     }
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
-        weigh(&found, entry->d_name);
+        match_name(&found, entry->d_name);
     closedir(listing);
     return found;
 }
@@ -163,7 +164,7 @@ typedef struct {
 enum { WORDS = 5 };
 
 /* Appends `value` in single quotes for a shell. */
-static size_t put_quoted(char *text, size_t at, size_t room, const char *value)
+static size_t append_quoted(char *text, size_t at, size_t room, const char *value)
 {
     at += (size_t)snprintf(text + at, room - at, "'");
     for (; *value && at + 8 < room; value++)
@@ -171,18 +172,18 @@ static size_t put_quoted(char *text, size_t at, size_t room, const char *value)
     return at + (size_t)snprintf(text + at, room - at, "'");
 }
 
-static void put(char *text, size_t room, const char *way, const word_value values[WORDS])
+static void expand(char *text, size_t room, const char *template, const word_value values[WORDS])
 {
     size_t at = strlen(text);
-    while (*way && at + 8 < room) {
+    while (*template && at + 8 < room) {
         int found = 0;
-        while (found < WORDS && strncmp(way, values[found].word, strlen(values[found].word)) != 0)
+        while (found < WORDS && strncmp(template, values[found].word, strlen(values[found].word)) != 0)
             found++;
         if (found < WORDS) {
-            at = put_quoted(text, at, room, values[found].value);
-            way += strlen(values[found].word);
+            at = append_quoted(text, at, room, values[found].value);
+            template += strlen(values[found].word);
         } else {
-            text[at++] = *way++;
+            text[at++] = *template ++;
         }
     }
     text[at] = 0;
@@ -227,7 +228,7 @@ static void describe(char *sentence, const char *path, const char *inside, const
         { "{name}", joined(found->name, "", "") },
     };
     snprintf(sentence, CS_OTHER_FORMATS_BYTES, "%.2048s is ", path);
-    put(sentence, CS_OTHER_FORMATS_BYTES, ways[found->is], values);
+    expand(sentence, CS_OTHER_FORMATS_BYTES, descriptions[found->is], values);
     for (int i = 0; i < WORDS; i++)
         free(values[i].value);
     free(own);
@@ -236,10 +237,10 @@ static void describe(char *sentence, const char *path, const char *inside, const
 bool cs_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
 {
     char name[CS_TAG_BYTES] = "";
-    finding found = look(path);
+    finding found = recognise(path);
     if (cs_catalog_latest(name, path) == CS_OK) {
         char *tagged = cs_files_join(path, name);
-        finding inside = look(tagged);
+        finding inside = recognise(tagged);
         if (inside.is != NOTHING)
             found = inside;
         else

@@ -62,17 +62,17 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
 static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
-    char here[128], there[128];
+    char wanted[128], saved[128];
     if (!tensor) {
         if (!loose)
             fprintf(faults, "%s is missing\n", piece->name);
     } else if (!same_shape(tensor, piece)) {
-        write_shape(here, piece->shape, piece->dims);
-        write_shape(there, tensor->shape, tensor->dims);
-        fprintf(faults, "%s is %s there and %s here\n", piece->name, there, here);
+        write_shape(wanted, piece->shape, piece->dims);
+        write_shape(saved, tensor->shape, tensor->dims);
+        fprintf(faults, "%s is %s in the checkpoint and %s in this model\n", piece->name, saved, wanted);
     } else if (!cs_convert_can(piece->dtype, tensor->dtype)) {
-        fprintf(faults, "%s is %s there and %s here\n", piece->name, cs_safetensors_name(tensor->dtype),
-                cs_safetensors_name(piece->dtype));
+        fprintf(faults, "%s is %s in the checkpoint and %s in this model\n", piece->name,
+                cs_safetensors_name(tensor->dtype), cs_safetensors_name(piece->dtype));
     }
 }
 
@@ -93,7 +93,7 @@ static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs
     cs_comm_all_reduce(comm, asked, length, CS_U8, CS_MAX);
     for (int64_t i = 0; i < manifest->tensor_count; i++)
         if (!asked[i] && folders[manifest->tensors[i].folder])
-            fprintf(faults, "%s is there and not in this model\n", manifest->tensors[i].name);
+            fprintf(faults, "%s is in the checkpoint and not in this model\n", manifest->tensors[i].name);
     free(asked);
 }
 
@@ -190,7 +190,7 @@ static cs_status read_window(piece_reader *r)
 {
     size_t from = (size_t)++r->window * WINDOW, left = cs_blocks_bytes(&r->block) - from;
     size_t bytes = left < WINDOW ? left : WINDOW;
-    CS_TRY(cs_blocks_part(r->buffer, &r->block, from, bytes));
+    CS_TRY(cs_blocks_read_part(r->buffer, &r->block, from, bytes));
     r->crc = r->verify ? cs_crc32c(r->crc, r->buffer, bytes) : 0;
     return CS_OK;
 }
@@ -200,7 +200,7 @@ static cs_status end_block(piece_reader *r)
     if (r->block.chunk && r->verify) {
         while ((size_t)(r->window + 1) * WINDOW < cs_blocks_bytes(&r->block))
             CS_TRY(read_window(r));
-        CS_TRY(cs_blocks_judge(&r->block, r->crc));
+        CS_TRY(cs_blocks_verify(&r->block, r->crc));
     }
     r->block.chunk = NULL;
     return CS_OK;
@@ -220,7 +220,7 @@ static cs_status open_file(piece_reader *r, int64_t file)
 }
 
 /* Loads one window of the chunk's block into the buffer. */
-static cs_status hold(piece_reader *r, const cs_chunk *chunk, int64_t index, int64_t window)
+static cs_status load_window(piece_reader *r, const cs_chunk *chunk, int64_t index, int64_t window)
 {
     const cs_checkpoint_reader *reader = r->reader;
     if (r->block.chunk != chunk || r->block.index != index || window < r->window) {
@@ -236,7 +236,8 @@ static cs_status hold(piece_reader *r, const cs_chunk *chunk, int64_t index, int
     return CS_OK;
 }
 
-static void put(const piece_reader *r, void *to, cs_dtype dtype, const void *from, cs_dtype stored, int64_t count)
+static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, const void *from, cs_dtype stored,
+                           int64_t count)
 {
     const cs_checkpoint_far *far = r->reader->reading.far;
     cs_convert_elements(far ? r->converted : to, dtype, from, stored, count);
@@ -254,8 +255,8 @@ static void copy_out(const piece_reader *r, const transfer *t, cs_range elements
     for (int64_t at = elements.from, next; at < elements.to; at = next) {
         next = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
         int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
-        put(r, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
-            r->buffer + (size_t)(at - first) * size, stored, next - at);
+        store_elements(r, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
+                       r->buffer + (size_t)(at - first) * size, stored, next - at);
     }
 }
 
@@ -266,7 +267,7 @@ static cs_status copy_transfer(piece_reader *r, const transfer *t)
     CS_TRY(open_file(r, t->chunk->file));
     for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
         cs_range inside = { window * length, (window + 1) * length };
-        CS_TRY(hold(r, t->chunk, window / WINDOWS, window % WINDOWS));
+        CS_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
         copy_out(r, t, cs_range_overlap(t->cut, inside), inside.from, stored);
     }
     return CS_OK;
@@ -287,7 +288,7 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
     CS_TRY(cs_collective_status(comm, cs_write_plan_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
     r.buffer = cs_collective_memory(WINDOW);
-    /* twice the window: 16-bit elements in the file may become 32-bit elements in memory */
+    /* Twice the window: 16-bit elements in the file may become 32-bit elements in memory. */
     r.converted = reader->reading.far ? cs_collective_memory(2 * WINDOW) : NULL;
     list_transfers(&r, pieces, piece_count);
     cs_status status = copy_transfers(&r);

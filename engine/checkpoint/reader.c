@@ -58,7 +58,7 @@ static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, 
         char *path = cs_files_join(reader->path, file->name);
         int64_t bytes;
         cs_status status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
-        status = cs_manifest_judge_file(file, path, status, bytes);
+        status = cs_manifest_file_status(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

@@ -5,7 +5,7 @@
 
 #include "checkpoint/write_plan.h"
 
-/* bytes of a block, which has one checksum; bytes of a UUID's text */
+/* Bytes of a block, which has one checksum; bytes of a UUID's text. */
 enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 };
 
 /* What the manifest records about the file. */

@@ -15,7 +15,7 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     uint64_t seed;
-    /* vocabulary size of the model; a larger or equal token is CS_BAD_FILE, with its position. 0: unchecked */
+    /* Vocabulary size of the model; a larger or equal token is CS_BAD_FILE, with its position. 0: unchecked. */
     int64_t vocab_size;
     /* (pattern_count) weights of a mixture (mixture.h); NULL: every window is read once in each epoch */
     const double *weights;

@@ -21,7 +21,7 @@ typedef struct {
 } cs_difficulty;
 
 int64_t cs_difficulty_at(const cs_difficulty *difficulty, int64_t step);
-/* whether the curriculum has this value at some step */
+/* Whether the curriculum has this value at some step. */
 bool cs_difficulty_may_be(const cs_difficulty *difficulty, int64_t value);
 
 #endif

@@ -23,9 +23,9 @@ typedef struct {
     cs_encoder *encoder;
     cs_text line;
     cs_chat_lines chat;
-    /* invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts */
+    /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
     int64_t repaired;
-} cs_job_bench;
+} cs_job_workspace;
 
 typedef struct {
     int64_t first, count; /* range of documents; if count is 1, possibly a part of one */
@@ -44,7 +44,7 @@ typedef struct {
 /* The part of a document that belongs to the set being written (training, or held out). */
 cs_document cs_job_part(const cs_job_plan *plan, int64_t document);
 
-void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench);
+void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace);
 void cs_job_free(cs_job_work *work);
 
 #endif

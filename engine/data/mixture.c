@@ -41,7 +41,7 @@ cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int6
         past += weights[i];
     }
     mixture->first[count] = total;
-    /* trailing sets with weight 0 get no window that remains after rounding */
+    /* Trailing sets with weight 0 get no window that remains after rounding. */
     for (int i = count - 1; i >= 0 && weights[i] == 0; i--)
         mixture->first[i] = total;
     return CS_OK;

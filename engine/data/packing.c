@@ -21,21 +21,21 @@ enum { JOB_BYTES = 1 << 20, MAX_THREADS = CS_THREAD_POOL_MAX_THREADS, JOBS_A_THR
 
 typedef struct {
     cs_job_plan plan;
-    cs_job_bench *benches; /* (threads) */
+    cs_job_workspace *workspaces; /* (threads) */
     int threads;
     cs_job_work *jobs; /* (threads * JOBS_A_THREAD) */
     int job_count;
     atomic_int next_job;
     int64_t document, place; /* document and byte offset at which the next job begins */
     int64_t done, bytes, learnt, skipped;
-    double started, told;
-} press;
+    double started, last_report;
+} packer;
 
 /* ---- jobs ---- */
 
 /* End of the next part of a long text: a place where it may be cut, searched in twice as many bytes until there is one.
  */
-static int64_t cut_at(const press *self, const cs_document *document)
+static int64_t cut_at(const packer *self, const cs_document *document)
 {
     size_t left = (size_t)(document->length - self->place);
     for (size_t size = JOB_BYTES; size < left; size *= 2) {
@@ -47,7 +47,7 @@ static int64_t cut_at(const press *self, const cs_document *document)
 }
 
 /* Cuts the next job: a part of a document that is longer than a job, or several documents up to a job's size. */
-static void cut_job(press *self, cs_job_work *job)
+static void cut_job(packer *self, cs_job_work *job)
 {
     cs_document document = cs_job_part(&self->plan, self->document);
     *job = (cs_job_work){ .first = self->document, .count = 1, .from = self->place };
@@ -70,16 +70,16 @@ static void cut_job(press *self, cs_job_work *job)
     }
 }
 
-/* A task of the thread pool. Task `bench` processes jobs with its own working memory until none is left. */
-static cs_status work(void *argument, int64_t bench)
+/* A task of the thread pool. Task `workspace` processes jobs with its own working memory until none is left. */
+static cs_status work(void *argument, int64_t workspace)
 {
-    press *self = argument;
+    packer *self = argument;
     for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
-        cs_job_make(&self->jobs[i], &self->plan, &self->benches[bench]);
+        cs_job_make(&self->jobs[i], &self->plan, &self->workspaces[workspace]);
     return CS_OK; /* each job records its own status */
 }
 
-static void run_jobs(press *self)
+static void run_jobs(packer *self)
 {
     self->next_job = 0;
     cs_thread_pool_run(self->threads, self->threads, work, self);
@@ -88,7 +88,7 @@ static void run_jobs(press *self)
 /* ---- writing ---- */
 
 /* Returns the failure of a job; for a faulty line the message explains skip_bad. */
-static cs_status refuse(const press *self, cs_status status, const char *sentence)
+static cs_status refuse(const packer *self, cs_status status, const char *sentence)
 {
     if (status != CS_BAD_FILE)
         return cs_fail(status, "%s", sentence);
@@ -98,7 +98,7 @@ static cs_status refuse(const press *self, cs_status status, const char *sentenc
 
 /* Warns about skipped lines, in the order of the lines whatever thread found them, and fails if there are more than
  * allowed. */
-static cs_status tell_skipped(press *self, const cs_job_work *job)
+static cs_status report_skipped(packer *self, const cs_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {
         if (self->skipped == self->plan.skip_bad)
@@ -109,10 +109,10 @@ static cs_status tell_skipped(press *self, const cs_job_work *job)
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
 
-static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shards)
+static cs_status write_job(packer *self, const cs_job_work *job, cs_shards *shards)
 {
     int64_t done = 0;
-    CS_TRY(tell_skipped(self, job));
+    CS_TRY(report_skipped(self, job));
     for (int64_t i = 0; i < job->start_count; i++) {
         CS_TRY(cs_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
         CS_TRY(cs_shards_document(shards));
@@ -125,18 +125,18 @@ static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shard
 
 /* Logs the progress, at most every two seconds, and sends a heartbeat to the launcher, which might otherwise consider
  * ranks that wait for this one to be stuck. */
-static void tell(press *self)
+static void report_progress(packer *self)
 {
     double now = cs_clock_seconds();
-    if (now - self->told < 2)
+    if (now - self->last_report < 2)
         return;
-    self->told = now;
+    self->last_report = now;
     cs_beat_step(atomic_load(&cs_beat_own()->step));
     cs_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
            1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
 }
 
-static void count_job(press *self, const cs_job_work *job)
+static void count_job(packer *self, const cs_job_work *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
         int64_t length = cs_job_part(&self->plan, job->first + i).length;
@@ -144,7 +144,7 @@ static void count_job(press *self, const cs_job_work *job)
     }
 }
 
-static cs_status run_round(press *self, cs_shards *shards)
+static cs_status run_round(packer *self, cs_shards *shards)
 {
     cs_status status = CS_OK;
     for (self->job_count = 0; self->job_count < self->threads * JOBS_A_THREAD; self->job_count++) {
@@ -159,12 +159,12 @@ static cs_status run_round(press *self, cs_shards *shards)
         count_job(self, &self->jobs[i]);
         cs_job_free(&self->jobs[i]);
     }
-    tell(self);
+    report_progress(self);
     return status;
 }
 
 /* Writes the training parts of all documents, or all held-out parts. */
-static cs_status write_set(press *self, cs_shards *shards, bool held_out)
+static cs_status write_set(packer *self, cs_shards *shards, bool held_out)
 {
     self->plan.held_out = held_out;
     self->document = self->place = 0;
@@ -206,34 +206,34 @@ static int count_threads(int wanted)
     return count < MAX_THREADS ? count : MAX_THREADS;
 }
 
-static void open_benches(press *self, int threads)
+static void open_workspaces(packer *self, int threads)
 {
     self->threads = count_threads(threads);
-    self->benches = calloc((size_t)self->threads, sizeof *self->benches);
+    self->workspaces = calloc((size_t)self->threads, sizeof *self->workspaces);
     self->jobs = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
-    CS_ASSERT(self->benches);
+    CS_ASSERT(self->workspaces);
     CS_ASSERT(self->jobs);
     for (int i = 0; i < self->threads; i++)
-        self->benches[i].encoder = cs_encoder_open(self->plan.tokenizer);
+        self->workspaces[i].encoder = cs_encoder_open(self->plan.tokenizer);
 }
 
-static int64_t close_benches(press *self)
+static int64_t close_workspaces(packer *self)
 {
     int64_t repaired = 0;
     for (int i = 0; i < self->threads; i++) {
-        repaired += self->benches[i].repaired + cs_encoder_text(self->benches[i].encoder, "", 0)->repaired;
-        cs_encoder_close(self->benches[i].encoder);
-        cs_unicode_free(&self->benches[i].line);
-        cs_chat_free(&self->benches[i].chat);
+        repaired += self->workspaces[i].repaired + cs_encoder_text(self->workspaces[i].encoder, "", 0)->repaired;
+        cs_encoder_close(self->workspaces[i].encoder);
+        cs_unicode_free(&self->workspaces[i].line);
+        cs_chat_free(&self->workspaces[i].chat);
     }
-    free(self->benches);
+    free(self->workspaces);
     free(self->jobs);
     return repaired;
 }
 
 /* ---- all of it ---- */
 
-static cs_status write_sets(press *self, const cs_packing_settings *settings, cs_packing_counts *counts)
+static cs_status write_sets(packer *self, const cs_packing_settings *settings, cs_packing_counts *counts)
 {
     int64_t vocab_size = cs_tokenizer_size(self->plan.tokenizer);
     cs_shards train = { settings->output, "train", settings->shard_tokens, vocab_size, NULL, 0, 0, 0 };
@@ -260,7 +260,7 @@ static cs_status write_sets(press *self, const cs_packing_settings *settings, cs
     return status;
 }
 
-static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokenizer,
+static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *tokenizer,
                       const cs_packing_settings *settings, cs_packing_counts *counts)
 {
     cs_corpus_files files = { settings->paths, settings->path_count, settings->separator,
@@ -275,15 +275,15 @@ static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokeni
     self->bytes = corpus->bytes;
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
-    open_benches(self, settings->threads);
+    open_workspaces(self, settings->threads);
     cs_status status = write_sets(self, settings, counts);
-    counts->repaired = close_benches(self);
+    counts->repaired = close_workspaces(self);
     return status;
 }
 
 cs_status cs_packing_run(const cs_packing_settings *settings, cs_packing_counts *counts)
 {
-    press self = { .started = cs_clock_seconds(), .told = cs_clock_seconds() };
+    packer self = { .started = cs_clock_seconds(), .last_report = cs_clock_seconds() };
     cs_corpus corpus = { 0 };
     cs_tokenizer *tokenizer;
     *counts = (cs_packing_counts){ 0 };

@@ -240,7 +240,7 @@ static void copy_tokens(const cs_tokens *tokens, int64_t start, int64_t length, 
             window.targets[t] = token[t + 1];
         }
     } else {
-        /* the values were checked when the shard was opened */
+        /* The values were checked when the shard was opened. */
         const int32_t *token = (const int32_t *)tokens->tokens + start;
         memcpy(window.inputs, token, (size_t)length * sizeof *token);
         memcpy(window.targets, token + 1, (size_t)length * sizeof *token);
@@ -271,7 +271,7 @@ static void part_documents(const cs_tokens *tokens, int64_t start, int64_t lengt
             continue;
         from = (int32_t)(t + 1);
         window.targets[t] = -1;
-        /* skips empty documents too */
+        /* Skips empty documents too. */
         while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1)
             next++;
     }

@@ -34,7 +34,7 @@ typedef struct {
 
 /* ---- what is there ---- */
 
-cs_status cs_huggingface_look(bool *found, const char *folder)
+cs_status cs_huggingface_detect(bool *found, const char *folder)
 {
     char foreign[CS_OTHER_FORMATS_BYTES];
     *found = cs_files_holds(folder, SINGLE) || cs_files_holds(folder, INDEX);
@@ -263,7 +263,7 @@ static cs_status build(cs_source *source, const char *folder)
     own->buffer = malloc(CS_SOURCE_BUFFER);
     if (!own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    CS_TRY(cs_huggingface_look(&found, folder));
+    CS_TRY(cs_huggingface_detect(&found, folder));
     if (!found)
         return refuse_folder(folder);
     CS_TRY(cs_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder));

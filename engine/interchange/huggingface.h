@@ -12,7 +12,7 @@
 
 /* Sets *found if the folder holds weights. CS_UNSUPPORTED, with the command that converts them, if they are in another
  * program's format (other_formats.h). */
-cs_status cs_huggingface_look(bool *found, const char *folder);
+cs_status cs_huggingface_detect(bool *found, const char *folder);
 
 /* Derives from a config.json the tensors of the model, with the shapes that transformers gives them: *wanted has *count
  * entries. *tied is the name of the token embedding that a tied head shares, or NULL if the head is not tied.

@@ -68,7 +68,7 @@ typedef struct {
     const char *type;
     bool is_gpt2, asks_bias, asks_mlp_bias; /* config.json may have the keys attention_bias, mlp_bias */
     bool input_bias, normed;                /* properties that every model of the family has */
-    /* defaults of num_key_value_heads and head_dim if config.json lacks them; 0: derived from other sizes */
+    /* Defaults of num_key_value_heads and head_dim if config.json lacks them; 0: derived from other sizes. */
     int64_t keys, head;
 } family_row;
 

@@ -14,16 +14,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORDS = 256, MAGIC = 20240326, SORTS = 16, NAME = 64 };
+enum { WORDS = 256, MAGIC = 20240326, PARAMETERS = 16, NAME = 64 };
 
 /* One kind of parameter, which exists once or for each layer; it has width * rows * columns elements. */
 typedef struct {
     const char *name;      /* contains %lld for the layer number if each layer has one */
     int64_t rows, columns; /* cspeed's shape in multiples of the width; columns 0: a vector of `rows` */
-    bool layered, turned;
-} sort;
+    bool layered, transposed;
+} parameter;
 
-static const sort sorts[SORTS] = {
+static const parameter parameters[PARAMETERS] = {
     { "transformer.wte.weight", 0, 1, false, false },
     { "transformer.wpe.weight", 0, 1, false, false },
     { "transformer.h.%lld.ln_1.weight", 1, 0, true, false },
@@ -47,7 +47,7 @@ typedef struct {
     int descriptor;
     int64_t positions, vocabulary, layers, heads, width, padded;
     int64_t *offsets; /* byte offset of each tensor in the file */
-    bool *turned;
+    bool *transposed;
     char (*names)[NAME];
     char *buffer;
 } llmc_file;
@@ -93,11 +93,11 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
 }
 
 /* Lists the tensors of one kind, which begin at `offset`; returns the offset behind them. */
-static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64_t offset)
+static int64_t list_parameter(cs_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
 {
     llmc_file *own = source->own;
     int64_t rows = s->rows * own->width, columns = s->columns * own->width, stored;
-    bool tokens = s == &sorts[0], positions = s == &sorts[1];
+    bool tokens = s == &parameters[0], positions = s == &parameters[1];
     if (tokens || positions)
         rows = tokens ? own->vocabulary : own->positions;
     stored = (tokens ? own->padded : rows) * (columns ? columns : 1) * (int64_t)cs_dtype_bytes(dtype);
@@ -109,7 +109,7 @@ static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64
         snprintf(own->names[at], NAME, "%.*s%s%s", hole ? (int)(hole - s->name) : NAME, s->name, hole ? number : "",
                  hole ? hole + 4 : "");
         own->offsets[at] = offset;
-        own->turned[at] = s->turned;
+        own->transposed[at] = s->transposed;
         source->tensors[at] = (cs_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
         offset += stored;
     }
@@ -119,17 +119,17 @@ static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64
 static cs_status list_all(cs_source *source, cs_dtype dtype)
 {
     llmc_file *own = source->own;
-    size_t max = (size_t)(SORTS * own->layers);
+    size_t max = (size_t)(PARAMETERS * own->layers);
     int64_t offset = WORDS * 4, bytes;
     source->tensors = calloc(max, sizeof *source->tensors);
     own->offsets = calloc(max, sizeof *own->offsets);
-    own->turned = calloc(max, sizeof *own->turned);
+    own->transposed = calloc(max, sizeof *own->transposed);
     own->names = calloc(max, sizeof *own->names);
     own->buffer = malloc(CS_SOURCE_BUFFER);
-    if (!source->tensors || !own->offsets || !own->turned || !own->names || !own->buffer)
+    if (!source->tensors || !own->offsets || !own->transposed || !own->names || !own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
-    for (int i = 0; i < SORTS; i++)
-        offset = list_sort(source, &sorts[i], dtype, offset);
+    for (int i = 0; i < PARAMETERS; i++)
+        offset = list_parameter(source, &parameters[i], dtype, offset);
     CS_TRY(cs_files_size(&bytes, own->path));
     if (bytes != offset)
         return cs_fail(CS_BAD_FILE,
@@ -141,7 +141,7 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
 
 /* Reads a transposed matrix: row r of the result is column r of the file's matrix. Reads a band of the file's rows at a
  * time and copies the elements that are in `range`. */
-static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
+static cs_status read_transposed(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
 {
     llmc_file *own = source->own;
     const cs_source_tensor *t = &source->tensors[tensor];
@@ -168,8 +168,8 @@ static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, v
     llmc_file *own = source->own;
     const cs_source_tensor *t = &source->tensors[tensor];
     int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
-    if (own->turned[tensor])
-        return read_turned(source, tensor, range, to, dtype);
+    if (own->transposed[tensor])
+        return read_transposed(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = at + max < range.to ? at + max : range.to;
         CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
@@ -187,7 +187,7 @@ static void close_file(cs_source *source)
         close(own->descriptor);
     free(own->path);
     free(own->offsets);
-    free(own->turned);
+    free(own->transposed);
     free(own->names);
     free(own->buffer);
     free(own);

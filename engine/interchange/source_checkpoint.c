@@ -157,7 +157,7 @@ static cs_status load_block(checkpoint_source *own, int64_t chunk, int64_t index
 }
 
 /* Copies the elements of `range` that are in the chunk, one contiguous run after another. */
-static cs_status take(checkpoint_source *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
+static cs_status copy_overlap(checkpoint_source *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
 {
     const cs_chunk *from = &own->chunks.chunks[chunk];
     const cs_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
@@ -181,7 +181,7 @@ static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, v
     checkpoint_source *own = source->own;
     cs_range chunks = cs_chunks_of(&own->chunks, own->tensors[tensor]);
     for (int64_t i = chunks.from; i < chunks.to; i++)
-        CS_TRY(take(own, i, range, to, dtype));
+        CS_TRY(copy_overlap(own, i, range, to, dtype));
     return CS_OK;
 }
 

@@ -15,7 +15,7 @@ typedef struct {
 
 cs_record cs_record_version(double time); /* "brain.Event:2", the first record of a file */
 cs_record cs_record_start(double time,
-                          /* marks the start of this run: entries of earlier files from `step` on are ignored */
+                          /* Marks the start of this run: entries of earlier files from `step` on are ignored. */
                           int64_t step);
 cs_record cs_record_scalar(double time, int64_t step, const char *tag, float value); /* `tag` has at most 256 bytes */
 

@@ -87,7 +87,7 @@ cs_status cs_pretrained_load(cs_engine *engine)
     bool found = false;
     if (!folder || !engine->model_json)
         return CS_OK;
-    cs_status status = cs_huggingface_look(&found, folder);
+    cs_status status = cs_huggingface_detect(&found, folder);
     if (status == CS_OK && found)
         status = read_all(engine, folder);
     else if (status == CS_OK && engine->config->reads && !engine->settings->load)
@@ -112,7 +112,7 @@ cs_status cs_pretrained_refuse(const char *folder)
                        "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
                        "model in place of its name",
                        folder);
-    CS_TRY(cs_huggingface_look(&found, folder));
+    CS_TRY(cs_huggingface_detect(&found, folder));
     if (cs_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
         return cs_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
     cs_source_close(&source);

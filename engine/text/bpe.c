@@ -66,7 +66,7 @@ static void make_room(cs_bpe *bpe, size_t size)
         return;
     bpe->room = 2 * size;
     bpe->symbols = realloc(bpe->symbols, bpe->room * sizeof *bpe->symbols);
-    /* one pair for each token, and two more after each merge */
+    /* One pair for each token, and two more after each merge. */
     bpe->heap = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap);
     bpe->found = realloc(bpe->found, bpe->room * sizeof *bpe->found);
     CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);

@@ -25,7 +25,7 @@ typedef struct {
     size_t merge_room;
     int32_t bytes[256]; /* token of each single byte, or -1 */
     int32_t unknown;    /* token for bytes without a token; -1: such bytes are dropped */
-    /* one `unknown` for a run of such bytes; a word that is a token is not split (ignore_merges) */
+    /* One `unknown` for a run of such bytes; a word that is a token is not split (ignore_merges) */
     bool fuse_unknown, whole_words;
 } cs_lexicon;
 
@@ -35,7 +35,7 @@ cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *
 cs_status cs_lexicon_set(cs_lexicon *lexicon, int64_t id, const char *text, size_t size);
 void cs_lexicon_free(cs_lexicon *lexicon);
 
-/* id of the token with these bytes; -1: none */
+/* Id of the token with these bytes; -1: none. */
 int32_t cs_lexicon_find(const cs_lexicon *lexicon, const char *bytes, size_t size);
 
 /* The merge of two tokens; NULL: they do not merge. */

@@ -15,7 +15,7 @@ struct cs_tokenizer {
     cs_words *words;
     cs_specials raw, normal; /* special tokens that are searched before and after normalization */
     bool compose;            /* normalize to form C (NFC) */
-    /* tokens that the post_processor adds before and after a text */
+    /* Tokens that the post_processor adds before and after a text. */
     int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
     int before_count, after_count;
     char *chat_template, *begin_text, *end_text;

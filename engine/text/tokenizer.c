@@ -80,7 +80,7 @@ static char *copy_template(const json_t *value)
 static cs_status read_config(cs_tokenizer *tokenizer, const char *folder, json_t **config)
 {
     cs_text content = { 0 };
-    /* this parser accepts large numbers: model_max_length may be 1e30 */
+    /* This parser accepts large numbers: model_max_length may be 1e30. */
     CS_TRY(read_json(config, folder, "tokenizer_config.json", cs_json_words));
     tokenizer->begin_text = copy_text(json_object_get(*config, "bos_token"));
     tokenizer->end_text = copy_text(json_object_get(*config, "eos_token"));

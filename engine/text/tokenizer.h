@@ -21,7 +21,7 @@ cs_status cs_tokenizer_open(cs_tokenizer **tokenizer, const char *path);
 void cs_tokenizer_close(cs_tokenizer *tokenizer); /* accepts NULL */
 
 int64_t cs_tokenizer_size(const cs_tokenizer *tokenizer); /* greater than every id */
-/* id of a token such as "<|endoftext|>"; -1: none */
+/* Id of a token such as "<|endoftext|>"; -1: none. */
 int32_t cs_tokenizer_find(const cs_tokenizer *tokenizer, const char *token);
 int32_t cs_tokenizer_end(const cs_tokenizer *tokenizer); /* token that ends a document; -1: none */
 

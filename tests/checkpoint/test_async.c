@@ -137,7 +137,7 @@ static int fail_on_one_rank(void *argument)
     for (int i = 0; i < 3; i++)
         run_step(engine, &spec);
     bool first = told(cs_save_checkpoint(engine, "out", NULL, NULL), 2);
-    /* the failure was reported once; this save fails too, and the next call reports it */
+    /* The failure was reported once; this save fails too, and the next call reports it. */
     CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
     bool second = told(cs_finish_checkpoint(engine), 5) && cs_last_step(engine).saved_step == 1;
     CS_MUST(cs_finish_checkpoint(engine));

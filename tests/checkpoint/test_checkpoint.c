@@ -95,7 +95,7 @@ START_TEST(types_convert)
         }
         SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
         piece.dtype = CS_I32;
-        SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "there and I32 here");
+        SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "in the checkpoint and I32 in this model");
         cs_checkpoint_close(reader);
     }
     shell_leave();

@@ -29,7 +29,7 @@ static shim_lose_call lose;
 static const char *const hows[] = { "counted", "EIO", "ENOSPC", "short", "killed", "power lost" };
 
 typedef struct {
-    /* name of the scene and tag of its save; the old state has tag "old" and step 1, and `latest` names it */
+    /* Name of the scene and tag of its save; the old state has tag "old" and step 1, and `latest` names it. */
     const char *name, *tag;
     int64_t keep_last;
     bool background;

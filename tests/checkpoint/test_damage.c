@@ -311,7 +311,7 @@ START_TEST(full_disks)
     };
     shell_enter();
     ck_assert_int_eq(mkdir("out", 0777), 0);
-    /* the mount disappears with this process */
+    /* The mount disappears with this process. */
     bool own = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
     if (!own || mount("none", "out", "tmpfs", 0, "size=2m") != 0) {
         printf("skipped: a full file system (mounting one: %s)\n", strerror(errno));
@@ -371,7 +371,7 @@ START_TEST(killed_at_any_moment)
         max = step > max ? step : max;
     }
     SHOULD(saved_save("out", "end", 1));
-    /* the last save removed what the killed ones had left */
+    /* The last save removed what the killed ones had left. */
     ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1);
     printf("killed %d times; the longest run saved %lld times\n", ROUNDS, (long long)max);
     shell_leave();

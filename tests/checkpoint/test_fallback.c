@@ -117,7 +117,7 @@ static int damaged_while_reading(void *argument)
     int count = list_shards(shards, "out/global_step4/*/shard-*.safetensors");
     for (int i = 0; i < count; i++) {
         long size = size_of(shards[i]), places[PLACES] = { 200, 4096, (4096 + size) / 2, size - 1 };
-        /* damage of a header is found even if blocks are not verified */
+        /* Damage of a header is found even if blocks are not verified. */
         for (int place = j->headers_alone ? 0 : i % 2; place < (j->headers_alone ? 1 : PLACES); place += 2)
             load_flipped(engine, &j->spec, shards[i], places[place], &old, losses);
     }
@@ -365,7 +365,7 @@ START_TEST(lists_of_ancestors)
         save_small(tags[i], i + 4, line, 2, 4);
     expect_listing("latest s4 s8 s9 ");
     expect_generations("s9", "s9:0 s8:1 s4:3 ");
-    /* includes s7, which was pruned since; the list does not grow with each save */
+    /* Includes s7, which was pruned since; the list does not grow with each save. */
     ck_assert_uint_eq(json_array_size(line), 4);
     json_decref(line);
     json_t *other = json_array();

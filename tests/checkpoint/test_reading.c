@@ -42,14 +42,14 @@ START_TEST(names)
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing, and 7 more tensors differ"));
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 1), CS_BAD_FILE);
-    ck_assert_ptr_nonnull(strstr(cs_error(), " is there and not in this model, and 6 more tensors differ"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), " is in the checkpoint and not in this model, and 6 more tensors differ"));
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
     ck_assert_float_eq(ln[0], 160);
     ck_assert_float_eq(other[0], 5); /* as it was */
     cs_piece wrong = wanted[0];
     wrong.shape[0] = 13;
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
-    ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] there and [13] here"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] in the checkpoint and [13] in this model"));
     shell_leave();
 }
 END_TEST
@@ -140,7 +140,7 @@ static int engine_options(void *argument)
     engine = run_open(&spec, NULL);
     CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
     CS_ASSERT(strstr(cs_error(), "transformer.h.2."));
-    CS_ASSERT(strstr(cs_error(), " is there and not in this model"));
+    CS_ASSERT(strstr(cs_error(), " is in the checkpoint and not in this model"));
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, &(cs_load_options){ .loose = true }, NULL));
     CS_ASSERT(cs_last_step(engine).step == 1);
     cs_destroy(engine);

@@ -20,7 +20,7 @@ static const char *const types[] = { "fp32", "bf16", "fp16" };
 enum { WORLDS = 5, STAGES = 4, TYPES = 3 };
 
 typedef struct {
-    /* checksum of all master weights and optimizer slots in the order of names, whichever rank holds them */
+    /* Checksum of all master weights and optimizer slots in the order of names, whichever rank holds them. */
     uint32_t state;
     double loss[ON];
 } outcome;

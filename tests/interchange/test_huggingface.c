@@ -222,7 +222,7 @@ START_TEST(names_of_headless_models_are_completed)
     ck_assert_int_eq(shell_run("%s/cspeed export saved a", CS_BIN), 0);
     size_t bytes;
     char *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
-    /* the header is padded at its end */
+    /* The header is padded at its end. */
     while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) {
         memmove(found + 1, found + 13, (size_t)(text + bytes - found - 13));
         uint64_t length;
