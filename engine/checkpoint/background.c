@@ -22,8 +22,8 @@ struct cs_background {
     char *dir;
     cs_checkpoint_content content; /* a copy; the elements of its pieces are in `memory` */
     cs_piece *pieces;
-    const void **sources;         /* where the elements of each piece are copied from */
-    const cs_checkpoint_far *far; /* copy functions for `sources`; NULL: they are in host memory */
+    const void **sources;                         /* where the elements of each piece are copied from */
+    const cs_checkpoint_device_copy *device_copy; /* copy functions for `sources`; NULL: they are in host memory */
     char *memory;
     size_t bytes;
 
@@ -113,8 +113,8 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
     b->content.provenance = json_deep_copy(content->provenance);
     b->content.damaged = json_deep_copy(content->damaged);
     b->content.pieces = b->pieces;
-    b->content.far = NULL; /* the copy is in host memory */
-    b->far = content->far;
+    b->content.device_copy = NULL; /* the copy is in host memory */
+    b->device_copy = content->device_copy;
     return CS_OK;
 }
 
@@ -150,8 +150,8 @@ static void end_work(cs_background *b, cs_status status)
 static void copy_piece(const cs_background *b, int64_t i)
 {
     size_t bytes = cs_piece_bytes(&b->pieces[i]);
-    if (b->far && bytes > 0)
-        b->far->fetch(b->far->argument, b->pieces[i].data, b->sources[i], bytes);
+    if (b->device_copy && bytes > 0)
+        b->device_copy->fetch(b->device_copy->argument, b->pieces[i].data, b->sources[i], bytes);
     else if (bytes > 0)
         memcpy(b->pieces[i].data, b->sources[i], bytes);
 }

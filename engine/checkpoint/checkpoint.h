@@ -46,7 +46,7 @@ typedef struct {
     void (*fetch)(void *argument, void *to, const void *from, size_t bytes);
     void (*send)(void *argument, void *to, const void *from, size_t bytes);
     void *argument;
-} cs_checkpoint_far;
+} cs_checkpoint_device_copy;
 
 /* How files are written. A zeroed struct means one thread, 8 MiB buffers and direct I/O where the file system allows
  * it. */
@@ -72,7 +72,7 @@ typedef struct {
     const json_t *damaged;  /* names of damaged directories in dir that must be kept, or NULL */
     const cs_piece *pieces; /* what this rank writes; the pieces of all ranks together cover each tensor exactly once */
     int64_t piece_count;
-    const cs_checkpoint_far *far; /* how the pieces are read; NULL: they are in host memory */
+    const cs_checkpoint_device_copy *device_copy; /* how the pieces are read; NULL: they are in host memory */
     cs_checkpoint_writing writing;
     bool finite; /* fail with CS_NOT_FINITE if a piece of "weights" holds an infinity or a NaN */
 } cs_checkpoint_content;
@@ -92,7 +92,7 @@ typedef struct {
     /* WANTED: the checkpoint must hold every piece. ALL: in addition it must hold no other tensor in the folders that
      * are read. LOOSE: a piece that it does not hold is left unchanged. A different shape is always a failure. */
     enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
-    const cs_checkpoint_far *far; /* how pieces are written; NULL: they are in host memory */
+    const cs_checkpoint_device_copy *device_copy; /* how pieces are written; NULL: they are in host memory */
 } cs_checkpoint_reading;
 
 /* Opens the checkpoint of `tag` in dir. If tag is NULL, opens the one that dir/latest names; if that is missing or

@@ -239,10 +239,10 @@ static cs_status load_window(piece_reader *r, const cs_chunk *chunk, int64_t ind
 static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, const void *from, cs_dtype stored,
                            int64_t count)
 {
-    const cs_checkpoint_far *far = r->reader->reading.far;
-    cs_convert_elements(far ? r->converted : to, dtype, from, stored, count);
-    if (far)
-        far->send(far->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
+    const cs_checkpoint_device_copy *device_copy = r->reader->reading.device_copy;
+    cs_convert_elements(device_copy ? r->converted : to, dtype, from, stored, count);
+    if (device_copy)
+        device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
 /* Copies the chunk's elements [from, to) to the piece, one contiguous run after another; the buffer begins with element
@@ -289,7 +289,7 @@ cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const 
     CS_TRY(check_names(reader, comm, pieces, piece_count));
     r.buffer = cs_collective_memory(WINDOW);
     /* Twice the window: 16-bit elements in the file may become 32-bit elements in memory. */
-    r.converted = reader->reading.far ? cs_collective_memory(2 * WINDOW) : NULL;
+    r.converted = reader->reading.device_copy ? cs_collective_memory(2 * WINDOW) : NULL;
     list_transfers(&r, pieces, piece_count);
     cs_status status = copy_transfers(&r);
     if (r.descriptor >= 0)

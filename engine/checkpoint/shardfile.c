@@ -129,10 +129,10 @@ static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, c
 /* Returns the bytes in host memory, copying them from device memory if necessary. */
 static const char *bring(const writing *w, const char *data, int64_t bytes)
 {
-    const cs_checkpoint_far *far = w->content->far;
-    if (!far)
+    const cs_checkpoint_device_copy *device_copy = w->content->device_copy;
+    if (!device_copy)
         return data;
-    far->fetch(far->argument, w->buffer, data, (size_t)bytes);
+    device_copy->fetch(device_copy->argument, w->buffer, data, (size_t)bytes);
     return w->buffer;
 }
 
@@ -181,7 +181,7 @@ cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, cons
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
     w.crcs = cs_collective_memory((size_t)blocks * sizeof *w.crcs);
-    w.buffer = content->far ? cs_collective_memory(CS_SHARDFILE_BLOCK) : NULL;
+    w.buffer = content->device_copy ? cs_collective_memory(CS_SHARDFILE_BLOCK) : NULL;
     cs_status status = write_file(record, &w, path, save_id);
     cs_direct_writer_close(&w.writer);
     free(w.buffer);
