@@ -154,7 +154,7 @@ static finding recognise(const char *path)
     return found;
 }
 
-/* ---- the sentence ---- */
+/* ---- the message ---- */
 
 typedef struct {
     const char *word;

@@ -42,7 +42,7 @@ typedef struct {
     char *path;
 } piece_reader;
 
-/* ---- what is wanted ---- */
+/* ---- checking the names ---- */
 
 static bool same_shape(const cs_manifest_tensor *tensor, const cs_piece *piece)
 {
@@ -139,7 +139,7 @@ static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, 
     return cs_collective_status(comm, status);
 }
 
-/* ---- what is taken from where ---- */
+/* ---- listing the transfers ---- */
 
 static int by_file(const void *one, const void *other)
 {
@@ -184,7 +184,7 @@ static void list_transfers(piece_reader *r, const cs_piece *pieces, int64_t coun
         qsort(r->transfers, (size_t)r->count, sizeof *r->transfers, by_file);
 }
 
-/* ---- the bytes ---- */
+/* ---- copying ---- */
 
 static cs_status read_window(piece_reader *r)
 {

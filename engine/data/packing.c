@@ -231,7 +231,7 @@ static int64_t close_workspaces(packer *self)
     return repaired;
 }
 
-/* ---- all of it ---- */
+/* ---- packing ---- */
 
 static cs_status write_sets(packer *self, const cs_packing_settings *settings, cs_packing_counts *counts)
 {

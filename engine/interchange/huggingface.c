@@ -32,7 +32,7 @@ typedef struct {
     char *buffer;         /* buffer for elements before their conversion */
 } folder_source;
 
-/* ---- what is there ---- */
+/* ---- reading names and shapes ---- */
 
 cs_status cs_huggingface_detect(bool *found, const char *folder)
 {

@@ -163,7 +163,7 @@ static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
     return kept;
 }
 
-/* ---- remembering ---- */
+/* ---- the word cache ---- */
 
 static void remember(cs_bpe *bpe, slot *free_slot, uint64_t hash, const char *word, size_t size, int32_t count)
 {

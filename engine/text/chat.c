@@ -75,7 +75,7 @@ static const cs_chat_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* ---- which shape ---- */
+/* ---- finding the shape ---- */
 
 static const cs_chat_shape *shape_named(const char *name)
 {

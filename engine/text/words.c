@@ -46,7 +46,7 @@ static bool is_known(const char *pattern)
     return false;
 }
 
-/* ---- from one engine's language to the other's ---- */
+/* ---- translating patterns from Oniguruma to PCRE2 ---- */
 
 static cs_status refuse(const char *what, const char *pattern)
 {
