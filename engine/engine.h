@@ -190,7 +190,7 @@ cs_status cs_products_agree(cs_engine *engine);
 /* transfer.c: a far device's state on its way to checkpoints and back. */
 /* Before the state is saved or loaded: *far is how, NULL where the device's memory is the host's. Whoever is given it
  * sees all that the device has been given by now. */
-cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_far **far);
+cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy);
 void cs_transfer_end(cs_engine *engine);       /* what was sent is on the device           */
 size_t cs_transfer_bytes(void);                /* of pinned memory, from the first one on  */
 void cs_transfer_close(cs_transfer *transfer); /* accepts NULL                             */

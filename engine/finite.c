@@ -72,7 +72,7 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];
     cs_precision types = engine->zero.precision;
-    cs_shard_piece *pieces = cs_agree_memory((size_t)unit->entry_count * sizeof *pieces);
+    cs_shard_piece *pieces = cs_collective_memory((size_t)unit->entry_count * sizeof *pieces);
     int count = cs_shard_pieces(engine->shards[i], pieces);
     int64_t number = 0, found = nowhere;
     for (int at = 0; at < count && found == nowhere; at++) {

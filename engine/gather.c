@@ -12,7 +12,7 @@ char *cs_gather(cs_engine *engine, const char *text)
     if (!sizes)
         cs_fatal(CS_NO_MEMORY, "out of memory for the sizes of texts");
     cs_walk_settle(engine);
-    char *all = cs_agree_gather(engine->comm, sizes, text, strlen(text));
+    char *all = cs_collective_gather(engine->comm, sizes, text, strlen(text));
     free(sizes);
     return all;
 }

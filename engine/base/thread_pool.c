@@ -1,54 +1,55 @@
-/* thread_pool.c - numbered tasks shared by a few threads. */
+/* thread_pool.c - a thread pool for one call: runs numbered tasks on several threads and waits for all of them. */
 #include "base/thread_pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { MOST_THREADS = 64, SENTENCE = 4096 };
+enum { MESSAGE_BYTES = 4096 };
 
 typedef struct {
     cs_status (*task)(void *argument, int64_t index);
     void *argument;
     int64_t count;
     _Atomic int64_t next;
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* protects `status` and `why` */
     cs_status status;
-    char why[SENTENCE];
-} crew;
+    char why[MESSAGE_BYTES];
+} thread_pool;
 
-static void keep_failure(crew *c, cs_status status)
+static void keep_failure(thread_pool *pool, cs_status status)
 {
-    pthread_mutex_lock(&c->mutex);
-    if (c->status == CS_OK) {
-        c->status = status;
-        snprintf(c->why, sizeof c->why, "%s", cs_error());
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->status == CS_OK) {
+        pool->status = status;
+        snprintf(pool->why, sizeof pool->why, "%s", cs_error());
     }
-    pthread_mutex_unlock(&c->mutex);
-    atomic_store(&c->next, c->count); /* nobody begins another */
+    pthread_mutex_unlock(&pool->mutex);
+    atomic_store(&pool->next, pool->count); /* no thread begins another task */
 }
 
 static void *work(void *argument)
 {
-    crew *c = argument;
-    for (int64_t index; (index = atomic_fetch_add(&c->next, 1)) < c->count;) {
-        cs_status status = c->task(c->argument, index);
+    thread_pool *pool = argument;
+    for (int64_t index; (index = atomic_fetch_add(&pool->next, 1)) < pool->count;) {
+        cs_status status = pool->task(pool->argument, index);
         if (status != CS_OK)
-            keep_failure(c, status);
+            keep_failure(pool, status);
     }
     return NULL;
 }
 
-cs_status cs_crew_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index), void *argument)
+cs_status cs_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
+                             void *argument)
 {
-    pthread_t thread[MOST_THREADS];
+    pthread_t thread[CS_THREAD_POOL_MAX_THREADS - 1];
     int started = 0;
-    crew c = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
-    while (started < MOST_THREADS && started + 1 < threads && started + 1 < count &&
-           pthread_create(&thread[started], NULL, work, &c) == 0) /* with fewer threads it only takes longer */
+    thread_pool pool = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
+    while (started < CS_THREAD_POOL_MAX_THREADS - 1 && started + 1 < threads && started + 1 < count &&
+           pthread_create(&thread[started], NULL, work, &pool) == 0)
         started++;
-    work(&c);
+    work(&pool);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
-    return c.status == CS_OK ? CS_OK : cs_fail(c.status, "%s", c.why);
+    return pool.status == CS_OK ? CS_OK : cs_fail(pool.status, "%s", pool.why);
 }

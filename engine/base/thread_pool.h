@@ -1,11 +1,16 @@
-/* thread_pool.h - numbered tasks shared by a few threads. */
-#ifndef CS_CHECKPOINT_CREW_H
-#define CS_CHECKPOINT_CREW_H
+/* thread_pool.h - a thread pool for one call: runs numbered tasks on several threads and waits for all of them. */
+#ifndef CS_BASE_THREAD_POOL_H
+#define CS_BASE_THREAD_POOL_H
 
 #include "base/status.h"
 
-/* Runs task(argument, 0 to count - 1), each once, by `threads` threads, the caller's among them (0 and 1: the caller
- * alone). The first failure in time ends the others before their next task, and is returned with its sentence. */
-cs_status cs_crew_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index), void *argument);
+enum { CS_THREAD_POOL_MAX_THREADS = 256 };
+
+/* Calls task(argument, index) once for each index from 0 to count - 1, on at most `threads` threads, one of which is
+ * the caller's (0 or 1: only the caller's). Returns after the last task. If a thread cannot be started, the others do
+ * its share. When a task fails, no further task begins, and the status and message of the first failure are returned.
+ */
+cs_status cs_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
+                             void *argument);
 
 #endif

@@ -1,4 +1,4 @@
-/* audit.c - every byte of a checkpoint held to its checksums. */
+/* audit.c - verifies every byte of a checkpoint against its checksums. */
 #include "checkpoint/audit.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Takes note of what failed, and goes on. */
+/* Records a failed status as a fault; checking then continues. */
 static bool good(cs_audit *audit, cs_status status)
 {
     if (status == CS_OK)
@@ -22,17 +22,17 @@ static bool good(cs_audit *audit, cs_status status)
     return false;
 }
 
-/* A file's blocks, and the sentences of those that are damaged. */
+/* All blocks of one file, and for each damaged block its message. */
 typedef struct {
     cs_block *blocks;
     char **faults;
     int64_t count;
-} stretch;
+} block_list;
 
-/* A task of the crew. A damaged block is kept, so that the others are looked at too. */
+/* A task of the thread pool. It returns CS_OK for a damaged block too, so that the other blocks are still checked. */
 static cs_status check_block(void *argument, int64_t index)
 {
-    const stretch *s = argument;
+    const block_list *s = argument;
     if (cs_blocks_check(&s->blocks[index]) == CS_OK)
         return CS_OK;
     s->faults[index] = strdup(cs_error());
@@ -40,15 +40,15 @@ static cs_status check_block(void *argument, int64_t index)
     return CS_OK;
 }
 
-static void list_blocks(stretch *s, cs_block block)
+static void list_blocks(block_list *s, cs_block block)
 {
     const cs_chunks *chunks = block.chunks;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
         s->count += cs_blocks_count(&block);
     }
-    s->blocks = cs_agree_memory((size_t)s->count * sizeof *s->blocks);
-    s->faults = cs_agree_memory((size_t)s->count * sizeof *s->faults);
+    s->blocks = cs_collective_memory((size_t)s->count * sizeof *s->blocks);
+    s->faults = cs_collective_memory((size_t)s->count * sizeof *s->faults);
     int64_t at = 0;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
@@ -59,12 +59,12 @@ static void list_blocks(stretch *s, cs_block block)
 
 static void check_blocks(cs_audit *audit, const cs_manifest *manifest, const cs_chunks *chunks, const char *path)
 {
-    stretch all = { 0 };
+    block_list all = { 0 };
     cs_block block = { .manifest = manifest, .chunks = chunks, .path = path };
     if (!good(audit, cs_files_open(&block.descriptor, path)))
         return;
     list_blocks(&all, block);
-    cs_crew_run(audit->threads, all.count, check_block, &all);
+    cs_thread_pool_run(audit->threads, all.count, check_block, &all);
     for (int64_t i = 0; i < all.count; i++)
         if (all.faults[i]) {
             audit->faults++;
@@ -85,7 +85,7 @@ static void check_file(cs_audit *audit, const cs_manifest *manifest, int64_t ind
     size_t header_bytes;
     int64_t bytes;
     cs_status status = cs_safetensors_load(&header, &header_bytes, &bytes, path);
-    status = cs_manifest_judge_file(file, path, status, bytes);
+    status = cs_manifest_file_status(file, path, status, bytes);
     audit->files++;
     audit->bytes += bytes;
     if (status == CS_OK)
@@ -103,7 +103,7 @@ void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *d
         check_file(audit, manifest, i, directory);
 }
 
-/* Together the headers must give each tensor exactly once; told apart from damage of a single file. */
+/* Checks that the headers together cover each tensor exactly once. This is separate from damage of a single file. */
 static cs_status check_coverage(const cs_manifest *manifest, const char *directory)
 {
     cs_chunks chunks = { 0 };

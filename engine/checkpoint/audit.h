@@ -1,23 +1,26 @@
-/* audit.h - every byte of a checkpoint held to its checksums, a file's blocks by several threads. One rank's work;
- * nothing else is loaded. */
+/* audit.h - verifies every byte of a checkpoint against its checksums (`cspeed verify`); several threads share the
+ * blocks of a file. Runs on one rank, without communication, and loads nothing. */
 #ifndef CS_CHECKPOINT_AUDIT_H
 #define CS_CHECKPOINT_AUDIT_H
 
 #include "checkpoint/manifest.h"
 
 typedef struct {
-    int64_t files, blocks, bytes; /* looked at */
+    int64_t files, blocks, bytes; /* how much was checked */
     int64_t faults;
-    int64_t refused; /* of the faults: the system did not let it be read, which says nothing of what is there */
-    int threads;     /* 0: one */
-    void (*fault)(void *to, const char *sentence); /* called for each damage: file, and tensor and block where known */
+    int64_t refused; /* faults in which the operating system refused the read, which proves no damage */
+    int threads;     /* threads that share the blocks of a file; 0: one */
+    /* Called for each fault, with a message that names the file and, where known, tensor and block. */
+    void (*fault)(void *to, const char *sentence);
     void *to;
 } cs_audit;
 
-/* The manifest, the texts it lists, and every file's header and blocks. */
+/* Checks the manifest of the checkpoint `directory`, the text files that it lists, and the header and all blocks of
+ * every shard. Adds to the counts in *audit. */
 void cs_audit_directory(cs_audit *audit, const char *directory);
 
-/* Of a manifest that is known to be good: the shards number part, part + parts, ... */
+/* Checks the headers and blocks of the shards number part, part + parts, ... of a manifest that has been verified
+ * already, so that `parts` processes can share one checkpoint. */
 void cs_audit_shards(cs_audit *audit, const cs_manifest *manifest, const char *directory, int part, int parts);
 
 #endif

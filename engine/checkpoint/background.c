@@ -1,4 +1,5 @@
-/* background.c - a save that goes on while training does: a copy of the state, and a thread that writes it. */
+/* background.c - asynchronous checkpoint save: copies the state and writes the copy in a thread while training
+ * continues. */
 #include "checkpoint/background.h"
 #include "base/must.h"
 #include "checkpoint/collective_status.h"
@@ -19,19 +20,19 @@ struct cs_background {
     cs_save save;
     stage stage;
     char *dir;
-    cs_checkpoint_content content; /* a copy, whose pieces lie in `memory` */
+    cs_checkpoint_content content; /* a copy; the elements of its pieces are in `memory` */
     cs_piece *pieces;
-    const void **sources;         /* where the elements of each piece come from */
-    const cs_checkpoint_far *far; /* and how; NULL: from the host's memory       */
+    const void **sources;                         /* where the elements of each piece are copied from */
+    const cs_checkpoint_device_copy *device_copy; /* copy functions for `sources`; NULL: they are in host memory */
     char *memory;
     size_t bytes;
 
     pthread_t thread;
-    bool running;          /* there is a thread to join */
-    pthread_mutex_t mutex; /* over `copied` */
+    bool running;          /* `thread` was started and not joined */
+    pthread_mutex_t mutex; /* protects `copied` */
     pthread_cond_t changed;
     bool copied;
-    atomic_bool done; /* with what follows */
+    atomic_bool done; /* release: `status` and `why` are valid */
     cs_status status;
     char why[SENTENCE];
 };
@@ -58,10 +59,10 @@ static char *copy_of(const char *text)
     if (!text)
         return NULL;
     size_t bytes = strlen(text) + 1;
-    return memcpy(cs_agree_memory(bytes), text, bytes);
+    return memcpy(cs_collective_memory(bytes), text, bytes);
 }
 
-/* Memory for all pieces, kept from save to save. */
+/* Allocates memory for all pieces; it is reused by later saves. */
 static cs_status take_memory(cs_background *b, size_t bytes)
 {
     if (bytes <= b->bytes)
@@ -76,15 +77,15 @@ static cs_status take_memory(cs_background *b, size_t bytes)
                        "save without it, or use more ranks",
                        1e-6 * (double)bytes);
     }
-    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* a wish */
+    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* only a hint */
     return CS_OK;
 }
 
 static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
 {
     size_t at = 0;
-    b->pieces = cs_agree_memory((size_t)content->piece_count * sizeof *b->pieces);
-    b->sources = cs_agree_memory((size_t)content->piece_count * sizeof *b->sources);
+    b->pieces = cs_collective_memory((size_t)content->piece_count * sizeof *b->pieces);
+    b->sources = cs_collective_memory((size_t)content->piece_count * sizeof *b->sources);
     for (int64_t i = 0; i < content->piece_count; i++) {
         b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
@@ -97,7 +98,7 @@ static void copy_pieces(cs_background *b, const cs_checkpoint_content *content)
 static cs_status copy_content(cs_background *b, const char *dir, const cs_checkpoint_content *content)
 {
     size_t bytes = 0;
-    CS_TRY(cs_outline_check(content->pieces, content->piece_count));
+    CS_TRY(cs_write_plan_check(content->pieces, content->piece_count));
     for (int64_t i = 0; i < content->piece_count; i++)
         bytes += piece_room(&content->pieces[i]);
     CS_TRY(take_memory(b, cs_background_bytes(bytes)));
@@ -112,8 +113,8 @@ static cs_status copy_content(cs_background *b, const char *dir, const cs_checkp
     b->content.provenance = json_deep_copy(content->provenance);
     b->content.damaged = json_deep_copy(content->damaged);
     b->content.pieces = b->pieces;
-    b->content.far = NULL; /* the copy is in the host's memory */
-    b->far = content->far;
+    b->content.device_copy = NULL; /* the copy is in host memory */
+    b->device_copy = content->device_copy;
     return CS_OK;
 }
 
@@ -149,8 +150,8 @@ static void end_work(cs_background *b, cs_status status)
 static void copy_piece(const cs_background *b, int64_t i)
 {
     size_t bytes = cs_piece_bytes(&b->pieces[i]);
-    if (b->far && bytes > 0)
-        b->far->fetch(b->far->argument, b->pieces[i].data, b->sources[i], bytes);
+    if (b->device_copy && bytes > 0)
+        b->device_copy->fetch(b->device_copy->argument, b->pieces[i].data, b->sources[i], bytes);
     else if (bytes > 0)
         memcpy(b->pieces[i].data, b->sources[i], bytes);
 }
@@ -175,7 +176,7 @@ static void *commit(void *argument)
     return NULL;
 }
 
-/* Where there is no thread to be had, the caller does the work. */
+/* Runs `work` in a new thread, or on the caller's thread if none can be started. */
 static void start(cs_background *b, void *(*work)(void *))
 {
     atomic_store(&b->done, false);
@@ -188,7 +189,7 @@ static void start(cs_background *b, void *(*work)(void *))
 
 static void end_save(cs_background *b, cs_status status)
 {
-    char why[SENTENCE]; /* cleaning up may have sentences of its own */
+    char why[SENTENCE]; /* the cleanup below may overwrite the message */
     snprintf(why, sizeof why, "%s", cs_error());
     cs_save_close(&b->save);
     forget_content(b);
@@ -199,7 +200,7 @@ static void end_save(cs_background *b, cs_status status)
 
 static cs_background *make(void)
 {
-    cs_background *b = cs_agree_memory(sizeof *b);
+    cs_background *b = cs_collective_memory(sizeof *b);
     pthread_mutex_init(&b->mutex, NULL);
     pthread_cond_init(&b->changed, NULL);
     return b;
@@ -213,7 +214,7 @@ cs_status cs_background_save(cs_background **background, cs_comm *comm, const ch
     cs_background *b = *background;
     CS_ASSERT(b->stage == IDLE);
     b->save = (cs_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
-    cs_status status = cs_agree_status(comm, copy_content(b, dir, content));
+    cs_status status = cs_collective_status(comm, copy_content(b, dir, content));
     if (status == CS_OK)
         status = cs_save_open(&b->save, comm, b->dir, &b->content);
     if (status != CS_OK) {
@@ -246,14 +247,14 @@ bool cs_background_ready(const cs_background *b)
     return cs_background_busy(b) && atomic_load(&b->done);
 }
 
-cs_status cs_background_turn(cs_background *b)
+cs_status cs_background_advance(cs_background *b)
 {
     CS_ASSERT(b->stage != IDLE);
     if (b->running)
         pthread_join(b->thread, NULL);
     b->running = false;
     cs_status status = b->status == CS_OK ? CS_OK : cs_fail(b->status, "%s", b->why);
-    status = cs_agree_status(b->save.comm, status);
+    status = cs_collective_status(b->save.comm, status);
     if (status != CS_OK || b->stage == COMMITTING) {
         end_save(b, status);
         return status;
@@ -269,7 +270,7 @@ cs_status cs_background_finish(cs_background *b)
 {
     cs_status status = CS_OK;
     while (cs_background_busy(b))
-        status = cs_background_turn(b);
+        status = cs_background_advance(b);
     return status;
 }
 

@@ -1,8 +1,10 @@
-/* background.h - a save that goes on while training does: a copy of the state, and a thread that writes it.
+/* background.h - asynchronous checkpoint save: copies the state and writes the copy in a thread while training
+ * continues.
  *
- * A save has stages: every rank copies its pieces and writes its files; then rank 0 commits. Between two of them all
- * ranks meet once, in cs_background_turn, on the caller's thread: no thread here ever talks to other ranks. The caller
- * lets ranks meet when all say cs_background_ready, so that none waits; cs_background_finish waits. */
+ * A save has two stages: every rank copies its pieces and writes its files; then rank 0 commits the checkpoint. After
+ * each stage all ranks synchronize once, in cs_background_advance, on the caller's thread: the background threads never
+ * communicate with other ranks. To avoid waiting, the caller calls cs_background_advance when cs_background_ready is
+ * true on all ranks; cs_background_finish waits. */
 #ifndef CS_CHECKPOINT_BACKGROUND_H
 #define CS_CHECKPOINT_BACKGROUND_H
 
@@ -10,26 +12,30 @@
 
 typedef struct cs_background cs_background;
 
-/* Bytes that a copy takes of a piece's elements, and of all its pieces together. */
+/* Memory that the copy needs: cs_background_room gives the bytes of one piece with `elements_bytes` bytes of elements;
+ * cs_background_bytes gives the bytes of the whole copy from the sum of these over all pieces. */
 size_t cs_background_room(size_t elements_bytes);
 size_t cs_background_bytes(size_t rooms);
 
-/* Begins. *background is made by the first call, kept with its memory for the next, and closed by its owner. All of the
- * content is copied: what it names at once, the pieces' elements until cs_background_hold returns. Nothing is in flight
- * before; after a failure nothing is either. Collective. */
+/* Starts a save. The first call allocates *background; it and its memory are reused by later saves and freed by
+ * cs_background_close. All of `content` is copied: what it points to may change when the call returns, except the
+ * elements of the pieces, which must not change before cs_background_hold returns. No save may be in progress; after a
+ * failure none is. Collective. */
 cs_status cs_background_save(cs_background **background, cs_comm *comm, const char *dir,
                              const cs_checkpoint_content *content);
 
-/* The five accept NULL, which has nothing in flight. */
+/* These five accept NULL, which means that no save is in progress. */
 bool cs_background_busy(const cs_background *background);
-void cs_background_hold(cs_background *background);         /* until the pieces' elements may change */
-bool cs_background_ready(const cs_background *background);  /* this rank has done its part of the stage */
-size_t cs_background_held(const cs_background *background); /* bytes of the copy, kept from save to save */
-void cs_background_close(cs_background *background);        /* nothing is in flight */
+/* Waits until the elements of the pieces are copied and may change. */
+void cs_background_hold(cs_background *background);
+bool cs_background_ready(const cs_background *background);  /* this rank has finished the current stage */
+size_t cs_background_held(const cs_background *background); /* bytes of the copy, which stay allocated between saves */
+void cs_background_close(cs_background *background);        /* no save may be in progress */
 
-/* The next stage; waits for this rank's part, then for others'. The status of the save once nothing is in flight any
- * more, CS_OK before. Collective; something is in flight. */
-cs_status cs_background_turn(cs_background *background);
-cs_status cs_background_finish(cs_background *background); /* all stages that are left. Collective */
+/* Ends the current stage: waits for this rank's part and for the other ranks, then starts the next stage. Returns the
+ * status of the save when the save is over (cs_background_busy is then false), CS_OK before that. A save must be in
+ * progress. Collective. */
+cs_status cs_background_advance(cs_background *background);
+cs_status cs_background_finish(cs_background *background); /* completes the save. Collective */
 
 #endif

@@ -1,4 +1,4 @@
-/* blocks.c - the blocks of a shard's chunks, each under one checksum. */
+/* blocks.c - reads and verifies the blocks of a shard, each of which has its own CRC32C. */
 #include "checkpoint/blocks.h"
 #include "base/crc.h"
 #include "checkpoint/files.h"
@@ -29,7 +29,7 @@ static int64_t first_byte(const cs_block *block)
     return block->chunk->offset + block->index * CS_SHARDFILE_BLOCK;
 }
 
-cs_status cs_blocks_judge(const cs_block *block, uint32_t crc)
+cs_status cs_blocks_verify(const cs_block *block, uint32_t crc)
 {
     uint32_t wanted = block->chunks->crcs[block->chunk->crc + block->index];
     int64_t from = first_byte(block);
@@ -43,7 +43,7 @@ cs_status cs_blocks_judge(const cs_block *block, uint32_t crc)
                    (unsigned)wanted);
 }
 
-cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, size_t bytes)
+cs_status cs_blocks_read_part(void *buffer, const cs_block *block, size_t offset, size_t bytes)
 {
     return cs_files_read_at(block->descriptor, buffer, bytes, first_byte(block) + (int64_t)offset, block->path);
 }
@@ -51,11 +51,12 @@ cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, siz
 cs_status cs_blocks_read(void *buffer, const cs_block *block)
 {
     size_t bytes = cs_blocks_bytes(block);
-    CS_TRY(cs_blocks_part(buffer, block, 0, bytes));
-    return cs_blocks_judge(block, cs_crc32c(0, buffer, bytes));
+    CS_TRY(cs_blocks_read_part(buffer, block, 0, bytes));
+    return cs_blocks_verify(block, cs_crc32c(0, buffer, bytes));
 }
 
-/* A page that cannot be read would end the process by a signal; MADV_POPULATE_READ says so instead. */
+/* Computes the checksum through a memory mapping. MADV_POPULATE_READ reports a page that cannot be read, which would
+ * otherwise end the process by SIGBUS. False if mapping or reading failed. */
 static bool map_and_sum(uint32_t *crc, const cs_block *block)
 {
     size_t bytes = cs_blocks_bytes(block), lead = (size_t)(first_byte(block) % sysconf(_SC_PAGESIZE));
@@ -63,7 +64,7 @@ static bool map_and_sum(uint32_t *crc, const cs_block *block)
         mmap(NULL, lead + bytes, PROT_READ, MAP_SHARED, block->descriptor, (off_t)(first_byte(block) - (int64_t)lead));
     if (map == MAP_FAILED)
         return false;
-    madvise(map, lead + bytes, MADV_SEQUENTIAL); /* a wish: reads ahead of what is not in memory */
+    madvise(map, lead + bytes, MADV_SEQUENTIAL); /* only a hint to read ahead */
     bool there = madvise(map, lead + bytes, MADV_POPULATE_READ) == 0;
     if (there)
         *crc = cs_crc32c(0, map + lead, bytes);
@@ -75,7 +76,7 @@ cs_status cs_blocks_check(const cs_block *block)
 {
     uint32_t crc;
     if (map_and_sum(&crc, block))
-        return cs_blocks_judge(block, crc);
+        return cs_blocks_verify(block, crc);
     void *buffer = malloc(cs_blocks_bytes(block));
     if (!buffer)
         return cs_fail(CS_NO_MEMORY, "%s: no memory for a block of it", block->path);

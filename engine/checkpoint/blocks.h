@@ -1,10 +1,12 @@
-/* blocks.h - the blocks of a shard's chunks, each under one checksum. */
+/* blocks.h - reads and verifies the blocks of a shard: each chunk is divided into blocks of CS_SHARDFILE_BLOCK bytes,
+ * each with its own CRC32C. */
 #ifndef CS_CHECKPOINT_BLOCKS_H
 #define CS_CHECKPOINT_BLOCKS_H
 
 #include "checkpoint/chunks.h"
 
-/* Block number `index` of a chunk of manifest->files[chunk->file], open as `descriptor`. */
+/* Block number `index` of `chunk`; `descriptor` is the open file manifest->files[chunk->file], whose name `path` is
+ * used in messages. All pointers are borrowed. */
 typedef struct {
     const cs_manifest *manifest;
     const cs_chunks *chunks;
@@ -14,18 +16,20 @@ typedef struct {
     const char *path;
 } cs_block;
 
-int64_t cs_blocks_count(const cs_block *block); /* of the chunk */
-size_t cs_blocks_bytes(const cs_block *block);  /* of this block: CS_SHARDFILE_BLOCK but for the last */
+int64_t cs_blocks_count(const cs_block *block); /* blocks of the chunk */
+size_t cs_blocks_bytes(const cs_block *block);  /* CS_SHARDFILE_BLOCK, or less for the last block of the chunk */
 
-/* Puts it into `buffer`, held to its checksum. */
+/* Reads the whole block into `buffer` and verifies its checksum. */
 cs_status cs_blocks_read(void *buffer, const cs_block *block);
 
-/* The same in parts, of which the reader sums up the checksum: the bytes behind `offset`, then the judgement.
- * CS_BAD_FILE names file, tensor and block when its checksum is another. */
-cs_status cs_blocks_part(void *buffer, const cs_block *block, size_t offset, size_t bytes);
-cs_status cs_blocks_judge(const cs_block *block, uint32_t crc);
+/* The same in parts: cs_blocks_read_part reads `bytes` bytes from `offset` of the block; the caller computes the CRC32C
+ * of all parts in order and passes it to cs_blocks_verify, which returns CS_BAD_FILE with file, tensor and block if it
+ * is not the one in the header. */
+cs_status cs_blocks_read_part(void *buffer, const cs_block *block, size_t offset, size_t bytes);
+cs_status cs_blocks_verify(const cs_block *block, uint32_t crc);
 
-/* Only looks whether it is whole: where the system can, in the page cache itself, without a copy. */
+/* Verifies the checksum without returning the data. Reads through a memory mapping where the system allows that, which
+ * saves the copy out of the page cache. */
 cs_status cs_blocks_check(const cs_block *block);
 
 #endif

@@ -1,4 +1,4 @@
-/* boxes.c - a contiguous range of a row-major tensor as axis-aligned boxes, and back. */
+/* boxes.c - converts a contiguous range of a row-major tensor to axis-aligned boxes, and back. */
 #include "checkpoint/boxes.h"
 
 bool cs_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale)
@@ -27,7 +27,7 @@ int cs_boxes_split(cs_box *boxes, const int64_t *shape, int dims, cs_range range
     strides_of(strides, shape, dims);
     for (int64_t at = range.from; at < range.to; count++) {
         cs_box *box = &boxes[count];
-        int level = 0; /* the outermost dimension of which whole slices begin here and fit */
+        int level = 0; /* the outermost dimension in which a whole slice begins here and fits into the range */
         while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
             level++;
         box->dims = dims;
@@ -76,7 +76,7 @@ int64_t cs_boxes_run(const cs_box *box, const int64_t *shape)
     return run;
 }
 
-/* The first element of the box at or behind `place`. */
+/* Index of the first element of the box whose position in the tensor is at least `place` (binary search). */
 static int64_t first_behind(const cs_box *box, const int64_t *shape, int64_t place)
 {
     int64_t low = 0, high = cs_boxes_volume(box);

@@ -1,4 +1,4 @@
-/* catalog.c - the whole checkpoints of a directory, newest first. */
+/* catalog.c - lists the complete checkpoints of a directory, newest first. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/collective_status.h"
@@ -38,7 +38,7 @@ static void add(cs_catalog *catalog, const char *dir, const char *name)
         catalog->broken = strdup(cs_error());
     if (status != CS_OK)
         return;
-    cs_catalog_item *items = cs_agree_memory((size_t)(catalog->count + 1) * sizeof *items);
+    cs_catalog_item *items = cs_collective_memory((size_t)(catalog->count + 1) * sizeof *items);
     if (catalog->count > 0)
         memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
     free(catalog->items);
@@ -59,7 +59,7 @@ cs_status cs_catalog_open(cs_catalog *catalog, const char *dir)
     *catalog = (cs_catalog){ 0 };
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_absent_folder(dir);
+        return cs_not_found_folder(dir);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
         if (entry->d_name[0] != '.' && !cs_staging_is_aside(entry->d_name))
             add(catalog, dir, entry->d_name);
@@ -87,11 +87,11 @@ cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
     if (cs_files_holds(dir, name))
         return CS_OK;
     if (!strchr(tag, '/') && tag[0] != '.' && strlen(tag) < CS_TAG_BYTES && cs_files_holds(dir, tag)) {
-        strcpy(name, tag); /* a folder that no save has named */
+        strcpy(name, tag); /* the user renamed the directory, so its name is not an escaped tag */
         return CS_OK;
     }
     CS_TRY(cs_catalog_open(&catalog, dir));
-    cs_status status = cs_absent_tag(&catalog, dir, tag);
+    cs_status status = cs_not_found_tag(&catalog, dir, tag);
     cs_catalog_close(&catalog);
     return status;
 }
@@ -103,7 +103,8 @@ cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
     size_t length;
     cs_status status = cs_files_read(&text, &length, path, LIMIT);
     if (status == CS_OK) {
-        while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r')) /* somebody's editor */
+        /* An editor may have added a newline. */
+        while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
             text[--length] = 0;
         if (length == 0 || strlen(text) != length || cs_tag_escape(name, text) != CS_OK)
             status = cs_fail(CS_BAD_FILE, "%s holds no tag", path);

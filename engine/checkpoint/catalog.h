@@ -1,4 +1,5 @@
-/* catalog.h - the whole checkpoints of a directory, newest first. One rank's view. */
+/* catalog.h - lists the complete checkpoints of a directory, newest first. Each function works on one rank, without
+ * communication. */
 #ifndef CS_CHECKPOINT_CATALOG_H
 #define CS_CHECKPOINT_CATALOG_H
 
@@ -7,29 +8,33 @@
 #define CS_NO_ANCESTOR INT64_MAX
 
 typedef struct {
-    char *name; /* of the directory */
+    char *name; /* name of the checkpoint's directory */
     char *tag;
     int64_t step;
-    uint32_t digest; /* cs_manifest's */
-    bool has_line;   /* its manifest lists the checkpoints it continues */
+    uint32_t digest; /* digest of its manifest (cs_manifest) */
+    bool has_line;   /* its manifest lists the checkpoints that it continues */
     int64_t
-        generation; /* cs_line_follow: 0 the checkpoint itself, 1 its parent, ...; CS_NO_ANCESTOR: not on its line */
+        /* Set by cs_line_follow: 0 for the followed checkpoint, 1 for its parent, ...; CS_NO_ANCESTOR: not an ancestor.
+         */
+        generation;
 } cs_catalog_item;
 
 typedef struct {
-    cs_catalog_item *items; /* by step, the highest first; after cs_line_follow by generation, then by step */
+    cs_catalog_item *items; /* sorted by step, highest first; after cs_line_follow by generation, then by step */
     int64_t count;
-    char *broken; /* what is wrong with one that has a manifest and is not whole; NULL: none such */
+    char *broken; /* message about a checkpoint that has a manifest and is not complete; NULL: there is none */
 } cs_catalog;
 
-/* Whole: a valid manifest, and every file as long as it says. What cs_staging_set_aside has renamed is left out. */
+/* A checkpoint is complete if its manifest is valid and every file has the length that the manifest gives. Directories
+ * that cs_staging_set_aside has renamed are skipped. The caller closes the catalog, also after a failure. */
 cs_status cs_catalog_open(cs_catalog *catalog, const char *dir);
 void cs_catalog_close(cs_catalog *catalog);
 
-/* The directory of the tag. CS_NOT_FOUND names the tags that are there. */
+/* Sets `name` to the name of the tag's directory. CS_NOT_FOUND lists the tags that exist. */
 cs_status cs_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag);
 
-/* The directory that dir/latest names. CS_NOT_FOUND: there is no dir/latest; CS_BAD_FILE: it names nothing. */
+/* Sets `name` to the name of the directory that dir/latest points to. CS_NOT_FOUND: dir/latest does not exist;
+ * CS_BAD_FILE: it holds no valid tag. */
 cs_status cs_catalog_latest(char name[CS_TAG_BYTES], const char *dir);
 
 #endif

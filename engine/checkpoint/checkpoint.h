@@ -1,20 +1,22 @@
-/* checkpoint.h - state out and in, at any world size: names and ranges, never ranks.
+/* checkpoint.h - saves and loads sharded checkpoints that do not depend on the world size: they name tensors and
+ * ranges, never ranks.
  *
- *     OUTPUT/latest                     the tag, no newline
- *     OUTPUT/<tag>/manifest.json        written last: the commit record, with a checksum of itself
- *                                       and the list of the checkpoints that this one continues (line.h)
+ *     OUTPUT/latest                     the tag, without a newline
+ *     OUTPUT/<tag>/manifest.json        written last: the commit record, with a checksum of itself and
+ *                                       the list of the checkpoints that this one continues (line.h)
  *                  client_state.json    the user's JSON, verbatim
  *                  ds_config.json       the configuration used
- *                  weights/shard-00001-of-00002.safetensors   fp32 masters; keys are parameter names
- *                  optim/shard-00001-of-00002.safetensors     keys state.<name>.exp_avg and so on
+ *                  weights/shard-00001-of-00002.safetensors   fp32 master weights; keys are parameter names
+ *                  optim/shard-00001-of-00002.safetensors     optimizer state; keys are state.<name>.exp_avg etc.
  *
- * A shard is an ordinary safetensors file of axis-aligned boxes in PyTorch DCP's sharded convention, with a CRC32C for
- * every 16 MiB block of every chunk in its header; the manifest holds each header's CRC32C. A file holds at most one
- * box of a tensor, so a rank writes a few files a folder, of which all but the first are small. Saving stages in
- * .cspeed-tmp-<tag>-<id>, fsyncs files and directories, renames, then replaces latest by rename. A directory without a
- * valid manifest is not a checkpoint.
+ * A shard is an ordinary safetensors file of axis-aligned boxes in the sharded convention of PyTorch DCP. Its header
+ * holds a CRC32C for every 16 MiB block of every chunk; the manifest holds the CRC32C of each header. A file holds at
+ * most one box of a tensor, so a rank writes a few files per folder, of which all but the first are small. A save
+ * writes into the staging directory .cspeed-tmp-<tag>-<id>, calls fsync on files and directories, renames the
+ * directory, then replaces `latest` by a rename. A directory without a valid manifest is not a checkpoint.
  *
- * The caller speaks in pieces: a contiguous range of a named row-major tensor, and where its elements are in memory. */
+ * The caller describes its state in pieces: a piece is a contiguous range of a named row-major tensor, with the address
+ * of its elements. */
 #ifndef CS_CHECKPOINT_CHECKPOINT_H
 #define CS_CHECKPOINT_CHECKPOINT_H
 
@@ -25,10 +27,10 @@
 typedef struct {
     const char *name;   /* "transformer.wte.weight"                                  */
     const char *folder; /* "weights" or "optim"                                      */
-    cs_dtype dtype;     /* as stored and as in memory                                */
+    cs_dtype dtype;     /* type in the file and in memory when saving; in memory when loading */
     int32_t dims;
-    int64_t shape[CS_MAX_DIMS]; /* of the whole, unpadded tensor                             */
-    cs_range range;             /* elements of it, in row-major order, that `data` begins with */
+    int64_t shape[CS_MAX_DIMS]; /* of the whole tensor, without padding */
+    cs_range range;             /* row-major element range of the tensor that this piece covers */
     void *data;
 } cs_piece;
 
@@ -37,60 +39,66 @@ static inline size_t cs_piece_bytes(const cs_piece *piece)
     return (size_t)cs_range_length(piece->range) * cs_dtype_bytes(piece->dtype);
 }
 
-/* The way to pieces that are not in the host's memory but a device's: between it and host memory of any kind. fetch has
- * copied when it returns, and threads may call it at the same time; what was sent is there when the caller of
- * cs_checkpoint_read has waited for it. */
+/* Copy functions for pieces in device memory. fetch copies device memory to host memory and is complete when it
+ * returns; several threads may call it at the same time. send copies host memory to device memory; the copy is complete
+ * after the caller of cs_checkpoint_read has synchronized with the device. */
 typedef struct {
     void (*fetch)(void *argument, void *to, const void *from, size_t bytes);
     void (*send)(void *argument, void *to, const void *from, size_t bytes);
     void *argument;
-} cs_checkpoint_far;
+} cs_checkpoint_device_copy;
 
-/* How files are written. Zeros: one thread, buffers of 8 MiB, past the page cache where the file system allows. */
+/* How files are written. A zeroed struct means one thread, 8 MiB buffers and direct I/O where the file system allows
+ * it. */
 typedef struct {
-    int threads;         /* files a rank writes at the same time      */
-    size_t buffer_bytes; /* of one write; a multiple of 4096; 0: 8 MiB */
-    bool buffered;       /* through the page cache                    */
+    int threads;         /* files that a rank writes at the same time */
+    size_t buffer_bytes; /* bytes of one write, a multiple of 4096; 0: 8 MiB */
+    bool buffered;       /* through the page cache instead of direct I/O */
 } cs_checkpoint_writing;
 
 typedef struct {
-    const char *tag;          /* any string but ""; the directory's name is its escaped form        */
+    const char *tag;          /* any string but ""; the directory's name is its escaped form (tag.h) */
     const char *client_state; /* JSON text or NULL                                                  */
-    const char *config_text;  /* goes into ds_config.json                                           */
-    const json_t *engine;     /* the manifest's "engine": step counts, scaler, optimizer, schedule, data position */
-    const json_t *aliases;    /* {"lm_head.weight": "transformer.wte.weight"}                       */
+    const char *config_text;  /* text of ds_config.json */
+    const json_t *engine;  /* "engine" of the manifest: step counts, loss scaler, optimizer, schedule, data position */
+    const json_t *aliases; /* {"lm_head.weight": "transformer.wte.weight"}                       */
     const json_t *provenance; /* world_size, zero_stage, ...                                        */
-    int64_t keep_last;        /* 0: keep all                                                        */
-    int64_t keep_every;       /* steps whose checkpoint is never pruned: multiples of this; 0: none */
+    int64_t keep_last;        /* number of newest checkpoints that pruning keeps; 0: all */
+    int64_t keep_every;       /* checkpoints whose step is a multiple of this are never pruned; 0: no such rule */
     int64_t step;
-    json_t *line;           /* what this checkpoint continues (line.h), to which it is added when it is whole, on
-                                    * rank 0; NULL: not recorded */
-    const json_t *damaged;  /* names of folders in dir that are damaged and to be kept, or NULL */
-    const cs_piece *pieces; /* what this rank writes; all ranks' pieces cover each tensor exactly once */
+    /* Rank 0: list of the checkpoints that this one continues (line.h); when the save is complete this checkpoint is
+     * added to it. NULL: no list is recorded. */
+    json_t *line;
+    const json_t *damaged;  /* names of damaged directories in dir that must be kept, or NULL */
+    const cs_piece *pieces; /* what this rank writes; the pieces of all ranks together cover each tensor exactly once */
     int64_t piece_count;
-    const cs_checkpoint_far *far; /* how they are read; NULL: they are in the host's memory */
+    const cs_checkpoint_device_copy *device_copy; /* how the pieces are read; NULL: they are in host memory */
     cs_checkpoint_writing writing;
-    bool finite; /* a piece of "weights" that holds an infinity or a NaN fails the save: CS_NOT_FINITE */
+    bool finite; /* fail with CS_NOT_FINITE if a piece of "weights" holds an infinity or a NaN */
 } cs_checkpoint_content;
 
-/* Collective: the same status and sentence on every rank; on failure nothing of an earlier checkpoint is touched. */
+/* Saves a checkpoint under dir. Collective: every rank returns the same status and message. On failure all earlier
+ * checkpoints are unchanged. */
 cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint_content *content);
 
 typedef struct cs_checkpoint_reader cs_checkpoint_reader;
 
-/* How one is read. Zeros: fall back to the newest whole one, hold to its checksum what is read, ask for known names. */
+/* How a checkpoint is read. A zeroed struct means: fall back to the newest complete checkpoint, verify what is read,
+ * and require the names that are asked for. */
 typedef struct {
-    bool no_fallback; /* latest that is missing or broken is a failure */
-    enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify; /* blocks; headers are always held to theirs */
-    /* WANTED: every piece must be there. ALL: and nothing else, in the folders that are read. LOOSE: what is not there
-     * leaves its piece as it is. A shape that differs is always a failure. */
+    bool no_fallback; /* fail if `latest` is missing or its checkpoint is damaged */
+    /* Which blocks have their checksums verified: those that are read, all, or none; headers always have. */
+    enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify;
+    /* WANTED: the checkpoint must hold every piece. ALL: in addition it must hold no other tensor in the folders that
+     * are read. LOOSE: a piece that it does not hold is left unchanged. A different shape is always a failure. */
     enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
-    const cs_checkpoint_far *far; /* how pieces are written; NULL: they are in the host's memory */
+    const cs_checkpoint_device_copy *device_copy; /* how pieces are written; NULL: they are in host memory */
 } cs_checkpoint_reading;
 
-/* Collective. tag NULL: what dir/latest names; if that is missing or broken, the newest whole checkpoint of those that
- * it continues, then of all, with a warning that says so. CS_NOT_FOUND: dir holds no checkpoint, or not this tag (the
- * sentence lists those it holds). CS_BAD_FILE: damaged, with file, and tensor. */
+/* Opens the checkpoint of `tag` in dir. If tag is NULL, opens the one that dir/latest names; if that is missing or
+ * damaged, the newest complete checkpoint among those that it continues, then among all, with a warning. CS_NOT_FOUND:
+ * dir holds no checkpoint, or not this tag (the message lists the existing tags). CS_BAD_FILE: damaged; the message
+ * names the file and the tensor. Collective. */
 cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const cs_checkpoint_reading *reading);
@@ -99,18 +107,18 @@ const char *cs_checkpoint_tag(const cs_checkpoint_reader *reader);
 json_t *cs_checkpoint_engine(cs_checkpoint_reader *reader);           /* borrowed */
 json_t *cs_checkpoint_provenance(cs_checkpoint_reader *reader);       /* borrowed */
 const char *cs_checkpoint_client_state(cs_checkpoint_reader *reader); /* verbatim; NULL: none was saved */
-/* Fills the pieces (any ranges; ranks may overlap), verifying every block it touches. A tensor the checkpoint lacks, or
- * whose shape differs, is CS_BAD_FILE that says which. Collective. */
+/* Fills the pieces (any ranges; ranges of different ranks may overlap) and verifies every block that it touches.
+ * CS_BAD_FILE, with the name, if the checkpoint lacks a tensor or has another shape for it. Collective. */
 cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count);
 
-/* The files of a checkpoint may prove damaged only while they are read. cs_checkpoint_is_damaged: the last
- * cs_checkpoint_read failed for that reason, on any rank, and not because the checkpoint does not fit the pieces; it is
- * the same on all ranks. cs_checkpoint_fall_back closes that checkpoint and opens the next one that cs_checkpoint_open
- * would have tried, with a warning; then everything must be read again, from the manifest's numbers on. Its failure,
- * where there is no other one, or none is allowed, says what was wrong with each. Collective. */
+/* Damage of a checkpoint's files may be found only when they are read. cs_checkpoint_is_damaged: true, on all ranks, if
+ * the last cs_checkpoint_read failed because files are damaged on any rank, and not because the checkpoint does not fit
+ * the pieces. cs_checkpoint_fall_back closes that checkpoint and opens the next candidate of cs_checkpoint_open, with a
+ * warning; the caller must then read everything again, including the manifest's "engine". If there is no other
+ * candidate, or falling back is not allowed, it fails with what was wrong with each candidate. Collective. */
 bool cs_checkpoint_is_damaged(const cs_checkpoint_reader *reader);
 cs_status cs_checkpoint_fall_back(cs_checkpoint_reader *reader, cs_comm *comm);
-/* The names of the folders in dir that were found damaged before the one that is open; borrowed. */
+/* Names of the directories in dir that were found damaged before the open one; borrowed. */
 json_t *cs_checkpoint_damaged(const cs_checkpoint_reader *reader);
 
 #endif

@@ -1,4 +1,4 @@
-/* chunks.c - which box of which tensor lies where: the table that the shards' headers make together. */
+/* chunks.c - the table of all chunks of a checkpoint, read from the headers of its shards. */
 #include "checkpoint/chunks.h"
 #include "base/crc.h"
 #include "checkpoint/collective_status.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the header's own JSON strings hold, while a header is read. */
+/* JSON objects that a header's metadata holds as strings; used while the header is read. */
 typedef struct {
     const char *path;
     json_t *sharding, *checksums;
@@ -30,14 +30,14 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
     if (count < *room)
         return list;
     *room = *room ? 2 * *room : 64;
-    void *wider = cs_agree_memory((size_t)*room * size);
+    void *wider = cs_collective_memory((size_t)*room * size);
     if (count > 0)
         memcpy(wider, list, (size_t)count * size);
     free(list);
     return wider;
 }
 
-/* The entry's box inside the tensor. */
+/* Reads the position of the entry's box within its tensor. */
 static cs_status read_box(cs_box *box, const cs_safetensors_entry *entry, const cs_manifest_tensor *tensor,
                           const notes *n, const json_t *offsets)
 {
@@ -163,7 +163,8 @@ static int by_place(const void *one, const void *other)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* Boxes that are ranges must follow one another; others are compared pair by pair. */
+/* Checks that the chunks cover the tensor exactly once. Boxes that are contiguous ranges must follow one another; other
+ * boxes are compared pairwise for overlap. */
 static cs_status check_tensor(const cs_chunk *chunks, int64_t count, const cs_manifest_tensor *tensor,
                               const char *directory)
 {

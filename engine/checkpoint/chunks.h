@@ -1,4 +1,5 @@
-/* chunks.h - which box of which tensor lies where: the table that the shards' headers make together. */
+/* chunks.h - the table of all chunks of a checkpoint, read from the headers of its shards: which box of which tensor is
+ * where in which file. */
 #ifndef CS_CHECKPOINT_CHUNKS_H
 #define CS_CHECKPOINT_CHUNKS_H
 
@@ -6,30 +7,32 @@
 #include "checkpoint/manifest.h"
 
 typedef struct {
-    int64_t tensor; /* index into the manifest's */
-    int64_t file;   /* likewise */
+    int64_t tensor; /* index into manifest->tensors */
+    int64_t file;   /* index into manifest->files */
     cs_box box;
-    int64_t from;   /* place of its first element in the tensor */
-    int64_t count;  /* elements */
-    int64_t offset; /* of its first byte in the file */
-    int64_t crc;    /* index of its first block's checksum */
+    int64_t from;   /* position of its first element in the tensor */
+    int64_t count;  /* number of elements */
+    int64_t offset; /* byte offset in the file */
+    int64_t crc;    /* index into `crcs` of its first block's checksum */
 } cs_chunk;
 
 typedef struct {
-    cs_chunk *chunks; /* by tensor and place, once checked */
+    cs_chunk *chunks; /* sorted by tensor and position after cs_chunks_check */
     int64_t count, room;
     uint32_t *crcs;
     int64_t crc_count, crc_room;
 } cs_chunks;
 
-/* Adds what the header block of manifest->files[file] says; its checksum and the save it belongs to are checked. */
+/* Adds the chunks that the header block of manifest->files[file] lists. CS_BAD_FILE if the header's checksum or its
+ * save id is not the manifest's, or the header is malformed. The table is zeroed before the first call. */
 cs_status cs_chunks_add(cs_chunks *chunks, const cs_manifest *manifest, int64_t file, const char *block,
                         size_t block_bytes, const char *directory);
 
-/* After all files: sorts, and holds the chunks of every tensor to its shape: each element once. */
+/* Called after all files are added: sorts the chunks and checks that they cover each element of every tensor exactly
+ * once. */
 cs_status cs_chunks_check(cs_chunks *chunks, const cs_manifest *manifest, const char *directory);
 
-/* The chunks of a tensor: indices [from, to). */
+/* Indices [from, to) of the chunks of a tensor; valid after cs_chunks_check. */
 cs_range cs_chunks_of(const cs_chunks *chunks, int64_t tensor);
 void cs_chunks_close(cs_chunks *chunks);
 

@@ -1,4 +1,5 @@
-/* collective_status.c - ranks that succeed or fail together, and small texts between them. */
+/* collective_status.c - collective status: all ranks succeed or fail together; also gathers and broadcasts small texts.
+ */
 #include "checkpoint/collective_status.h"
 
 #include "base/must.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *cs_agree_memory(size_t bytes)
+void *cs_collective_memory(size_t bytes)
 {
     void *memory = calloc(1, bytes ? bytes : 1);
     if (!memory)
@@ -14,11 +15,11 @@ void *cs_agree_memory(size_t bytes)
     return memory;
 }
 
-cs_status cs_agree_status(cs_comm *comm, cs_status status)
+cs_status cs_collective_status(cs_comm *comm, cs_status status)
 {
     int size = cs_comm_size(comm), failed = 0;
     int32_t mine = (int32_t)status;
-    int32_t *all = cs_agree_memory((size_t)size * sizeof *all);
+    int32_t *all = cs_collective_memory((size_t)size * sizeof *all);
     cs_comm_all_gather(comm, all, &mine, 1, CS_I32);
     while (failed < size && all[failed] == CS_OK)
         failed++;
@@ -28,7 +29,7 @@ cs_status cs_agree_status(cs_comm *comm, cs_status status)
         return CS_OK;
     char *sentence = (char *)(uintptr_t)cs_error();
     size_t length = strlen(sentence);
-    cs_agree_text(comm, &sentence, &length, failed);
+    cs_collective_text(comm, &sentence, &length, failed);
     if (failed == cs_comm_rank(comm))
         return result;
     cs_fail(result, "%s", sentence);
@@ -36,18 +37,18 @@ cs_status cs_agree_status(cs_comm *comm, cs_status status)
     return result;
 }
 
-void cs_agree_text(cs_comm *comm, char **text, size_t *length, int root)
+void cs_collective_text(cs_comm *comm, char **text, size_t *length, int root)
 {
     int64_t count = (int64_t)*length;
     cs_comm_broadcast(comm, &count, 1, CS_I64, root);
     *length = (size_t)count;
     if (cs_comm_rank(comm) != root)
-        *text = cs_agree_memory(*length + 1);
+        *text = cs_collective_memory(*length + 1);
     if (count > 0)
         cs_comm_broadcast(comm, *text, count, CS_U8, root);
 }
 
-char *cs_agree_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count)
+char *cs_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count)
 {
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
     int64_t mine = (int64_t)count, total = 0;
@@ -59,7 +60,7 @@ char *cs_agree_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t c
     }
     for (int i = 0; i < size; i++)
         total += sizes[i];
-    char *all = cs_agree_memory((size_t)total + 1), *end = all + count;
+    char *all = cs_collective_memory((size_t)total + 1), *end = all + count;
     if (count > 0)
         memcpy(all, bytes, count);
     for (int i = 1; i < size; end += sizes[i++])

@@ -1,19 +1,23 @@
-/* collective_status.h - ranks that succeed or fail together, and small texts between them. All collective. */
-#ifndef CS_CHECKPOINT_AGREE_H
-#define CS_CHECKPOINT_AGREE_H
+/* collective_status.h - collective status: all ranks succeed or fail together. Also gathers and broadcasts small texts.
+ * All functions but cs_collective_memory are collective. */
+#ifndef CS_CHECKPOINT_COLLECTIVE_STATUS_H
+#define CS_CHECKPOINT_COLLECTIVE_STATUS_H
 
 #include "cspeed/comm.h"
 
-/* The status and sentence of the first rank that failed, on every rank. */
-cs_status cs_agree_status(cs_comm *comm, cs_status status);
+/* Returns, on every rank, the status of the first rank that failed, and sets that rank's message; CS_OK if all
+ * succeeded. */
+cs_status cs_collective_status(cs_comm *comm, cs_status status);
 
-/* The root's text on every rank, malloc'ed for those that are not the root; NUL-terminated. */
-void cs_agree_text(cs_comm *comm, char **text, size_t *length, int root);
+/* Broadcasts the root's text; on the other ranks *text is malloc'ed and NUL-terminated. */
+void cs_collective_text(cs_comm *comm, char **text, size_t *length, int root);
 
-/* Rank 0 receives every rank's bytes, in order of ranks, malloc'ed; `sizes` (one a rank) is filled on every rank. */
-char *cs_agree_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count);
+/* Gathers every rank's bytes on rank 0 in rank order, into memory that the caller frees; other ranks get NULL. Fills
+ * sizes[size of comm] on every rank. */
+char *cs_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count);
 
-/* Memory, or the end of the process: a rank that returned early would leave the others waiting. Zeroed. */
-void *cs_agree_memory(size_t bytes);
+/* Zeroed memory, freed with free(). If there is none the process ends, because a rank that returned early would leave
+ * the other ranks waiting in a collective. */
+void *cs_collective_memory(size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* convert.c - elements of one type as elements of another. */
+/* convert.c - converts arrays of elements between data types. */
 #include "checkpoint/convert.h"
 #include "base/half.h"
 

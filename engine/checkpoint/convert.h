@@ -1,10 +1,10 @@
-/* convert.h - elements of one type as elements of another. */
+/* convert.h - converts arrays of elements between data types. */
 #ifndef CS_CHECKPOINT_CONVERT_H
 #define CS_CHECKPOINT_CONVERT_H
 
 #include "cspeed/cspeed.h"
 
-/* The same type, or among fp32, bf16 and fp16. */
+/* Conversions that exist: each type to itself, and among fp32, bf16 and fp16. */
 bool cs_convert_can(cs_dtype to, cs_dtype from);
 void cs_convert_elements(void *to, cs_dtype to_dtype, const void *from, cs_dtype from_dtype, int64_t count);
 

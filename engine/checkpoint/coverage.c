@@ -1,5 +1,5 @@
-/* coverage.c - whether the pieces of all ranks make up each tensor exactly once, and the table of tensors that follows.
- */
+/* coverage.c - checks that the pieces of all ranks cover each tensor exactly once, and builds the manifest's table of
+ * tensors. */
 #include "checkpoint/coverage.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/boxes.h"
@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece as it travels: [name, folder, dtype, shape, from, to]. */
+/* A piece in the form in which it is sent to rank 0: [name, folder, dtype, shape, from, to]. */
 static json_t *describe(const cs_piece *piece)
 {
     json_t *shape = json_array();
     for (int i = 0; i < piece->dims; i++)
         json_array_append_new(shape, json_integer(piece->shape[i]));
-    return json_pack("[s i i o I I]", piece->name, cs_outline_folder(piece->folder), (int)piece->dtype, shape,
+    return json_pack("[s i i o I I]", piece->name, cs_write_plan_folder(piece->folder), (int)piece->dtype, shape,
                      (json_int_t)piece->range.from, (json_int_t)piece->range.to);
 }
 
@@ -29,12 +29,12 @@ static char *describe_all(const cs_piece *pieces, int64_t count)
     return text;
 }
 
-/* The name is borrowed from `row`. */
+/* The inverse of describe(); the name is borrowed from `row`. */
 static cs_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
     cs_piece piece = { .name = json_string_value(json_array_get(row, 0)), .dims = (int32_t)json_array_size(shape) };
-    piece.folder = cs_outline_folders[json_integer_value(json_array_get(row, 1))];
+    piece.folder = cs_write_plan_folders[json_integer_value(json_array_get(row, 1))];
     piece.dtype = (cs_dtype)json_integer_value(json_array_get(row, 2));
     piece.range.from = json_integer_value(json_array_get(row, 4));
     piece.range.to = json_integer_value(json_array_get(row, 5));
@@ -58,7 +58,7 @@ static bool alike(const cs_piece *a, const cs_piece *b)
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* All pieces of one tensor, by place. */
+/* Checks the pieces of one tensor, sorted by position. */
 static cs_status check_tensor(const cs_piece *pieces, int64_t count, int64_t elements)
 {
     int64_t end = 0;
@@ -111,7 +111,7 @@ static cs_status check_all(cs_coverage *coverage, cs_piece *pieces, int64_t coun
     return CS_OK;
 }
 
-/* Rank 0: `text` holds a JSON list a rank, one behind the other. */
+/* Runs on rank 0. `text` is the concatenation of one JSON list for each rank. */
 static cs_status check_lists(cs_coverage *coverage, const char *text, const int64_t *sizes, int ranks)
 {
     json_t *rows = json_array();
@@ -121,11 +121,11 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
         json_decref(list);
     }
     size_t count = json_array_size(rows);
-    cs_piece *pieces = cs_agree_memory(count * sizeof *pieces);
+    cs_piece *pieces = cs_collective_memory(count * sizeof *pieces);
     for (size_t i = 0; i < count; i++)
         pieces[i] = read_row(json_array_get(rows, i));
     coverage->tensors = json_object();
-    coverage->empty = cs_agree_memory(count * sizeof *coverage->empty);
+    coverage->empty = cs_collective_memory(count * sizeof *coverage->empty);
     cs_status status = check_all(coverage, pieces, (int64_t)count);
     free(pieces);
     json_decref(rows);
@@ -135,9 +135,9 @@ static cs_status check_lists(cs_coverage *coverage, const char *text, const int6
 cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece *pieces, int64_t count)
 {
     int ranks = cs_comm_size(comm);
-    int64_t *sizes = cs_agree_memory((size_t)ranks * sizeof *sizes);
+    int64_t *sizes = cs_collective_memory((size_t)ranks * sizeof *sizes);
     char *mine = describe_all(pieces, count);
-    char *all = cs_agree_gather(comm, sizes, mine, strlen(mine));
+    char *all = cs_collective_gather(comm, sizes, mine, strlen(mine));
     cs_status status = CS_OK;
     *coverage = (cs_coverage){ 0 };
     if (all)
@@ -145,7 +145,7 @@ cs_status cs_coverage_open(cs_coverage *coverage, cs_comm *comm, const cs_piece 
     free(all);
     free(mine);
     free(sizes);
-    return cs_agree_status(comm, status);
+    return cs_collective_status(comm, status);
 }
 
 void cs_coverage_close(cs_coverage *coverage)

@@ -1,4 +1,5 @@
-/* direct_writer.c - a new file written in large aligned steps, past the page cache where the file system allows. */
+/* direct_writer.c - writes a new file in large aligned steps with direct I/O (O_DIRECT) where the file system allows
+ * it. */
 #include "checkpoint/direct_writer.h"
 #include "checkpoint/files.h"
 
@@ -8,41 +9,41 @@
 #include <string.h>
 #include <unistd.h>
 
-static cs_status create(cs_sink *sink, bool buffered)
+static cs_status create(cs_direct_writer *writer, bool buffered)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    sink->descriptor = open(sink->path, buffered ? flags : flags | O_DIRECT, 0666);
-    if (sink->descriptor < 0 && !buffered &&
-        errno == EINVAL) { /* some file systems leave the new file there when they refuse the flag */
-        unlink(sink->path);
-        sink->descriptor = open(sink->path, flags, 0666);
+    writer->descriptor = open(writer->path, buffered ? flags : flags | O_DIRECT, 0666);
+    if (writer->descriptor < 0 && !buffered &&
+        errno == EINVAL) { /* some file systems create the file although they refuse the flag */
+        unlink(writer->path);
+        writer->descriptor = open(writer->path, flags, 0666);
     }
-    if (sink->descriptor < 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: creating", sink->path);
+    if (writer->descriptor < 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: creating", writer->path);
     return CS_OK;
 }
 
-static cs_status take_room(cs_sink *sink, int64_t bytes)
+static cs_status allocate_space(cs_direct_writer *writer, int64_t bytes)
 {
     int result;
     do
-        result = fallocate(sink->descriptor, 0, 0, bytes);
+        result = fallocate(writer->descriptor, 0, 0, bytes);
     while (result != 0 && errno == EINTR);
     if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: taking room for %lld bytes", sink->path, (long long)bytes);
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: taking room for %lld bytes", writer->path, (long long)bytes);
     return CS_OK;
 }
 
-cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes,
-                       const cs_checkpoint_writing *writing)
+cs_status cs_direct_writer_open(cs_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
+                                const cs_checkpoint_writing *writing)
 {
-    *sink = (cs_sink){ .descriptor = -1, .path = path, .at = head_bytes };
-    sink->step = writing->buffer_bytes ? writing->buffer_bytes : CS_SINK_STEP;
-    sink->buffers = aligned_alloc(CS_SINK_ALIGN, 2 * sink->step);
-    if (!sink->buffers)
-        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * sink->step);
-    CS_TRY(create(sink, writing->buffered));
-    return take_room(sink, bytes);
+    *writer = (cs_direct_writer){ .descriptor = -1, .path = path, .at = head_bytes };
+    writer->step = writing->buffer_bytes ? writing->buffer_bytes : CS_DIRECT_WRITER_STEP;
+    writer->buffers = aligned_alloc(CS_DIRECT_WRITER_ALIGN, 2 * writer->step);
+    if (!writer->buffers)
+        return cs_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * writer->step);
+    CS_TRY(create(writer, writing->buffered));
+    return allocate_space(writer, bytes);
 }
 
 static bool is_direct(int descriptor)
@@ -50,114 +51,114 @@ static bool is_direct(int descriptor)
     return (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
 }
 
-/* `bytes` is aligned memory up to the next multiple of CS_SINK_ALIGN. */
-static cs_status put(cs_sink *sink, const void *bytes, size_t count, int64_t offset)
+/* `bytes` is aligned and readable up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
+static cs_status write_at(cs_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
-    if (is_direct(sink->descriptor)) {
-        size_t whole = (count + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
-        ssize_t done = pwrite(sink->descriptor, bytes, whole, offset);
+    if (is_direct(writer->descriptor)) {
+        size_t whole = (count + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
+        ssize_t done = pwrite(writer->descriptor, bytes, whole, offset);
         if (done == (ssize_t)whole)
             return CS_OK;
         if (done < 0 && errno != EINVAL && errno != EINTR)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: writing", sink->path);
-        /* Refused, or only a part taken: once more and from here on, through the page cache. */
-        if (fcntl(sink->descriptor, F_SETFL, fcntl(sink->descriptor, F_GETFL) & ~O_DIRECT) != 0)
-            return cs_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", sink->path);
+            return cs_fail_errno(CS_IO_ERROR, errno, "%s: writing", writer->path);
+        /* The direct write was refused or incomplete: repeat it, and make all later writes, through the page cache. */
+        if (fcntl(writer->descriptor, F_SETFL, fcntl(writer->descriptor, F_GETFL) & ~O_DIRECT) != 0)
+            return cs_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", writer->path);
     }
-    return cs_files_write_at(sink->descriptor, bytes, count, offset, sink->path);
+    return cs_files_write_at(writer->descriptor, bytes, count, offset, writer->path);
 }
 
-static uint8_t *filling(const cs_sink *sink)
+static uint8_t *filling(const cs_direct_writer *writer)
 {
-    return sink->buffers + (size_t)sink->turn * sink->step;
+    return writer->buffers + (size_t)writer->current * writer->step;
 }
 
-static void *send(void *argument)
+static void *write_buffer(void *argument)
 {
-    cs_sink *sink = argument;
-    const uint8_t *bytes = sink->buffers + (size_t)!sink->turn * sink->step;
-    sink->status = put(sink, bytes, sink->sent, sink->at - (int64_t)sink->sent);
-    if (sink->status != CS_OK)
-        sink->why = strdup(cs_error());
+    cs_direct_writer *writer = argument;
+    const uint8_t *bytes = writer->buffers + (size_t)!writer->current * writer->step;
+    writer->status = write_at(writer, bytes, writer->sent, writer->at - (int64_t)writer->sent);
+    if (writer->status != CS_OK)
+        writer->why = strdup(cs_error());
     return NULL;
 }
 
-/* Nothing is under way any more. */
-static cs_status land(cs_sink *sink)
+/* Waits until the write in progress is complete; returns its status. */
+static cs_status wait_for_write(cs_direct_writer *writer)
 {
-    if (sink->sending)
-        pthread_join(sink->thread, NULL);
-    sink->sending = false;
-    return sink->status == CS_OK ? CS_OK : cs_fail(sink->status, "%s", sink->why ? sink->why : sink->path);
+    if (writer->sending)
+        pthread_join(writer->thread, NULL);
+    writer->sending = false;
+    return writer->status == CS_OK ? CS_OK : cs_fail(writer->status, "%s", writer->why ? writer->why : writer->path);
 }
 
-static cs_status flush(cs_sink *sink)
+static cs_status flush(cs_direct_writer *writer)
 {
-    if (sink->filled == 0)
+    if (writer->filled == 0)
         return CS_OK;
-    size_t tail = sink->filled % CS_SINK_ALIGN;
+    size_t tail = writer->filled % CS_DIRECT_WRITER_ALIGN;
     if (tail)
-        memset(filling(sink) + sink->filled, 0, CS_SINK_ALIGN - tail);
-    CS_TRY(land(sink));
-    sink->sent = sink->filled;
-    sink->at += (int64_t)sink->filled;
-    sink->filled = 0;
-    sink->turn = !sink->turn;
-    sink->sending = pthread_create(&sink->thread, NULL, send, sink) == 0;
-    if (!sink->sending) /* without a thread it only takes longer */
-        send(sink);
+        memset(filling(writer) + writer->filled, 0, CS_DIRECT_WRITER_ALIGN - tail);
+    CS_TRY(wait_for_write(writer));
+    writer->sent = writer->filled;
+    writer->at += (int64_t)writer->filled;
+    writer->filled = 0;
+    writer->current = !writer->current;
+    writer->sending = pthread_create(&writer->thread, NULL, write_buffer, writer) == 0;
+    if (!writer->sending) /* if no thread can be started, writing is synchronous */
+        write_buffer(writer);
     return CS_OK;
 }
 
-cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count)
+cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, size_t count)
 {
     for (const uint8_t *from = bytes; count > 0;) {
-        size_t room = sink->step - sink->filled, now = count < room ? count : room;
-        memcpy(filling(sink) + sink->filled, from, now);
-        sink->filled += now;
+        size_t room = writer->step - writer->filled, now = count < room ? count : room;
+        memcpy(filling(writer) + writer->filled, from, now);
+        writer->filled += now;
         from += now;
         count -= now;
-        if (sink->filled == sink->step)
-            CS_TRY(flush(sink));
+        if (writer->filled == writer->step)
+            CS_TRY(flush(writer));
     }
     return CS_OK;
 }
 
-/* Headers are as long as they must be; they leave through a buffer too. */
-static cs_status put_head(cs_sink *sink, const uint8_t *head, size_t bytes)
+/* Writes the head, of any length, through a buffer, because direct I/O needs aligned memory. */
+static cs_status write_head(cs_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {
-        size_t now = bytes - done < sink->step ? bytes - done : sink->step;
-        memcpy(sink->buffers, head + done, now);
-        CS_TRY(put(sink, sink->buffers, now, (int64_t)done));
+        size_t now = bytes - done < writer->step ? bytes - done : writer->step;
+        memcpy(writer->buffers, head + done, now);
+        CS_TRY(write_at(writer, writer->buffers, now, (int64_t)done));
         done += now;
     }
     return CS_OK;
 }
 
-cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes)
+cs_status cs_direct_writer_finish(cs_direct_writer *writer, const void *head, size_t head_bytes)
 {
-    CS_TRY(flush(sink));
-    CS_TRY(land(sink));
-    if (ftruncate(sink->descriptor, sink->at) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", sink->path);
-    CS_TRY(put_head(sink, head, head_bytes));
-    if (fdatasync(sink->descriptor) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", sink->path);
-    int descriptor = sink->descriptor;
-    sink->descriptor = -1;
+    CS_TRY(flush(writer));
+    CS_TRY(wait_for_write(writer));
+    if (ftruncate(writer->descriptor, writer->at) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", writer->path);
+    CS_TRY(write_head(writer, head, head_bytes));
+    if (fdatasync(writer->descriptor) != 0)
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", writer->path);
+    int descriptor = writer->descriptor;
+    writer->descriptor = -1;
     if (close(descriptor) != 0)
-        return cs_fail_errno(CS_IO_ERROR, errno, "%s: closing", sink->path);
+        return cs_fail_errno(CS_IO_ERROR, errno, "%s: closing", writer->path);
     return CS_OK;
 }
 
-void cs_sink_close(cs_sink *sink)
+void cs_direct_writer_close(cs_direct_writer *writer)
 {
-    if (sink->sending)
-        pthread_join(sink->thread, NULL);
-    if (sink->descriptor >= 0)
-        close(sink->descriptor);
-    free(sink->buffers);
-    free(sink->why);
-    *sink = (cs_sink){ .descriptor = -1 };
+    if (writer->sending)
+        pthread_join(writer->thread, NULL);
+    if (writer->descriptor >= 0)
+        close(writer->descriptor);
+    free(writer->buffers);
+    free(writer->why);
+    *writer = (cs_direct_writer){ .descriptor = -1 };
 }

@@ -1,40 +1,43 @@
-/* direct_writer.h - a new file written in large aligned steps, past the page cache where the file system allows.
+/* direct_writer.h - writes a new file in large aligned steps with direct I/O (O_DIRECT) where the file system allows
+ * it.
  *
- * A step that is full goes to the disk in a thread of its own while the next one is filled: the disk does not wait for
- * checksums and copies, nor they for it.
+ * Writing is double-buffered: one buffer goes to the disk in a thread while the caller fills the other, so that the
+ * disk does not wait for checksums and copies, nor these for the disk.
  *
- * The head of the file is left for last: until cs_sink_finish has put it there, the file begins with zeros and no
- * reader takes it. */
-#ifndef CS_CHECKPOINT_SINK_H
-#define CS_CHECKPOINT_SINK_H
+ * The head of the file is written last: until cs_direct_writer_finish has written it, the file begins with zeros and no
+ * reader accepts it. */
+#ifndef CS_CHECKPOINT_DIRECT_WRITER_H
+#define CS_CHECKPOINT_DIRECT_WRITER_H
 
 #include "checkpoint/checkpoint.h"
 
 #include <pthread.h>
 
-enum { CS_SINK_ALIGN = 4096, CS_SINK_STEP = 8 << 20 };
+enum { CS_DIRECT_WRITER_ALIGN = 4096, CS_DIRECT_WRITER_STEP = 8 << 20 };
 
 typedef struct {
     int descriptor;
     const char *path; /* borrowed */
-    uint8_t *buffers; /* two of `step` bytes, aligned */
-    int turn;         /* which of them is being filled */
+    uint8_t *buffers; /* two buffers of `step` bytes, aligned */
+    int current;      /* index of the buffer that is being filled */
     size_t step, filled;
-    int64_t at; /* where in the file it goes */
+    int64_t at; /* file offset of the buffer that is being filled */
 
-    bool sending; /* the other one is under way, in this thread: */
+    bool sending; /* `thread` is writing the other buffer, of which `sent` bytes are filled */
     pthread_t thread;
     size_t sent;
     cs_status status;
-    char *why; /* the sentence of a failure */
-} cs_sink;
+    char *why; /* message of a failed write */
+} cs_direct_writer;
 
-/* Room for `bytes` bytes is taken at once; writing begins behind `head_bytes`, a multiple of CS_SINK_ALIGN. */
-cs_status cs_sink_open(cs_sink *sink, const char *path, int64_t head_bytes, int64_t bytes,
-                       const cs_checkpoint_writing *writing);
-cs_status cs_sink_write(cs_sink *sink, const void *bytes, size_t count);
-/* Writes the rest, then the head, and waits for the disk. */
-cs_status cs_sink_finish(cs_sink *sink, const void *head, size_t head_bytes);
-void cs_sink_close(cs_sink *sink); /* accepts the half-open */
+/* Creates the file `path` (which must outlive the writer) and allocates `bytes` bytes of disk space. Data begin at
+ * offset `head_bytes`, a multiple of CS_DIRECT_WRITER_ALIGN. After a failure the caller calls cs_direct_writer_close
+ * too. */
+cs_status cs_direct_writer_open(cs_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
+                                const cs_checkpoint_writing *writing);
+cs_status cs_direct_writer_write(cs_direct_writer *writer, const void *bytes, size_t count);
+/* Writes the remaining data, then the head, and flushes the file to the disk. */
+cs_status cs_direct_writer_finish(cs_direct_writer *writer, const void *head, size_t head_bytes);
+void cs_direct_writer_close(cs_direct_writer *writer); /* frees buffers and descriptor; allowed after a failed open */
 
 #endif

@@ -1,4 +1,4 @@
-/* files.c - files and directories whose every failure is a sentence with the path. */
+/* files.c - file and directory operations whose error messages name the path. */
 #include "checkpoint/files.h"
 #include "checkpoint/collective_status.h"
 
@@ -14,7 +14,7 @@
 char *cs_files_join(const char *dir, const char *name)
 {
     size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = cs_agree_memory(bytes);
+    char *path = cs_collective_memory(bytes);
     snprintf(path, bytes, "%s/%s", dir, name);
     return path;
 }
@@ -62,7 +62,7 @@ cs_status cs_files_read(char **text, size_t *length, const char *path, size_t li
         return cs_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
                        limit);
     CS_TRY(cs_files_open(&descriptor, path));
-    char *memory = cs_agree_memory((size_t)bytes + 1);
+    char *memory = cs_collective_memory((size_t)bytes + 1);
     cs_status status = cs_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
     close(descriptor);
     if (status != CS_OK) {
@@ -145,7 +145,7 @@ cs_status cs_files_make_directory(const char *path)
     return CS_OK;
 }
 
-/* Makes `path`, whose parent exists, unless it is there; its entry is on the disk. */
+/* Creates the directory `path`, whose parent exists, unless it exists, and flushes its entry to the disk. */
 static cs_status make_one(char *path)
 {
     if (mkdir(path, 0777) != 0) {
@@ -184,7 +184,7 @@ cs_status cs_files_sync_directory(const char *path)
     int descriptor;
     CS_TRY(cs_files_open(&descriptor, path));
     cs_status status = CS_OK;
-    if (fsync(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system has nothing to flush for a directory */
+    if (fsync(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system does not need a flush of directories */
         status = cs_fail_errno(CS_IO_ERROR, errno, "%s: flushing the directory to the disk", path);
     close(descriptor);
     return status;

@@ -1,4 +1,4 @@
-/* line.c - the checkpoints that one continues, newest first: its line. */
+/* line.c - ancestry of a checkpoint: the earlier checkpoints that it continues, newest first. */
 #include "checkpoint/line.h"
 #include "checkpoint/files.h"
 
@@ -55,7 +55,8 @@ void cs_line_shorten(json_t *line, const char *dir)
             json_array_remove(line, i);
 }
 
-/* The list in dir/name's manifest, though the rest may be no JSON any more. A new reference, or NULL. */
+/* Reads the list from the manifest of dir/name, even if the rest of the text is not valid JSON. A new reference, or
+ * NULL. */
 static json_t *read_list(const char *dir, const char *name)
 {
     static const char mark[] = "\"" CS_LINE_KEY "\": [";
@@ -72,8 +73,7 @@ static json_t *read_list(const char *dir, const char *name)
     return line;
 }
 
-/* The ancestors that dir/name's manifest lists, with what identifies each as the key and its generation as the value.
- */
+/* The ancestors in the manifest of dir/name: the key identifies the ancestor, the value is its generation. */
 static json_t *read_generations(const char *dir, const char *name)
 {
     size_t i;
@@ -117,7 +117,7 @@ void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name)
     json_decref(generations);
 }
 
-bool cs_line_leaves(const cs_catalog_item *item)
+bool cs_line_is_abandoned(const cs_catalog_item *item)
 {
     return item->generation == CS_NO_ANCESTOR && item->has_line;
 }

@@ -1,30 +1,34 @@
-/* line.h - the checkpoints that one continues, newest first: its line. Rank 0's work.
+/* line.h - ancestry of a checkpoint: the earlier checkpoints that it continues, newest first (its "line"). Runs on rank
+ * 0.
  *
- * A training that goes back to an earlier checkpoint and on from there leaves later ones behind, which have higher
- * steps and are not what the newest one continues. A manifest therefore lists, under CS_LINE_KEY, the checkpoints of
- * its folder that the training has come through, each by its tag and the digest of its manifest, so that another save
- * under the same tag is not taken for it, and a folder may be copied and moved. */
+ * A training that resumes from an earlier checkpoint abandons the later ones, although these have higher steps. A
+ * manifest therefore lists, under CS_LINE_KEY, the checkpoints of its directory from which its training descends, each
+ * by its tag and the digest of its manifest. The digest distinguishes another save under the same tag, and the list
+ * remains valid when the directory is copied or moved. */
 #ifndef CS_CHECKPOINT_LINE_H
 #define CS_CHECKPOINT_LINE_H
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/manifest.h"
 
-/* The list of a checkpoint that continues this one: this one, then what its manifest lists. A new reference. */
+/* The list for a checkpoint that continues this one: this checkpoint, followed by what its manifest lists. A new
+ * reference. */
 json_t *cs_line_behind(const cs_manifest *manifest);
 
-/* Puts a checkpoint in front of the list, and takes out an earlier one of its tag. */
+/* Inserts a checkpoint at the front of the list, and removes an earlier entry with the same tag. */
 void cs_line_add(json_t *line, const char *tag, uint32_t digest);
 
-/* Takes out all but the parent and those others that are still in dir: a training of any length has a short list. */
+/* Removes all entries but the parent and those whose checkpoints still exist in dir, so that the list of a long
+ * training stays short. */
 void cs_line_shorten(json_t *line, const char *dir);
 
-/* Sets the generations of the catalog's items for the line of the checkpoint dir/name, and sorts the items by them. A
- * damaged manifest is good enough for this, as each entry must agree with a checkpoint that is whole. */
+/* Sets the generation of each catalog item relative to the checkpoint dir/name, and sorts the items by it. The manifest
+ * of dir/name may be damaged elsewhere, because each entry of its list must match a complete checkpoint. */
 void cs_line_follow(cs_catalog *catalog, const char *dir, const char *name);
 
-/* After that: whether the line leaves this item aside. It is not pruned, as nobody but its owner knows whether it is
- * wanted; one whose manifest has no list is not told from an ancestor. */
-bool cs_line_leaves(const cs_catalog_item *item);
+/* After cs_line_follow: true if the item has a list and is not an ancestor, that is, belongs to an abandoned branch.
+ * Such a checkpoint is not pruned, since only its owner knows whether it is still wanted. A checkpoint whose manifest
+ * has no list is treated as an ancestor. */
+bool cs_line_is_abandoned(const cs_catalog_item *item);
 
 #endif

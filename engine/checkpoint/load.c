@@ -1,4 +1,5 @@
-/* load.c - which checkpoint of a directory is opened: the one asked for, what latest names, or the newest whole one. */
+/* load.c - selects the checkpoint of a directory to open: the requested one, the one that `latest` names, or the newest
+ * complete one. */
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
 #include "checkpoint/not_found.h"
@@ -11,21 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The checkpoints that are tried in order, until one can be read. Rank 0 knows the order; the others follow it. */
+/* Search state for the candidates, which are tried in order until one can be read. Rank 0 knows the order and
+ * broadcasts each name. */
 struct cs_search {
     char *dir;
-    char *tag;                /* what was asked for; NULL: nothing by name */
-    char first[CS_TAG_BYTES]; /* the folder that was asked for, or latest's; "": latest names nothing */
+    char *tag;                /* requested tag, or NULL */
+    char first[CS_TAG_BYTES]; /* directory of the requested tag or of `latest`; "": latest names none */
     cs_catalog catalog;
     bool only_first;
-    int64_t next;            /* -1: first; then into the catalog */
-    char name[CS_TAG_BYTES]; /* the folder that is open or was tried last */
-    cs_status status;        /* why it was none of those before */
+    int64_t next;            /* next candidate: -1 is `first`; 0 and up are indices into the catalog */
+    char name[CS_TAG_BYTES]; /* directory that is open or was tried last */
+    cs_status status;        /* why the candidates before could not be used */
     char reason[4096];
-    json_t *damaged; /* names of folders */
+    json_t *damaged; /* names of damaged directories */
 };
 
-/* Damage weighs more than absence. What a later version or another program wrote is not damaged. */
+/* Keeps the reason for the failure; damage takes precedence over absence. A checkpoint of a later version or of another
+ * program is not damaged. */
 static void keep_reason(cs_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
@@ -46,14 +49,14 @@ static cs_status find_newest(cs_search *s)
     }
     s->first[0] = 0;
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
-        return cs_absent_all(&s->catalog, s->dir);
+        return cs_not_found_all(&s->catalog, s->dir);
     if (status == CS_NOT_FOUND)
         cs_fail(CS_NOT_FOUND, "%s/latest is missing", s->dir);
     keep_reason(s, status);
     return CS_OK;
 }
 
-/* The next name to try; "" when there is none. */
+/* Rank 0: the name of the next candidate; "" when none is left. */
 static const char *next_name(cs_search *s)
 {
     if (s->next < 0) {
@@ -88,7 +91,7 @@ static void warn_of_fallback(const cs_checkpoint_reader *reader)
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
 }
 
-/* Opens the next that can be. Rank 0 leads: it says which name is tried, "" when there is none left. */
+/* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each, or "" when none is left. */
 static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
 {
     cs_search *s = reader->search;
@@ -97,7 +100,7 @@ static cs_status try_next(cs_checkpoint_reader *reader, cs_comm *comm)
         snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
         cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
         if (!s->name[0])
-            return cs_agree_status(comm, leads ? give_up(s) : CS_OK);
+            return cs_collective_status(comm, leads ? give_up(s) : CS_OK);
         cs_status status = cs_reader_open(reader, comm, s->dir, s->name);
         if (status == CS_OK && leads && s->reason[0])
             warn_of_fallback(reader);
@@ -114,7 +117,7 @@ static cs_status find_and_open(cs_checkpoint_reader *reader, cs_comm *comm)
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = s->tag ? cs_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
-    CS_TRY(cs_agree_status(comm, status));
+    CS_TRY(cs_collective_status(comm, status));
     return try_next(reader, comm);
 }
 
@@ -125,12 +128,12 @@ cs_status cs_checkpoint_open(cs_checkpoint_reader **reader, cs_comm *comm, const
 
 static char *copy_of(const char *text)
 {
-    return text ? strcpy(cs_agree_memory(strlen(text) + 1), text) : NULL;
+    return text ? strcpy(cs_collective_memory(strlen(text) + 1), text) : NULL;
 }
 
 static cs_search *make_search(const char *dir, const char *tag, bool no_fallback)
 {
-    cs_search *s = cs_agree_memory(sizeof *s);
+    cs_search *s = cs_collective_memory(sizeof *s);
     s->dir = copy_of(dir);
     s->tag = copy_of(tag);
     s->next = -1;
@@ -151,10 +154,11 @@ static void close_search(cs_search *s)
 cs_status cs_checkpoint_open_as(cs_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const cs_checkpoint_reading *reading)
 {
-    *reader = cs_agree_memory(sizeof **reader);
+    *reader = cs_collective_memory(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
-    /* What one checkpoint lacks would keep what a damaged one before it had put there. */
+    /* With LOOSE, a piece that this checkpoint lacks would keep what an earlier, damaged candidate had written to it.
+     */
     if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
         (*reader)->reading.verify = CS_VERIFY_FULL;
     cs_status status = find_and_open(*reader, comm);

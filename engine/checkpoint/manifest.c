@@ -1,4 +1,4 @@
-/* manifest.c - manifest.json, the commit record: what a checkpoint consists of, with a checksum of its own text. */
+/* manifest.c - manifest.json, the commit record of a checkpoint: writes, parses and validates it. */
 #include "checkpoint/manifest.h"
 #include "base/crc.h"
 #include "base/must.h"
@@ -24,7 +24,7 @@ bool cs_manifest_digits(uint32_t *value, const char *digits)
     return true;
 }
 
-/* Where the text's own digits begin, or 0. Nothing a user names stands before them. */
+/* Offset of the digits of the manifest's own checksum, or 0. No user-chosen text precedes them. */
 static size_t find_digits(const char *text, size_t length)
 {
     static const char mark[] = "\"crc32c\": \"";
@@ -40,7 +40,7 @@ static uint32_t text_crc(const char *text, size_t length, size_t digits)
     return cs_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
 }
 
-/* {"file", "bytes", "crc32c"} of a text that lies beside the manifest; null without one. */
+/* Describes a text file beside the manifest: {"file", "bytes", "crc32c"}; null if `text` is NULL. */
 static json_t *describe_text(const char *file, const char *text)
 {
     char digits[DIGITS + 1];
@@ -101,17 +101,18 @@ static cs_status check_text(const char *text, size_t length, const char *path)
     return CS_OK;
 }
 
-/* "FOLDER/shard-00001-of-00002.safetensors", exactly so. */
+/* True for exactly "FOLDER/shard-00001-of-00002.safetensors" (with other numbers). */
 static bool is_shard_name(const char *name)
 {
-    for (int i = 0; i < CS_OUTLINE_FOLDERS; i++) {
+    for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++) {
         char expected[96];
         int number, total;
-        size_t folder = strlen(cs_outline_folders[i]);
-        if (strncmp(name, cs_outline_folders[i], folder) != 0 ||
+        size_t folder = strlen(cs_write_plan_folders[i]);
+        if (strncmp(name, cs_write_plan_folders[i], folder) != 0 ||
             sscanf(name + folder, "/shard-%5d-of-%5d.", &number, &total) != 2)
             continue;
-        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_outline_folders[i], number, total);
+        snprintf(expected, sizeof expected, "%s/shard-%05d-of-%05d.safetensors", cs_write_plan_folders[i], number,
+                 total);
         if (number >= 1 && number <= total && strcmp(name, expected) == 0)
             return true;
     }
@@ -140,7 +141,7 @@ static cs_status read_tensor(cs_manifest_tensor *tensor, const char *name, const
     int64_t count;
     const char *folder = json_string_value(json_object_get(value, "folder"));
     tensor->name = name;
-    tensor->folder = folder ? cs_outline_folder(folder) : CS_OUTLINE_WEIGHTS;
+    tensor->folder = folder ? cs_write_plan_folder(folder) : CS_WRITE_PLAN_WEIGHTS;
     if (tensor->folder < 0)
         return cs_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
@@ -174,14 +175,14 @@ static cs_status read_tensors(cs_manifest *manifest, const char *path)
     const char *name;
     if (!json_is_object(tensors))
         return cs_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
-    manifest->tensors = cs_agree_memory(json_object_size(tensors) * sizeof *manifest->tensors);
+    manifest->tensors = cs_collective_memory(json_object_size(tensors) * sizeof *manifest->tensors);
     json_object_foreach(tensors, name, value)
         CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
     qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
     return CS_OK;
 }
 
-/* Each file once, so that what is done for a file is done for no more files than there are. */
+/* Rejects a file that is listed twice, so that the work of reading is bounded by the number of files that exist. */
 static cs_status read_files(cs_manifest *manifest, const char *path)
 {
     const json_t *files = json_object_get(manifest->root, "files");
@@ -189,7 +190,7 @@ static cs_status read_files(cs_manifest *manifest, const char *path)
         return cs_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
     json_t *seen = json_object();
     cs_status status = CS_OK;
-    manifest->files = cs_agree_memory(json_array_size(files) * sizeof *manifest->files);
+    manifest->files = cs_collective_memory(json_array_size(files) * sizeof *manifest->files);
     for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
         cs_manifest_file *file = &manifest->files[manifest->file_count++];
         status = read_file(file, json_array_get(files, i), path);
@@ -220,13 +221,13 @@ static cs_status read_note(cs_manifest_note *note, const cs_manifest *manifest, 
     return CS_OK;
 }
 
-#define MOST (INT64_C(1) << 53) /* beyond it a number of JSON is not exact everywhere */
+#define MOST (INT64_C(1) << 53) /* beyond this, JSON readers that use double do not represent integers exactly */
 
-/* What "engine" may say; a member that is not there is not judged. */
+/* Bounds of the members of "engine"; a member that is absent is not checked. */
 typedef struct {
     const char *section, *key;
     json_type type;
-    int64_t min, greatest; /* of whole numbers */
+    int64_t min, greatest; /* bounds of an integer */
 } engine_row;
 
 static const engine_row engine_rows[] = {
@@ -277,7 +278,7 @@ static cs_status check_engine(const cs_manifest *manifest, const char *path)
     return CS_OK;
 }
 
-/* NULL: none, as before there were such lists. */
+/* `line` is NULL in manifests that older versions wrote. */
 static cs_status check_line(const json_t *line, const char *path)
 {
     size_t i;
@@ -391,7 +392,7 @@ cs_status cs_manifest_read_text(char **text, size_t *length, const cs_manifest *
     return status;
 }
 
-cs_status cs_manifest_judge_file(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)
+cs_status cs_manifest_file_status(const cs_manifest_file *file, const char *path, cs_status status, int64_t bytes)
 {
     if (status == CS_NOT_FOUND)
         return cs_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
@@ -408,7 +409,7 @@ cs_status cs_manifest_check_files(const cs_manifest *manifest, const char *direc
         char *path = cs_files_join(directory, file->name);
         int64_t bytes = 0;
         cs_status status = cs_files_size(&bytes, path);
-        status = cs_manifest_judge_file(file, path, status, bytes);
+        status = cs_manifest_file_status(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }

@@ -1,11 +1,11 @@
-/* nonfinite.c - parameters that hold an infinity or a NaN are not saved: a float is neither unless all bits of its
- * exponent are ones. */
+/* nonfinite.c - checks for infinities and NaNs in parameters. A floating-point number is one of these exactly if all
+ * bits of its exponent are ones. */
 #include "checkpoint/nonfinite.h"
 #include "base/status.h"
 
 #include <string.h>
 
-/* No early end, so that compilers use vectors. */
+/* No early exit, so that compilers vectorize the loop. */
 static bool holds_wide(const char *data, int64_t count)
 {
     uint32_t found = 0;

@@ -1,4 +1,4 @@
-/* not_found.c - why there is no checkpoint where one was looked for, and what to name instead. */
+/* not_found.c - error messages for a checkpoint that was not found: why it was not, and what to name instead. */
 #include "checkpoint/not_found.h"
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
@@ -14,7 +14,7 @@ enum { LIST = 4096, ITEM = 300 };
 
 #define NAME_ANOTHER "name the output folder of a training, or one checkpoint in it"
 
-/* The tags of the catalog in one line. */
+/* Lists the tags of the catalog in one line. */
 static void list_tags(char text[LIST], const cs_catalog *catalog)
 {
     size_t used = (size_t)snprintf(text, LIST, "%s", catalog->count ? "it holds" : "it holds no whole checkpoint");
@@ -22,7 +22,7 @@ static void list_tags(char text[LIST], const cs_catalog *catalog)
         used += (size_t)snprintf(text + used, LIST - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
 }
 
-/* The folder above, when it holds checkpoints: then the last part of the path was meant as a tag. */
+/* `dir` does not exist. If its parent holds checkpoints, the last part of the path was probably meant as a tag. */
 static cs_status not_there(const char *dir)
 {
     cs_catalog catalog;
@@ -36,7 +36,7 @@ static cs_status not_there(const char *dir)
         *slash = 0;
     cs_status status = cs_catalog_open(&catalog, folder);
     if (status == CS_OK && catalog.count > 0)
-        status = cs_absent_tag(&catalog, folder, slash ? slash + 1 : above);
+        status = cs_not_found_tag(&catalog, folder, slash ? slash + 1 : above);
     else
         status = cs_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
     cs_catalog_close(&catalog);
@@ -44,7 +44,7 @@ static cs_status not_there(const char *dir)
     return status;
 }
 
-cs_status cs_absent_folder(const char *dir)
+cs_status cs_not_found_folder(const char *dir)
 {
     if (errno == ENOENT)
         return not_there(dir);
@@ -53,7 +53,7 @@ cs_status cs_absent_folder(const char *dir)
     return cs_files_refuse(dir);
 }
 
-/* A folder in it that a training wrote to, malloc'ed; NULL: none. */
+/* A subdirectory that is a training's output, malloc'ed; NULL: none. */
 static char *find_inside(const char *dir)
 {
     char *found = NULL;
@@ -71,16 +71,16 @@ static char *find_inside(const char *dir)
     return found;
 }
 
-static cs_status refuse_foreign(const char *sentence)
+static cs_status refuse_other_format(const char *sentence)
 {
     return cs_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
 }
 
-cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
+cs_status cs_not_found_all(const cs_catalog *catalog, const char *dir)
 {
-    char foreign[CS_FOREIGN_BYTES];
-    if (cs_foreign_recognise(foreign, dir))
-        return refuse_foreign(foreign);
+    char description[CS_OTHER_FORMATS_BYTES];
+    if (cs_other_formats_recognise(description, dir))
+        return refuse_other_format(description);
     if (catalog->broken)
         return cs_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
     if (cs_files_holds(dir, "config.json"))
@@ -97,20 +97,20 @@ cs_status cs_absent_all(const cs_catalog *catalog, const char *dir)
     return status;
 }
 
-cs_status cs_absent_tag(const cs_catalog *catalog, const char *dir, const char *tag)
+cs_status cs_not_found_tag(const cs_catalog *catalog, const char *dir, const char *tag)
 {
     char tags[LIST];
     list_tags(tags, catalog);
     return cs_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", dir, tag, tags);
 }
 
-cs_status cs_absent_manifest(const char *directory)
+cs_status cs_not_found_manifest(const char *directory)
 {
-    char foreign[CS_FOREIGN_BYTES];
+    char description[CS_OTHER_FORMATS_BYTES];
     if (!cs_files_exists(directory))
         return cs_fail(CS_NOT_FOUND, "%s is not there", directory);
-    if (cs_foreign_recognise(foreign, directory))
-        return refuse_foreign(foreign);
+    if (cs_other_formats_recognise(description, directory))
+        return refuse_other_format(description);
     return cs_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
                    CS_MANIFEST_FILE);
 }

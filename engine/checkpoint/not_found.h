@@ -1,14 +1,16 @@
-/* not_found.h - why there is no checkpoint where one was looked for, and what to name instead. One rank's view. */
-#ifndef CS_CHECKPOINT_ABSENT_H
-#define CS_CHECKPOINT_ABSENT_H
+/* not_found.h - error messages for a checkpoint that was not found: why it was not, and what to name instead. Each
+ * function works on one rank. */
+#ifndef CS_CHECKPOINT_NOT_FOUND_H
+#define CS_CHECKPOINT_NOT_FOUND_H
 
 #include "checkpoint/catalog.h"
 
-/* Each returns a status that is not CS_OK, with its sentence. */
+/* Each function returns a status that is not CS_OK, and sets its message. */
 
-cs_status cs_absent_folder(const char *dir);                         /* could not be listed: errno tells why */
-cs_status cs_absent_all(const cs_catalog *catalog, const char *dir); /* listed, and no checkpoint is whole  */
-cs_status cs_absent_tag(const cs_catalog *catalog, const char *dir, const char *tag); /* names those that are    */
-cs_status cs_absent_manifest(const char *directory); /* of one checkpoint                    */
+cs_status cs_not_found_folder(const char *dir);                         /* dir could not be listed; reads errno */
+cs_status cs_not_found_all(const cs_catalog *catalog, const char *dir); /* dir has no complete checkpoint */
+/* `dir` has no checkpoint `tag`; the message lists the tags that exist. */
+cs_status cs_not_found_tag(const cs_catalog *catalog, const char *dir, const char *tag);
+cs_status cs_not_found_manifest(const char *directory); /* the checkpoint `directory` has no manifest */
 
 #endif

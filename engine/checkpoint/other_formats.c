@@ -1,4 +1,4 @@
-/* other_formats.c - checkpoints of other programs: recognised, and refused with the way through. */
+/* other_formats.c - recognises checkpoints of other programs, and refuses them with a command that converts them. */
 #include "checkpoint/other_formats.h"
 #include "base/must.h"
 #include "checkpoint/catalog.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of what several signs say the first here holds: a folder of ZeRO's has pickles too. */
+/* If several patterns match, the kind with the smallest number is reported: a ZeRO checkpoint contains pickles too. */
 typedef enum {
     NOTHING,
     ZERO,
@@ -27,9 +27,9 @@ typedef enum {
 } kind;
 
 static const struct {
-    const char *pattern; /* of a file's name */
+    const char *pattern; /* glob pattern of a file name */
     kind is;
-} signs[] = {
+} name_patterns[] = {
     { "*zero_pp_rank_*_states.pt", ZERO },
     { "expp_rank_*_optim_states.pt", ZERO },
     { "mp_rank_*_model_states.pt", DEEPSPEED },
@@ -49,9 +49,9 @@ static const struct {
 };
 
 static const struct {
-    const char *bytes; /* a file begins with them */
+    const char *bytes; /* first bytes of a file */
     kind is;
-} marks[] = {
+} magic_numbers[] = {
     { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE }, { "\x89HDF", KERAS }, { "GGUF", GGUF }
 };
 
@@ -59,7 +59,7 @@ static const struct {
 #define SAVE_DICTIONARY                                                                                                \
     "s.save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, 'OUT/model.safetensors', "   \
     "{'format': 'pt'})\" "
-/* By zero_to_fp32.py's function, since its own --safe_serialization fails for parameters that share memory. */
+/* Uses zero_to_fp32.py's function, because its option --safe_serialization fails for parameters that share memory. */
 #define FROM_ZERO                                                                                                      \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "        \
     "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); " SAVE_DICTIONARY
@@ -69,9 +69,10 @@ static const struct {
 #define TRANSFORMERS                                                                                                   \
     "python -c \"import sys; from transformers import AutoModelForCausalLM as M; M.from_pretrained(sys.argv[1], "
 
-/* What it is, and how it comes here. {folder} is the one with the files, {top} that with `latest`, {tag} the first's
- * name in the second, {file} the file that gave the sign, {name} that file's name; quoted for a shell. */
-static const char *const ways[] = {
+/* Description of each kind, and the command that converts it. {folder} is the folder with the files, {top} the folder
+ * with `latest`, {tag} the name of {folder} within {top}, {file} the path of the file that was recognised, {name} that
+ * file's name. Values are quoted for a shell. */
+static const char *const descriptions[] = {
     [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
              "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE,
     [DEEPSPEED] = "a checkpoint of DeepSpeed without ZeRO, where zero_to_fp32.py finds nothing: a pickle that can run "
@@ -105,26 +106,27 @@ typedef struct {
     char name[256];
 } finding;
 
-static void weigh(finding *found, const char *name)
+static void match_name(finding *found, const char *name)
 {
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (fnmatch(signs[i].pattern, name, 0) == 0 && (found->is == NOTHING || signs[i].is < found->is)) {
-            found->is = signs[i].is;
+    for (size_t i = 0; i < sizeof name_patterns / sizeof *name_patterns; i++)
+        if (fnmatch(name_patterns[i].pattern, name, 0) == 0 &&
+            (found->is == NOTHING || name_patterns[i].is < found->is)) {
+            found->is = name_patterns[i].is;
             snprintf(found->name, sizeof found->name, "%s", name);
         }
 }
 
-/* By its first bytes, when its name says nothing. */
-static void weigh_bytes(finding *found, const char *path)
+/* Recognises a file by its first bytes. */
+static void match_magic(finding *found, const char *path)
 {
     char start[8] = { 0 };
     FILE *file = fopen(path, "rb");
     if (!file)
         return;
     size_t count = fread(start, 1, sizeof start, file);
-    for (size_t i = 0; i < sizeof marks / sizeof *marks && count == sizeof start; i++)
-        if (memcmp(start, marks[i].bytes, strlen(marks[i].bytes)) == 0)
-            found->is = marks[i].is;
+    for (size_t i = 0; i < sizeof magic_numbers / sizeof *magic_numbers && count == sizeof start; i++)
+        if (memcmp(start, magic_numbers[i].bytes, strlen(magic_numbers[i].bytes)) == 0)
+            found->is = magic_numbers[i].is;
     fclose(file);
 }
 
@@ -134,25 +136,25 @@ static const char *base_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static finding look(const char *path)
+static finding recognise(const char *path)
 {
     finding found = { NOTHING, "" };
     DIR *listing = opendir(path);
     if (!listing) {
         if (access(path, R_OK) == 0)
-            weigh(&found, base_of(path));
+            match_name(&found, base_of(path));
         if (found.is == NOTHING)
-            weigh_bytes(&found, path);
+            match_magic(&found, path);
         snprintf(found.name, sizeof found.name, "%s", base_of(path));
         return found;
     }
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
-        weigh(&found, entry->d_name);
+        match_name(&found, entry->d_name);
     closedir(listing);
     return found;
 }
 
-/* ---- the sentence ---- */
+/* ---- the message ---- */
 
 typedef struct {
     const char *word;
@@ -161,8 +163,8 @@ typedef struct {
 
 enum { WORDS = 5 };
 
-/* Inside single quotes. */
-static size_t put_quoted(char *text, size_t at, size_t room, const char *value)
+/* Appends `value` in single quotes for a shell. */
+static size_t append_quoted(char *text, size_t at, size_t room, const char *value)
 {
     at += (size_t)snprintf(text + at, room - at, "'");
     for (; *value && at + 8 < room; value++)
@@ -170,18 +172,18 @@ static size_t put_quoted(char *text, size_t at, size_t room, const char *value)
     return at + (size_t)snprintf(text + at, room - at, "'");
 }
 
-static void put(char *text, size_t room, const char *way, const word_value values[WORDS])
+static void expand(char *text, size_t room, const char *template, const word_value values[WORDS])
 {
     size_t at = strlen(text);
-    while (*way && at + 8 < room) {
+    while (*template && at + 8 < room) {
         int found = 0;
-        while (found < WORDS && strncmp(way, values[found].word, strlen(values[found].word)) != 0)
+        while (found < WORDS && strncmp(template, values[found].word, strlen(values[found].word)) != 0)
             found++;
         if (found < WORDS) {
-            at = put_quoted(text, at, room, values[found].value);
-            way += strlen(values[found].word);
+            at = append_quoted(text, at, room, values[found].value);
+            template += strlen(values[found].word);
         } else {
-            text[at++] = *way++;
+            text[at++] = *template ++;
         }
     }
     text[at] = 0;
@@ -201,11 +203,12 @@ static char *folder_of(const char *path, const char *base)
 {
     char *folder = joined(base == path ? "." : path, "", "");
     if (base != path)
-        folder[base - path - (base - path > 1)] = 0; /* "/" stays */
+        folder[base - path - (base - path > 1)] = 0; /* the root "/" keeps its slash */
     return folder;
 }
 
-/* `inside` is what latest names, "" without one; then the folder itself has the files, or is the file. */
+/* `inside` is the directory that `latest` names; if "", the folder `path` itself has the files, or `path` is the file.
+ */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
     char *own = joined(path, "", "");
@@ -224,20 +227,20 @@ static void describe(char *sentence, const char *path, const char *inside, const
         { "{file}", itself ? joined(own, "", "") : joined(folder, "/", found->name) },
         { "{name}", joined(found->name, "", "") },
     };
-    snprintf(sentence, CS_FOREIGN_BYTES, "%.2048s is ", path);
-    put(sentence, CS_FOREIGN_BYTES, ways[found->is], values);
+    snprintf(sentence, CS_OTHER_FORMATS_BYTES, "%.2048s is ", path);
+    expand(sentence, CS_OTHER_FORMATS_BYTES, descriptions[found->is], values);
     for (int i = 0; i < WORDS; i++)
         free(values[i].value);
     free(own);
 }
 
-bool cs_foreign_recognise(char sentence[CS_FOREIGN_BYTES], const char *path)
+bool cs_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
 {
     char name[CS_TAG_BYTES] = "";
-    finding found = look(path);
+    finding found = recognise(path);
     if (cs_catalog_latest(name, path) == CS_OK) {
         char *tagged = cs_files_join(path, name);
-        finding inside = look(tagged);
+        finding inside = recognise(tagged);
         if (inside.is != NOTHING)
             found = inside;
         else

@@ -1,13 +1,14 @@
-/* other_formats.h - checkpoints of other programs: recognised, and refused with the way through. */
-#ifndef CS_CHECKPOINT_FOREIGN_H
-#define CS_CHECKPOINT_FOREIGN_H
+/* other_formats.h - recognises checkpoints of other programs, which are refused with a command that converts them. */
+#ifndef CS_CHECKPOINT_OTHER_FORMATS_H
+#define CS_CHECKPOINT_OTHER_FORMATS_H
 
 #include <stdbool.h>
 
-enum { CS_FOREIGN_BYTES = 8192 };
+enum { CS_OTHER_FORMATS_BYTES = 8192 };
 
-/* Whether the folder (or the folder a `latest` in it names), or the file, holds another program's checkpoint: what it
- * is, and the command that brings it here. Reads names, and of a file its first bytes. */
-bool cs_foreign_recognise(char sentence[CS_FOREIGN_BYTES], const char *path);
+/* True if the file or folder `path`, or the folder that a `latest` in it names, is another program's checkpoint.
+ * `sentence` then says what it is and gives the command that converts it. Looks only at file names and at the first
+ * bytes of a file. */
+bool cs_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* prune.c - old checkpoints go. */
+/* prune.c - deletes old checkpoints. */
 #include "checkpoint/prune.h"
 #include "checkpoint/line.h"
 #include "checkpoint/staging.h"
@@ -17,7 +17,7 @@ static cs_status prune(const cs_catalog *catalog, const char *dir, const char *l
     int64_t kept = 0;
     for (int64_t i = 0; i < catalog->count; i++) {
         const cs_catalog_item *item = &catalog->items[i];
-        if (!is_own(item) || cs_line_leaves(item))
+        if (!is_own(item) || cs_line_is_abandoned(item))
             continue;
         if (kept++ < keep_last || strcmp(item->name, latest) == 0 || (keep_every > 0 && item->step % keep_every == 0))
             continue;

@@ -1,12 +1,12 @@
-/* prune.h - old checkpoints go. Rank 0's work. */
+/* prune.h - deletes old checkpoints. Runs on rank 0. */
 #ifndef CS_CHECKPOINT_PRUNE_H
 #define CS_CHECKPOINT_PRUNE_H
 
 #include "base/status.h"
 
-/* Of the whole checkpoints of dir, all but the `keep_last` of the highest steps, those of a step that `keep_every`
- * divides (0: none), and the one that dir/latest names. A directory whose name is not its tag's was put there by
- * somebody else, and stays. */
+/* Deletes the complete checkpoints of dir except: the `keep_last` with the highest steps; those whose step is a
+ * multiple of `keep_every` (0: no such rule); the one that dir/latest names. A directory whose name is not the escaped
+ * form of its tag was renamed by the user and is kept. */
 cs_status cs_prune_directory(const char *dir, int64_t keep_last, int64_t keep_every);
 
 #endif

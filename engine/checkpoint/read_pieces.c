@@ -1,8 +1,9 @@
-/* read_pieces.c - state in: pieces of any range filled from the chunks they meet.
+/* read_pieces.c - loads state: fills pieces of any range from the chunks that intersect them.
  *
- * What a piece takes of a chunk is a run of the chunk's elements. These takings are sorted by file and place. A block
- * of which something is taken is read from its first byte to its last, for its checksum, through a window that the
- * processor's cache holds from reading to taking: state crosses the memory once. */
+ * The part of a chunk that belongs to a piece is a range of the chunk's elements: one transfer. Transfers are sorted by
+ * file and position. A block that any transfer needs is read from its first byte to its last, because its checksum
+ * covers all of it. It is read through a window that stays in the processor's cache between checksum and copy, so that
+ * data cross the memory bus once. */
 #include "base/crc.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
@@ -21,27 +22,27 @@
 typedef struct {
     const cs_chunk *chunk;
     const cs_piece *piece;
-    cs_range cut; /* elements of the chunk */
-} taking;
+    cs_range cut; /* range of the chunk's elements */
+} transfer;
 
-enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* bytes; of a block */
+enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* WINDOW: bytes; WINDOWS: windows in a block */
 
 typedef struct {
     const cs_checkpoint_reader *reader;
-    taking *takings;
+    transfer *transfers;
     int64_t count;
     bool verify;
-    cs_block block; /* that is being read; without a chunk: none */
-    int64_t window; /* of it, that is in the buffer; -1: none */
-    uint32_t crc;   /* up to that one's end */
+    cs_block block; /* block that is being read; chunk NULL: none */
+    int64_t window; /* index of the block's window in `buffer`; -1: none */
+    uint32_t crc;   /* CRC32C of the block up to the end of that window */
     char *buffer;
-    char *converted; /* elements on their way to what is far; NULL: nothing is */
-    int64_t file;    /* that is open; -1: none */
+    char *converted; /* staging buffer for pieces in device memory; NULL: all are in host memory */
+    int64_t file;    /* index of the open file; -1: none */
     int descriptor;
     char *path;
-} fill;
+} piece_reader;
 
-/* ---- what is wanted ---- */
+/* ---- checking the names ---- */
 
 static bool same_shape(const cs_manifest_tensor *tensor, const cs_piece *piece)
 {
@@ -57,46 +58,47 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
     snprintf(text + used, (size_t)(128 - used), "]");
 }
 
-/* Why the piece cannot be read from this checkpoint, as a line; nothing when it can. */
+/* Writes one line if the piece cannot be read from this checkpoint, nothing if it can. */
 static void find_fault(FILE *faults, const cs_manifest *manifest, const cs_piece *piece, bool loose)
 {
     const cs_manifest_tensor *tensor = cs_manifest_find(manifest, piece->name);
-    char here[128], there[128];
+    char wanted[128], saved[128];
     if (!tensor) {
         if (!loose)
             fprintf(faults, "%s is missing\n", piece->name);
     } else if (!same_shape(tensor, piece)) {
-        write_shape(here, piece->shape, piece->dims);
-        write_shape(there, tensor->shape, tensor->dims);
-        fprintf(faults, "%s is %s there and %s here\n", piece->name, there, here);
+        write_shape(wanted, piece->shape, piece->dims);
+        write_shape(saved, tensor->shape, tensor->dims);
+        fprintf(faults, "%s is %s in the checkpoint and %s in this model\n", piece->name, saved, wanted);
     } else if (!cs_convert_can(piece->dtype, tensor->dtype)) {
-        fprintf(faults, "%s is %s there and %s here\n", piece->name, cs_safetensors_name(tensor->dtype),
-                cs_safetensors_name(piece->dtype));
+        fprintf(faults, "%s is %s in the checkpoint and %s in this model\n", piece->name,
+                cs_safetensors_name(tensor->dtype), cs_safetensors_name(piece->dtype));
     }
 }
 
-/* What the checkpoint holds and no rank asks for, in the folders that are read at all. Collective. */
+/* Writes one line for each tensor that the checkpoint holds and no rank asks for, within the folders that are read.
+ * Collective. */
 static void find_unexpected(FILE *faults, const cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces,
                             int64_t count)
 {
     const cs_manifest *manifest = &reader->manifest;
-    int64_t length = manifest->tensor_count + CS_OUTLINE_FOLDERS;
-    uint8_t *asked = cs_agree_memory((size_t)length), *folders = asked + manifest->tensor_count;
+    int64_t length = manifest->tensor_count + CS_WRITE_PLAN_FOLDERS;
+    uint8_t *asked = cs_collective_memory((size_t)length), *folders = asked + manifest->tensor_count;
     for (int64_t i = 0; i < count; i++) {
         const cs_manifest_tensor *tensor = cs_manifest_find(manifest, pieces[i].name);
         if (tensor)
             asked[tensor - manifest->tensors] = 1;
-        folders[cs_outline_folder(pieces[i].folder)] = 1;
+        folders[cs_write_plan_folder(pieces[i].folder)] = 1;
     }
     cs_comm_all_reduce(comm, asked, length, CS_U8, CS_MAX);
     for (int64_t i = 0; i < manifest->tensor_count; i++)
         if (!asked[i] && folders[manifest->tensors[i].folder])
-            fprintf(faults, "%s is there and not in this model\n", manifest->tensors[i].name);
+            fprintf(faults, "%s is in the checkpoint and not in this model\n", manifest->tensors[i].name);
     free(asked);
 }
 
-/* The first line, and how many others there are: ranks have lines in common, and models with one wrong size hundreds.
- */
+/* Fails with the first line and the number of other distinct lines: several ranks report the same line, and one wrong
+ * model size gives hundreds. */
 static cs_status report(const char *path, const char *lines)
 {
     json_t *seen = json_object();
@@ -127,21 +129,21 @@ static cs_status check_names(const cs_checkpoint_reader *reader, cs_comm *comm, 
     if (reader->reading.names == CS_NAMES_ALL)
         find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
-    int64_t *sizes = cs_agree_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
-    char *all = cs_agree_gather(comm, sizes, mine, length);
+    int64_t *sizes = cs_collective_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
+    char *all = cs_collective_gather(comm, sizes, mine, length);
     if (all && all[0])
         status = report(reader->path, all);
     free(all);
     free(sizes);
     free(mine);
-    return cs_agree_status(comm, status);
+    return cs_collective_status(comm, status);
 }
 
-/* ---- what is taken from where ---- */
+/* ---- listing the transfers ---- */
 
 static int by_file(const void *one, const void *other)
 {
-    const taking *a = one, *b = other;
+    const transfer *a = one, *b = other;
     if (a->chunk->file != b->chunk->file)
         return a->chunk->file < b->chunk->file ? -1 : 1;
     if (a->chunk->offset != b->chunk->offset)
@@ -149,101 +151,103 @@ static int by_file(const void *one, const void *other)
     return (a->cut.from > b->cut.from) - (a->cut.from < b->cut.from);
 }
 
-static void add_taking(fill *f, int64_t *room, taking next)
+static void add_transfer(piece_reader *r, int64_t *room, transfer next)
 {
-    if (f->count == *room) {
+    if (r->count == *room) {
         *room = *room ? 2 * *room : 256;
-        taking *wider = cs_agree_memory((size_t)*room * sizeof *wider);
-        if (f->count > 0)
-            memcpy(wider, f->takings, (size_t)f->count * sizeof *wider);
-        free(f->takings);
-        f->takings = wider;
+        transfer *wider = cs_collective_memory((size_t)*room * sizeof *wider);
+        if (r->count > 0)
+            memcpy(wider, r->transfers, (size_t)r->count * sizeof *wider);
+        free(r->transfers);
+        r->transfers = wider;
     }
-    f->takings[f->count++] = next;
+    r->transfers[r->count++] = next;
 }
 
-static void list_takings(fill *f, const cs_piece *pieces, int64_t count)
+static void list_transfers(piece_reader *r, const cs_piece *pieces, int64_t count)
 {
-    const cs_manifest *manifest = &f->reader->manifest;
+    const cs_manifest *manifest = &r->reader->manifest;
     int64_t room = 0;
     for (int64_t i = 0; i < count; i++) {
         const cs_piece *piece = &pieces[i];
         if (cs_range_length(piece->range) == 0 || !cs_manifest_find(manifest, piece->name))
             continue;
-        cs_range own = cs_chunks_of(&f->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
+        cs_range own = cs_chunks_of(&r->reader->chunks, cs_manifest_find(manifest, piece->name) - manifest->tensors);
         for (int64_t c = own.from; c < own.to; c++) {
-            const cs_chunk *chunk = &f->reader->chunks.chunks[c];
+            const cs_chunk *chunk = &r->reader->chunks.chunks[c];
             cs_range cut = cs_boxes_cut(&chunk->box, piece->shape, piece->range);
             if (cs_range_length(cut) > 0)
-                add_taking(f, &room, (taking){ chunk, piece, cut });
+                add_transfer(r, &room, (transfer){ chunk, piece, cut });
         }
     }
-    if (f->count > 1)
-        qsort(f->takings, (size_t)f->count, sizeof *f->takings, by_file);
+    if (r->count > 1)
+        qsort(r->transfers, (size_t)r->count, sizeof *r->transfers, by_file);
 }
 
-/* ---- the bytes ---- */
+/* ---- copying ---- */
 
-static cs_status read_window(fill *f)
+static cs_status read_window(piece_reader *r)
 {
-    size_t from = (size_t)++f->window * WINDOW, left = cs_blocks_bytes(&f->block) - from;
+    size_t from = (size_t)++r->window * WINDOW, left = cs_blocks_bytes(&r->block) - from;
     size_t bytes = left < WINDOW ? left : WINDOW;
-    CS_TRY(cs_blocks_part(f->buffer, &f->block, from, bytes));
-    f->crc = f->verify ? cs_crc32c(f->crc, f->buffer, bytes) : 0;
+    CS_TRY(cs_blocks_read_part(r->buffer, &r->block, from, bytes));
+    r->crc = r->verify ? cs_crc32c(r->crc, r->buffer, bytes) : 0;
     return CS_OK;
 }
 
-static cs_status end_block(fill *f)
+static cs_status end_block(piece_reader *r)
 {
-    if (f->block.chunk && f->verify) {
-        while ((size_t)(f->window + 1) * WINDOW < cs_blocks_bytes(&f->block))
-            CS_TRY(read_window(f));
-        CS_TRY(cs_blocks_judge(&f->block, f->crc));
+    if (r->block.chunk && r->verify) {
+        while ((size_t)(r->window + 1) * WINDOW < cs_blocks_bytes(&r->block))
+            CS_TRY(read_window(r));
+        CS_TRY(cs_blocks_verify(&r->block, r->crc));
     }
-    f->block.chunk = NULL;
+    r->block.chunk = NULL;
     return CS_OK;
 }
 
-static cs_status open_file(fill *f, int64_t file)
+static cs_status open_file(piece_reader *r, int64_t file)
 {
-    if (f->file == file)
+    if (r->file == file)
         return CS_OK;
-    CS_TRY(end_block(f));
-    if (f->descriptor >= 0)
-        close(f->descriptor);
-    free(f->path);
-    f->file = file;
-    f->path = cs_files_join(f->reader->path, f->reader->manifest.files[file].name);
-    return cs_files_open(&f->descriptor, f->path);
+    CS_TRY(end_block(r));
+    if (r->descriptor >= 0)
+        close(r->descriptor);
+    free(r->path);
+    r->file = file;
+    r->path = cs_files_join(r->reader->path, r->reader->manifest.files[file].name);
+    return cs_files_open(&r->descriptor, r->path);
 }
 
-/* Puts a window of the chunk's block into the buffer. */
-static cs_status hold(fill *f, const cs_chunk *chunk, int64_t index, int64_t window)
+/* Loads one window of the chunk's block into the buffer. */
+static cs_status load_window(piece_reader *r, const cs_chunk *chunk, int64_t index, int64_t window)
 {
-    const cs_checkpoint_reader *reader = f->reader;
-    if (f->block.chunk != chunk || f->block.index != index || window < f->window) {
-        CS_TRY(end_block(f));
-        f->block = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, f->descriptor, f->path };
-        f->window = -1;
-        f->crc = 0;
+    const cs_checkpoint_reader *reader = r->reader;
+    if (r->block.chunk != chunk || r->block.index != index || window < r->window) {
+        CS_TRY(end_block(r));
+        r->block = (cs_block){ &reader->manifest, &reader->chunks, chunk, index, r->descriptor, r->path };
+        r->window = -1;
+        r->crc = 0;
     }
-    if (!f->verify && f->window < window)
-        f->window = window - 1;
-    while (f->window < window)
-        CS_TRY(read_window(f));
+    if (!r->verify && r->window < window)
+        r->window = window - 1;
+    while (r->window < window)
+        CS_TRY(read_window(r));
     return CS_OK;
 }
 
-static void put(const fill *f, void *to, cs_dtype dtype, const void *from, cs_dtype stored, int64_t count)
+static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, const void *from, cs_dtype stored,
+                           int64_t count)
 {
-    const cs_checkpoint_far *far = f->reader->reading.far;
-    cs_convert_elements(far ? f->converted : to, dtype, from, stored, count);
-    if (far)
-        far->send(far->argument, to, f->converted, (size_t)count * cs_dtype_bytes(dtype));
+    const cs_checkpoint_device_copy *device_copy = r->reader->reading.device_copy;
+    cs_convert_elements(device_copy ? r->converted : to, dtype, from, stored, count);
+    if (device_copy)
+        device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
-/* Copies the chunk's elements [from, to), run by run; the buffer begins with the element `first`. */
-static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t first, cs_dtype stored)
+/* Copies the chunk's elements [from, to) to the piece, one contiguous run after another; the buffer begins with element
+ * `first` of the chunk. */
+static void copy_out(const piece_reader *r, const transfer *t, cs_range elements, int64_t first, cs_dtype stored)
 {
     const cs_piece *piece = t->piece;
     int64_t run = cs_boxes_run(&t->chunk->box, piece->shape);
@@ -251,46 +255,49 @@ static void copy_out(const fill *f, const taking *t, cs_range elements, int64_t 
     for (int64_t at = elements.from, next; at < elements.to; at = next) {
         next = (at / run + 1) * run < elements.to ? (at / run + 1) * run : elements.to;
         int64_t place = cs_boxes_place(&t->chunk->box, piece->shape, at) - piece->range.from;
-        put(f, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
-            f->buffer + (size_t)(at - first) * size, stored, next - at);
+        store_elements(r, (char *)piece->data + (size_t)place * cs_dtype_bytes(piece->dtype), piece->dtype,
+                       r->buffer + (size_t)(at - first) * size, stored, next - at);
     }
 }
 
-static cs_status take(fill *f, const taking *t)
+static cs_status copy_transfer(piece_reader *r, const transfer *t)
 {
-    cs_dtype stored = f->reader->manifest.tensors[t->chunk->tensor].dtype;
+    cs_dtype stored = r->reader->manifest.tensors[t->chunk->tensor].dtype;
     int64_t length = WINDOW / (int64_t)cs_dtype_bytes(stored);
-    CS_TRY(open_file(f, t->chunk->file));
+    CS_TRY(open_file(r, t->chunk->file));
     for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
         cs_range inside = { window * length, (window + 1) * length };
-        CS_TRY(hold(f, t->chunk, window / WINDOWS, window % WINDOWS));
-        copy_out(f, t, cs_range_overlap(t->cut, inside), inside.from, stored);
+        CS_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
+        copy_out(r, t, cs_range_overlap(t->cut, inside), inside.from, stored);
     }
     return CS_OK;
 }
 
-static cs_status take_all(fill *f)
+static cs_status copy_transfers(piece_reader *r)
 {
-    for (int64_t i = 0; i < f->count; i++)
-        CS_TRY(take(f, &f->takings[i]));
-    return end_block(f);
+    for (int64_t i = 0; i < r->count; i++)
+        CS_TRY(copy_transfer(r, &r->transfers[i]));
+    return end_block(r);
 }
 
 cs_status cs_checkpoint_read(cs_checkpoint_reader *reader, cs_comm *comm, const cs_piece *pieces, int64_t piece_count)
 {
-    fill f = { .reader = reader, .verify = reader->reading.verify != CS_VERIFY_OFF, .file = -1, .descriptor = -1 };
-    CS_TRY(cs_agree_status(comm, cs_outline_check(pieces, piece_count)));
+    piece_reader r = {
+        .reader = reader, .verify = reader->reading.verify != CS_VERIFY_OFF, .file = -1, .descriptor = -1
+    };
+    CS_TRY(cs_collective_status(comm, cs_write_plan_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
-    f.buffer = cs_agree_memory(WINDOW);
-    f.converted = reader->reading.far ? cs_agree_memory(2 * WINDOW) : NULL; /* of 16 bits as stored, 32 here */
-    list_takings(&f, pieces, piece_count);
-    cs_status status = take_all(&f);
-    if (f.descriptor >= 0)
-        close(f.descriptor);
-    free(f.path);
-    free(f.takings);
-    free(f.converted);
-    free(f.buffer);
-    reader->damage = cs_agree_status(comm, status);
+    r.buffer = cs_collective_memory(WINDOW);
+    /* Twice the window: 16-bit elements in the file may become 32-bit elements in memory. */
+    r.converted = reader->reading.device_copy ? cs_collective_memory(2 * WINDOW) : NULL;
+    list_transfers(&r, pieces, piece_count);
+    cs_status status = copy_transfers(&r);
+    if (r.descriptor >= 0)
+        close(r.descriptor);
+    free(r.path);
+    free(r.transfers);
+    free(r.converted);
+    free(r.buffer);
+    reader->damage = cs_collective_status(comm, status);
     return reader->damage;
 }

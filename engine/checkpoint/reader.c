@@ -1,7 +1,7 @@
-/* reader.c - one checkpoint directory opened by all ranks: manifest, headers, client state.
+/* reader.c - all ranks open one checkpoint directory: manifest, headers, client state.
  *
- * Rank 0 reads the manifest; headers are dealt to the ranks; each text is read from the file system once and broadcast.
- */
+ * Rank 0 reads the manifest; the headers are divided among the ranks. Each text is read from the file system once and
+ * broadcast. */
 #include "checkpoint/reader.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/collective_status.h"
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rank 0: the manifest's text, and that the files it lists are there. */
+/* Rank 0: reads the manifest's text and checks that the files it lists exist. */
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     cs_manifest manifest = { 0 };
     char *path = cs_files_join(directory, CS_MANIFEST_FILE);
     cs_status status = cs_files_read(text, length, path, CS_MANIFEST_LIMIT);
     if (status == CS_NOT_FOUND)
-        status = cs_absent_manifest(directory);
+        status = cs_not_found_manifest(directory);
     if (status == CS_OK)
         status = cs_manifest_parse(&manifest, *text, *length, path);
     if (status == CS_OK)
@@ -36,10 +36,10 @@ static cs_status share_manifest(cs_checkpoint_reader *reader, cs_comm *comm)
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = read_manifest(&text, &length, reader->path);
-    status = cs_agree_status(comm, status);
+    status = cs_collective_status(comm, status);
     if (status == CS_OK) {
-        cs_agree_text(comm, &text, &length, 0);
-        status = cs_agree_status(comm, cs_manifest_parse(&reader->manifest, text, length, reader->path));
+        cs_collective_text(comm, &text, &length, 0);
+        status = cs_collective_status(comm, cs_manifest_parse(&reader->manifest, text, length, reader->path));
     }
     free(text);
     return status;
@@ -50,7 +50,7 @@ typedef struct {
     size_t bytes;
 } block;
 
-/* The header blocks of this rank's share of the files. */
+/* Reads the header blocks of this rank's share of the files. */
 static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, cs_comm *comm)
 {
     for (int64_t i = cs_comm_rank(comm); i < reader->manifest.file_count; i += cs_comm_size(comm)) {
@@ -58,7 +58,7 @@ static cs_status read_blocks(block *blocks, const cs_checkpoint_reader *reader, 
         char *path = cs_files_join(reader->path, file->name);
         int64_t bytes;
         cs_status status = cs_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
-        status = cs_manifest_judge_file(file, path, status, bytes);
+        status = cs_manifest_file_status(file, path, status, bytes);
         free(path);
         CS_TRY(status);
     }
@@ -69,7 +69,7 @@ static cs_status add_blocks(cs_checkpoint_reader *reader, cs_comm *comm, block *
 {
     cs_status status = CS_OK;
     for (int64_t i = 0; i < reader->manifest.file_count; i++) {
-        cs_agree_text(comm, &blocks[i].text, &blocks[i].bytes, (int)(i % cs_comm_size(comm)));
+        cs_collective_text(comm, &blocks[i].text, &blocks[i].bytes, (int)(i % cs_comm_size(comm)));
         if (status == CS_OK)
             status =
                 cs_chunks_add(&reader->chunks, &reader->manifest, i, blocks[i].text, blocks[i].bytes, reader->path);
@@ -78,13 +78,13 @@ static cs_status add_blocks(cs_checkpoint_reader *reader, cs_comm *comm, block *
     }
     if (status == CS_OK)
         status = cs_chunks_check(&reader->chunks, &reader->manifest, reader->path);
-    return cs_agree_status(comm, status);
+    return cs_collective_status(comm, status);
 }
 
 static cs_status share_headers(cs_checkpoint_reader *reader, cs_comm *comm)
 {
-    block *blocks = cs_agree_memory((size_t)reader->manifest.file_count * sizeof *blocks);
-    cs_status status = cs_agree_status(comm, read_blocks(blocks, reader, comm));
+    block *blocks = cs_collective_memory((size_t)reader->manifest.file_count * sizeof *blocks);
+    cs_status status = cs_collective_status(comm, read_blocks(blocks, reader, comm));
     if (status == CS_OK)
         status = add_blocks(reader, comm, blocks);
     for (int64_t i = 0; i < reader->manifest.file_count; i++)
@@ -102,8 +102,8 @@ static cs_status share_client_state(cs_checkpoint_reader *reader, cs_comm *comm)
     if (cs_comm_rank(comm) == 0)
         status = cs_manifest_read_text(&reader->client_state, &length, &reader->manifest, reader->path,
                                        CS_CLIENT_STATE_FILE);
-    CS_TRY(cs_agree_status(comm, status));
-    cs_agree_text(comm, &reader->client_state, &length, 0);
+    CS_TRY(cs_collective_status(comm, status));
+    cs_collective_text(comm, &reader->client_state, &length, 0);
     return CS_OK;
 }
 
@@ -114,7 +114,7 @@ static void keep_first(void *to, const char *sentence)
         *first = strdup(sentence);
 }
 
-/* All blocks of this rank's share of the files, before any is used. */
+/* Verifies all blocks of this rank's share of the files before any of them is used. */
 static cs_status verify_blocks(const cs_checkpoint_reader *reader, cs_comm *comm)
 {
     char *first = NULL;
@@ -131,7 +131,7 @@ cs_status cs_reader_open(cs_checkpoint_reader *reader, cs_comm *comm, const char
     CS_TRY(share_manifest(reader, comm));
     CS_TRY(share_headers(reader, comm));
     if (reader->reading.verify == CS_VERIFY_FULL)
-        CS_TRY(cs_agree_status(comm, verify_blocks(reader, comm)));
+        CS_TRY(cs_collective_status(comm, verify_blocks(reader, comm)));
     return share_client_state(reader, comm);
 }
 

@@ -1,4 +1,4 @@
-/* safetensors.c - the header of a safetensors file: u64 N, N bytes of JSON, data. */
+/* safetensors.c - parses the header of a safetensors file: u64 N, N bytes of JSON, then the data. */
 #include "checkpoint/safetensors.h"
 #include "checkpoint/files.h"
 
@@ -58,7 +58,7 @@ cs_status cs_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
     return CS_OK;
 }
 
-/* JSON has "-0" and reads it as 0; no count or offset is written so. */
+/* JSON allows "-0", which is read as 0; no writer writes a count or an offset as "-0". */
 static bool has_negative_zero(const char *text, size_t length)
 {
     bool inside = false;
@@ -81,7 +81,8 @@ static bool read_count(int64_t *count, const json_t *value)
     return true;
 }
 
-/* The bytes of the tensor, multiplied from left to right as the reference reader does. */
+/* Computes the bytes of the tensor, multiplying from left to right as the reference reader does, so that the same
+ * shapes overflow. */
 static bool bytes_of(int64_t *bytes, const cs_safetensors_entry *entry)
 {
     int64_t bits = 0, count = 1;
@@ -161,7 +162,7 @@ static cs_status check_metadata(const json_t *metadata, const char *path)
     return CS_OK;
 }
 
-/* No holes, no overlaps, and the last tensor ends where the file does. */
+/* Checks that the tensors leave no gaps, do not overlap, and end where the file ends. */
 static cs_status check_tiling(const cs_safetensors *header, int64_t data_bytes, const char *path)
 {
     int64_t end = 0;

@@ -1,7 +1,7 @@
-/* safetensors.h - the header of a safetensors file: u64 N, N bytes of JSON, data.
+/* safetensors.h - parses the header of a safetensors file: u64 N, N bytes of JSON, then the data.
  *
- * Strict where the reference reader is, and stricter where files are hostile: no name twice, no array for an entry, at
- * most 32 dimensions, names of at most 4096 bytes, integers up to 2^63 - 1. */
+ * Accepts no file that the reference reader rejects, and is stricter against hostile files: no duplicate names, entries
+ * must be objects, at most 32 dimensions, names of at most 4096 bytes, integers up to 2^63 - 1. */
 #ifndef CS_CHECKPOINT_SAFETENSORS_H
 #define CS_CHECKPOINT_SAFETENSORS_H
 
@@ -14,30 +14,31 @@ typedef struct {
     const char *dtype; /* "F32" */
     int dims;
     const int64_t *shape;
-    int64_t begin, end; /* bytes, from the end of the header */
+    int64_t begin, end; /* byte offsets from the end of the header */
 } cs_safetensors_entry;
 
 typedef struct {
     json_t *root;                  /* owns the keys */
     json_t *metadata;              /* borrowed from root; NULL: none */
-    cs_safetensors_entry *entries; /* by begin */
+    cs_safetensors_entry *entries; /* sorted by `begin` */
     int64_t count;
-    int64_t *shapes; /* of all entries */
+    int64_t *shapes; /* storage of all entries' shapes */
 } cs_safetensors;
 
-/* How long the header block is, N's own 8 bytes included, from a file's first bytes and its length. */
+/* Computes the length of the header block, including the 8 bytes of N, from the first bytes and the length of a file.
+ */
 cs_status cs_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size_t start_bytes, int64_t file_bytes,
                                       const char *path);
 
-/* The N bytes of JSON; `data_bytes` is all that follows them in the file. */
+/* Parses the N bytes of JSON at `text`; the file must have exactly `data_bytes` bytes after them. */
 cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t length, int64_t data_bytes,
                                const char *path);
-void cs_safetensors_close(cs_safetensors *header); /* accepts the half-built */
+void cs_safetensors_close(cs_safetensors *header); /* allowed after a failed parse */
 
-/* The whole header block of a file, malloc'ed, and the file's length. */
+/* Reads the whole header block of a file into *block, malloc'ed, and the length of the file. */
 cs_status cs_safetensors_load(char **block, size_t *block_bytes, int64_t *file_bytes, const char *path);
 
-/* "F32" and so on: the types a tensor of ours can have. */
+/* Names of the data types ("F32" and so on); cs_safetensors_dtype is false for types that cspeed does not have. */
 const char *cs_safetensors_name(cs_dtype dtype);
 bool cs_safetensors_dtype(cs_dtype *dtype, const char *name);
 

@@ -1,4 +1,4 @@
-/* save.c - state out, stage by stage. */
+/* save.c - the stages of a checkpoint save. */
 #include "checkpoint/save.h"
 #include "base/crc.h"
 #include "base/log.h"
@@ -28,27 +28,27 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
     return CS_OK;
 }
 
-/* Who writes how much: the volumes of all ranks and their sum. */
+/* Gathers how much each rank writes, and computes the sum. */
 static cs_status count_all(cs_save *s)
 {
-    cs_save_volume mine = { .bytes = s->outline.data_bytes };
-    memcpy(mine.files, s->outline.files_in, sizeof mine.files);
-    s->volumes = cs_agree_memory((size_t)s->size * sizeof *s->volumes);
+    cs_save_volume mine = { .bytes = s->plan.data_bytes };
+    memcpy(mine.files, s->plan.files_in, sizeof mine.files);
+    s->volumes = cs_collective_memory((size_t)s->size * sizeof *s->volumes);
     cs_comm_all_gather(s->comm, s->volumes, &mine, sizeof mine, CS_U8);
     for (int rank = 0; rank < s->size; rank++) {
         s->total.bytes += s->volumes[rank].bytes;
-        for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++)
+        for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++)
             s->total.files[folder] += s->volumes[rank].files[folder];
     }
-    for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++)
+    for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++)
         if (s->total.files[folder] > 99999)
             return cs_fail(CS_UNSUPPORTED, "checkpoint: %lld files in %s; names have room for 99999",
-                           (long long)s->total.files[folder], cs_outline_folders[folder]);
+                           (long long)s->total.files[folder], cs_write_plan_folders[folder]);
     return CS_OK;
 }
 
-/* The moments at which a damaged checkpoint is renamed: at once where there is no manifest, which would stand in the
- * way of a save under its tag; when its tag is about to be taken; or when latest names another one. */
+/* When a damaged checkpoint is renamed: at the start of the save if it has no manifest, because it would block a save
+ * under its tag; just before its tag is taken by the new checkpoint; or after `latest` names another checkpoint. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
 static cs_status set_aside(const cs_save *s, occasion now)
@@ -71,10 +71,10 @@ static cs_status make_staging(cs_save *s)
     CS_TRY(make_id(s->save_id));
     CS_TRY(set_aside(s, NO_CHECKPOINT));
     CS_TRY(cs_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
-    for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
+    for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
             continue;
-        char *path = cs_files_join(s->staging.path, cs_outline_folders[folder]);
+        char *path = cs_files_join(s->staging.path, cs_write_plan_folders[folder]);
         cs_status status = cs_files_make_directory(path);
         free(path);
         CS_TRY(status);
@@ -82,34 +82,35 @@ static cs_status make_staging(cs_save *s)
     return cs_files_sync_directory(s->staging.path);
 }
 
-/* Rank 0's staging directory and id, known to all. */
+/* Broadcasts the staging directory and the save id of rank 0. */
 static void share_staging(cs_save *s)
 {
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
     s->path = s->staging.path;
-    cs_agree_text(s->comm, &s->path, &length, 0);
+    cs_collective_text(s->comm, &s->path, &length, 0);
     cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
 }
 
-/* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank by its outline. */
+/* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank in the order of its write
+ * plan. */
 static void file_name(char name[96], const cs_save *s, int rank, int folder, int64_t index)
 {
     int64_t number = index + 1;
     for (int i = 0; i < rank; i++)
         number += s->volumes[i].files[folder];
-    snprintf(name, 96, "%s/shard-%05lld-of-%05lld.safetensors", cs_outline_folders[folder], (long long)number,
+    snprintf(name, 96, "%s/shard-%05lld-of-%05lld.safetensors", cs_write_plan_folders[folder], (long long)number,
              (long long)s->total.files[folder]);
 }
 
-/* A task of the crew: this rank's file number `index`. */
+/* A task of the thread pool: writes this rank's file number `index`. */
 static cs_status write_file(void *argument, int64_t index)
 {
     cs_save *s = argument;
-    const cs_outline_file *file = &s->outline.files[index];
+    const cs_write_plan_file *file = &s->plan.files[index];
     int64_t before = 0;
     char name[96];
     for (int64_t i = 0; i < index; i++)
-        before += s->outline.files[i].folder == file->folder;
+        before += s->plan.files[i].folder == file->folder;
     file_name(name, s, s->rank, file->folder, before);
     char *path = cs_files_join(s->path, name);
     cs_status status = cs_shardfile_write(&s->records[index], path, file, s->save_id, s->content);
@@ -119,12 +120,12 @@ static cs_status write_file(void *argument, int64_t index)
 
 cs_status cs_save_write(cs_save *s)
 {
-    s->records = cs_agree_memory((size_t)s->outline.file_count * sizeof *s->records);
-    CS_TRY(cs_crew_run(s->content->writing.threads, s->outline.file_count, write_file, s));
-    for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
-        if (s->outline.files_in[folder] == 0)
+    s->records = cs_collective_memory((size_t)s->plan.file_count * sizeof *s->records);
+    CS_TRY(cs_thread_pool_run(s->content->writing.threads, s->plan.file_count, write_file, s));
+    for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
+        if (s->plan.files_in[folder] == 0)
             continue;
-        char *path = cs_files_join(s->path, cs_outline_folders[folder]);
+        char *path = cs_files_join(s->path, cs_write_plan_folders[folder]);
         cs_status status = cs_files_sync_directory(path);
         free(path);
         CS_TRY(status);
@@ -132,7 +133,8 @@ cs_status cs_save_write(cs_save *s)
     return CS_OK;
 }
 
-/* The manifest's entry of one file, which rank 0 must see as its writer left it. */
+/* Adds the manifest's entry of one file, after rank 0 has checked that it sees the file with the length that the
+ * writing rank reported. */
 static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_record *record, const char *name,
                            int writer)
 {
@@ -154,7 +156,7 @@ static cs_status list_file(const cs_save *s, json_t *files, const cs_shardfile_r
 static cs_status list_files(const cs_save *s, json_t *files, const cs_shardfile_record *records)
 {
     for (int rank = 0; rank < s->size; rank++) {
-        for (int folder = 0; folder < CS_OUTLINE_FOLDERS; folder++) {
+        for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
             for (int64_t i = 0; i < s->volumes[rank].files[folder]; i++) {
                 char name[96];
                 file_name(name, s, rank, folder, i);
@@ -175,7 +177,7 @@ static cs_status write_text(const cs_save *s, const char *name, const char *text
     return status;
 }
 
-/* Under another name first: a manifest that exists is complete. */
+/* Writes under a temporary name and renames, so that a manifest that exists is complete. */
 static cs_status write_manifest(cs_save *s, json_t *files)
 {
     cs_line_shorten(s->content->line, s->dir);
@@ -193,9 +195,9 @@ static cs_status write_manifest(cs_save *s, json_t *files)
 
 void cs_save_gather(cs_save *s)
 {
-    int64_t *sizes = cs_agree_memory((size_t)s->size * sizeof *sizes);
-    size_t bytes = (size_t)s->outline.file_count * sizeof *s->records;
-    s->all = (cs_shardfile_record *)(void *)cs_agree_gather(s->comm, sizes, s->records, bytes);
+    int64_t *sizes = cs_collective_memory((size_t)s->size * sizeof *sizes);
+    size_t bytes = (size_t)s->plan.file_count * sizeof *s->records;
+    s->all = (cs_shardfile_record *)(void *)cs_collective_gather(s->comm, sizes, s->records, bytes);
     free(sizes);
 }
 
@@ -263,20 +265,20 @@ static cs_status check_content(const cs_checkpoint_content *content)
     if (!tag)
         return cs_fail(CS_BAD_CONFIG, "checkpoint: the tag is not UTF-8");
     CS_TRY(check_client_state(content->client_state));
-    return cs_outline_check(content->pieces, content->piece_count);
+    return cs_write_plan_check(content->pieces, content->piece_count);
 }
 
 static cs_status open_all(cs_save *s)
 {
     const cs_checkpoint_content *content = s->content;
     cs_status status = CS_OK;
-    CS_TRY(cs_agree_status(s->comm, check_content(content)));
+    CS_TRY(cs_collective_status(s->comm, check_content(content)));
     CS_TRY(cs_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
-    cs_outline_open(&s->outline, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
+    cs_write_plan_open(&s->plan, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
     CS_TRY(count_all(s));
     if (s->rank == 0)
         status = make_staging(s);
-    CS_TRY(cs_agree_status(s->comm, status));
+    CS_TRY(cs_collective_status(s->comm, status));
     share_staging(s);
     return CS_OK;
 }
@@ -299,7 +301,7 @@ void cs_save_close(cs_save *s)
     else
         free(s->path);
     cs_coverage_close(&s->coverage);
-    cs_outline_close(&s->outline);
+    cs_write_plan_close(&s->plan);
     free(s->volumes);
     free(s->records);
     free(s->all);
@@ -310,12 +312,12 @@ cs_status cs_checkpoint_save(cs_comm *comm, const char *dir, const cs_checkpoint
     cs_save s;
     cs_status status = cs_save_open(&s, comm, dir, content);
     if (status == CS_OK)
-        status = cs_agree_status(comm, cs_save_write(&s));
+        status = cs_collective_status(comm, cs_save_write(&s));
     if (status == CS_OK) {
         cs_save_gather(&s);
-        status = cs_agree_status(comm, cs_save_commit(&s));
+        status = cs_collective_status(comm, cs_save_commit(&s));
     }
-    char *why = status == CS_OK ? NULL : strdup(cs_error()); /* cleaning up may have sentences of its own */
+    char *why = status == CS_OK ? NULL : strdup(cs_error()); /* the cleanup below may overwrite the message */
     cs_save_close(&s);
     if (status != CS_OK)
         cs_fail(status, "%s", why ? why : "checkpoint: not saved");

@@ -1,9 +1,10 @@
-/* save.h - state out, stage by stage: what is done at once, and in the background between steps. For the files beside
- * it.
+/* save.h - the stages of a checkpoint save, which checkpoint.h runs in one call and background.h between training
+ * steps. Private to this folder.
  *
- * Agree on what is written, and rank 0 makes the staging directory (open) -> all write and flush their files (write) ->
- * agree -> rank 0 learns of every file (gather), looks at it, writes the manifest, renames, replaces latest, prunes
- * (commit) -> agree. Whatever fails on one rank fails on all, and rank 0 removes the staging directory (close). */
+ * The ranks agree on what is written, and rank 0 creates the staging directory (open) -> every rank writes and flushes
+ * its files (write) -> the ranks agree on the status -> rank 0 gathers a record of every file (gather), checks that it
+ * exists, writes the manifest, renames the staging directory, replaces dir/latest and prunes (commit) -> the ranks
+ * agree on the status. A failure on one rank is a failure on all; rank 0 then removes the staging directory (close). */
 #ifndef CS_CHECKPOINT_SAVE_H
 #define CS_CHECKPOINT_SAVE_H
 
@@ -13,32 +14,32 @@
 #include "checkpoint/staging.h"
 
 typedef struct {
-    int64_t files[CS_OUTLINE_FOLDERS];
+    int64_t files[CS_WRITE_PLAN_FOLDERS];
     int64_t bytes;
 } cs_save_volume;
 
 typedef struct {
     cs_comm *comm;
     int rank, size;
-    const char *dir;                      /* borrowed, until close */
-    const cs_checkpoint_content *content; /* likewise */
+    const char *dir;                      /* borrowed until cs_save_close */
+    const cs_checkpoint_content *content; /* borrowed until cs_save_close */
     char save_id[CS_SHARDFILE_ID];
     cs_coverage coverage;
-    cs_outline outline;
-    cs_save_volume *volumes; /* of every rank */
+    cs_write_plan plan;
+    cs_save_volume *volumes; /* one for each rank */
     cs_save_volume total;
     cs_staging staging;           /* rank 0 */
-    uint32_t digest;              /* rank 0: of the manifest that was written */
-    char *path;                   /* of the staging directory, on every rank */
-    cs_shardfile_record *records; /* of the own files */
+    uint32_t digest;              /* rank 0: digest of the manifest that was written */
+    char *path;                   /* path of the staging directory, on every rank */
+    cs_shardfile_record *records; /* one for each file of this rank */
     cs_shardfile_record *all;     /* rank 0: of all files */
 } cs_save;
 
 cs_status cs_save_open(cs_save *save, cs_comm *comm, const char *dir,
                        const cs_checkpoint_content *content); /* collective */
-cs_status cs_save_write(cs_save *save);                       /* this rank's files; talks to nobody */
+cs_status cs_save_write(cs_save *save);                       /* writes this rank's files; no communication */
 void cs_save_gather(cs_save *save);                           /* collective */
-cs_status cs_save_commit(cs_save *save);                      /* rank 0's work, nothing on others; talks to nobody */
-void cs_save_close(cs_save *save);                            /* accepts the half-open; talks to nobody */
+cs_status cs_save_commit(cs_save *save);                      /* does nothing on ranks other than 0; no communication */
+void cs_save_close(cs_save *save);                            /* allowed after a failed open; no communication */
 
 #endif

@@ -1,4 +1,4 @@
-/* scan.c - the numbers of a saved tensor, block by block. */
+/* scan.c - statistics of a saved tensor and comparison of two, computed block by block. */
 #include "checkpoint/scan.h"
 #include "base/half.h"
 #include "checkpoint/collective_status.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW = 1 << 20 }; /* elements compared at a time */
+enum { WINDOW = 1 << 20 }; /* elements that are compared at a time */
 
 static double value_at(const void *data, cs_dtype dtype, int64_t index)
 {
@@ -21,12 +21,12 @@ static double value_at(const void *data, cs_dtype dtype, int64_t index)
 
 typedef struct {
     cs_scan scan;
-    double sum, squares; /* of distances from the first number, which keeps them small */
+    double sum, squares; /* sums over (value - first value), which avoids cancellation in the variance */
     double origin;
     int64_t finite;
 } state;
 
-/* First time: extremes and moments. */
+/* First pass: minimum, maximum, mean and variance. */
 static void measure(state *s, double value)
 {
     s->scan.count++;
@@ -42,7 +42,7 @@ static void measure(state *s, double value)
     s->squares += (value - s->origin) * (value - s->origin);
 }
 
-/* Second time: the histogram. */
+/* Second pass: histogram. */
 static void sort(state *s, double value)
 {
     double width = s->scan.max - s->scan.min;
@@ -68,7 +68,7 @@ static cs_status each_chunk(state *s, const cs_checkpoint_reader *reader, int64_
                             void (*take)(state *s, double value))
 {
     cs_range own = cs_chunks_of(&reader->chunks, tensor);
-    char *buffer = cs_agree_memory(CS_SHARDFILE_BLOCK);
+    char *buffer = cs_collective_memory(CS_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = own.from; i < own.to && status == CS_OK; i++) {
         const cs_chunk *chunk = &reader->chunks.chunks[i];
@@ -129,7 +129,7 @@ cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *
     const cs_manifest_tensor *twin = cs_manifest_find(&other->manifest, name);
     cs_dtype dtype = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
     size_t bytes = WINDOW * cs_dtype_bytes(dtype);
-    char *a = cs_agree_memory(bytes), *b = cs_agree_memory(bytes);
+    char *a = cs_collective_memory(bytes), *b = cs_collective_memory(bytes);
     int64_t count;
     cs_status status = CS_OK;
     *difference = (cs_scan_difference){ .first = -1 };

@@ -1,4 +1,5 @@
-/* scan.h - the numbers of a saved tensor, block by block: memory does not grow with its size. One rank's work. */
+/* scan.h - statistics of a saved tensor and comparison of two, computed block by block so that memory use does not
+ * depend on the tensor's size. Each function works on one rank. */
 #ifndef CS_CHECKPOINT_SCAN_H
 #define CS_CHECKPOINT_SCAN_H
 
@@ -7,19 +8,19 @@
 enum { CS_SCAN_BINS = 16 };
 
 typedef struct {
-    int64_t count, nans, infinite;    /* the numbers below are of the others */
-    double min, max, mean, deviation; /* of the population */
-    int64_t bins[CS_SCAN_BINS];       /* equal parts of [least, most] */
+    int64_t count, nans, infinite;    /* the members below are of the finite elements */
+    double min, max, mean, deviation; /* population standard deviation */
+    int64_t bins[CS_SCAN_BINS];       /* histogram: equal parts of [min, max] */
 } cs_scan;
 
-/* CS_NOT_FOUND: no such tensor. Reads it twice. */
+/* CS_NOT_FOUND: no such tensor. Reads the tensor twice. */
 cs_status cs_scan_tensor(cs_scan *scan, const cs_checkpoint_reader *reader, const char *name);
 
-/* Two tensors of one shape and kind, of two checkpoints, element by element. */
+/* Result of comparing two tensors of the same shape and type from two checkpoints, element by element. */
 typedef struct {
-    int64_t differing, first; /* elements; the first that differs, -1: none      */
-    double max;               /* difference; infinite where a NaN meets a number */
-    double one, other;        /* the first that differs                          */
+    int64_t differing, first; /* number of differing elements; index of the first, or -1 */
+    double max;               /* largest absolute difference; infinite if a NaN is compared with a number */
+    double one, other;        /* values of the first element that differs */
 } cs_scan_difference;
 cs_status cs_scan_compare(cs_scan_difference *difference, cs_checkpoint_reader *one, cs_checkpoint_reader *other,
                           cs_comm *self, const char *name);

@@ -1,7 +1,8 @@
-/* shardfile.c - one safetensors shard onto the disk: data first, checksums gathered on the way, the header last.
+/* shardfile.c - writes one safetensors shard: data first, with a checksum of each block computed on the way, the header
+ * last.
  *
- * The header's length does not depend on the data, because a checksum is eight digits whatever its value. So it is
- * computed once with zeros, to know where the data begin, and again when the data are written. */
+ * The length of the header does not depend on the data, because a checksum always has eight digits. The header is
+ * therefore built once with zeros, to know where the data begin, and again after the data are written. */
 #include "checkpoint/shardfile.h"
 #include "base/crc.h"
 #include "base/must.h"
@@ -14,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t chunk_bytes(const cs_outline_chunk *chunk)
+static int64_t chunk_bytes(const cs_write_plan_chunk *chunk)
 {
     return chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
 }
 
-static int64_t chunk_blocks(const cs_outline_chunk *chunk)
+static int64_t chunk_blocks(const cs_write_plan_chunk *chunk)
 {
     return (chunk_bytes(chunk) + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
 }
@@ -32,7 +33,8 @@ static json_t *number_list(const int64_t *numbers, int count)
     return list;
 }
 
-/* A JSON object as the string safetensors wants. Takes the object. */
+/* Converts a JSON object to a string, the only type that safetensors metadata may have. Takes ownership of the object.
+ */
 static json_t *as_string(json_t *object)
 {
     char *text = json_dumps(object, JSON_COMPACT);
@@ -42,11 +44,11 @@ static json_t *as_string(json_t *object)
     return string;
 }
 
-static json_t *metadata_of(const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
+static json_t *metadata_of(const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     json_t *sharding = json_object(), *shapes = json_object(), *checksums = json_object();
     for (int64_t i = 0; i < file->count; i++) {
-        const cs_outline_chunk *chunk = &file->chunks[i];
+        const cs_write_plan_chunk *chunk = &file->chunks[i];
         const char *name = chunk->piece->name;
         json_t *list = json_array();
         for (int64_t block = 0; block < chunk_blocks(chunk); block++) {
@@ -65,13 +67,13 @@ static json_t *metadata_of(const cs_outline_file *file, const char *save_id, con
                      as_string(shapes), "cspeed.crc32c", as_string(checksums));
 }
 
-static char *header_text(const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
+static char *header_text(const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     json_t *header = json_object();
     int64_t at = 0;
     json_object_set_new(header, "__metadata__", metadata_of(file, save_id, crcs));
     for (int64_t i = 0; i < file->count; i++) {
-        const cs_outline_chunk *chunk = &file->chunks[i];
+        const cs_write_plan_chunk *chunk = &file->chunks[i];
         json_t *offsets = json_pack("[I I]", (json_int_t)at, (json_int_t)(at + chunk_bytes(chunk)));
         at += chunk_bytes(chunk);
         json_object_set_new(header, chunk->piece->name,
@@ -85,13 +87,13 @@ static char *header_text(const cs_outline_file *file, const char *save_id, const
     return text;
 }
 
-/* N, the JSON, and spaces up to the next multiple of CS_SINK_ALIGN. */
-static uint8_t *header_block(size_t *bytes, const cs_outline_file *file, const char *save_id, const uint32_t *crcs)
+/* Builds the header block: N, the JSON, and spaces up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
+static uint8_t *header_block(size_t *bytes, const cs_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     char *text = header_text(file, save_id, crcs);
     size_t length = strlen(text);
-    *bytes = (8 + length + CS_SINK_ALIGN - 1) / CS_SINK_ALIGN * CS_SINK_ALIGN;
-    uint8_t *block = cs_agree_memory(*bytes);
+    *bytes = (8 + length + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
+    uint8_t *block = cs_collective_memory(*bytes);
     for (int i = 0; i < 8; i++)
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
     memset(block + 8, ' ', *bytes - 8);
@@ -100,37 +102,37 @@ static uint8_t *header_block(size_t *bytes, const cs_outline_file *file, const c
     return block;
 }
 
-/* A file being written. */
+/* State of one file while it is written. */
 typedef struct {
-    cs_sink sink;
-    const cs_outline_file *file;
+    cs_direct_writer writer;
+    const cs_write_plan_file *file;
     const cs_checkpoint_content *content;
     uint32_t *crcs;
-    char *buffer; /* a block of what is far; NULL: nothing is */
+    char *buffer; /* host copy of one block of device memory; NULL: pieces are in host memory */
 } writing;
 
-/* In steps that stay in the cache from one use to the next. */
+/* Checks, sums and writes the block in steps small enough to stay in the processor's cache between these uses. */
 static cs_status write_block(writing *w, const cs_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };
-    bool finite = w->content->finite && w->file->folder == CS_OUTLINE_WEIGHTS;
+    bool finite = w->content->finite && w->file->folder == CS_WRITE_PLAN_WEIGHTS;
     for (int64_t done = 0; done < bytes; done += STEP) {
         int64_t now = bytes - done < STEP ? bytes - done : STEP;
         if (finite)
             CS_TRY(cs_nonfinite_refuse(piece, data + done, now));
         *crc = cs_crc32c(*crc, data + done, (size_t)now);
-        CS_TRY(cs_sink_write(&w->sink, data + done, (size_t)now));
+        CS_TRY(cs_direct_writer_write(&w->writer, data + done, (size_t)now));
     }
     return CS_OK;
 }
 
-/* The bytes in the host's memory. */
+/* Returns the bytes in host memory, copying them from device memory if necessary. */
 static const char *bring(const writing *w, const char *data, int64_t bytes)
 {
-    const cs_checkpoint_far *far = w->content->far;
-    if (!far)
+    const cs_checkpoint_device_copy *device_copy = w->content->device_copy;
+    if (!device_copy)
         return data;
-    far->fetch(far->argument, w->buffer, data, (size_t)bytes);
+    device_copy->fetch(device_copy->argument, w->buffer, data, (size_t)bytes);
     return w->buffer;
 }
 
@@ -138,7 +140,7 @@ static cs_status write_data(writing *w)
 {
     uint32_t *crc = w->crcs;
     for (int64_t i = 0; i < w->file->count; i++) {
-        const cs_outline_chunk *chunk = &w->file->chunks[i];
+        const cs_write_plan_chunk *chunk = &w->file->chunks[i];
         int64_t bytes = chunk_bytes(chunk);
         for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
             int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
@@ -150,7 +152,7 @@ static cs_status write_data(writing *w)
 
 static cs_status write_file(cs_shardfile_record *record, writing *w, const char *path, const char *save_id)
 {
-    const cs_outline_file *file = w->file;
+    const cs_write_plan_file *file = w->file;
     size_t head_bytes, again;
     uint8_t *head = header_block(&head_bytes, file, save_id, w->crcs);
     free(head);
@@ -161,27 +163,27 @@ static cs_status write_file(cs_shardfile_record *record, writing *w, const char 
             (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
     record->bytes = (int64_t)head_bytes + file->data_bytes;
-    CS_TRY(cs_sink_open(&w->sink, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
+    CS_TRY(cs_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
     CS_TRY(write_data(w));
     head = header_block(&again, file, save_id, w->crcs);
     CS_ASSERT(again == head_bytes);
     record->header_crc = cs_crc32c(0, head, head_bytes);
-    cs_status status = cs_sink_finish(&w->sink, head, head_bytes);
+    cs_status status = cs_direct_writer_finish(&w->writer, head, head_bytes);
     free(head);
     return status;
 }
 
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
+cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_write_plan_file *file,
                              const char *save_id, const cs_checkpoint_content *content)
 {
     int64_t blocks = 0;
-    writing w = { .sink.descriptor = -1, .file = file, .content = content };
+    writing w = { .writer.descriptor = -1, .file = file, .content = content };
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
-    w.crcs = cs_agree_memory((size_t)blocks * sizeof *w.crcs);
-    w.buffer = content->far ? cs_agree_memory(CS_SHARDFILE_BLOCK) : NULL;
+    w.crcs = cs_collective_memory((size_t)blocks * sizeof *w.crcs);
+    w.buffer = content->device_copy ? cs_collective_memory(CS_SHARDFILE_BLOCK) : NULL;
     cs_status status = write_file(record, &w, path, save_id);
-    cs_sink_close(&w.sink);
+    cs_direct_writer_close(&w.writer);
     free(w.buffer);
     free(w.crcs);
     return status;

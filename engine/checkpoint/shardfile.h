@@ -1,20 +1,23 @@
-/* shardfile.h - one safetensors shard onto the disk: data first, checksums gathered on the way, the header last. */
+/* shardfile.h - writes one safetensors shard: data first, with a checksum of each block computed on the way, the header
+ * last. */
 #ifndef CS_CHECKPOINT_SHARDFILE_H
 #define CS_CHECKPOINT_SHARDFILE_H
 
 #include "checkpoint/write_plan.h"
 
-enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 }; /* bytes under one checksum; a UUID's text */
+/* Bytes of a block, which has one checksum; bytes of a UUID's text. */
+enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 };
 
-/* What the manifest will say of the file. */
+/* What the manifest records about the file. */
 typedef struct {
     int64_t bytes;
     uint32_t header_crc;
     int32_t folder;
 } cs_shardfile_record;
 
-/* `content` says how the file is written, how its elements are read, and whether they must be finite. */
-cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_outline_file *file,
+/* Writes `file` to the new file `path`. `content` determines how the file is written, how elements in device memory are
+ * read, and whether they must be finite. */
+cs_status cs_shardfile_write(cs_shardfile_record *record, const char *path, const cs_write_plan_file *file,
                              const char *save_id, const cs_checkpoint_content *content);
 
 #endif

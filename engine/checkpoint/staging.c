@@ -1,4 +1,4 @@
-/* staging.c - where a checkpoint grows, and the moment it becomes one. */
+/* staging.c - the staging directory in which a checkpoint is written, and the rename that commits it. */
 #include "checkpoint/staging.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -19,10 +19,11 @@
 #define WORK ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
 #define ASIDE "~damaged"
-#define DRAFT "latest.tmp"              /* the new text of dir/latest; it travels in the checkpoint's own directory */
-enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* so that prefix, tag and id fit a file name */
+#define DRAFT "latest.tmp" /* new contents of dir/latest, first written within the checkpoint's own directory */
+enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits so that prefix, tag and id fit into a file name */
 
-/* Locked by somebody else: a save is at work there. File systems without locks count as unlocked. */
+/* True if another process holds the lock, that is, a save is in progress there. File systems without locks count as
+ * unlocked. */
 static bool is_alive(const char *path)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -50,7 +51,7 @@ static void sweep(const char *dir)
     closedir(listing);
 }
 
-/* What is there under the tag's name may be replaced only if it is a checkpoint, or an empty directory. */
+/* Checks that what exists under the tag's name may be replaced: only a checkpoint or an empty directory may. */
 static cs_status check_place(const char *dir, const char *name)
 {
     char *path = cs_files_join(dir, name);
@@ -105,7 +106,8 @@ cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag,
     return cs_files_sync_directory(dir);
 }
 
-/* Gives the staging directory the tag's name. A checkpoint that has it already changes places with it. */
+/* Renames the staging directory to the tag's name. If a checkpoint has that name already, the two directories exchange
+ * names. */
 static cs_status take_name(const cs_staging *staging, const char *target, bool *exchanged)
 {
     *exchanged = false;
@@ -144,7 +146,7 @@ cs_status cs_staging_name_latest(const char *dir, const char *tag)
     char name[CS_TAG_BYTES];
     CS_TRY(cs_tag_escape(name, tag));
     char *target = cs_files_join(dir, name), *draft = cs_files_join(target, DRAFT);
-    unlink(draft); /* of a process that was killed here */
+    unlink(draft); /* left by a process that was killed here */
     cs_status status = cs_files_write(draft, tag, strlen(tag));
     if (status == CS_OK)
         status = name_latest(dir, target);

@@ -1,7 +1,7 @@
-/* staging.h - where a checkpoint grows, and the moment it becomes one. Rank 0's work.
+/* staging.h - the staging directory in which a checkpoint is written, and the rename that commits it. Runs on rank 0.
  *
- * A save writes into dir/.cspeed-tmp-<tag>-<id>, locked while its process lives, so that a later save can tell the
- * leftovers of a dead run from the work of a living one. */
+ * A save writes into dir/.cspeed-tmp-<tag>-<id>. The directory is locked while the saving process lives, so that a
+ * later save can distinguish the leftovers of a dead process from a save in progress. */
 #ifndef CS_CHECKPOINT_STAGING_H
 #define CS_CHECKPOINT_STAGING_H
 
@@ -10,30 +10,31 @@
 typedef struct {
     const char *dir;         /* borrowed */
     const char *tag;         /* borrowed */
-    char name[CS_TAG_BYTES]; /* the tag's directory */
-    char *path;              /* dir/.cspeed-tmp-... ; NULL: not made */
+    char name[CS_TAG_BYTES]; /* name of the tag's directory */
+    char *path;              /* dir/.cspeed-tmp-...; NULL: not created */
     int lock;
 } cs_staging;
 
-/* Removes what dead runs left in dir, checks that the tag may be written and that `bytes` fit, makes the directory. */
+/* Removes leftovers of dead processes from dir, checks that the tag may be written and that `bytes` bytes fit on the
+ * file system, and creates the staging directory. */
 cs_status cs_staging_open(cs_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes);
 
-/* The directory, complete and on the disk, takes the tag's name, and dir/latest names it. On failure all is as before.
- */
+/* Renames the staging directory, which must be complete and flushed to the disk, to the tag's name, and makes
+ * dir/latest name it. On failure the previous state is restored. */
 cs_status cs_staging_commit(cs_staging *staging);
 
-/* Removes what is left: the unfinished checkpoint, or the one that was replaced. */
+/* Removes the remaining directory: the unfinished checkpoint, or the one that was replaced. */
 void cs_staging_close(cs_staging *staging);
 
-/* dir/latest names this tag, whose checkpoint is there. */
+/* Makes dir/latest name this tag, whose checkpoint must exist. */
 cs_status cs_staging_name_latest(const char *dir, const char *tag);
 
-/* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on: it is kept, whatever is
- * saved or pruned later. One that is gone is no failure. */
+/* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on: later saves and pruning
+ * leave it alone. It is no failure if the checkpoint does not exist. */
 cs_status cs_staging_set_aside(const char *dir, const char *name);
-bool cs_staging_is_aside(const char *name); /* no tag's directory has such a name */
+bool cs_staging_is_aside(const char *name); /* true for such a name; no tag's directory has one */
 
-/* Renames dir/name out of the way, then deletes it; a crash between leaves a name that the next save removes. */
+/* Renames dir/name, then deletes it. After a crash between the two, the next save removes the renamed directory. */
 cs_status cs_staging_discard(const char *dir, const char *name);
 
 #endif

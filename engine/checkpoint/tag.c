@@ -1,4 +1,4 @@
-/* tag.c - a tag's directory name: any string on any file system. */
+/* tag.c - converts a tag, which is any string, to a directory name, and back. */
 #include "checkpoint/tag.h"
 
 #include <ctype.h>

@@ -1,4 +1,4 @@
-/* tag.h - a tag's directory name: any string on any file system. */
+/* tag.h - converts a tag, which is any string, to a directory name that every file system accepts, and back. */
 #ifndef CS_CHECKPOINT_TAG_H
 #define CS_CHECKPOINT_TAG_H
 
@@ -6,8 +6,8 @@
 
 enum { CS_TAG_BYTES = 256 };
 
-/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX; so does the first letter of "latest", which is the
- * pointer's name, and of "manifest.json", by which a checkpoint's own directory is told from the one it lies in. */
+/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first letter of "latest", which is the name of
+ * the pointer file, and of "manifest.json", which distinguishes a checkpoint's directory from its parent. */
 cs_status cs_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
 /* The tag whose directory has this name. */

@@ -1,4 +1,4 @@
-/* write_plan.c - what a rank writes: its pieces cut into boxes, and the boxes dealt to files. */
+/* write_plan.c - plan of what a rank writes: its pieces are cut into boxes, and the boxes are distributed to files. */
 #include "checkpoint/write_plan.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/safetensors.h"
@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cs_outline_folders[CS_OUTLINE_FOLDERS] = { "weights", "optim" };
+const char *const cs_write_plan_folders[CS_WRITE_PLAN_FOLDERS] = { "weights", "optim" };
 
-int cs_outline_folder(const char *folder)
+int cs_write_plan_folder(const char *folder)
 {
-    for (int i = 0; i < CS_OUTLINE_FOLDERS; i++)
-        if (folder && strcmp(folder, cs_outline_folders[i]) == 0)
+    for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++)
+        if (folder && strcmp(folder, cs_write_plan_folders[i]) == 0)
             return i;
     return -1;
 }
@@ -32,7 +32,7 @@ static cs_status check_piece(const cs_piece *piece)
 {
     int64_t count;
     CS_TRY(check_name(piece->name));
-    if (cs_outline_folder(piece->folder) < 0)
+    if (cs_write_plan_folder(piece->folder) < 0)
         return cs_fail(CS_BAD_CONFIG,
                        "checkpoint: tensor %s: \"%s\" is no folder of a checkpoint; weights and optim are", piece->name,
                        piece->folder ? piece->folder : "");
@@ -53,7 +53,7 @@ static cs_status check_piece(const cs_piece *piece)
     return CS_OK;
 }
 
-cs_status cs_outline_check(const cs_piece *pieces, int64_t count)
+cs_status cs_write_plan_check(const cs_piece *pieces, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         CS_TRY(check_piece(&pieces[i]));
@@ -62,7 +62,7 @@ cs_status cs_outline_check(const cs_piece *pieces, int64_t count)
 
 static int by_tensor(const void *one, const void *other)
 {
-    const cs_outline_chunk *a = one, *b = other;
+    const cs_write_plan_chunk *a = one, *b = other;
     int names = strcmp(a->piece->name, b->piece->name);
     if (a->folder != b->folder || names != 0)
         return a->folder != b->folder ? a->folder - b->folder : names;
@@ -73,7 +73,7 @@ static int by_tensor(const void *one, const void *other)
 
 static int by_file(const void *one, const void *other)
 {
-    const cs_outline_chunk *a = one, *b = other;
+    const cs_write_plan_chunk *a = one, *b = other;
     size_t size_a = cs_dtype_bytes(a->piece->dtype), size_b = cs_dtype_bytes(b->piece->dtype);
     if (a->folder != b->folder || a->file != b->file)
         return a->folder != b->folder ? a->folder - b->folder : a->file - b->file;
@@ -82,72 +82,74 @@ static int by_file(const void *one, const void *other)
     return strcmp(a->piece->name, b->piece->name);
 }
 
-static void add_piece(cs_outline *outline, const cs_piece *piece)
+static void add_piece(cs_write_plan *plan, const cs_piece *piece)
 {
     cs_box boxes[CS_MAX_BOXES];
     int64_t bytes = (int64_t)cs_dtype_bytes(piece->dtype), done = 0;
     int count = cs_boxes_split(boxes, piece->shape, piece->dims, piece->range);
     for (int i = 0; i < count; i++) {
-        cs_outline_chunk chunk = { .piece = piece, .box = boxes[i], .folder = cs_outline_folder(piece->folder) };
+        cs_write_plan_chunk chunk = { .piece = piece, .box = boxes[i], .folder = cs_write_plan_folder(piece->folder) };
         chunk.data = (const char *)piece->data + done * bytes;
         chunk.count = cs_boxes_volume(&boxes[i]);
         done += chunk.count;
-        outline->chunks[outline->chunk_count++] = chunk;
+        plan->chunks[plan->chunk_count++] = chunk;
     }
 }
 
-static void add_empty(cs_outline *outline, const cs_piece *piece)
+static void add_empty(cs_write_plan *plan, const cs_piece *piece)
 {
-    cs_outline_chunk chunk = { .piece = piece, .box.dims = piece->dims, .folder = cs_outline_folder(piece->folder) };
+    cs_write_plan_chunk chunk = { .piece = piece,
+                                  .box.dims = piece->dims,
+                                  .folder = cs_write_plan_folder(piece->folder) };
     memcpy(chunk.box.size, piece->shape, sizeof chunk.box.size);
-    outline->chunks[outline->chunk_count++] = chunk;
+    plan->chunks[plan->chunk_count++] = chunk;
 }
 
-static void deal(cs_outline *outline)
+static void deal(cs_write_plan *plan)
 {
-    qsort(outline->chunks, (size_t)outline->chunk_count, sizeof *outline->chunks, by_tensor);
-    for (int64_t i = 1; i < outline->chunk_count; i++) {
-        const cs_outline_chunk *before = &outline->chunks[i - 1];
-        if (strcmp(before->piece->name, outline->chunks[i].piece->name) == 0)
-            outline->chunks[i].file = before->file + 1;
+    qsort(plan->chunks, (size_t)plan->chunk_count, sizeof *plan->chunks, by_tensor);
+    for (int64_t i = 1; i < plan->chunk_count; i++) {
+        const cs_write_plan_chunk *before = &plan->chunks[i - 1];
+        if (strcmp(before->piece->name, plan->chunks[i].piece->name) == 0)
+            plan->chunks[i].file = before->file + 1;
     }
-    qsort(outline->chunks, (size_t)outline->chunk_count, sizeof *outline->chunks, by_file);
+    qsort(plan->chunks, (size_t)plan->chunk_count, sizeof *plan->chunks, by_file);
 }
 
-static void list_files(cs_outline *outline)
+static void list_files(cs_write_plan *plan)
 {
-    for (int64_t i = 0; i < outline->chunk_count; i++) {
-        const cs_outline_chunk *chunk = &outline->chunks[i];
+    for (int64_t i = 0; i < plan->chunk_count; i++) {
+        const cs_write_plan_chunk *chunk = &plan->chunks[i];
         if (i == 0 || chunk->folder != chunk[-1].folder || chunk->file != chunk[-1].file) {
-            outline->files[outline->file_count++] = (cs_outline_file){ .chunks = chunk, .folder = chunk->folder };
-            outline->files_in[chunk->folder]++;
+            plan->files[plan->file_count++] = (cs_write_plan_file){ .chunks = chunk, .folder = chunk->folder };
+            plan->files_in[chunk->folder]++;
         }
-        cs_outline_file *file = &outline->files[outline->file_count - 1];
+        cs_write_plan_file *file = &plan->files[plan->file_count - 1];
         int64_t bytes = chunk->count * (int64_t)cs_dtype_bytes(chunk->piece->dtype);
         file->count++;
         file->data_bytes += bytes;
-        outline->data_bytes += bytes;
+        plan->data_bytes += bytes;
     }
 }
 
-void cs_outline_open(cs_outline *outline, const cs_piece *pieces, int64_t count, const cs_piece *empty,
-                     int64_t empty_count)
+void cs_write_plan_open(cs_write_plan *plan, const cs_piece *pieces, int64_t count, const cs_piece *empty,
+                        int64_t empty_count)
 {
     size_t max = (size_t)(count * CS_MAX_BOXES + empty_count);
-    *outline = (cs_outline){ 0 };
-    outline->chunks = cs_agree_memory(max * sizeof *outline->chunks);
+    *plan = (cs_write_plan){ 0 };
+    plan->chunks = cs_collective_memory(max * sizeof *plan->chunks);
     for (int64_t i = 0; i < count; i++)
-        add_piece(outline, &pieces[i]);
+        add_piece(plan, &pieces[i]);
     for (int64_t i = 0; i < empty_count; i++)
-        add_empty(outline, &empty[i]);
-    outline->files = cs_agree_memory((size_t)outline->chunk_count * sizeof *outline->files);
-    deal(outline);
-    list_files(outline);
+        add_empty(plan, &empty[i]);
+    plan->files = cs_collective_memory((size_t)plan->chunk_count * sizeof *plan->files);
+    deal(plan);
+    list_files(plan);
 }
 
-void cs_outline_close(cs_outline *outline)
+void cs_write_plan_close(cs_write_plan *plan)
 {
-    free(outline->chunks);
-    free(outline->files);
-    *outline = (cs_outline){ 0 };
+    free(plan->chunks);
+    free(plan->files);
+    *plan = (cs_write_plan){ 0 };
 }

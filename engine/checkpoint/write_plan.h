@@ -1,49 +1,50 @@
-/* write_plan.h - what a rank writes: its pieces cut into boxes, and the boxes dealt to files.
+/* write_plan.h - plan of what a rank writes: its pieces are cut into boxes, and the boxes are distributed to files.
  *
- * A file holds at most one box of a tensor, because PyTorch's reader of sharded safetensors takes a key for one box; a
- * rank writes as many files as its most divided tensor has boxes (three at most for a range of a matrix), the larger
- * boxes first. */
-#ifndef CS_CHECKPOINT_OUTLINE_H
-#define CS_CHECKPOINT_OUTLINE_H
+ * A file holds at most one box of each tensor, because PyTorch's reader of sharded safetensors takes one key as one
+ * box. A rank writes as many files as the most divided of its tensors has boxes (at most three for a range of a
+ * matrix); the first file gets the largest boxes. */
+#ifndef CS_CHECKPOINT_WRITE_PLAN_H
+#define CS_CHECKPOINT_WRITE_PLAN_H
 
 #include "checkpoint/boxes.h"
 #include "checkpoint/checkpoint.h"
 
-enum { CS_OUTLINE_WEIGHTS, CS_OUTLINE_OPTIM, CS_OUTLINE_FOLDERS };
-extern const char *const cs_outline_folders[CS_OUTLINE_FOLDERS];
+enum { CS_WRITE_PLAN_WEIGHTS, CS_WRITE_PLAN_OPTIM, CS_WRITE_PLAN_FOLDERS };
+extern const char *const cs_write_plan_folders[CS_WRITE_PLAN_FOLDERS];
 
 typedef struct {
     const cs_piece *piece;
     cs_box box;
-    const char *data; /* the box's elements, which lie side by side */
-    int64_t count;    /* of elements */
+    const char *data; /* the box's elements, which are contiguous in memory */
+    int64_t count;    /* number of elements */
     int folder;
-    int file; /* of this rank in the folder, from 0 */
-} cs_outline_chunk;
+    int file; /* number of the file among this rank's files of the folder, from 0 */
+} cs_write_plan_chunk;
 
-/* One file to write: `count` chunks, by size of an element (largest first), then by name. */
+/* One file to write: `count` chunks, sorted by element size (largest first), then by name. */
 typedef struct {
-    const cs_outline_chunk *chunks;
+    const cs_write_plan_chunk *chunks;
     int64_t count;
     int folder;
     int64_t data_bytes;
-} cs_outline_file;
+} cs_write_plan_file;
 
 typedef struct {
-    cs_outline_chunk *chunks;
+    cs_write_plan_chunk *chunks;
     int64_t chunk_count;
-    cs_outline_file *files;
-    int64_t file_count, files_in[CS_OUTLINE_FOLDERS];
+    cs_write_plan_file *files;
+    int64_t file_count, files_in[CS_WRITE_PLAN_FOLDERS];
     int64_t data_bytes;
-} cs_outline;
+} cs_write_plan;
 
-/* CS_BAD_CONFIG when a piece makes no sense by itself. The pieces are borrowed. */
-cs_status cs_outline_check(const cs_piece *pieces, int64_t count);
-int cs_outline_folder(const char *folder); /* -1: no such folder */
+/* Checks each piece by itself: CS_BAD_CONFIG for an invalid name, folder, shape or range. */
+cs_status cs_write_plan_check(const cs_piece *pieces, int64_t count);
+int cs_write_plan_folder(const char *folder); /* index of the folder; -1: no such folder */
 
-/* `empty` are tensors without elements that this rank writes for all. */
-void cs_outline_open(cs_outline *outline, const cs_piece *pieces, int64_t count, const cs_piece *empty,
-                     int64_t empty_count);
-void cs_outline_close(cs_outline *outline);
+/* `empty` are the tensors without elements, which this rank writes for all ranks. The pieces are borrowed until
+ * cs_write_plan_close. */
+void cs_write_plan_open(cs_write_plan *plan, const cs_piece *pieces, int64_t count, const cs_piece *empty,
+                        int64_t empty_count);
+void cs_write_plan_close(cs_write_plan *plan);
 
 #endif

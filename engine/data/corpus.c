@@ -1,4 +1,4 @@
-/* corpus.c - texts as documents, and which of them are held out for validation. */
+/* corpus.c - maps text files, divides them into documents, and holds out a part for validation. */
 #include "data/corpus.h"
 #include "data/data.h"
 
@@ -58,7 +58,7 @@ static bool is_blank(const char *line, const char *stop)
     return line == stop;
 }
 
-/* A document is the lines up to the separator, or for JSON each line that is not blank. */
+/* A document is the lines up to the separator or, in JSON files, each line that is not blank. */
 static cs_status cut_documents(cs_corpus *corpus, const cs_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
@@ -129,7 +129,8 @@ int64_t cs_corpus_line(const cs_corpus *corpus, const cs_document *document)
 
 /* ---- the split -------------------------------------------------------------------------------- */
 
-/* Whole documents, at random, as long as they fit; of JSON at least one. Returns the bytes held out. */
+/* Holds out whole documents, drawn pseudo-randomly, as long as they fit into `wanted` bytes; of JSON at least one.
+ * Returns the number of bytes held out. */
 static int64_t hold_documents(cs_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
@@ -144,7 +145,7 @@ static int64_t hold_documents(cs_corpus *corpus, int64_t wanted)
     return held;
 }
 
-/* The end of each document, so that the ends are `wanted` bytes together. */
+/* Holds out the end of each document, `wanted` bytes in all. */
 static void hold_ends(cs_corpus *corpus, int64_t wanted)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -179,7 +180,7 @@ cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min)
     int64_t wanted = (int64_t)((double)total * fraction);
     wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;
     int64_t held = hold_documents(corpus, wanted);
-    if (!lines && (held < min || held < wanted / 2)) /* documents too few or too long to draw from */
+    if (!lines && (held < min || held < wanted / 2)) /* there are too few documents, or too long ones */
         hold_ends(corpus, wanted);
     return CS_OK;
 }

@@ -1,8 +1,8 @@
-/* corpus.h - texts as documents, and which of them are held out for validation.
+/* corpus.h - maps text files, divides them into documents, and holds out a part for validation.
  *
- * A text is one document, or several with a line between them that says so, or one a line (JSONL). What is held out is
- * whole documents, drawn at random but the same ones each time; where there are too few documents to draw from, the end
- * of each. */
+ * A file is one document, or several with a separator line between them, or one document on each line (JSONL). The
+ * held-out part consists of whole documents, drawn pseudo-randomly but always the same ones; if there are too few
+ * documents to draw from, it is the end of each document. */
 #ifndef CS_DATA_CORPUS_H
 #define CS_DATA_CORPUS_H
 
@@ -10,9 +10,9 @@
 
 typedef struct {
     const char *bytes;
-    int64_t length, train_length; /* what follows the first train_length bytes is held out */
-    int32_t text;                 /* which */
-    bool is_json;                 /* a line of JSON, which is not cut */
+    int64_t length, train_length; /* the bytes after the first train_length bytes are held out */
+    int32_t text;                 /* index into `texts` */
+    bool is_json;                 /* a line of JSON, which must not be cut */
 } cs_document;
 
 typedef struct {
@@ -25,8 +25,8 @@ typedef struct {
     int64_t document_count, document_room, bytes;
 } cs_corpus;
 
-/* Maps the texts. `separator`: a line that is this and nothing else ends a document; NULL: none. Texts named .jsonl,
- * and all of them where `json`, are lines of JSON. */
+/* The files to map. `separator`: a line equal to this ends a document; NULL: none. Files named .jsonl, and all files if
+ * `json` is true, have one JSON document on each line. */
 typedef struct {
     char *const *paths;
     int count;
@@ -36,10 +36,11 @@ typedef struct {
 cs_status cs_corpus_open(cs_corpus *corpus, const cs_corpus_files *files);
 void cs_corpus_close(cs_corpus *corpus);
 
-/* Holds out this fraction of the bytes, and at least `least` bytes; as many have to be left. */
+/* Holds out this fraction of the bytes, but at least `min` bytes. Fails if less than `min` bytes remain for training.
+ */
 cs_status cs_corpus_split(cs_corpus *corpus, double fraction, int64_t min);
 
-/* The number of the document's first line, from 1. */
+/* Line number of the document's first line, from 1. */
 int64_t cs_corpus_line(const cs_corpus *corpus, const cs_document *document);
 
 #endif

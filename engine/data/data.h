@@ -1,8 +1,9 @@
-/* data.h - tokens in: mapped token shards, and which window of them a step reads.
+/* data.h - data loader: maps token shards and selects the window that each training sample reads.
  *
- * A window is seq_len + 1 tokens of one shard at a multiple of seq_len. The window at global position g (samples
- * since the start of training) is a permutation of all windows, a function of (seed, epoch, g mod windows); the world
- * size only decides who computes it. The whole state of a loader is one number, so that resuming is arithmetic. */
+ * A window is seq_len + 1 tokens of one shard, beginning at a multiple of seq_len. The window for the global position g
+ * (the number of samples since the start of training) comes from a permutation of all windows that depends only on the
+ * seed and the epoch, at index g mod windows. The world size only decides which rank reads it. The whole state of a
+ * loader is therefore the number g, and resuming needs no replay. */
 #ifndef CS_DATA_DATA_H
 #define CS_DATA_DATA_H
 
@@ -14,31 +15,34 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     uint64_t seed;
-    int64_t vocab_size;    /* of the model; a token at or above it is CS_BAD_FILE with its place. 0: unchecked */
-    const double *weights; /* (pattern_count) of a mixture: mixture.h; NULL: all windows once an epoch */
-    bool documents;        /* the documents of a window are kept apart, which the shards have to list */
+    /* Vocabulary size of the model; a larger or equal token is CS_BAD_FILE, with its position. 0: unchecked. */
+    int64_t vocab_size;
+    /* (pattern_count) weights of a mixture (mixture.h); NULL: every window is read once in each epoch */
+    const double *weights;
+    bool documents; /* keep the documents of a window separate; the shards must have a document index */
 } cs_data_settings;
 
-/* One window's rows, (seq_len) each. Where documents are kept apart, starts[t] is the row at which row t's document
- * begins, or 0 if it began before the window; and the first token of a document is nobody's target: it is -1. */
+/* The rows of one window; each array has seq_len elements. targets[t] is -1 where the next token is masked (tokens.h).
+ * If documents are kept separate, starts[t] is the row at which the document of row t begins (0 if it began before the
+ * window), and targets[t] is also -1 where the next token begins another document. */
 typedef struct {
-    int32_t *inputs, *targets, *starts; /* starts may be NULL where documents are not kept apart */
+    int32_t *inputs, *targets, *starts; /* starts may be NULL if documents are not kept separate */
 } cs_window;
 
 typedef struct cs_windows cs_windows;
 
 /* Opens and checks all shards. CS_NOT_FOUND: no file matches a pattern. CS_BAD_FILE: a malformed shard, or fewer than
- * seq_len + 1 tokens. */
+ * seq_len + 1 tokens in all. */
 cs_status cs_windows_open(cs_windows **windows, const cs_data_settings *settings);
 void cs_windows_close(cs_windows *windows);
-int64_t cs_windows_count(const cs_windows *windows); /* of one epoch */
-/* A number that other tokens, or the same in another order, hardly share: of each shard's length and 256 places. */
+int64_t cs_windows_count(const cs_windows *windows); /* windows of one epoch */
+/* Fingerprint of the data: a hash of the length and 256 sampled tokens of each shard, in order. */
 uint64_t cs_windows_mark(const cs_windows *windows);
-/* Window at global position g. */
+/* Reads the window at global position `position`. */
 void cs_windows_read(const cs_windows *windows, int64_t position, cs_window window);
-/* In file order, not shuffled: window `index` of [0, count). For evaluation. */
+/* Reads window `index` of [0, count) in file order, without shuffling; for evaluation. */
 void cs_windows_read_plain(const cs_windows *windows, int64_t index, cs_window window);
-/* index -> [0, count), a permutation for each (seed, epoch). */
+/* A permutation of [0, count) for each (seed, epoch), evaluated at `index`. */
 int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index);
 
 #endif

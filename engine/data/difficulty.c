@@ -1,4 +1,4 @@
-/* difficulty.c - the length of samples as a function of the step: DeepSpeed's curriculum of sequence lengths. */
+/* difficulty.c - sequence length as a function of the step: DeepSpeed's curriculum learning. */
 #include "data/difficulty.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ int64_t cs_difficulty_at(const cs_difficulty *d, int64_t step)
         return stair_at(d, step);
     if (d->min >= d->max)
         return d->max;
-    double part = pow((double)step / (double)d->total, 1 / d->degree); /* above 1 in the end, so that `most` is met */
+    /* Exceeds 1 after `total` steps, so that the maximum is reached. */
+    double part = pow((double)step / (double)d->total, 1 / d->degree);
     double exact = part * (double)(d->max - d->min) + (double)d->min;
     int64_t value = (int64_t)floor(fmin(exact, (double)(d->max + d->stride)));
     value -= value % d->stride;

@@ -1,4 +1,4 @@
-/* job.c - a run of documents, or a part of a long one, made into tokens by one thread. */
+/* job.c - tokenizes one unit of work on one thread: several documents, or a part of a long document. */
 #include "data/job.h"
 #include "base/must.h"
 
@@ -65,18 +65,19 @@ static void end(cs_job_work *work, const cs_job_plan *plan)
 
 /* ---- kinds of documents ---- */
 
-static void make_text(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench, const cs_document *document,
-                      cs_chat_span span)
+static void make_text(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace,
+                      const cs_document *document, cs_chat_span span)
 {
     int where = (span.from == 0 ? CS_ENCODER_BEGINS : 0) | (span.to == document->length ? CS_ENCODER_ENDS : 0);
     if (where & CS_ENCODER_BEGINS)
         begin(work);
-    put_all(work, cs_encoder_part(bench->encoder, document->bytes + span.from, (size_t)(span.to - span.from), where));
+    put_all(work,
+            cs_encoder_part(workspace->encoder, document->bytes + span.from, (size_t)(span.to - span.from), where));
     if (where & CS_ENCODER_ENDS)
         end(work, plan);
 }
 
-/* Learnt is what begins within an answer. */
+/* Appends the tokens of a conversation; the targets are the tokens that begin within an answer. */
 static void make_chat(cs_job_work *work, const cs_encoded *encoded, const cs_chat_lines *chat)
 {
     int64_t first = work->token_count, answer = 0;
@@ -89,14 +90,15 @@ static void make_chat(cs_job_work *work, const cs_encoded *encoded, const cs_cha
     }
 }
 
-static cs_status make_json(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench, const json_t *root)
+static cs_status make_json(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace, const json_t *root)
 {
     const json_t *text = json_object_get(root, plan->field);
     if (!json_is_object(root))
         return cs_fail(CS_BAD_FILE, "not a JSON object");
     if (plan->shape) {
-        CS_TRY(cs_chat_write(plan->shape, plan->tokenizer, root, &bench->chat));
-        make_chat(work, cs_encoder_text(bench->encoder, bench->chat.text.bytes, bench->chat.text.size), &bench->chat);
+        CS_TRY(cs_chat_write(plan->shape, plan->tokenizer, root, &workspace->chat));
+        make_chat(work, cs_encoder_text(workspace->encoder, workspace->chat.text.bytes, workspace->chat.text.size),
+                  &workspace->chat);
         return CS_OK;
     }
     if (!json_is_string(text))
@@ -105,17 +107,18 @@ static cs_status make_json(cs_job_work *work, const cs_job_plan *plan, cs_job_be
                        "conversations)",
                        text ? "no text under" : "there is no key", plan->field);
     begin(work);
-    put_all(work, cs_encoder_document(bench->encoder, json_string_value(text), json_string_length(text)));
+    put_all(work, cs_encoder_document(workspace->encoder, json_string_value(text), json_string_length(text)));
     end(work, plan);
     return CS_OK;
 }
 
-static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench, const cs_document *document)
+static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace,
+                           const cs_document *document)
 {
-    bench->line.size = 0;
-    bench->repaired += cs_unicode_repair(&bench->line, document->bytes, (size_t)document->length);
-    json_t *root = cs_json_words(bench->line.bytes, bench->line.size);
-    cs_status status = root ? make_json(work, plan, bench, root)
+    workspace->line.size = 0;
+    workspace->repaired += cs_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
+    json_t *root = cs_json_words(workspace->line.bytes, workspace->line.size);
+    cs_status status = root ? make_json(work, plan, workspace, root)
                             : cs_fail(CS_BAD_FILE, "each line has to be one JSON object: %s", cs_error());
     json_decref(root);
     if (status == CS_OK)
@@ -124,7 +127,7 @@ static cs_status make_line(cs_job_work *work, const cs_job_plan *plan, cs_job_be
                    cs_corpus_line(plan->corpus, document), cs_error());
 }
 
-/* The line is bad, and nothing of it was kept. */
+/* Records why a faulty line is skipped; none of its tokens has been kept. */
 static void skip(cs_job_work *work)
 {
     char *sentence = strdup(cs_error());
@@ -134,16 +137,16 @@ static void skip(cs_job_work *work)
     work->skipped[work->skip_count++] = sentence;
 }
 
-void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench)
+void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace)
 {
     for (int64_t i = 0; i < work->count && work->status == CS_OK; i++) {
         cs_document document = cs_job_part(plan, work->first + i);
         if (document.length == 0)
             continue;
         if (document.is_json)
-            work->status = make_line(work, plan, bench, &document);
+            work->status = make_line(work, plan, workspace, &document);
         else
-            make_text(work, plan, bench, &document,
+            make_text(work, plan, workspace, &document,
                       work->count == 1 ? (cs_chat_span){ work->from, work->to } : (cs_chat_span){ 0, document.length });
         if (work->status == CS_BAD_FILE && work->skip_count < plan->skip_bad) {
             skip(work);

@@ -1,4 +1,4 @@
-/* job.h - a run of documents, or a part of a long one, made into tokens by one thread. */
+/* job.h - tokenizes one unit of work on one thread: several documents, or a part of a long document. */
 #ifndef CS_DATA_JOB_H
 #define CS_DATA_JOB_H
 
@@ -6,44 +6,45 @@
 #include "text/chat.h"
 #include "text/encoder.h"
 
-/* What every thread reads. */
+/* Settings that all threads share, read-only. */
 typedef struct {
     const cs_corpus *corpus;
     const cs_tokenizer *tokenizer;
-    const cs_chat_shape *shape; /* NULL: no conversations */
+    const cs_chat_shape *shape; /* NULL: documents are not conversations */
     const char *field;
-    int32_t end;  /* token behind each document; -1: none */
-    bool newline; /* and a newline, in the place of a separator */
+    int32_t end;  /* token after each document; -1: none */
+    bool newline; /* a newline follows each document, in place of the separator line */
     bool held_out;
-    int64_t skip_bad; /* lines of JSON that may be left out because something is wrong with them */
+    int64_t skip_bad; /* number of faulty JSON lines that may be skipped */
 } cs_job_plan;
 
-/* What one thread has. */
+/* Working memory of one thread. */
 typedef struct {
     cs_encoder *encoder;
     cs_text line;
     cs_chat_lines chat;
-    int64_t repaired; /* in lines of JSON, by this thread; the encoder counts the others */
-} cs_job_bench;
+    /* Invalid characters that this thread repaired in lines of JSON; the encoder counts those of other texts. */
+    int64_t repaired;
+} cs_job_workspace;
 
 typedef struct {
-    int64_t first, count; /* documents; a part of one if count is 1 */
-    int64_t from, to;     /* of that one's bytes */
+    int64_t first, count; /* range of documents; if count is 1, possibly a part of one */
+    int64_t from, to;     /* byte range of that part */
     int32_t *ids;         /* (token_count) */
     bool *learnt;
     int64_t token_count, room;
-    int64_t *starts; /* (start_count) where documents begin */
+    int64_t *starts; /* (start_count) positions at which documents begin */
     int64_t start_count, start_room;
-    char **skipped; /* (skip_count) what is wrong with each line that was left out */
+    char **skipped; /* (skip_count) message about each line that was skipped */
     int64_t skip_count;
     cs_status status;
-    char *sentence; /* of a failure */
+    char *sentence; /* message of a failure */
 } cs_job_work;
 
-/* The bytes of a document that are of the plan's split. */
+/* The part of a document that belongs to the set being written (training, or held out). */
 cs_document cs_job_part(const cs_job_plan *plan, int64_t document);
 
-void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_bench *bench);
+void cs_job_make(cs_job_work *work, const cs_job_plan *plan, cs_job_workspace *workspace);
 void cs_job_free(cs_job_work *work);
 
 #endif

@@ -1,4 +1,4 @@
-/* mixture.c - several data sets in given proportions: which one a position reads, and which window of it. */
+/* mixture.c - mixes several data sets by weights: selects the data set and its window for each position. */
 #include "data/mixture.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -24,7 +24,8 @@ static cs_status check(const double *weights, const int64_t *windows, int count,
     return CS_OK;
 }
 
-/* Shares are cut at the rounded running sums, so that none is off by more than one window and all are the epoch. */
+/* Computes the shares by rounding the running sums of the weights, so that each share differs from the exact one by at
+ * most one window and the shares add up to the epoch. */
 cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int64_t *windows, int count)
 {
     int64_t total = 0;
@@ -40,7 +41,8 @@ cs_status cs_mixture_open(cs_mixture *mixture, const double *weights, const int6
         past += weights[i];
     }
     mixture->first[count] = total;
-    for (int i = count - 1; i >= 0 && weights[i] == 0; i--) /* what rounding left over is of no set without a weight */
+    /* Trailing sets with weight 0 get no window that remains after rounding. */
+    for (int i = count - 1; i >= 0 && weights[i] == 0; i--)
         mixture->first[i] = total;
     return CS_OK;
 }
@@ -52,7 +54,7 @@ cs_mixture_place cs_mixture_at(const cs_mixture *mixture, uint64_t seed, int64_t
     while (slot >= mixture->first[set + 1])
         set++;
     int64_t share = mixture->first[set + 1] - mixture->first[set], windows = mixture->windows[set];
-    int64_t read = epoch * share + slot - mixture->first[set]; /* windows of the set before this one */
+    int64_t read = epoch * share + slot - mixture->first[set]; /* windows of this set that earlier positions read */
     return (cs_mixture_place){ (int)set, cs_windows_permute(cs_rng_mix(seed, (uint64_t)set + 1), read / windows,
                                                             windows, read % windows) };
 }

@@ -1,40 +1,41 @@
-/* packing.c - texts to token shards, by many threads.
+/* packing.c - tokenizes texts into token shards with several threads.
  *
- * In rounds: as many jobs as keep the threads busy are cut from the documents, threads take them in turn, and what they
- * made is written in order. */
+ * Works in rounds: the documents are cut into enough jobs to keep all threads busy, the threads process them, and the
+ * results are written in order. */
 #include "data/packing.h"
 #include "base/beat.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/processors.h"
+#include "base/thread_pool.h"
 #include "data/job.h"
 #include "data/shards.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOB_BYTES = 1 << 20, MOST_THREADS = 256, JOBS_A_THREAD = 4 };
+enum { JOB_BYTES = 1 << 20, MAX_THREADS = CS_THREAD_POOL_MAX_THREADS, JOBS_A_THREAD = 4 };
 
 typedef struct {
     cs_job_plan plan;
-    cs_job_bench *benches; /* (threads) */
+    cs_job_workspace *workspaces; /* (threads) */
     int threads;
     cs_job_work *jobs; /* (threads * JOBS_A_THREAD) */
     int job_count;
-    atomic_int next_job, next_bench;
-    int64_t document, place; /* where the next job begins: of which document, at which byte */
+    atomic_int next_job;
+    int64_t document, place; /* document and byte offset at which the next job begins */
     int64_t done, bytes, learnt, skipped;
-    double started, told;
-} press;
+    double started, last_report;
+} packer;
 
 /* ---- jobs ---- */
 
-/* A part of a long text, up to where it may be cut; twice as far while it may not. */
-static int64_t cut_at(const press *self, const cs_document *document)
+/* End of the next part of a long text: a place where it may be cut, searched in twice as many bytes until there is one.
+ */
+static int64_t cut_at(const packer *self, const cs_document *document)
 {
     size_t left = (size_t)(document->length - self->place);
     for (size_t size = JOB_BYTES; size < left; size *= 2) {
@@ -45,8 +46,8 @@ static int64_t cut_at(const press *self, const cs_document *document)
     return document->length;
 }
 
-/* The next part of a document longer than a job, or documents up to a job's size. */
-static void cut_job(press *self, cs_job_work *job)
+/* Cuts the next job: a part of a document that is longer than a job, or several documents up to a job's size. */
+static void cut_job(packer *self, cs_job_work *job)
 {
     cs_document document = cs_job_part(&self->plan, self->document);
     *job = (cs_job_work){ .first = self->document, .count = 1, .from = self->place };
@@ -69,33 +70,25 @@ static void cut_job(press *self, cs_job_work *job)
     }
 }
 
-static void *work(void *argument)
+/* A task of the thread pool. Task `workspace` processes jobs with its own working memory until none is left. */
+static cs_status work(void *argument, int64_t workspace)
 {
-    press *self = argument;
-    cs_job_bench *bench = &self->benches[atomic_fetch_add(&self->next_bench, 1)];
+    packer *self = argument;
     for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
-        cs_job_make(&self->jobs[i], &self->plan, bench);
-    return NULL;
+        cs_job_make(&self->jobs[i], &self->plan, &self->workspaces[workspace]);
+    return CS_OK; /* each job records its own status */
 }
 
-/* This thread works too; one that cannot be started leaves its share to the others. */
-static void run_jobs(press *self)
+static void run_jobs(packer *self)
 {
-    pthread_t threads[MOST_THREADS];
-    int started = 0;
     self->next_job = 0;
-    self->next_bench = 0;
-    while (started < self->threads - 1 && pthread_create(&threads[started], NULL, work, self) == 0)
-        started++;
-    work(self);
-    for (int i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    cs_thread_pool_run(self->threads, self->threads, work, self);
 }
 
 /* ---- writing ---- */
 
-/* Of a line that is one too many, or of another failure. */
-static cs_status refuse(const press *self, cs_status status, const char *sentence)
+/* Returns the failure of a job; for a faulty line the message explains skip_bad. */
+static cs_status refuse(const packer *self, cs_status status, const char *sentence)
 {
     if (status != CS_BAD_FILE)
         return cs_fail(status, "%s", sentence);
@@ -103,8 +96,9 @@ static cs_status refuse(const press *self, cs_status status, const char *sentenc
                    sentence, self->plan.skip_bad);
 }
 
-/* In order of the lines, whatever thread found which first. */
-static cs_status tell_skipped(press *self, const cs_job_work *job)
+/* Warns about skipped lines, in the order of the lines whatever thread found them, and fails if there are more than
+ * allowed. */
+static cs_status report_skipped(packer *self, const cs_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {
         if (self->skipped == self->plan.skip_bad)
@@ -115,10 +109,10 @@ static cs_status tell_skipped(press *self, const cs_job_work *job)
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
 
-static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shards)
+static cs_status write_job(packer *self, const cs_job_work *job, cs_shards *shards)
 {
     int64_t done = 0;
-    CS_TRY(tell_skipped(self, job));
+    CS_TRY(report_skipped(self, job));
     for (int64_t i = 0; i < job->start_count; i++) {
         CS_TRY(cs_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
         CS_TRY(cs_shards_document(shards));
@@ -129,19 +123,20 @@ static cs_status write_job(press *self, const cs_job_work *job, cs_shards *shard
     return cs_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
-/* To whoever watches; and to the launcher, which else may take ranks that wait for this one to be stuck. */
-static void tell(press *self)
+/* Logs the progress, at most every two seconds, and sends a heartbeat to the launcher, which might otherwise consider
+ * ranks that wait for this one to be stuck. */
+static void report_progress(packer *self)
 {
     double now = cs_clock_seconds();
-    if (now - self->told < 2)
+    if (now - self->last_report < 2)
         return;
-    self->told = now;
+    self->last_report = now;
     cs_beat_step(atomic_load(&cs_beat_own()->step));
     cs_log(CS_LOG_INFO, "packed %.0f %% of %.1f MB, %.1f MB/s", 100 * (double)self->done / (double)self->bytes,
            1e-6 * (double)self->bytes, 1e-6 * (double)self->done / (now - self->started));
 }
 
-static void count_job(press *self, const cs_job_work *job)
+static void count_job(packer *self, const cs_job_work *job)
 {
     for (int64_t i = 0; i < job->count; i++) {
         int64_t length = cs_job_part(&self->plan, job->first + i).length;
@@ -149,7 +144,7 @@ static void count_job(press *self, const cs_job_work *job)
     }
 }
 
-static cs_status run_round(press *self, cs_shards *shards)
+static cs_status run_round(packer *self, cs_shards *shards)
 {
     cs_status status = CS_OK;
     for (self->job_count = 0; self->job_count < self->threads * JOBS_A_THREAD; self->job_count++) {
@@ -164,12 +159,12 @@ static cs_status run_round(press *self, cs_shards *shards)
         count_job(self, &self->jobs[i]);
         cs_job_free(&self->jobs[i]);
     }
-    tell(self);
+    report_progress(self);
     return status;
 }
 
-/* All documents' train parts, or all their held out parts. */
-static cs_status write_set(press *self, cs_shards *shards, bool held_out)
+/* Writes the training parts of all documents, or all held-out parts. */
+static cs_status write_set(packer *self, cs_shards *shards, bool held_out)
 {
     self->plan.held_out = held_out;
     self->document = self->place = 0;
@@ -180,7 +175,7 @@ static cs_status write_set(press *self, cs_shards *shards, bool held_out)
 
 /* ---- opening ---- */
 
-/* What is held out of a text begins with a whole character. */
+/* Moves the beginning of each held-out part back to the first byte of a UTF-8 character. */
 static void keep_characters(cs_corpus *corpus)
 {
     for (int64_t i = 0; i < corpus->document_count; i++) {
@@ -208,37 +203,37 @@ static cs_status read_plan(cs_job_plan *plan, const cs_packing_settings *setting
 static int count_threads(int wanted)
 {
     int count = wanted > 0 ? wanted : cs_processors_allowed();
-    return count < MOST_THREADS ? count : MOST_THREADS;
+    return count < MAX_THREADS ? count : MAX_THREADS;
 }
 
-static void open_benches(press *self, int threads)
+static void open_workspaces(packer *self, int threads)
 {
     self->threads = count_threads(threads);
-    self->benches = calloc((size_t)self->threads, sizeof *self->benches);
+    self->workspaces = calloc((size_t)self->threads, sizeof *self->workspaces);
     self->jobs = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
-    CS_ASSERT(self->benches);
+    CS_ASSERT(self->workspaces);
     CS_ASSERT(self->jobs);
     for (int i = 0; i < self->threads; i++)
-        self->benches[i].encoder = cs_encoder_open(self->plan.tokenizer);
+        self->workspaces[i].encoder = cs_encoder_open(self->plan.tokenizer);
 }
 
-static int64_t close_benches(press *self)
+static int64_t close_workspaces(packer *self)
 {
     int64_t repaired = 0;
     for (int i = 0; i < self->threads; i++) {
-        repaired += self->benches[i].repaired + cs_encoder_text(self->benches[i].encoder, "", 0)->repaired;
-        cs_encoder_close(self->benches[i].encoder);
-        cs_unicode_free(&self->benches[i].line);
-        cs_chat_free(&self->benches[i].chat);
+        repaired += self->workspaces[i].repaired + cs_encoder_text(self->workspaces[i].encoder, "", 0)->repaired;
+        cs_encoder_close(self->workspaces[i].encoder);
+        cs_unicode_free(&self->workspaces[i].line);
+        cs_chat_free(&self->workspaces[i].chat);
     }
-    free(self->benches);
+    free(self->workspaces);
     free(self->jobs);
     return repaired;
 }
 
-/* ---- all of it ---- */
+/* ---- packing ---- */
 
-static cs_status write_sets(press *self, const cs_packing_settings *settings, cs_packing_counts *counts)
+static cs_status write_sets(packer *self, const cs_packing_settings *settings, cs_packing_counts *counts)
 {
     int64_t vocab_size = cs_tokenizer_size(self->plan.tokenizer);
     cs_shards train = { settings->output, "train", settings->shard_tokens, vocab_size, NULL, 0, 0, 0 };
@@ -265,7 +260,7 @@ static cs_status write_sets(press *self, const cs_packing_settings *settings, cs
     return status;
 }
 
-static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokenizer,
+static cs_status pack(packer *self, cs_corpus *corpus, const cs_tokenizer *tokenizer,
                       const cs_packing_settings *settings, cs_packing_counts *counts)
 {
     cs_corpus_files files = { settings->paths, settings->path_count, settings->separator,
@@ -280,15 +275,15 @@ static cs_status pack(press *self, cs_corpus *corpus, const cs_tokenizer *tokeni
     self->bytes = corpus->bytes;
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
-    open_benches(self, settings->threads);
+    open_workspaces(self, settings->threads);
     cs_status status = write_sets(self, settings, counts);
-    counts->repaired = close_benches(self);
+    counts->repaired = close_workspaces(self);
     return status;
 }
 
 cs_status cs_packing_run(const cs_packing_settings *settings, cs_packing_counts *counts)
 {
-    press self = { .started = cs_clock_seconds(), .told = cs_clock_seconds() };
+    packer self = { .started = cs_clock_seconds(), .last_report = cs_clock_seconds() };
     cs_corpus corpus = { 0 };
     cs_tokenizer *tokenizer;
     *counts = (cs_packing_counts){ 0 };

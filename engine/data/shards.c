@@ -1,4 +1,4 @@
-/* shards.c - token shards written one after another. */
+/* shards.c - writes a sequence of token shards of limited size. */
 #include "data/shards.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_ROOM = 64 }; /* for a shard's name behind its folder's */
+enum { NAME_ROOM = 64 }; /* bytes for the name of a shard after its folder */
 
 cs_status cs_shards_folder(const char *path)
 {
@@ -39,7 +39,7 @@ static cs_status end_shard(cs_shards *shards)
     return writer ? cs_tokens_finish(writer) : CS_OK;
 }
 
-/* There is a shard with room. */
+/* Makes sure that a shard with space for another token is open. */
 static cs_status find_room(cs_shards *shards)
 {
     char path[4096];

@@ -1,4 +1,4 @@
-/* tokens.c - token shards: three formats in, one out. */
+/* tokens.c - token shard files: reads three formats and writes one. */
 #include "data/tokens.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -45,7 +45,7 @@ static cs_status check_index(const cs_tokens *tokens, const own_header *header, 
     return CS_OK;
 }
 
-/* The fields that say how to read the others. */
+/* Checks the header fields that determine how the others are read. */
 static cs_status check_form(const own_header *header, const char *path)
 {
     if (header->version != 1)
@@ -65,7 +65,7 @@ static uint64_t mask_bytes(const own_header *header)
     return header->mask_offset ? (header->count + 63) / 64 * 8 : 0;
 }
 
-/* The counts and the offsets against the file's size. */
+/* Checks the counts and offsets against the size of the file. */
 static cs_status check_extent(const own_header *header, uint64_t bytes, const char *path)
 {
     uint64_t width = header->token_bytes, offset = header->index_offset;
@@ -223,7 +223,7 @@ bool cs_tokens_is_learnt(const cs_tokens *tokens, int64_t position)
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
 }
 
-/* The largest of a block first, which the compiler turns into vector code; then, if ever, the place in the block. */
+/* Computes the maximum of each block, which the compiler vectorizes; only a block with such a token is searched. */
 int64_t cs_tokens_find_above(const cs_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };
@@ -258,9 +258,9 @@ struct cs_tokens_writer {
     own_header header;
     uint64_t *starts;
     size_t start_room;
-    bool masked;           /* some token is not learnt */
-    unsigned char *learnt; /* a bit a token */
-    uint64_t mask_room;    /* tokens */
+    bool masked;           /* some token is not a target */
+    unsigned char *learnt; /* one bit for each token */
+    uint64_t mask_room;    /* in tokens */
 };
 
 static cs_status put(cs_tokens_writer *writer, const void *bytes, size_t size)
@@ -315,7 +315,7 @@ cs_status cs_tokens_create(cs_tokens_writer **writer, const char *path, int64_t 
     return status;
 }
 
-/* Up to CHUNK tokens, all of them checked, as the file has them. */
+/* Writes up to CHUNK tokens, which have been checked, in the file's token size. */
 enum { CHUNK = 4096 };
 
 static cs_status put_chunk(cs_tokens_writer *writer, const int32_t *tokens, int64_t count)
@@ -328,7 +328,7 @@ static cs_status put_chunk(cs_tokens_writer *writer, const int32_t *tokens, int6
     return put(writer, narrow, (size_t)count * sizeof *narrow);
 }
 
-/* The bits of the next `count` tokens. */
+/* Appends the mask bits of the next `count` tokens. */
 static cs_status put_mask(cs_tokens_writer *writer, const bool *learnt, int64_t count)
 {
     uint64_t first = writer->header.count, end = first + (uint64_t)count;
@@ -381,7 +381,8 @@ cs_status cs_tokens_document(cs_tokens_writer *writer)
     return CS_OK;
 }
 
-/* A rename alone survives a crash of the process; the two syncs make it survive one of the machine. */
+/* Flushes the folder's entry. The rename makes the file survive a crash of the process; flushing file and folder makes
+ * it survive a crash of the machine. */
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -1,8 +1,9 @@
-/* windows.c - which window of the mapped shards a position reads.
+/* windows.c - selects the window of the mapped shards that a position reads.
  *
- * The order of an epoch is computed, not stored: a Feistel network over a grid a little larger than the number of
- * windows, walked again while it lands outside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002,
- * their generalized Feistel network). So a window costs some fifty multiplications and no memory, at any data size. */
+ * The order of an epoch is computed, not stored: it is a generalized Feistel network over a grid slightly larger than
+ * the number of windows, applied again while the result is outside (cycle walking; Black and Rogaway, "Ciphers with
+ * arbitrary finite domains", 2002). A window costs about fifty multiplications and no memory, whatever the amount of
+ * data. */
 #include "data/data.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -16,7 +17,7 @@
 
 typedef struct {
     cs_tokens tokens;
-    int64_t first; /* number of its first window */
+    int64_t first; /* index of its first window */
 } shard;
 
 struct cs_windows {
@@ -24,8 +25,8 @@ struct cs_windows {
     int64_t shard_count, count, seq_len;
     bool shuffle, documents;
     uint64_t seed;
-    cs_mixture mixture;                 /* of no sets: none */
-    int64_t set_first[CS_MIXTURE_SETS]; /* number of each set's first window */
+    cs_mixture mixture;                 /* count 0: no mixture */
+    int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set */
 };
 
 /* ---- the permutation -------------------------------------------------------------------------- */
@@ -34,7 +35,7 @@ enum { ROUNDS = 8, MARKED = 256 };
 
 static uint64_t ceil_root(uint64_t number)
 {
-    uint64_t low = 1, high = (uint64_t)1 << 32; /* the least root with root^2 >= number is in (low - 1, high] */
+    uint64_t low = 1, high = (uint64_t)1 << 32; /* the smallest root with root^2 >= number is in (low - 1, high] */
     while (low < high) {
         uint64_t middle = (low + high) / 2;
         if (middle * middle >= number)
@@ -45,7 +46,8 @@ static uint64_t ceil_root(uint64_t number)
     return low;
 }
 
-/* One to one on [0, rows * columns): each round adds to one coordinate a random number keyed by the other. */
+/* A bijection of [0, rows * columns). Each round adds to one coordinate a pseudo-random number that depends on the key
+ * and the other coordinate. */
 static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t place)
 {
     uint64_t row = place / columns, column = place % columns;
@@ -71,7 +73,8 @@ int64_t cs_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 
 /* ---- opening ---------------------------------------------------------------------------------- */
 
-/* A token that no row of the embedding belongs to is found now, with its place, not at step 40,000. */
+/* Checks all tokens against the vocabulary size when the data are opened, so that a bad token is reported with its
+ * position at the start and not in the middle of training. */
 static cs_status check_tokens(const cs_tokens *tokens, const cs_data_settings *settings, const char *path)
 {
     int64_t limit = settings->vocab_size > 0 ? settings->vocab_size : INT32_MAX;
@@ -127,7 +130,7 @@ static cs_status add_pattern(cs_windows *windows, const cs_data_settings *settin
     return status;
 }
 
-/* A set is the shards of one pattern. */
+/* Opens the mixture. Each data set consists of the shards that match one pattern. */
 static cs_status mix(cs_windows *windows, const cs_data_settings *settings)
 {
     int64_t counts[CS_MIXTURE_SETS];
@@ -213,7 +216,8 @@ uint64_t cs_windows_mark(const cs_windows *windows)
     return mark;
 }
 
-/* The last shard that begins at or before the window; ones too short for any window begin where the next does. */
+/* Finds the shard that holds a window: the last one whose first window is not after it. A shard too short for any
+ * window has the same first window as the next one. */
 static const shard *holder(const cs_windows *windows, int64_t index)
 {
     int64_t low = 0, high = windows->shard_count;
@@ -236,13 +240,14 @@ static void copy_tokens(const cs_tokens *tokens, int64_t start, int64_t length, 
             window.targets[t] = token[t + 1];
         }
     } else {
-        const int32_t *token = (const int32_t *)tokens->tokens + start; /* checked to fit when opened */
+        /* The values were checked when the shard was opened. */
+        const int32_t *token = (const int32_t *)tokens->tokens + start;
         memcpy(window.inputs, token, (size_t)length * sizeof *token);
         memcpy(window.targets, token + 1, (size_t)length * sizeof *token);
     }
 }
 
-/* The number of the first document that begins behind position `after`. */
+/* Index of the first document that begins after position `after`. */
 static int64_t document_behind(const cs_tokens *tokens, int64_t after)
 {
     int64_t low = 0, high = tokens->documents;
@@ -266,7 +271,8 @@ static void part_documents(const cs_tokens *tokens, int64_t start, int64_t lengt
             continue;
         from = (int32_t)(t + 1);
         window.targets[t] = -1;
-        while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1) /* empty ones too */
+        /* Skips empty documents too. */
+        while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1)
             next++;
     }
 }

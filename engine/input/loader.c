@@ -71,7 +71,7 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
     cs_comm *comm = data->engine->comm;
     int count = cs_comm_size(comm), other = 1;
     int64_t mine = (int64_t)cs_windows_mark(data->windows);
-    int64_t *marks = cs_agree_memory((size_t)count * sizeof *marks);
+    int64_t *marks = cs_collective_memory((size_t)count * sizeof *marks);
     cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
     while (other < count && marks[other] == marks[0])
         other++;
@@ -95,10 +95,10 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     cs_walk_settle(engine);
     CS_TRY(cs_texts_open(&texts, engine, train ? settings->train : settings->valid,
                          train ? settings->train_count : settings->valid_count));
-    *data = cs_agree_memory(sizeof **data);
+    *data = cs_collective_memory(sizeof **data);
     (*data)->engine = engine;
     (*data)->texts = texts;
-    cs_status status = cs_agree_status(engine->comm, build(*data, train)); /* one rank may lack a file */
+    cs_status status = cs_collective_status(engine->comm, build(*data, train)); /* one rank may lack a file */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status != CS_OK) {

@@ -220,8 +220,8 @@ cs_status cs_texts_open(cs_texts *texts, cs_engine *engine, const char *const *g
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
         if (cs_recipe_is_text(given[i]))
             status = make_one(engine, given[i]);
-    CS_TRY(cs_agree_status(engine->comm, status));
-    status = cs_agree_status(engine->comm, find_all(texts, engine, given, count));
+    CS_TRY(cs_collective_status(engine->comm, status));
+    status = cs_collective_status(engine->comm, find_all(texts, engine, given, count));
     if (status != CS_OK)
         cs_texts_close(texts);
     return status;

@@ -1,4 +1,4 @@
-/* huggingface.c - the weights of a Hugging Face folder as a source of tensors. */
+/* huggingface.c - reads the weights of a Hugging Face folder as a source of tensors. */
 #include "interchange/huggingface.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
@@ -22,23 +22,23 @@ typedef struct {
 
 typedef struct {
     char *name;
-    int64_t file, offset; /* of its first byte */
+    int64_t file, offset; /* index of the file, and offset of the first byte in it */
 } weight_place;
 
 typedef struct {
     weight_file *files;
     int64_t file_count;
-    weight_place *places; /* one a tensor */
-    char *buffer;         /* what is converted passes through it */
+    weight_place *places; /* one for each tensor */
+    char *buffer;         /* buffer for elements before their conversion */
 } folder_source;
 
-/* ---- what is there ---- */
+/* ---- reading names and shapes ---- */
 
-cs_status cs_huggingface_look(bool *found, const char *folder)
+cs_status cs_huggingface_detect(bool *found, const char *folder)
 {
-    char foreign[CS_FOREIGN_BYTES];
+    char foreign[CS_OTHER_FORMATS_BYTES];
     *found = cs_files_holds(folder, SINGLE) || cs_files_holds(folder, INDEX);
-    if (!*found && cs_foreign_recognise(foreign, folder))
+    if (!*found && cs_other_formats_recognise(foreign, folder))
         return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     return CS_OK;
 }
@@ -49,7 +49,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* Masks and tables that older versions of transformers saved. */
+/* True for the masks and tables that older versions of transformers saved with the weights. */
 static bool is_buffer(const char *name)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
@@ -133,7 +133,7 @@ static bool is_listed(const folder_source *own, const char *folder, const char *
     return found;
 }
 
-/* A shard lies in the folder itself. */
+/* Adds the tensors of the shards that the index lists. A shard must be in the folder itself. */
 static cs_status add_indexed(cs_source *source, const char *folder, json_t *map, const char *path)
 {
     const char *key;
@@ -173,7 +173,7 @@ static cs_status add_index(cs_source *source, const char *folder)
     return status;
 }
 
-/* Names of a model saved without its head get the prefix they would have with it. */
+/* Adds the class's prefix to the names of a model that was saved without its head. */
 static cs_status complete_names(cs_source *source)
 {
     folder_source *own = source->own;
@@ -263,7 +263,7 @@ static cs_status build(cs_source *source, const char *folder)
     own->buffer = malloc(CS_SOURCE_BUFFER);
     if (!own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    CS_TRY(cs_huggingface_look(&found, folder));
+    CS_TRY(cs_huggingface_detect(&found, folder));
     if (!found)
         return refuse_folder(folder);
     CS_TRY(cs_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder));

@@ -1,4 +1,5 @@
-/* huggingface_check.c - tensors that are there against those that should be: one report of every difference. */
+/* huggingface_check.c - compares the tensors of a source with those that the model needs, and reports every difference
+ * in one message. */
 #include "interchange/huggingface.h"
 
 #include <stdarg.h>
@@ -7,7 +8,7 @@
 
 enum { NAMED = 8, TEXT = 4096 };
 
-/* Names of one sort of fault, the first few of them. */
+/* Number of tensors with one kind of fault, and the names of the first few. */
 typedef struct {
     char text[TEXT];
     int64_t count;

@@ -1,9 +1,9 @@
-/* huggingface_export.c - a checkpoint of ours as a Hugging Face folder. */
+/* huggingface_export.c - exports a checkpoint as a Hugging Face folder. */
 #include "interchange/huggingface.h"
 
 #include <string.h>
 
-/* The type the training computed in. */
+/* The data type in which the training computed. */
 static cs_dtype trained_dtype(const json_t *provenance)
 {
     const char *name = json_string_value(json_object_get(provenance, "train_dtype"));
@@ -20,7 +20,7 @@ cs_status cs_huggingface_export(cs_source *source, const cs_huggingface_output *
 {
     json_t *provenance;
     cs_huggingface_output all = *output;
-    CS_TRY(cs_stored_open(source, &provenance, dir, tag));
+    CS_TRY(cs_source_checkpoint_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
     if (!typed)
         all.dtype = trained_dtype(provenance);

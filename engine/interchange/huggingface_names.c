@@ -1,7 +1,7 @@
-/* huggingface_names.c - the tensors that a config.json calls for: names and shapes as transformers has them.
+/* huggingface_names.c - derives from a config.json the tensors of the model, with names and shapes as in transformers.
  *
- * The models themselves (models/) declare the same, but pull every kernel in, which a command that moves files does
- * without; test_models holds the two together. */
+ * The models themselves (models/) declare the same tensors, but they depend on every kernel, which a command that only
+ * moves files does not need. test_models checks that both agree. */
 #include "interchange/huggingface.h"
 #include "base/must.h"
 
@@ -15,7 +15,7 @@ typedef enum { NONE, VOCABULARY, POSITIONS, WIDTH, WIDTH_3, INNER, QUERIES, KEYS
 typedef enum { ALWAYS, UNTIED, INPUT_BIAS, OUTPUT_BIAS, MLP_BIAS, NORMED, CONDITIONS } condition;
 
 typedef struct {
-    const char *name; /* '#': the layer's number, one tensor a layer */
+    const char *name; /* '#' is replaced by the layer's number, giving one tensor for each layer */
     size rows, columns;
     condition only;
 } tensor_row;
@@ -66,9 +66,10 @@ static const tensor_row llama_rows[] = {
 
 typedef struct {
     const char *type;
-    bool is_gpt2, asks_bias, asks_mlp_bias; /* attention_bias, mlp_bias are keys of it */
-    bool input_bias, normed;                /* always                                  */
-    int64_t keys, head;                     /* where config.json says nothing; 0: by the other sizes */
+    bool is_gpt2, asks_bias, asks_mlp_bias; /* config.json may have the keys attention_bias, mlp_bias */
+    bool input_bias, normed;                /* properties that every model of the family has */
+    /* Defaults of num_key_value_heads and head_dim if config.json lacks them; 0: derived from other sizes. */
+    int64_t keys, head;
 } family_row;
 
 static const family_row families[] = {
@@ -83,7 +84,7 @@ typedef struct {
     bool holds[CONDITIONS];
 } described;
 
-/* null and a missing key are 0 where that is allowed. */
+/* Reads an integer; null and a missing key give 0 unless it is needed. */
 static cs_status read_size(int64_t *value, const json_t *config, const char *key, bool needed)
 {
     const json_t *entry = json_object_get(config, key);

@@ -1,5 +1,5 @@
-/* huggingface_write.c - a Hugging Face folder from a source of tensors, streamed: headers first, which follow from the
- * shapes alone, then the data, a buffer at a time. */
+/* huggingface_write.c - writes a Hugging Face folder from a source of tensors. Streams the data: headers, which depend
+ * only on the shapes, are written first, then the data one buffer at a time. */
 #include "interchange/huggingface.h"
 #include "base/must.h"
 #include "checkpoint/files.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Tensors [from, to) of the source go into one file. */
+/* One file, which holds the tensors [from, to) of the source. */
 typedef struct {
     int64_t from, to, bytes;
 } shard;
@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
     const cs_huggingface_output *given;
     cs_source *source;
-    char *folder; /* where the files are written, before the rename */
+    char *folder; /* temporary folder, renamed at the end */
     shard *shards;
     int64_t count, total;
     char *buffer;
@@ -62,7 +62,7 @@ static void name_of(char *name, size_t room, const writing *w, int64_t file)
         snprintf(name, room, "model-%05lld-of-%05lld.safetensors", (long long)file + 1, (long long)w->count);
 }
 
-/* 8 bytes of length and the JSON, padded so that data is aligned; malloc'ed. */
+/* Builds the header block, malloc'ed: 8 bytes of length and the JSON, padded so that the data are aligned. */
 static char *header_of(const writing *w, const shard *s, size_t *bytes)
 {
     json_t *root = json_pack("{s{ss}}", "__metadata__", "format", "pt");
@@ -169,7 +169,7 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
-/* The same but for the type the weights have now, under its old key and its new one. */
+/* Writes the given config.json, with the data type of the weights under the key's old and new names. */
 static cs_status write_config(const writing *w)
 {
     static const char *const names[] = { [CS_F32] = "float32", [CS_BF16] = "bfloat16", [CS_F16] = "float16" };
@@ -224,7 +224,8 @@ static cs_status write_all(writing *w)
     return cs_files_rename(w->folder, w->given->folder);
 }
 
-/* Beside the place and not in it, though its name ends in a slash; what a killed process of this number left goes. */
+/* Sets w->folder to a temporary folder next to the target (trailing slashes are ignored), and removes one that a killed
+ * process with the same process id left. */
 static cs_status name_folder(writing *w)
 {
     size_t length = strlen(w->given->folder);
@@ -244,7 +245,7 @@ cs_status cs_huggingface_write(const cs_huggingface_output *output, cs_source *s
     cs_status status = name_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);
-    if (status != CS_OK) { /* the sentence of what went wrong outlives the cleaning up */
+    if (status != CS_OK) { /* the cleanup must not overwrite the message */
         char *why = strdup(cs_error());
         if (cs_files_remove_tree(w.folder) != CS_OK || why)
             cs_fail(status, "%s", why ? why : "out of memory");

@@ -1,8 +1,9 @@
-/* llmc.c - llm.c's GPT-2 checkpoint as a source of tensors.
+/* llmc.c - reads llm.c's GPT-2 checkpoint as a source of tensors.
  *
- * 256 int32 (magic, version, positions, vocabulary, layers, heads, width, padded vocabulary), then the parameters in
- * GPT-2's order, each sort for all layers at once; matrices are (out, in), where ours are (in, out), so what is read is
- * turned; the token table has rows that no token uses, which are left out. Version 3 is fp32, version 5 bf16. */
+ * The file has 256 int32 (magic, version, positions, vocabulary, layers, heads, width, padded vocabulary), then the
+ * parameters in GPT-2's order, each kind for all layers together. Its matrices are (out, in) and cspeed's are (in,
+ * out), so they are transposed while they are read. The token table has padding rows that no token uses; they are left
+ * out. Version 3 is fp32, version 5 bf16. */
 #include "interchange/source.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -13,16 +14,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WORDS = 256, MAGIC = 20240326, SORTS = 16, NAME = 64 };
+enum { WORDS = 256, MAGIC = 20240326, PARAMETERS = 16, NAME = 64 };
 
-/* A sort of parameter: per layer or once, as many numbers as width * rows * columns says. */
+/* One kind of parameter, which exists once or for each layer; it has width * rows * columns elements. */
 typedef struct {
-    const char *name;      /* with %lld for the layer, where there is one of each */
-    int64_t rows, columns; /* as ours, in widths; columns 0: a vector of `rows` */
-    bool layered, turned;
-} sort;
+    const char *name;      /* contains %lld for the layer number if each layer has one */
+    int64_t rows, columns; /* cspeed's shape in multiples of the width; columns 0: a vector of `rows` */
+    bool layered, transposed;
+} parameter;
 
-static const sort sorts[SORTS] = {
+static const parameter parameters[PARAMETERS] = {
     { "transformer.wte.weight", 0, 1, false, false },
     { "transformer.wpe.weight", 0, 1, false, false },
     { "transformer.h.%lld.ln_1.weight", 1, 0, true, false },
@@ -45,19 +46,19 @@ typedef struct {
     char *path;
     int descriptor;
     int64_t positions, vocabulary, layers, heads, width, padded;
-    int64_t *offsets; /* bytes, one a tensor */
-    bool *turned;
+    int64_t *offsets; /* byte offset of each tensor in the file */
+    bool *transposed;
     char (*names)[NAME];
     char *buffer;
 } llmc_file;
 
-/* What llm.c did not write is refused by name, where it is known. */
+/* Checks the magic number; a file of another known program is refused with that program's name. */
 static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 {
-    char foreign[CS_FOREIGN_BYTES];
+    char foreign[CS_OTHER_FORMATS_BYTES];
     if (reading == CS_OK && first == MAGIC)
         return CS_OK;
-    if (cs_foreign_recognise(foreign, path))
+    if (cs_other_formats_recognise(foreign, path))
         return cs_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
     CS_TRY(reading);
     return cs_fail(CS_BAD_FILE,
@@ -91,12 +92,12 @@ static cs_status read_head(llmc_file *own, cs_dtype *dtype)
     return CS_OK;
 }
 
-/* The tensors of one sort, from `offset` on; returns where the next begins. */
-static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64_t offset)
+/* Lists the tensors of one kind, which begin at `offset`; returns the offset behind them. */
+static int64_t list_parameter(cs_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
 {
     llmc_file *own = source->own;
     int64_t rows = s->rows * own->width, columns = s->columns * own->width, stored;
-    bool tokens = s == &sorts[0], positions = s == &sorts[1];
+    bool tokens = s == &parameters[0], positions = s == &parameters[1];
     if (tokens || positions)
         rows = tokens ? own->vocabulary : own->positions;
     stored = (tokens ? own->padded : rows) * (columns ? columns : 1) * (int64_t)cs_dtype_bytes(dtype);
@@ -108,7 +109,7 @@ static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64
         snprintf(own->names[at], NAME, "%.*s%s%s", hole ? (int)(hole - s->name) : NAME, s->name, hole ? number : "",
                  hole ? hole + 4 : "");
         own->offsets[at] = offset;
-        own->turned[at] = s->turned;
+        own->transposed[at] = s->transposed;
         source->tensors[at] = (cs_source_tensor){ own->names[at], dtype, columns ? 2 : 1, { rows, columns } };
         offset += stored;
     }
@@ -118,17 +119,17 @@ static int64_t list_sort(cs_source *source, const sort *s, cs_dtype dtype, int64
 static cs_status list_all(cs_source *source, cs_dtype dtype)
 {
     llmc_file *own = source->own;
-    size_t max = (size_t)(SORTS * own->layers);
+    size_t max = (size_t)(PARAMETERS * own->layers);
     int64_t offset = WORDS * 4, bytes;
     source->tensors = calloc(max, sizeof *source->tensors);
     own->offsets = calloc(max, sizeof *own->offsets);
-    own->turned = calloc(max, sizeof *own->turned);
+    own->transposed = calloc(max, sizeof *own->transposed);
     own->names = calloc(max, sizeof *own->names);
     own->buffer = malloc(CS_SOURCE_BUFFER);
-    if (!source->tensors || !own->offsets || !own->turned || !own->names || !own->buffer)
+    if (!source->tensors || !own->offsets || !own->transposed || !own->names || !own->buffer)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", own->path);
-    for (int i = 0; i < SORTS; i++)
-        offset = list_sort(source, &sorts[i], dtype, offset);
+    for (int i = 0; i < PARAMETERS; i++)
+        offset = list_parameter(source, &parameters[i], dtype, offset);
     CS_TRY(cs_files_size(&bytes, own->path));
     if (bytes != offset)
         return cs_fail(CS_BAD_FILE,
@@ -138,12 +139,13 @@ static cs_status list_all(cs_source *source, cs_dtype dtype)
     return CS_OK;
 }
 
-/* Our row r is their column r: their rows are read a band at a time, and what lies in `range` is picked. */
-static cs_status read_turned(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
+/* Reads a transposed matrix: row r of the result is column r of the file's matrix. Reads a band of the file's rows at a
+ * time and copies the elements that are in `range`. */
+static cs_status read_transposed(cs_source *source, int64_t tensor, cs_range range, char *to, cs_dtype dtype)
 {
     llmc_file *own = source->own;
     const cs_source_tensor *t = &source->tensors[tensor];
-    int64_t rows = t->shape[0], columns = t->shape[1]; /* theirs: (columns, rows) */
+    int64_t rows = t->shape[0], columns = t->shape[1]; /* the file's matrix is (columns, rows) */
     size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
     int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {
@@ -166,8 +168,8 @@ static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, v
     llmc_file *own = source->own;
     const cs_source_tensor *t = &source->tensors[tensor];
     int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
-    if (own->turned[tensor])
-        return read_turned(source, tensor, range, to, dtype);
+    if (own->transposed[tensor])
+        return read_transposed(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = at + max < range.to ? at + max : range.to;
         CS_TRY(cs_files_read_at(own->descriptor, own->buffer, (size_t)((next - at) * size),
@@ -185,7 +187,7 @@ static void close_file(cs_source *source)
         close(own->descriptor);
     free(own->path);
     free(own->offsets);
-    free(own->turned);
+    free(own->transposed);
     free(own->names);
     free(own->buffer);
     free(own);

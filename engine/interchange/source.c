@@ -1,4 +1,4 @@
-/* source.c - what all sources of tensors share. */
+/* source.c - functions that all sources of tensors share. */
 #include "interchange/source.h"
 
 #include <stdlib.h>

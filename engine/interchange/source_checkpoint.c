@@ -1,7 +1,8 @@
-/* source_checkpoint.c - the weights of one of our checkpoints as a source of tensors, verified block by block as they are read. */
+/* source_checkpoint.c - reads the weights of a cspeed checkpoint as a source of tensors; every block is verified when
+ * it is read. */
 #include "interchange/source.h"
-#include "base/crc.h"
 #include "base/log.h"
+#include "checkpoint/blocks.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/chunks.h"
 #include "checkpoint/convert.h"
@@ -17,22 +18,22 @@
 #include <unistd.h>
 
 typedef struct {
-    char *path; /* of the checkpoint's own folder */
+    char *path; /* path of the checkpoint's directory */
     cs_manifest manifest;
     cs_chunks chunks;
-    int64_t *tensors; /* the source's in the manifest's list */
-    char *buffer;     /* one block, verified */
+    int64_t *tensors; /* index of each of the source's tensors in the manifest */
+    char *buffer;     /* one verified block: number held_block of chunk held_chunk */
     int64_t held_chunk, held_block;
-    int64_t file; /* that is open; -1: none */
+    int64_t file; /* index of the open file; -1: none */
     int descriptor;
-} stored;
+} checkpoint_source;
 
 /* ---- opening ---- */
 
-static cs_status read_headers(stored *own)
+static cs_status read_headers(checkpoint_source *own)
 {
     cs_status found = cs_manifest_load(&own->manifest, own->path);
-    CS_TRY(found == CS_NOT_FOUND ? cs_absent_manifest(own->path) : found);
+    CS_TRY(found == CS_NOT_FOUND ? cs_not_found_manifest(own->path) : found);
     CS_TRY(cs_manifest_check_files(&own->manifest, own->path));
     for (int64_t i = 0; i < own->manifest.file_count; i++) {
         char *path = cs_files_join(own->path, own->manifest.files[i].name), *block = NULL;
@@ -48,8 +49,9 @@ static cs_status read_headers(stored *own)
     return cs_chunks_check(&own->chunks, &own->manifest, own->path);
 }
 
-/* dir/name, or dir itself, if its manifest and headers are whole; nothing is kept of one that is not. */
-static cs_status try_folder(stored *own, const char *dir, const char *name)
+/* Opens dir/name, or dir itself if `name` is NULL, if its manifest and headers are valid; on failure everything is
+ * released again. */
+static cs_status try_folder(checkpoint_source *own, const char *dir, const char *name)
 {
     own->path = name ? cs_files_join(dir, name) : strdup(dir);
     cs_status status = read_headers(own);
@@ -62,10 +64,10 @@ static cs_status try_folder(stored *own, const char *dir, const char *name)
     return status;
 }
 
-/* What latest names, or, aloud, the newest whole one. */
-static cs_status open_newest(stored *own, const char *dir)
+/* Opens the checkpoint that `latest` names, or, with a warning, the newest complete one. */
+static cs_status open_newest(checkpoint_source *own, const char *dir)
 {
-    char latest[CS_TAG_BYTES] = "", why[CS_FOREIGN_BYTES];
+    char latest[CS_TAG_BYTES] = "", why[CS_OTHER_FORMATS_BYTES];
     cs_catalog catalog;
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_catalog_latest(latest, dir);
@@ -74,7 +76,7 @@ static cs_status open_newest(stored *own, const char *dir)
     if (status == CS_OK)
         status = try_folder(own, dir, latest);
     else if (status == CS_NOT_FOUND && catalog.count == 0)
-        status = cs_absent_all(&catalog, dir);
+        status = cs_not_found_all(&catalog, dir);
     snprintf(why, sizeof why, "%s", cs_error());
     for (int64_t i = 0; i < catalog.count && status != CS_OK; i++) {
         const cs_catalog_item *item = &catalog.items[i];
@@ -88,7 +90,7 @@ static cs_status open_newest(stored *own, const char *dir)
     return status == CS_OK ? CS_OK : cs_fail(status, "%s", why);
 }
 
-static cs_status open_one(stored *own, const char *dir, const char *tag)
+static cs_status open_one(checkpoint_source *own, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
     if (tag) {
@@ -98,8 +100,8 @@ static cs_status open_one(stored *own, const char *dir, const char *tag)
     return cs_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(own, dir, NULL) : open_newest(own, dir);
 }
 
-/* The weights alone: optimizer state has names of its own. */
-static cs_status list_weights(cs_source *source, stored *own)
+/* Lists the weights as the source's tensors; optimizer state is left out. */
+static cs_status list_weights(cs_source *source, checkpoint_source *own)
 {
     source->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *source->tensors);
     own->tensors = calloc((size_t)own->manifest.tensor_count + 1, sizeof *own->tensors);
@@ -123,39 +125,39 @@ static cs_status list_weights(cs_source *source, stored *own)
 
 /* ---- reading ---- */
 
-static cs_status hold(stored *own, int64_t chunk, int64_t block)
+static cs_status open_file(checkpoint_source *own, int64_t file, const char *path)
 {
-    const cs_chunk *from = &own->chunks.chunks[chunk];
-    int64_t bytes = from->count * (int64_t)cs_dtype_bytes(own->manifest.tensors[from->tensor].dtype);
-    int64_t start = block * CS_SHARDFILE_BLOCK;
-    size_t now = (size_t)(bytes - start < CS_SHARDFILE_BLOCK ? bytes - start : CS_SHARDFILE_BLOCK);
-    if (own->held_chunk == chunk && own->held_block == block)
+    if (own->file == file)
         return CS_OK;
-    char *path = cs_files_join(own->path, own->manifest.files[from->file].name);
-    cs_status status = CS_OK;
-    own->held_chunk = -1;
-    if (own->file != from->file) {
-        if (own->file >= 0)
-            close(own->descriptor);
-        status = cs_files_open(&own->descriptor, path);
-        own->file = status == CS_OK ? from->file : -1;
-    }
-    if (status == CS_OK)
-        status = cs_files_read_at(own->descriptor, own->buffer, now, from->offset + start, path);
-    if (status == CS_OK && cs_crc32c(0, own->buffer, now) != own->chunks.crcs[from->crc + block])
-        status = cs_fail(CS_BAD_FILE,
-                         "%s: block %lld of tensor %s has another checksum than its header says: the file "
-                         "is damaged",
-                         path, (long long)block, own->manifest.tensors[from->tensor].name);
-    free(path);
-    CS_TRY(status);
-    own->held_chunk = chunk;
-    own->held_block = block;
+    if (own->file >= 0)
+        close(own->descriptor);
+    own->file = -1;
+    CS_TRY(cs_files_open(&own->descriptor, path));
+    own->file = file;
     return CS_OK;
 }
 
-/* What of `range` lies in the chunk, run by run. */
-static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
+/* Reads one block of a chunk into own->buffer and verifies its checksum, unless the buffer holds this block already. */
+static cs_status load_block(checkpoint_source *own, int64_t chunk, int64_t index)
+{
+    const cs_chunk *from = &own->chunks.chunks[chunk];
+    if (own->held_chunk == chunk && own->held_block == index)
+        return CS_OK;
+    own->held_chunk = -1;
+    char *path = cs_files_join(own->path, own->manifest.files[from->file].name);
+    cs_status status = open_file(own, from->file, path);
+    cs_block block = { &own->manifest, &own->chunks, from, index, own->descriptor, path };
+    if (status == CS_OK)
+        status = cs_blocks_read(own->buffer, &block);
+    free(path);
+    CS_TRY(status);
+    own->held_chunk = chunk;
+    own->held_block = index;
+    return CS_OK;
+}
+
+/* Copies the elements of `range` that are in the chunk, one contiguous run after another. */
+static cs_status copy_overlap(checkpoint_source *own, int64_t chunk, cs_range range, char *to, cs_dtype dtype)
 {
     const cs_chunk *from = &own->chunks.chunks[chunk];
     const cs_manifest_tensor *tensor = &own->manifest.tensors[from->tensor];
@@ -165,7 +167,7 @@ static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_d
     for (int64_t at = cut.from, next; at < cut.to; at = next) {
         next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
         next = next < cut.to ? next : cut.to;
-        CS_TRY(hold(own, chunk, at / block));
+        CS_TRY(load_block(own, chunk, at / block));
         int64_t place = cs_boxes_place(&from->box, tensor->shape, at) - range.from;
         cs_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
                             own->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
@@ -176,16 +178,16 @@ static cs_status take(stored *own, int64_t chunk, cs_range range, char *to, cs_d
 
 static cs_status read_range(cs_source *source, int64_t tensor, cs_range range, void *to, cs_dtype dtype)
 {
-    stored *own = source->own;
+    checkpoint_source *own = source->own;
     cs_range chunks = cs_chunks_of(&own->chunks, own->tensors[tensor]);
     for (int64_t i = chunks.from; i < chunks.to; i++)
-        CS_TRY(take(own, i, range, to, dtype));
+        CS_TRY(copy_overlap(own, i, range, to, dtype));
     return CS_OK;
 }
 
-static void close_stored(cs_source *source)
+static void close_checkpoint(cs_source *source)
 {
-    stored *own = source->own;
+    checkpoint_source *own = source->own;
     if (own->file >= 0)
         close(own->descriptor);
     cs_chunks_close(&own->chunks);
@@ -198,18 +200,18 @@ static void close_stored(cs_source *source)
 
 static cs_status build(cs_source *source, const char *dir, const char *tag)
 {
-    stored *own = source->own;
+    checkpoint_source *own = source->own;
     CS_TRY(open_one(own, dir, tag));
     return list_weights(source, own);
 }
 
-cs_status cs_stored_open(cs_source *source, json_t **provenance, const char *dir, const char *tag)
+cs_status cs_source_checkpoint_open(cs_source *source, json_t **provenance, const char *dir, const char *tag)
 {
-    stored *own = calloc(1, sizeof *own);
+    checkpoint_source *own = calloc(1, sizeof *own);
     if (!own)
         return cs_fail(CS_NO_MEMORY, "out of memory for reading %s", dir);
     own->file = own->held_chunk = -1;
-    *source = (cs_source){ .read = read_range, .close = close_stored, .own = own };
+    *source = (cs_source){ .read = read_range, .close = close_checkpoint, .own = own };
     cs_status status = build(source, dir, tag);
     if (status != CS_OK)
         cs_source_close(source);

@@ -1,4 +1,5 @@
-/* csv.c - one CSV file a tag, as DeepSpeed names them: Train/Samples/lr is Train_Samples_lr.csv, headed "step,lr". */
+/* csv.c - writes one CSV file for each tag, named as DeepSpeed names them: Train/Samples/lr is Train_Samples_lr.csv
+ * with the header "step,lr". */
 #include "monitor/writer.h"
 #include "base/say.h"
 
@@ -22,7 +23,7 @@ typedef struct {
 
 static void *open_csv(const char *folder, int64_t at)
 {
-    (void)at; /* each tag begins where its own first number stands */
+    (void)at; /* each tag's file is trimmed at its own first position */
     csv *own = calloc(1, sizeof *own);
     if (own && !(own->folder = strdup(folder))) {
         free(own);
@@ -42,7 +43,7 @@ static char *path_of(const csv *own, const char *tag)
     return path;
 }
 
-/* Copies the header and the rows before `at`; returns how many rows that were, or -1. */
+/* Copies the header and the rows before position `at`; returns the number of those rows, or -1. */
 static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 {
     char *line = NULL;
@@ -60,7 +61,8 @@ static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
     return good && !ferror(from) ? kept : -1;
 }
 
-/* An earlier run's rows stay up to where this one begins; a run that begins anew finds its name free. */
+/* Keeps the rows of an earlier run before position `at` and removes the later ones. If no row remains, the old file is
+ * renamed to NAME.old. */
 static bool trim(const char *path, int64_t at)
 {
     char *part = NULL, *old = NULL;
@@ -68,7 +70,7 @@ static bool trim(const char *path, int64_t at)
     struct stat info;
     if (stat(path, &info) != 0)
         return errno == ENOENT;
-    if (!S_ISREG(info.st_mode)) /* a pipe or a device holds no rows */
+    if (!S_ISREG(info.st_mode)) /* a pipe or a device has no rows to trim */
         return true;
     FILE *from = fopen(path, "r"), *to = NULL;
     if (!from)

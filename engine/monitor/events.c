@@ -1,4 +1,4 @@
-/* events.c - TensorBoard's event files: one a process, which TensorBoard joins in order of time. */
+/* events.c - writes TensorBoard event files, one for each process; TensorBoard merges them in order of time. */
 #include "monitor/record.h"
 #include "monitor/writer.h"
 

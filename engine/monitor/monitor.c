@@ -1,4 +1,5 @@
-/* monitor.c - the front door of monitors: the folders, both sorts of file, and what happens when one fails. */
+/* monitor.c - writes training metrics to CSV and TensorBoard files: creates the folders, calls both writers, and
+ * disables one that fails. */
 #include "monitor/writer.h"
 #include "base/log.h"
 
@@ -12,8 +13,8 @@ static const cs_writer *const writers[] = { &cs_writer_csv, &cs_writer_events };
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 typedef struct {
-    char *folder; /* NULL: not wanted, or given up */
-    void *own;    /* NULL: not opened yet          */
+    char *folder; /* NULL: not enabled, or disabled after a failure */
+    void *own;    /* state of the writer; NULL: not opened yet */
 } sink;
 
 struct cs_monitor {
@@ -24,7 +25,7 @@ static bool make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0777); /* only the last one's failure counts */
+        mkdir(path, 0777); /* only a failure of the last folder matters */
         *slash = '/';
     }
     return mkdir(path, 0777) == 0 || errno == EEXIST;

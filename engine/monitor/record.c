@@ -1,11 +1,11 @@
-/* record.c - the bytes of TensorBoard's event files: protobuf messages of three sorts, framed as TFRecords. */
+/* record.c - encodes TensorBoard event files: three kinds of protobuf messages, framed as TFRecords. */
 #include "monitor/record.h"
 #include "base/crc.h"
 #include "base/must.h"
 
 #include <string.h>
 
-/* Protobuf: a field is its number and wire type, then its value. */
+/* Protobuf wire types. A field is encoded as its number and wire type, then its value. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 enum { EVENT_TIME = 1, EVENT_STEP = 2, EVENT_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION = 7 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2, SESSION_STATUS = 1, STATUS_START = 1 };

@@ -1,13 +1,14 @@
-/* writer.h - one sort of file a monitor writes; for the files of this room only. */
+/* writer.h - interface of a metrics file format; private to this folder. */
 #ifndef CS_MONITOR_WRITER_H
 #define CS_MONITOR_WRITER_H
 
 #include "monitor/monitor.h"
 
-/* Functions that return false leave the reason in errno, and are called no more but for close. */
+/* A function that fails returns false with the reason in errno; after that only `close` is called. */
 typedef struct {
-    const char *name;                              /* the section of the configuration */
-    void *(*open)(const char *folder, int64_t at); /* the first number will stand at `at`; NULL: errno */
+    const char *name; /* name of the section in the configuration */
+    /* `at` is the position of the first number; NULL on failure, with errno set */
+    void *(*open)(const char *folder, int64_t at);
     bool (*write)(void *own, const char *tag, double value, int64_t at);
     bool (*flush)(void *own);
     void (*close)(void *own);

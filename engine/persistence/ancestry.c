@@ -99,7 +99,7 @@ static cs_status list_left_behind(char list[LIST_BYTES], const char *dir, const 
     for (int64_t i = 0; i < catalog.count; i++) {
         const cs_catalog_item *item = &catalog.items[i];
         bool later = item->generation == CS_NO_ANCESTOR && item->step > step;
-        if (!later && !cs_line_leaves(item))
+        if (!later && !cs_line_is_abandoned(item))
             continue;
         if (used + TAG_MOST < LIST_BYTES)
             used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%.255s", used ? ", " : "", item->tag);
@@ -135,5 +135,5 @@ cs_status cs_ancestry_rewind(cs_engine *engine, const char *dir, const cs_checkp
 {
     const char *folder = strrchr(reader->path, '/') + 1;
     cs_status status = engine->world.rank == 0 ? go_back(dir, folder, reader->manifest.step) : CS_OK;
-    return cs_agree_status(engine->comm, status);
+    return cs_collective_status(engine->comm, status);
 }

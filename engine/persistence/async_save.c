@@ -130,7 +130,7 @@ void cs_saving_turn(cs_engine *engine, int64_t ready)
     if (ready < engine->world.size)
         return;
     double begun = cs_clock_seconds();
-    cs_status status = cs_background_turn(saving->work);
+    cs_status status = cs_background_advance(saving->work);
     saving->stall += cs_clock_seconds() - begun;
     if (!cs_background_busy(saving->work))
         end(engine, status);

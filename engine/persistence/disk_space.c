@@ -32,7 +32,7 @@ static int64_t count_prunable(const char *dir)
         return 0;
     cs_line_follow(&catalog, dir, latest);
     for (int64_t i = 0; i < catalog.count; i++)
-        count += !cs_line_leaves(&catalog.items[i]);
+        count += !cs_line_is_abandoned(&catalog.items[i]);
     cs_catalog_close(&catalog);
     return count;
 }

@@ -23,5 +23,5 @@ cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const c
     cs_status status = cs_finish_checkpoint(engine);
     if (status == CS_OK && engine->world.rank == 0)
         status = write_folder(engine->settings, dir, tag, folder);
-    return cs_agree_status(engine->comm, status);
+    return cs_collective_status(engine->comm, status);
 }

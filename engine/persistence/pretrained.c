@@ -87,7 +87,7 @@ cs_status cs_pretrained_load(cs_engine *engine)
     bool found = false;
     if (!folder || !engine->model_json)
         return CS_OK;
-    cs_status status = cs_huggingface_look(&found, folder);
+    cs_status status = cs_huggingface_detect(&found, folder);
     if (status == CS_OK && found)
         status = read_all(engine, folder);
     else if (status == CS_OK && engine->config->reads && !engine->settings->load)
@@ -95,7 +95,7 @@ cs_status cs_pretrained_load(cs_engine *engine)
                          "%s has a config.json and no weights (no *.safetensors), so there is no trained "
                          "model to use: only training starts from random values",
                          folder);
-    CS_TRY(cs_agree_status(engine->comm, status));
+    CS_TRY(cs_collective_status(engine->comm, status));
     for (int i = 0; i < engine->model->count && found; i++)
         cs_shard_spread(engine->shards[i]);
     return CS_OK;
@@ -112,8 +112,8 @@ cs_status cs_pretrained_refuse(const char *folder)
                        "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
                        "model in place of its name",
                        folder);
-    CS_TRY(cs_huggingface_look(&found, folder));
-    if (cs_stored_open(&source, &provenance, folder, NULL) != CS_OK)
+    CS_TRY(cs_huggingface_detect(&found, folder));
+    if (cs_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
         return cs_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
     cs_source_close(&source);
     return cs_fail(CS_NOT_FOUND,

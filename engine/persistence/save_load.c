@@ -181,7 +181,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     };
     cs_status status = list_pieces(engine, &list, true);
     if (status == CS_OK)
-        status = cs_transfer_begin(engine, &content.far);
+        status = cs_transfer_begin(engine, &content.device_copy);
     content.pieces = list.piece;
     content.piece_count = list.count;
     cs_ancestry_offer(engine, dir, &content);
@@ -338,7 +338,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     cs_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == 1,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CS_NAMES_LOOSE : CS_NAMES_ALL };
-    CS_TRY(cs_transfer_begin(engine, &reading.far));
+    CS_TRY(cs_transfer_begin(engine, &reading.device_copy));
     CS_TRY(cs_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load_whole(engine, reader, options);
     if (status == CS_OK)

@@ -13,7 +13,7 @@ enum { BUFFERS = 2, BUFFER = 16 << 20 };
 
 struct cs_transfer {
     cs_device *device;
-    cs_checkpoint_far far;
+    cs_checkpoint_device_copy device_copy;
     pthread_mutex_t mutex; /* over what follows: several threads write files */
     char *buffers[BUFFERS];
     cs_event done[BUFFERS]; /* the copy that used the buffer last */
@@ -85,16 +85,16 @@ static cs_status open_transfer(cs_engine *engine)
     if (!transfer)
         return cs_fail(CS_NO_MEMORY, "out of memory for the transfer of a checkpoint");
     transfer->device = engine->device;
-    transfer->far = (cs_checkpoint_far){ .fetch = fetch, .send = send, .argument = transfer };
+    transfer->device_copy = (cs_checkpoint_device_copy){ .fetch = fetch, .send = send, .argument = transfer };
     pthread_mutex_init(&transfer->mutex, NULL);
     for (int i = 0; i < BUFFERS; i++)
         transfer->buffers[i] = cs_device_alloc_pinned(engine->device, BUFFER);
     return CS_OK;
 }
 
-cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_far **far)
+cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_device_copy **device_copy)
 {
-    *far = NULL;
+    *device_copy = NULL;
     if (!cs_device_has_own_memory(engine->device))
         return CS_OK;
     if (!engine->transfer)
@@ -103,7 +103,7 @@ cs_status cs_transfer_begin(cs_engine *engine, const cs_checkpoint_far **far)
     cs_stream_wait(copy, cs_stream_record(cs_device_stream(engine->device, CS_COMPUTE)));
     cs_stream_wait(copy, cs_stream_record(cs_device_stream(engine->device, CS_COMM)));
     engine->transfer->begun = cs_stream_record(copy);
-    *far = &engine->transfer->far;
+    *device_copy = &engine->transfer->device_copy;
     return CS_OK;
 }
 

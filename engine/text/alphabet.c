@@ -1,7 +1,8 @@
-/* alphabet.c - the 256 characters by which byte-level vocabularies spell bytes.
+/* alphabet.c - the byte-to-character map of byte-level BPE: 256 characters that stand for the 256 bytes in a
+ * vocabulary.
  *
- * Printable bytes of Latin-1 stand for themselves; the other 68, in order, are U+0100 to U+0143. So no byte is a space,
- * and a vocabulary is readable text. */
+ * Printable bytes of Latin-1 are represented by themselves; the other 68, in ascending order, by U+0100 to U+0143.
+ * Therefore no byte is written as a space, and a vocabulary is readable text. */
 #include "text/alphabet.h"
 
 static bool is_printable(int byte)
@@ -24,7 +25,7 @@ int64_t cs_alphabet_read(const char *token, size_t size, char *bytes)
     int64_t count = 0;
     for (size_t i = 0; i < size; i++) {
         int point = (unsigned char)token[i];
-        if (point >= 0x80) { /* all of the alphabet beyond ASCII takes two bytes */
+        if (point >= 0x80) { /* every character of the map beyond ASCII has two bytes in UTF-8 */
             if ((point & 0xe0) != 0xc0 || i + 1 == size)
                 return -1;
             point = (point & 0x1f) << 6 | ((unsigned char)token[++i] & 0x3f);

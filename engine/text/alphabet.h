@@ -1,4 +1,5 @@
-/* alphabet.h - the 256 characters by which byte-level vocabularies spell bytes. */
+/* alphabet.h - the byte-to-character map of byte-level BPE: 256 characters that stand for the 256 bytes in a
+ * vocabulary. */
 #ifndef CS_TEXT_ALPHABET_H
 #define CS_TEXT_ALPHABET_H
 
@@ -6,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes that `size` bytes of UTF-8 at `token` spell, into `bytes` (room: size); how many, or -1 when a character is
- * none of the alphabet's. */
+/* Decodes `size` bytes of UTF-8 at `token` to the bytes that its characters stand for. `bytes` must have room for
+ * `size` bytes. Returns the number of bytes, or -1 if a character is not in the map. */
 int64_t cs_alphabet_read(const char *token, size_t size, char *bytes);
 
 #endif

@@ -1,8 +1,8 @@
-/* bpe.c - a word's bytes merged pair by pair into tokens.
+/* bpe.c - byte-pair encoding (BPE) of one word: merges neighbouring tokens until no merge applies.
  *
- * Of all neighbours that merge the pair of the lowest rank does first, the leftmost of equals. A heap holds the pairs,
- * so that a word of n bytes costs n log n, whatever it is; a pair that has changed since is passed over. Words that
- * came before are remembered, as most do come again. */
+ * The merge of the lowest rank is applied first, and of equal ranks the leftmost. A heap holds the pairs, so that a
+ * word of n bytes costs O(n log n); a pair that has changed since it was pushed is skipped. Results are cached by word,
+ * because most words of a text occur again. */
 #include "text/bpe.h"
 #include "base/must.h"
 
@@ -12,20 +12,20 @@
 enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MOST_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
 
 typedef struct {
-    int32_t id, size, previous, next; /* size 0: merged into the one before */
-    int32_t rank, merged;             /* of the pair with the next; NOTHING: none */
+    int32_t id, size, previous, next; /* size 0: merged into the previous one */
+    int32_t rank, merged;             /* of the pair with the next one; NOTHING: the two do not merge */
 } symbol;
 
 typedef struct {
     uint64_t hash;
-    uint32_t word, tokens; /* where in `words` and in `tokens` */
-    int32_t size, count;   /* size 0: free */
+    uint32_t word, tokens; /* offsets in `words` and in `tokens` */
+    int32_t size, count;   /* size 0: the slot is free */
 } slot;
 
 struct cs_bpe {
     const cs_lexicon *lexicon;
     symbol *symbols;
-    uint64_t *heap; /* rank << 32 | place */
+    uint64_t *heap; /* rank << 32 | index of the pair's first token */
     cs_bpe_token *found;
     size_t room;
     int64_t heap_count;
@@ -66,7 +66,8 @@ static void make_room(cs_bpe *bpe, size_t size)
         return;
     bpe->room = 2 * size;
     bpe->symbols = realloc(bpe->symbols, bpe->room * sizeof *bpe->symbols);
-    bpe->heap = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap); /* a pair each, and two more a merge */
+    /* One pair for each token, and two more after each merge. */
+    bpe->heap = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap);
     bpe->found = realloc(bpe->found, bpe->room * sizeof *bpe->found);
     CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);
 }
@@ -162,7 +163,7 @@ static int32_t merge_all(cs_bpe *bpe, const char *word, size_t size)
     return kept;
 }
 
-/* ---- remembering ---- */
+/* ---- the word cache ---- */
 
 static void remember(cs_bpe *bpe, slot *free_slot, uint64_t hash, const char *word, size_t size, int32_t count)
 {
@@ -173,7 +174,7 @@ static void remember(cs_bpe *bpe, slot *free_slot, uint64_t hash, const char *wo
     bpe->token_count += (uint32_t)count;
 }
 
-/* The slot that holds the word, or that it may take; all is forgotten where there is no room for one more. */
+/* The slot that holds the word, or the free slot for it; if the cache is full, it is emptied first. */
 static slot *find_slot(cs_bpe *bpe, uint64_t hash, const char *word, size_t size)
 {
     enum { TRIES = 8 };

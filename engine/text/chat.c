@@ -1,4 +1,4 @@
-/* chat.c - conversations written out as a model's chat template has them, and which bytes of that are answers. */
+/* chat.c - writes conversations as a model's chat template does, and marks which bytes are answers to learn. */
 #include "text/chat.h"
 #include "base/must.h"
 #include "text/templates.h"
@@ -9,20 +9,20 @@
 
 typedef enum { SYSTEM, USER, ASSISTANT, ROLES } role;
 
-/* What stands before and behind a message; {bos} and {eos} are the tokenizer's. Behind an answer `close` is learnt, and
- * `after` is not. */
+/* Text before and after a message; {bos} and {eos} are replaced by the tokenizer's tokens. After an answer, `close` is
+ * learnt and `after` is not. */
 typedef struct {
     const char *open, *close, *after;
 } frame;
 
 struct cs_chat_shape {
     const char *name;
-    const char *begin; /* of a conversation */
+    const char *begin; /* text at the beginning of a conversation */
     frame frames[ROLES];
-    const char *system;  /* the message of the system where a conversation begins with none; NULL: none */
-    const char *lead;    /* stands before the content of a message of the system that is the first of all */
-    bool system_in_user; /* the system's message stands within the user's first, framed by its own frame */
-    bool trims;          /* white space around a message goes */
+    const char *system;  /* system message of a conversation that has none; NULL: none */
+    const char *lead;    /* text before the content of a system message that is the first message */
+    bool system_in_user; /* the system message, with its own frame, is put inside the first user message */
+    bool trims;          /* white space around each message is removed */
 };
 
 #define CHATML(shape_name, start, default_system)                                                                      \
@@ -42,7 +42,7 @@ struct cs_chat_shape {
         }                                                                                                              \
     }
 
-/* tests/peers/chat_same.py has the same shapes in Python and holds both to the same texts. */
+/* tests/peers/chat_same.py has the same shapes in Python and checks that both write the same texts. */
 static const cs_chat_shape shapes[] = {
     CHATML("chatml", "", NULL),
     CHATML("chatml-bos", "{bos}", NULL),
@@ -75,7 +75,7 @@ static const cs_chat_shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* ---- which shape ---- */
+/* ---- finding the shape ---- */
 
 static const cs_chat_shape *shape_named(const char *name)
 {
@@ -85,7 +85,7 @@ static const cs_chat_shape *shape_named(const char *name)
     return NULL;
 }
 
-/* "chatml", "chatml-bos", ... and "plain", which is the last. */
+/* Lists the names: "chatml", "chatml-bos", ... and "plain", which is last. */
 static const char *list_names(char *text, size_t room)
 {
     size_t at = 0;
@@ -108,7 +108,8 @@ static bool writes(const cs_chat_shape *shape, const char *word)
     return found;
 }
 
-/* A template is proved to write what its shape writes for a tokenizer that names the tokens which the shape writes. */
+/* Checks that the tokenizer names the begin and end tokens that the shape writes; its template is known to write the
+ * same text as the shape only if it does. */
 static cs_status check_tokens(const cs_chat_shape *shape, const cs_tokenizer *tokenizer)
 {
     const char *missing = writes(shape, "{bos}") && !cs_tokenizer_begin_text(tokenizer) ? "bos_token"
@@ -143,7 +144,8 @@ static cs_status recognise(const cs_chat_shape **shape, const cs_tokenizer *toke
                    digest, list_names(names, sizeof names));
 }
 
-/* Each word in angle or square brackets that the shape writes has to be one token, or it would be learnt as letters. */
+/* Checks that each word in angle or square brackets that the shape writes is one token; otherwise the model would learn
+ * it letter by letter. */
 static cs_status check_words(const cs_chat_shape *shape, const cs_tokenizer *tokenizer)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",
@@ -229,7 +231,7 @@ static void add_answer(cs_chat_lines *lines, int64_t from)
     lines->answers[lines->count++] = (cs_chat_span){ from, (int64_t)lines->text.size };
 }
 
-/* A space that a shape writes before an answer is the answer's: its first word is one token with it. */
+/* A space that a shape writes before an answer is part of the answer, because it and the first word are one token. */
 static size_t before_space(const cs_text *text, size_t began)
 {
     size_t size = text->size;
@@ -242,10 +244,10 @@ typedef struct {
     const cs_chat_shape *shape;
     const cs_tokenizer *tokenizer;
     cs_chat_lines *lines;
-    const char *system; /* what waits for the user's message, within which it stands; NULL: nothing does */
+    const char *system; /* system message to put into the next user message; NULL: none */
 } writing;
 
-/* `lead` stands before the content; "" if nothing does. */
+/* Writes one message; `lead` is written before its content ("" for none). */
 static void put_message(writing *w, role who, const char *lead, const char *content)
 {
     const frame *f = &w->shape->frames[who], *outer = &w->shape->frames[SYSTEM];
@@ -267,7 +269,8 @@ static void put_message(writing *w, role who, const char *lead, const char *cont
     put_frame(text, f->after, w->tokenizer);
 }
 
-/* What templates write of a message beside its content would be lost without a word. */
+/* Refuses members of a message other than its content that templates would write, because they would be lost silently.
+ */
 static cs_status check_extras(const json_t *object)
 {
     static const char *const keys[] = { "tools", "tool_calls" };

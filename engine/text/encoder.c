@@ -1,4 +1,4 @@
-/* encoder.c - the work of making tokens: buffers and a memory of words, a thread's own. */
+/* encoder.c - tokenizes texts with an open tokenizer; holds the buffers and the word cache of one thread. */
 #include "text/encoder.h"
 #include "base/must.h"
 #include "text/bpe.h"
@@ -13,7 +13,7 @@ struct cs_encoder {
     cs_bpe *bpe;
     cs_text repaired, composed;
     cs_encoded encoded;
-    int64_t place; /* bytes of text that tokens stand for so far */
+    int64_t place; /* bytes of the text that the tokens so far cover */
 };
 
 cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer)
@@ -82,7 +82,7 @@ static void put_words(cs_encoder *encoder, const char *text, size_t size)
     cs_words_each(encoder->cutters, text, size, put_word, encoder);
 }
 
-/* Calls `between` for what lies between special tokens, and puts those. */
+/* Calls `between` for the text between special tokens, and appends the special tokens themselves. */
 static void put_specials(cs_encoder *encoder, const cs_specials *specials, const char *text, size_t size,
                          void (*between)(cs_encoder *encoder, const char *text, size_t size))
 {

@@ -1,8 +1,8 @@
-/* encoder.h - the work of making tokens: buffers and a memory of words, a thread's own.
+/* encoder.h - tokenizes texts with an open tokenizer; an encoder holds the buffers and the word cache of one thread.
  *
- * The order is that of Hugging Face's tokenizers: special tokens are cut out, the rest is normalized, cut into words by
- * the tokenizer's patterns, and each word's bytes are merged pair by pair. Bytes that are not UTF-8 become U+FFFD, as
- * lossy decoding has it, and are counted. Memory that is not there ends the process. */
+ * The steps are those of Hugging Face's tokenizers: special tokens are cut out; the rest is normalized and cut into
+ * words by the tokenizer's patterns; the bytes of each word are merged by BPE. Bytes that are not UTF-8 are replaced by
+ * U+FFFD, as in lossy decoding, and counted. If memory cannot be allocated, the process ends. */
 #ifndef CS_TEXT_ENCODER_H
 #define CS_TEXT_ENCODER_H
 
@@ -10,9 +10,9 @@
 
 typedef struct {
     int32_t *ids;    /* (count) */
-    int64_t *starts; /* (count) where each begins, in bytes of the text after repair and normalization */
+    int64_t *starts; /* (count) byte offset at which each token begins in the text after repair and normalization */
     int64_t count, room;
-    int64_t repaired; /* broken characters replaced so far, over all calls */
+    int64_t repaired; /* number of invalid characters replaced so far, over all calls */
 } cs_encoded;
 
 typedef struct cs_encoder cs_encoder;
@@ -20,12 +20,14 @@ typedef struct cs_encoder cs_encoder;
 cs_encoder *cs_encoder_open(const cs_tokenizer *tokenizer);
 void cs_encoder_close(cs_encoder *encoder); /* accepts NULL */
 
-/* The tokens of a text, and nothing else; special tokens spelled out in it become those. Borrowed until the next call.
- */
+/* Tokenizes a text without adding tokens; special tokens that the text spells out are recognised. The result is valid
+ * until the next call. */
 const cs_encoded *cs_encoder_text(cs_encoder *encoder, const char *text, size_t length);
-/* With what the tokenizer's post_processor puts around it (Llama's <|begin_of_text|>). */
+/* The same, with the tokens that the tokenizer's post_processor adds around a text (such as Llama's <|begin_of_text|>).
+ */
 const cs_encoded *cs_encoder_document(cs_encoder *encoder, const char *text, size_t length);
-/* A part of a document (cs_tokenizer_cut), which begins or ends it or both or neither. */
+/* Tokenizes a part of a document (see cs_tokenizer_cut); `where` says whether it includes the document's beginning, its
+ * end, both or neither. */
 enum { CS_ENCODER_BEGINS = 1, CS_ENCODER_ENDS = 2 };
 const cs_encoded *cs_encoder_part(cs_encoder *encoder, const char *text, size_t length, int where);
 

@@ -1,4 +1,5 @@
-/* lexicon.c - which bytes each token stands for, and which two tokens merge into which. */
+/* lexicon.c - vocabulary and merge table of a tokenizer: the bytes of each token, and which two tokens merge into
+ * which. */
 #include "text/lexicon.h"
 #include "base/must.h"
 #include "text/alphabet.h"
@@ -8,7 +9,8 @@
 
 enum { LARGEST_ID = 1 << 24, LONGEST_TOKEN = 1 << 16 };
 
-/* Eight bytes a multiplication; the high bits come down at the end, as tables take the low ones. */
+/* Hashes eight bytes with each multiplication. The high bits are mixed into the low bits at the end, because hash
+ * tables use the low ones. */
 uint64_t cs_lexicon_hash(const char *bytes, size_t size)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15u;
@@ -57,7 +59,7 @@ cs_status cs_lexicon_set(cs_lexicon *lexicon, int64_t id, const char *text, size
     return CS_OK;
 }
 
-/* The place of these bytes in the index, or the free one where they would be. */
+/* Slot of these bytes in the index, or the free slot in which they would be. */
 static size_t place_of(const cs_lexicon *lexicon, const char *bytes, size_t size)
 {
     size_t place = cs_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
@@ -74,7 +76,8 @@ int32_t cs_lexicon_find(const cs_lexicon *lexicon, const char *bytes, size_t siz
     return lexicon->index ? lexicon->index[place_of(lexicon, bytes, size)] : -1;
 }
 
-/* A token in the alphabet of bytes can come of merges; another is only decoded, as the text it is. */
+/* Adds a token. Only a token written in the characters of byte-level BPE can result from merges; any other token is
+ * only decoded, as its text. */
 static cs_status add_token(cs_lexicon *lexicon, const char *token, const json_t *value)
 {
     size_t size = strlen(token);
@@ -101,7 +104,7 @@ static cs_status add_tokens(cs_lexicon *lexicon, const json_t *ids)
     lexicon->index = malloc(lexicon->index_room * sizeof *lexicon->index);
     CS_ASSERT(lexicon->index);
     memset(lexicon->index, -1, lexicon->index_room * sizeof *lexicon->index);
-    json_object_foreach((json_t *)(uintptr_t)ids, token, id) /* it reads alone */
+    json_object_foreach((json_t *)(uintptr_t)ids, token, id) /* json_object_foreach only reads */
         CS_TRY(add_token(lexicon, token, id));
     for (int byte = 0; byte < 256; byte++)
         lexicon->bytes[byte] = cs_lexicon_find(lexicon, (const char[]){ (char)byte }, 1);
@@ -132,7 +135,7 @@ const cs_merge *cs_lexicon_merge(const cs_lexicon *lexicon, int32_t left, int32_
     return found->pair ? found : NULL;
 }
 
-/* The two halves of a merge: of "a b" at its space, or a list's members. */
+/* Splits a merge into its halves: "a b" at the space, or the two members of a list. */
 static bool read_halves(const json_t *merge, const char *half[2], size_t size[2])
 {
     const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;

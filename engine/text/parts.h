@@ -1,4 +1,4 @@
-/* parts.h - what an open tokenizer is made of; for the files of this room only. */
+/* parts.h - members of an open tokenizer; private to this folder. */
 #ifndef CS_TEXT_PARTS_H
 #define CS_TEXT_PARTS_H
 
@@ -10,20 +10,21 @@
 enum { CS_PARTS_AROUND = 8 };
 
 struct cs_tokenizer {
-    bool is_bytes; /* 256 bytes, and nothing of the below */
+    bool is_bytes; /* each byte is a token, and the members below are unused */
     cs_lexicon lexicon;
     cs_words *words;
-    cs_specials raw, normal;                                 /* found before and after normalization */
-    bool compose;                                            /* normalization form C */
-    int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND]; /* what the post_processor puts around a text */
+    cs_specials raw, normal; /* special tokens that are searched before and after normalization */
+    bool compose;            /* normalize to form C (NFC) */
+    /* Tokens that the post_processor adds before and after a text. */
+    int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
     int before_count, after_count;
     char *chat_template, *begin_text, *end_text;
     int32_t end;
 };
 
-/* Fills in what a tokenizer.json says. */
+/* Fills in the members from a tokenizer.json. */
 cs_status cs_tokenfile_read(cs_tokenizer *tokenizer, const json_t *root);
-/* One of added_tokens, or of added_tokens_decoder, where the id is the key. */
+/* Adds one entry of added_tokens, or of added_tokens_decoder, in which the id is the key. */
 cs_status cs_tokenfile_added(cs_tokenizer *tokenizer, const json_t *token, int64_t id);
 
 #endif

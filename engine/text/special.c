@@ -1,4 +1,4 @@
-/* special.c - tokens that are found in a text as they are spelled, before it is cut into words. */
+/* special.c - finds special tokens, which are matched literally in a text before it is cut into words. */
 #include "text/special.h"
 #include "base/must.h"
 #include "text/unicode.h"
@@ -35,7 +35,8 @@ void cs_special_free(cs_specials *specials)
     *specials = (cs_specials){ 0 };
 }
 
-/* Within [low, high), whose tokens agree in `depth` bytes, the first whose next byte is at least `byte`. */
+/* Binary search in [low, high), whose tokens agree in the first `depth` bytes, for the first token whose next byte is
+ * at least `byte`. */
 static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
 {
     while (low < high) {
@@ -49,7 +50,8 @@ static int64_t first_from(const cs_specials *specials, int64_t low, int64_t high
     return low;
 }
 
-/* The tokens that spell the text so far are a run of the sorted list, narrowed byte by byte. */
+/* The longest token at the beginning of `text`. The tokens that begin with the bytes so far are a range of the sorted
+ * list, which each further byte narrows. */
 static const cs_special *longest(const cs_specials *specials, const char *text, size_t size)
 {
     const cs_special *best = NULL;
@@ -73,7 +75,7 @@ const cs_special *cs_special_next(const cs_specials *specials, const char *text,
             continue;
         size_t end = place + token->size;
         if (token->single_word && (cs_unicode_word_before(text, place) || cs_unicode_word_at(text, size, end))) {
-            place = end - 1; /* what it covers is not searched again */
+            place = end - 1; /* the bytes that it covers are not searched again */
             continue;
         }
         size_t first = token->strip_left ? cs_unicode_space_before(text, place) : place;

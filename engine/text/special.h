@@ -1,4 +1,4 @@
-/* special.h - tokens that are found in a text as they are spelled, before it is cut into words. */
+/* special.h - finds special tokens, which are matched literally in a text before it is cut into words. */
 #ifndef CS_TEXT_SPECIAL_H
 #define CS_TEXT_SPECIAL_H
 
@@ -8,30 +8,30 @@ typedef struct {
     char *text;
     size_t size;
     int32_t id;
-    bool special;                 /* not text: left out where a reader wants text alone            */
-    bool normalized;              /* found in the normalized text, not in the text as it is        */
-    bool single_word;             /* not beside a letter or digit                                  */
-    bool strip_left, strip_right; /* takes the white space beside it                             */
+    bool special;                 /* a control token, which is left out when only text is wanted */
+    bool normalized;              /* searched in the normalized text instead of the original text */
+    bool single_word;             /* matches only if no letter or digit is next to it */
+    bool strip_left, strip_right; /* also covers the white space on that side */
 } cs_special;
 
 /* Sorted by text. */
 typedef struct {
     cs_special *tokens;
     int64_t count;
-    bool begins[256]; /* some token does with this byte */
+    bool begins[256]; /* indexed by byte: some token begins with it */
 } cs_specials;
 
-/* Takes `token` over, its text included. */
+/* Adds a token; takes ownership of its text. */
 void cs_special_add(cs_specials *specials, cs_special token);
 void cs_special_sort(cs_specials *specials);
 void cs_special_free(cs_specials *specials);
 
 typedef struct {
-    size_t from, to; /* what the last token found takes, white space included */
-    size_t search;   /* where it ends itself: the next is searched from here */
+    size_t from, to; /* range that the last match covers, including white space */
+    size_t search;   /* end of the token itself, where the next search begins */
 } cs_special_match;
 
-/* The next token, at each place the longest; NULL: none. Begins with a zeroed match. */
+/* Finds the next special token, the longest at each position; NULL: there is none. Start with a zeroed match. */
 const cs_special *cs_special_next(const cs_specials *specials, const char *text, size_t size, cs_special_match *match);
 
 #endif

@@ -1,7 +1,8 @@
-/* templates.c - chat templates that are known by their digest to write what a shape of text/chat.h writes.
+/* templates.c - chat templates that are recognised by their SHA-256 digest, and the shape of text/chat.h that writes
+ * the same text.
  *
- * tests/peers/chat_same.py makes the table: it runs each template with Jinja2 on conversations of many sorts and keeps
- * those whose text is a shape's every time. */
+ * tests/peers/chat_same.py generates the table: it runs each template with Jinja2 on many kinds of conversations and
+ * keeps those whose text always equals a shape's. */
 #include "text/templates.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* templates.h - chat templates that are known by their digest to write what a shape of text/chat.h writes. */
+/* templates.h - chat templates that are recognised by their SHA-256 digest, and the shape of text/chat.h that writes
+ * the same text. */
 #ifndef CS_TEXT_TEMPLATES_H
 #define CS_TEXT_TEMPLATES_H
 
@@ -6,9 +7,9 @@
 
 enum { CS_TEMPLATES_DIGEST = CS_MAC_DIGEST };
 
-/* The name of the shape that writes what `template` writes; NULL: no such shape is known. `digest` becomes the
- * SHA-256 of the template's text as it stands in tokenizer_config.json or chat_template.jinja, less one newline at
- * its end, which Jinja drops too. */
+/* Name of the shape that writes the same text as `template`; NULL: none is known. Sets `digest` to the SHA-256 of the
+ * template's text as it is in tokenizer_config.json or chat_template.jinja, without one newline at its end, which Jinja
+ * removes too. */
 const char *cs_templates_shape(const char *template, char digest[CS_TEMPLATES_DIGEST]);
 
 #endif

@@ -1,4 +1,4 @@
-/* tokenfile.c - tokenizer.json: each of its parts is taken or refused by name. */
+/* tokenfile.c - parses tokenizer.json: each part is read, or refused by name if it is not supported. */
 #include "base/log.h"
 #include "text/parts.h"
 
@@ -67,7 +67,7 @@ static cs_status read_bytes(cs_tokenizer *tokenizer, const json_t *part)
     return cs_words_add(tokenizer->words, cs_words_gpt2, CS_WORDS_REGEX);
 }
 
-/* ByteLevel comes last, and has to: what is below it are bytes. */
+/* Reads one pre-tokenizer step. ByteLevel must be the last one, because after it the text is bytes. */
 static cs_status read_step(cs_tokenizer *tokenizer, const json_t *part, bool last)
 {
     const char *type = type_of(part);
@@ -140,7 +140,7 @@ static cs_status read_post_processor(cs_tokenizer *tokenizer, const json_t *part
     json_t *member;
     const char *type = type_of(part);
     if (!part || json_is_null(part) || strcmp(type, "ByteLevel") == 0)
-        return CS_OK; /* ByteLevel's trims offsets alone */
+        return CS_OK; /* trim_offsets of ByteLevel changes only offsets, not tokens */
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(tokenizer, part);
     if (strcmp(type, "Sequence") != 0)
@@ -202,7 +202,7 @@ cs_status cs_tokenfile_added(cs_tokenizer *tokenizer, const json_t *token, int64
     return CS_OK;
 }
 
-/* Sections that are about batches of texts, which nobody makes here. */
+/* Warns about sections that apply only to batches of texts (padding, truncation), which are ignored. */
 static void warn_of_batches(const json_t *root)
 {
     static const char *const sections[][2] = {

@@ -1,4 +1,4 @@
-/* tokenizer.c - opening a tokenizer from its files, and what its tokens are. */
+/* tokenizer.c - opens a tokenizer from its files, and answers questions about its tokens. */
 #include "text/tokenizer.h"
 #include "base/must.h"
 #include "text/parts.h"
@@ -13,7 +13,8 @@ enum { MOST_BYTES = 1 << 28 };
 
 /* ---- files ---- */
 
-/* CS_NOT_FOUND has no sentence: whether that is a fault the caller knows. */
+/* Reads a whole file. CS_NOT_FOUND is returned without a message, because only the caller knows whether it is an error.
+ */
 static cs_status slurp(cs_text *content, const char *folder, const char *name)
 {
     char path[4096];
@@ -36,7 +37,7 @@ static cs_status slurp(cs_text *content, const char *folder, const char *name)
     return CS_OK;
 }
 
-/* NULL with CS_OK: there is no such file. */
+/* Parses a JSON file; *root is NULL with CS_OK if the file does not exist. */
 typedef json_t *parser(const char *text, size_t length);
 
 static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
@@ -55,14 +56,14 @@ static cs_status read_json(json_t **root, const char *folder, const char *name, 
 
 /* ---- tokenizer_config.json, chat_template.jinja ---- */
 
-/* A token is its text, or an object that holds it as "content". */
+/* Copies the text of a token, which is a string or an object with the text as "content". */
 static char *copy_text(const json_t *value)
 {
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
     return text ? strdup(text) : NULL;
 }
 
-/* The template itself, or the one named "default" of several. */
+/* Copies the chat template: the string, or the entry named "default" of a list. */
 static char *copy_template(const json_t *value)
 {
     size_t index;
@@ -79,7 +80,8 @@ static char *copy_template(const json_t *value)
 static cs_status read_config(cs_tokenizer *tokenizer, const char *folder, json_t **config)
 {
     cs_text content = { 0 };
-    CS_TRY(read_json(config, folder, "tokenizer_config.json", cs_json_words)); /* model_max_length may be 1e30 */
+    /* This parser accepts large numbers: model_max_length may be 1e30. */
+    CS_TRY(read_json(config, folder, "tokenizer_config.json", cs_json_words));
     tokenizer->begin_text = copy_text(json_object_get(*config, "bos_token"));
     tokenizer->end_text = copy_text(json_object_get(*config, "eos_token"));
     tokenizer->chat_template = copy_template(json_object_get(*config, "chat_template"));
@@ -108,7 +110,8 @@ static json_t *read_merges(cs_text *content)
     return merges;
 }
 
-/* What these files do not say follows from the class that reads them. */
+/* Chooses word pattern and normalization by the tokenizer class that the configuration names, because vocab.json and
+ * merges.txt do not contain them. */
 static cs_status choose_words(cs_tokenizer *tokenizer, const json_t *config)
 {
     static const struct {
@@ -335,7 +338,8 @@ size_t cs_tokenizer_cut(const cs_tokenizer *tokenizer, const char *text, size_t 
         return size;
     if (!cs_words_lines_part(tokenizer->words) || spans_lines(&tokenizer->raw) || spans_lines(&tokenizer->normal))
         return 0;
-    for (size_t place = size - 1; size > 0 && place >= 2; place--) /* `place` would be the second part's first byte */
+    /* `place` would be the first byte of the second part */
+    for (size_t place = size - 1; size > 0 && place >= 2; place--)
         if (text[place - 1] == '\n' && is_letter(text[place]) &&
             (is_letter(text[place - 2]) || (text[place - 2] >= '0' && text[place - 2] <= '9')))
             return place;

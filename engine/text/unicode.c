@@ -1,4 +1,4 @@
-/* unicode.c - repair, normalization form C, and two classes of characters: utf8proc's one door. */
+/* unicode.c - UTF-8 repair, normalization form C (NFC) and two character classes. The only file that calls utf8proc. */
 #include "text/unicode.h"
 #include "base/must.h"
 
@@ -26,7 +26,8 @@ void cs_unicode_free(cs_text *text)
 
 /* ---- repair ---- */
 
-/* How many bytes of `text` are a character (*whole), or else the longest beginning of one, at least 1. */
+/* Number of bytes of the character at `text` (*whole is true), or of the longest valid prefix of a character, at least
+ * 1. */
 static size_t step(const unsigned char *text, size_t size, bool *whole)
 {
     unsigned char first = text[0], low = 0x80, high = 0xbf;
@@ -35,13 +36,13 @@ static size_t step(const unsigned char *text, size_t size, bool *whole)
     if (width <= 1)
         return 1;
     if (first == 0xe0)
-        low = 0xa0; /* shorter forms exist */
+        low = 0xa0; /* excludes overlong encodings */
     else if (first == 0xed)
-        high = 0x9f; /* surrogates */
+        high = 0x9f; /* excludes surrogates */
     else if (first == 0xf0)
         low = 0x90;
     else if (first == 0xf4)
-        high = 0x8f; /* above U+10FFFF */
+        high = 0x8f; /* excludes code points above U+10FFFF */
     for (size_t i = 1; i < width; i++, low = 0x80, high = 0xbf)
         if (i == size || text[i] < low || text[i] > high)
             return i;
@@ -55,7 +56,7 @@ size_t cs_unicode_valid(const char *text, size_t size)
     bool whole = true;
     while (place < size) {
         uint64_t eight;
-        if (size - place >= sizeof eight) { /* ASCII, eight bytes at a time */
+        if (size - place >= sizeof eight) { /* ASCII is skipped eight bytes at a time */
             memcpy(&eight, text + place, sizeof eight);
             if (!(eight & 0x8080808080808080u)) {
                 place += sizeof eight;
@@ -89,8 +90,8 @@ int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size)
 
 /* ---- composition ---- */
 
-/* Characters that stand in form C as they are, whatever is around them (Unicode's NFC_Quick_Check=Yes and no combining
- * class). What is in none of these ranges may be so too, and takes the long way. */
+/* True for characters that NFC leaves unchanged whatever their neighbours are (NFC_Quick_Check=Yes and combining class
+ * 0). The ranges are not complete; other characters take the slow path. */
 static bool is_composed(utf8proc_int32_t point)
 {
     static const utf8proc_int32_t ranges[][2] = {
@@ -130,12 +131,12 @@ static void compose_line(cs_text *to, const char *text, size_t size)
     utf8proc_uint8_t *line = NULL;
     utf8proc_option_t form = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
     utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &line, form);
-    CS_ASSERT(width >= 0); /* the text is valid, so only memory can be short */
+    CS_ASSERT(width >= 0); /* the text is valid, so the only possible failure is a lack of memory */
     cs_unicode_append(to, (const char *)line, (size_t)width);
     free(line);
 }
 
-/* Line by line: nothing composes with a line's end. */
+/* Works line by line, because no character composes with a line break. */
 void cs_unicode_compose(cs_text *to, const char *text, size_t size)
 {
     for (size_t from = 0; from < size;) {
@@ -207,7 +208,7 @@ size_t cs_unicode_space_after(const char *text, size_t size, size_t place)
     return place;
 }
 
-/* Python counts four more control characters among white space than Unicode does. */
+/* Python's white space has four control characters that are not Unicode white space. */
 static bool is_stripped(utf8proc_int32_t point)
 {
     return is_space(point) || (point >= 0x1c && point <= 0x1f);

@@ -1,4 +1,4 @@
-/* unicode.h - repair, normalization form C, and two classes of characters: utf8proc's one door. */
+/* unicode.h - UTF-8 repair, normalization form C (NFC) and two character classes, by means of utf8proc. */
 #ifndef CS_TEXT_UNICODE_H
 #define CS_TEXT_UNICODE_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A growing row of bytes; memory that is not there ends the process. */
+/* A growing byte buffer. If memory cannot be allocated, the process ends. */
 typedef struct {
     char *bytes;
     size_t size, room;
@@ -15,21 +15,23 @@ typedef struct {
 void cs_unicode_append(cs_text *text, const char *bytes, size_t size);
 void cs_unicode_free(cs_text *text);
 
-/* The length of the longest valid beginning of `text`. */
+/* Length of the longest prefix of `text` that is valid UTF-8. */
 size_t cs_unicode_valid(const char *text, size_t size);
-/* Appends `text`, each longest broken beginning of a character as one U+FFFD; how many those were. */
+/* Appends `text`, with each maximal invalid part of a character replaced by one U+FFFD; returns the number of
+ * replacements. */
 int64_t cs_unicode_repair(cs_text *to, const char *text, size_t size);
 
-/* Appends valid `text` in normalization form C. */
+/* Appends valid UTF-8 `text` in normalization form C. */
 void cs_unicode_compose(cs_text *to, const char *text, size_t size);
 
-/* The character that ends before, or begins at, `text + place` is of a word. */
+/* True if the character that ends before `place` (cs_unicode_word_before) or begins at it (cs_unicode_word_at) belongs
+ * to a word. */
 bool cs_unicode_word_before(const char *text, size_t place);
 bool cs_unicode_word_at(const char *text, size_t size, size_t place);
-/* The white space before `place` begins here; that at `place` ends here. */
+/* Offset at which the white space before `place` begins, or at which the white space at `place` ends. */
 size_t cs_unicode_space_before(const char *text, size_t place);
 size_t cs_unicode_space_after(const char *text, size_t size, size_t place);
-/* What Python's str.strip() leaves of `text`, valid UTF-8: where it begins, and its length in *left. */
+/* Like Python's str.strip() for valid UTF-8: returns where the rest begins, and its length in *left. */
 const char *cs_unicode_strip(const char *text, size_t size, size_t *left);
 
 #endif

@@ -1,4 +1,5 @@
-/* words.c - text cut into words by a tokenizer's patterns: PCRE2's one door. */
+/* words.c - pre-tokenization: cuts text into words with a tokenizer's regular expressions. The only file that calls
+ * PCRE2. */
 #include "text/words.h"
 #include "base/must.h"
 
@@ -17,7 +18,7 @@ typedef struct {
 struct cs_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    bool strange; /* one of the patterns is none of the table */
+    bool strange; /* some pattern is not in the table of known patterns */
 };
 
 struct cs_cutters {
@@ -45,7 +46,7 @@ static bool is_known(const char *pattern)
     return false;
 }
 
-/* ---- from one engine's language to the other's ---- */
+/* ---- translating patterns from Oniguruma to PCRE2 ---- */
 
 static cs_status refuse(const char *what, const char *pattern)
 {
@@ -54,13 +55,15 @@ static cs_status refuse(const char *what, const char *pattern)
                    pattern);
 }
 
-/* Appends the escape at `from` to `to`; its last character, or NULL. */
+/* Translates the escape sequence at `from` and appends it to `to`; returns its last character, or NULL if it is not
+ * supported. */
 static const char *translate_escape(char **to, const char *from)
 {
     static const char same[] = "dDpPrntfv";
     char letter = from[1];
     if (letter == 's' || letter == 'S') {
-        *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}"); /* \s has U+180E here, not there */
+        /* PCRE2's \s includes U+180E, the pattern's engine does not */
+        *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
         return from + 1;
     }
     bool letter_or_digit = (letter >= '0' && letter <= '9') || ((letter | 32) >= 'a' && (letter | 32) <= 'z');
@@ -115,7 +118,7 @@ static cs_status compile(cut_round *added, const char *pattern, uint32_t options
         return cs_fail(CS_BAD_FILE, "the pre_tokenizer's pattern %s is wrong at character %zu: %s", pattern, place,
                        (const char *)reason);
     }
-    pcre2_jit_compile(added->code, PCRE2_JIT_COMPLETE); /* where it cannot, matching is slower and the same */
+    pcre2_jit_compile(added->code, PCRE2_JIT_COMPLETE); /* without JIT, matching is slower and gives the same result */
     return CS_OK;
 }
 
@@ -171,7 +174,7 @@ cs_cutters *cs_words_cutters(const cs_words *words)
     cutters->context = pcre2_match_context_create(NULL);
     cutters->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
     CS_ASSERT(cutters->context);
-    pcre2_jit_stack_assign(cutters->context, NULL, cutters->stack); /* NULL: the machine's own */
+    pcre2_jit_stack_assign(cutters->context, NULL, cutters->stack); /* NULL: uses the machine stack */
     for (int i = 0; i < words->count; i++) {
         cutters->match[i] = pcre2_match_data_create(1, NULL);
         CS_ASSERT(cutters->match[i]);
@@ -190,7 +193,7 @@ void cs_words_release(cs_cutters *cutters)
     free(cutters);
 }
 
-/* The next match from `from` on that is not empty; false: none. */
+/* Finds the next non-empty match from `from` on; false: there is none. */
 static bool find_match(cs_cutters *cutters, int number, const char *text, size_t size, size_t *from, size_t *to)
 {
     pcre2_match_data *match = cutters->match[number];

@@ -1,27 +1,27 @@
-/* words.h - text cut into words by a tokenizer's patterns: PCRE2's one door.
+/* words.h - pre-tokenization: cuts text into words with a tokenizer's regular expressions, by means of PCRE2.
  *
- * The patterns are those of tokenizer.json, written for another engine (Oniguruma). Those of their parts that both
- * engines understand alike are taken, the white space of \s made the same, and the rest is refused by name. */
+ * The patterns of tokenizer.json are written for another engine (Oniguruma). Constructs with the same meaning in both
+ * engines are accepted, the white space of \s is adapted, and everything else is refused by name. */
 #ifndef CS_TEXT_WORDS_H
 #define CS_TEXT_WORDS_H
 
 #include "base/status.h"
 
 typedef struct cs_words cs_words;
-typedef struct cs_cutters cs_cutters; /* what one thread needs to use them */
+typedef struct cs_cutters cs_cutters; /* working memory of one thread */
 
 cs_words *cs_words_open(void);
 void cs_words_close(cs_words *words); /* accepts NULL */
 
-/* One more round: the pieces so far are cut at each match of the pattern, which is a piece of its own; what lies
- * between matches is another. `drop_between`: it is left out. */
+/* Adds a round of cutting: each piece so far is cut at the matches of the pattern. Each match becomes a piece, and so
+ * does the text between matches, unless the kind is CS_WORDS_REGEX_DROPPING, which drops it. */
 typedef enum { CS_WORDS_REGEX, CS_WORDS_LITERAL, CS_WORDS_REGEX_DROPPING } cs_words_kind;
 cs_status cs_words_add(cs_words *words, const char *pattern, cs_words_kind kind);
 
 extern const char cs_words_gpt2[], cs_words_qwen2[];
 
-/* Whether a text may be cut where a line ends in a letter or digit and the next begins with a letter, and its parts
- * be cut into words alone, with the same outcome. True of the patterns known here. */
+/* True if a text may be cut after a line that ends in a letter or digit and before a line that begins with a letter, so
+ * that its parts, cut into words separately, give the same words. This holds for the patterns known here. */
 bool cs_words_lines_part(const cs_words *words);
 
 cs_cutters *cs_words_cutters(const cs_words *words);

@@ -53,7 +53,7 @@ static void describe_manifest(json_t *row, const cs_manifest *manifest)
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     cs_manifest manifest;
-    char *path = cs_files_join(dir, name), foreign[CS_FOREIGN_BYTES];
+    char *path = cs_files_join(dir, name), foreign[CS_OTHER_FORMATS_BYTES];
     json_t *row = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
     cs_status status = cs_manifest_load(&manifest, path);
     if (status == CS_OK) {
@@ -69,7 +69,7 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
     } else if (status != CS_NOT_FOUND) {
         add_text(row, "status", status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", cs_error());
-    } else if (cs_foreign_recognise(foreign, path)) {
+    } else if (cs_other_formats_recognise(foreign, path)) {
         add_text(row, "status", "foreign");
         add_text(row, "why", foreign);
     } else if (cs_files_holds(path, "weights")) {
@@ -112,7 +112,7 @@ static cs_status list(json_t **rows, const char *dir)
     *rows = json_array();
     DIR *listing = opendir(dir);
     if (!listing)
-        return cs_absent_folder(dir);
+        return cs_not_found_folder(dir);
     if (cs_catalog_latest(latest, dir) != CS_OK)
         latest[0] = 0;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
@@ -165,7 +165,7 @@ static int show_tags(const request *r, const char *dir)
     json_t *rows;
     cs_status status = list(&rows, dir);
     if (status == CS_OK && json_array_size(rows) == 0)
-        status = cs_absent_all(&(cs_catalog){ 0 }, dir);
+        status = cs_not_found_all(&(cs_catalog){ 0 }, dir);
     if (status == CS_OK)
         (r->json ? print_json(rows) : print_rows(rows));
     json_decref(rows);

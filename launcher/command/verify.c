@@ -34,7 +34,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     CS_TRY(cs_catalog_open(&catalog, dir));
     cs_status status = cs_catalog_latest(name, dir);
     if (status == CS_NOT_FOUND && catalog.count == 0)
-        status = cs_absent_all(&catalog, dir);
+        status = cs_not_found_all(&catalog, dir);
     else if (status == CS_NOT_FOUND)
         status = cs_fail(CS_NOT_FOUND,
                          "%s/latest is missing, so --tag has to say which checkpoint; cspeed inspect %s "
@@ -57,7 +57,7 @@ static cs_status find(char **directory, const request *r)
         status = cs_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
                          name, dir);
     else if (manifest && access(manifest, F_OK) != 0 && errno == ENOENT)
-        status = cs_absent_manifest(*directory);
+        status = cs_not_found_manifest(*directory);
     free(manifest);
     free(own);
     free(dir);

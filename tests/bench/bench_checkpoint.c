@@ -119,11 +119,11 @@ static void measure_round(speeds *s, const bench *p)
     s->speed[VERIFY] = since(begun, p);
     for (kind roof = CRC_ONE; roof <= CRC_ALL; roof++) {
         begun = cs_clock_seconds();
-        cs_crew_run(roof == CRC_ONE ? 1 : p->threads, p->content->piece_count, sum_piece, (void *)(uintptr_t)p);
+        cs_thread_pool_run(roof == CRC_ONE ? 1 : p->threads, p->content->piece_count, sum_piece, (void *)(uintptr_t)p);
         s->speed[roof] = since(begun, p);
     }
     begun = cs_clock_seconds();
-    cs_crew_run(p->threads, p->content->piece_count, read_piece, (void *)(uintptr_t)p);
+    cs_thread_pool_run(p->threads, p->content->piece_count, read_piece, (void *)(uintptr_t)p);
     s->speed[CACHE] = since(begun, p);
 }
 

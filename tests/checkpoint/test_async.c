@@ -1,5 +1,5 @@
-/* test_async.c - saving in the background: the same bits in training and on the disk, failures told by the next verb.
- */
+/* test_async.c - asynchronous checkpoint saves: they do not change training or the files, and a failure is reported by
+ * the next call. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"
@@ -20,11 +20,11 @@ enum { STEPS = 8 };
 typedef struct {
     run_spec spec;
     double loss[2][STEPS];                         /* without and with cspeed.async_save */
-    uint32_t masters[RUN_RANKS], slots[RUN_RANKS]; /* of each rank when step 4 was saved */
+    uint32_t masters[RUN_RANKS], slots[RUN_RANKS]; /* checksums of each rank's state when step 4 was saved */
     bool same[RUN_RANKS];
 } job;
 
-/* Saves after steps 2, 4 and 6, the last of them when the one before may be in flight. */
+/* Saves after steps 2, 4 and 6; the third save may begin while the second is still in progress. */
 static void train(job *j, int async)
 {
     run_spec spec = j->spec;
@@ -84,7 +84,7 @@ START_TEST(the_same_bits)
         ck_assert_mem_eq(j->loss[0], j->loss[1], sizeof j->loss[0]);
         for (int rank = 0; rank < j->spec.world; rank++)
             ck_assert_msg(j->same[rank], "world %d: rank %d's state is not what was saved", j->spec.world, rank);
-        for (int step = 2; step < STEPS; step += 2) { /* headers differ by the save's name, data do not */
+        for (int step = 2; step < STEPS; step += 2) { /* headers contain the save id and differ; data must be equal */
             ck_assert_int_eq(shell_run("for f in $(cd sync/global_step%d && ls */*.safetensors); do "
                                        "a=$(tail -c +4097 sync/global_step%d/$f | sha1sum); "
                                        "b=$(tail -c +4097 async/global_step%d/$f | sha1sum); "
@@ -102,7 +102,7 @@ START_TEST(the_same_bits)
 }
 END_TEST
 
-/* No file may pass `bytes`: the writing thread of the rank fails, whatever training does. */
+/* Limits file sizes to `bytes`, so that the writing thread of the rank fails; training continues. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
@@ -137,7 +137,8 @@ static int fail_on_one_rank(void *argument)
     for (int i = 0; i < 3; i++)
         run_step(engine, &spec);
     bool first = told(cs_save_checkpoint(engine, "out", NULL, NULL), 2);
-    CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL)); /* told once; this one fails too, in its turn */
+    /* The failure was reported once; this save fails too, and the next call reports it. */
+    CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
     bool second = told(cs_finish_checkpoint(engine), 5) && cs_last_step(engine).saved_step == 1;
     CS_MUST(cs_finish_checkpoint(engine));
     if (rank == 1)
@@ -165,7 +166,8 @@ START_TEST(failures_are_told_by_the_next_verb)
 }
 END_TEST
 
-/* The program: the same metrics, the stall said, and a signal in the middle leaves a checkpoint that loads. */
+/* The train program: its metrics are the same, it logs the time for which a save stops training, and a signal during a
+ * save leaves a checkpoint that loads. */
 START_TEST(the_program)
 {
     shell_enter();
@@ -224,7 +226,7 @@ static int save_and_load(void *argument)
     return 0;
 }
 
-/* The state is 52 MB, its largest piece 17 MB. Saved at once, and in the background. */
+/* Saves a state of 52 MB, whose largest piece has 17 MB, synchronously and asynchronously. */
 START_TEST(a_large_state_is_saved_and_loaded_through_buffers)
 {
     static const char *const ways[] = { "cspeed.async_save=false", "cspeed.async_save=true" };

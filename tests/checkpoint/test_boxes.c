@@ -1,11 +1,11 @@
-/* test_boxes.c - ranges as boxes and back, for every range of every small shape. */
+/* test_boxes.c - conversion of ranges to boxes and back, for every range of every small shape. */
 #include "suite.h"
 
 #include "checkpoint/boxes.h"
 
 enum { MOST = 4 * 4 * 4 * 4 };
 
-/* Marks the box's elements; false when one is outside of the range, marked before, or not where its run says. */
+/* Marks the box's elements. False if one is outside the range, was marked before, or is not where cs_boxes_run says. */
 static bool mark(uint8_t *marks, const cs_box *box, const int64_t *shape, cs_range range)
 {
     int64_t before = -1, volume = cs_boxes_volume(box), run = cs_boxes_run(box, shape);
@@ -20,7 +20,7 @@ static bool mark(uint8_t *marks, const cs_box *box, const int64_t *shape, cs_ran
     return fine;
 }
 
-/* The boxes are few, in order, each contiguous, and together the range. */
+/* Checks that the boxes are at most 2d - 1, in order, each contiguous, and together equal to the range. */
 static bool try_range(const int64_t *shape, int dims, cs_range range)
 {
     cs_box boxes[CS_MAX_BOXES];
@@ -50,7 +50,7 @@ START_TEST(every_range)
                 break;
             ck_assert(cs_boxes_count(&total, shape, dims, 4));
             for (int64_t from = 0; from <= total;
-                 from += total > 64 ? 3 : 1) /* all of a small one, a third of a large one */
+                 from += total > 64 ? 3 : 1) /* all ranges of a small shape, a third of a large one's */
                 for (int64_t to = from; to <= total; to++)
                     if (!try_range(shape, dims, (cs_range){ from, to }))
                         ck_abort_msg("%d dimensions, shape code %d, elements %d to %d", dims, code, (int)from, (int)to);
@@ -59,7 +59,7 @@ START_TEST(every_range)
 }
 END_TEST
 
-/* What a range cuts out of any box is what one finds by looking at each element. */
+/* cs_boxes_cut gives the same result as looking at each element. */
 START_TEST(cuts)
 {
     static const int64_t shape[3] = { 3, 4, 5 };

@@ -1,4 +1,5 @@
-/* test_checkpoint.c - what is saved comes back: at other world sizes and types, under any tag; old ones go as told. */
+/* test_checkpoint.c - what is saved is loaded again, at other world sizes and in other types, under any tag; pruning
+ * keeps what it should. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -46,7 +47,7 @@ START_TEST(any_world_to_any_world)
 }
 END_TEST
 
-/* Ranks without elements, and files numbered without a hole. */
+/* Some ranks have no elements; files are still numbered consecutively. */
 START_TEST(more_ranks_than_elements)
 {
     shell_enter();
@@ -73,7 +74,7 @@ START_TEST(types_convert)
         cs_checkpoint_reader *reader;
         piece.dtype = dtypes[from];
         piece.data = from ? (void *)stored : (void *)wide;
-        if (from) { /* as the reader converts it; then saved as that type */
+        if (from) { /* the type as which the reader converts; then the type in which it is saved */
             SHOULD(cs_checkpoint_open(&reader, comm, "out", "t"));
             SHOULD(cs_checkpoint_read(reader, comm, &piece, 1));
             cs_checkpoint_close(reader);
@@ -94,7 +95,7 @@ START_TEST(types_convert)
         }
         SHOULD(cs_checkpoint_open(&reader, comm, "out", content.tag));
         piece.dtype = CS_I32;
-        SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "there and I32 here");
+        SHOULD_SAY(cs_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE, "in the checkpoint and I32 in this model");
         cs_checkpoint_close(reader);
     }
     shell_leave();
@@ -186,7 +187,7 @@ START_TEST(tags)
     SHOULD_SAY(saved_save("out", "\xff", 1), CS_BAD_CONFIG, "UTF-8");
     SHOULD_SAY(saved_load("out", "nope", NULL), CS_NOT_FOUND, "global_step10");
     SHOULD_SAY(saved_load("nowhere", NULL, NULL), CS_NOT_FOUND, "nowhere");
-    ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1); /* nothing hidden is left */
+    ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1); /* no staging directory is left */
     shell_leave();
 }
 END_TEST
@@ -227,7 +228,7 @@ START_TEST(pruning)
                                "'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ]"),
                      0);
     content.tag = "old";
-    content.step = 3; /* not among the last two by step, but it is what latest names */
+    content.step = 3; /* not one of the two highest steps, but `latest` names it */
     SHOULD(cs_checkpoint_save(comm, "out", &content));
     ck_assert(exists("out/old/manifest.json"));
     ck_assert(exists("out/step%2F8/manifest.json"));
@@ -271,7 +272,7 @@ START_TEST(pieces_must_fit_together)
 }
 END_TEST
 
-/* Every rank misses something else; every rank hears of the first and how many there are. */
+/* Each rank asks for another missing tensor; every rank reports the first one and how many there are. */
 static int want_too_much(void *argument)
 {
     static float data[8];
@@ -302,7 +303,7 @@ START_TEST(what_is_missing_is_told_together)
 }
 END_TEST
 
-/* Many blocks of 16 MiB, ranges that begin inside of them, and a file that is damaged beyond what is read. */
+/* Several blocks of 16 MiB, ranges that begin inside them, and damage outside of what is read. */
 START_TEST(large_tensors)
 {
     enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */

@@ -1,4 +1,5 @@
-/* test_chunks.c - shards that this program did not cut: boxes of any kind are read, and must make up the tensor. */
+/* test_chunks.c - shards that another program could have written: any boxes are accepted if they cover the tensor
+ * exactly once. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -22,7 +23,7 @@ static float value(int row, int column)
     return (float)(100 * row + column);
 }
 
-/* The box's elements, in its own order. */
+/* Fills in the box's elements in row-major order of the box. */
 static int fill(float *data, box b)
 {
     int count = 0;
@@ -75,7 +76,7 @@ static json_t *write_shard(const box *boxes, int count, const char *save_id)
                      (json_int_t)(8 + length + (uint64_t)used * 4), "header_crc32c", digits);
 }
 
-/* A checkpoint of one shard. */
+/* Writes a checkpoint of one shard. */
 static void forge(const box *boxes, int count, const char *save_id)
 {
     cs_checkpoint_content content = { .tag = "t", .config_text = "{}" };
@@ -91,7 +92,7 @@ static void forge(const box *boxes, int count, const char *save_id)
     json_decref(tensors);
 }
 
-/* Ranges that begin in every row, at every column but one. */
+/* Reads ranges that begin in every row, at every column but one. */
 static cs_status read_all_ranges(void)
 {
     cs_comm *comm = saved_world();
@@ -136,7 +137,8 @@ END_TEST
 START_TEST(boxes_that_do_not_fit)
 {
     static const box hole[] = { { 0, 0, 4, 2 }, { 0, 3, 4, 3 } };
-    static const box overlap[] = { { 0, 0, 4, 2 }, { 0, 1, 4, 4 } }; /* as many elements as the tensor has */
+    /* Overlapping boxes with as many elements in all as the tensor. */
+    static const box overlap[] = { { 0, 0, 4, 2 }, { 0, 1, 4, 4 } };
     static const box twice[] = { { 0, 0, 2, 6 }, { 0, 0, 2, 6 } };
     static const box more[] = { { 0, 0, 4, 6 }, { 0, 0, 1, 6 } };
     static const box outside[] = { { 0, 0, 4, 6 }, { 3, 5, 1, 2 } };

@@ -1,9 +1,9 @@
-/* test_crash.c - a save that fails, is cut short or is killed at each of its calls in turn: what loads afterwards is
- * the old state or the new one, whole; and the next save succeeds and leaves nothing behind.
+/* test_crash.c - crash consistency: a save fails, is interrupted or is killed at each of its system calls in turn.
+ * Afterwards either the complete old state or the complete new state loads, and the next save succeeds and leaves no
+ * staging directory.
  *
- * Where the power fails, what was not flushed of a file is gone, though its name has gone over.
- * The test runs itself again with the library of shim/ preloaded. CSPEED_CRASH_STRIDE: every how many calls (1: all).
- */
+ * A simulated power failure loses the file contents that were not flushed, although renames have happened. The test
+ * runs itself again with the library of shim/ preloaded. CSPEED_CRASH_STRIDE=n tests every n-th call (1: all). */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -29,10 +29,11 @@ static shim_lose_call lose;
 static const char *const hows[] = { "counted", "EIO", "ENOSPC", "short", "killed", "power lost" };
 
 typedef struct {
-    const char *name, *tag; /* what the save under test is called; the old state is tag "old", step 1, in latest */
+    /* Name of the scene and tag of its save; the old state has tag "old" and step 1, and `latest` names it. */
+    const char *name, *tag;
     int64_t keep_last;
     bool background;
-    const char *damaged; /* a checkpoint that was found so, and is to be kept; NULL: none */
+    const char *damaged; /* a checkpoint that was found damaged and must be kept; NULL: none */
 } scene;
 
 static const scene scenes[] = {
@@ -46,7 +47,7 @@ static const scene scenes[] = {
 };
 enum { SCENES = sizeof scenes / sizeof *scenes, OLD = 1, NEW = 9 };
 
-/* In a child: saves step 9 with the fault armed. The exit code says whether the save says it succeeded. */
+/* In a child process: saves step 9 with the fault armed. The exit code is the status that the save returned. */
 static _Noreturn void save_armed(const scene *s, int at, shim_how how, int report)
 {
     cs_comm *comm = saved_world();
@@ -70,7 +71,7 @@ static _Noreturn void save_armed(const scene *s, int at, shim_how how, int repor
     if (s->background && status == CS_OK)
         status = cs_background_finish(work);
     int calls = count_calls();
-    if (how == SHIM_LOSE && status == CS_OK) /* what a save calls done is done */
+    if (how == SHIM_LOSE && status == CS_OK) /* a save that returned success must survive the loss of unflushed data */
         lose();
     arm(0, SHIM_COUNT);
     if (write(report, &calls, sizeof calls) != sizeof calls || (status != CS_OK && !*cs_error()))
@@ -78,7 +79,7 @@ static _Noreturn void save_armed(const scene *s, int at, shim_how how, int repor
     _exit(status != CS_OK);
 }
 
-/* Returns the exit code, -1 when killed or cut off; *calls is how many the save made. */
+/* Returns the exit code, or -1 if the child was killed; *calls is the number of calls that the save made. */
 static int save_once(const scene *s, int at, shim_how how, int *calls)
 {
     int pipes[2], status;
@@ -111,7 +112,7 @@ static void restore_old(void)
     ck_assert_int_eq(shell_run("rm -rf out && cp -r keep out"), 0);
 }
 
-/* What happened, for a failure's sentence. */
+/* Description of the fault, for messages. */
 static char story[200];
 
 static void judge(const scene *s, int code, shim_how how)
@@ -124,7 +125,7 @@ static void judge(const scene *s, int code, shim_how how)
     ck_assert_msg(how != SHIM_SHORT || code == 0, "%s: the save failed", story);
     ck_assert_msg(code >= 0 || how >= SHIM_KILL, "%s: the save died", story);
     ck_assert_msg(code != 2, "%s: no sentence", story);
-    if (strcmp(s->tag, "new") == 0 && s->keep_last == 0) /* nobody may have touched it */
+    if (strcmp(s->tag, "new") == 0 && s->keep_last == 0) /* the old checkpoint must be unchanged */
         ck_assert_msg(saved_load("out", "old", &step) == CS_OK && step == OLD, "%s: old: %s", story, cs_error());
     if (s->damaged)
         ck_assert_msg(shell_run("diff -r keep/older out/older || diff -r keep/older out/older~damaged") == 0,
@@ -161,7 +162,7 @@ START_TEST(every_call)
         snprintf(story, sizeof story, "%s: power lost behind the save", scenes[i].name);
         judge(&scenes[i], 0, SHIM_LOSE);
         printf("%s: %d calls\n", scenes[i].name, calls);
-        fflush(stdout); /* else each child has it too */
+        fflush(stdout); /* otherwise each child would print it too */
     }
     printf("%d rounds\n", rounds);
     shell_leave();

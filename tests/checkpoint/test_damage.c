@@ -1,4 +1,4 @@
-/* test_damage.c - checkpoints that were damaged, cut, mixed or never finished; saves that fail or are killed. */
+/* test_damage.c - checkpoints that are damaged, truncated, mixed or incomplete; saves that fail or are killed. */
 #include "checkpoint/audit.h"
 #include "saved.h"
 #include "shell.h"
@@ -51,7 +51,7 @@ static void path_of(char path[200], const char *file)
     snprintf(path, 200, "out/t/%s", file);
 }
 
-/* As a kernel before Linux 5.14 has it. */
+/* True: behave as a kernel before Linux 5.14, without MADV_POPULATE_READ. */
 static bool old_kernel;
 static int refusals;
 
@@ -77,7 +77,7 @@ static int64_t audit(char fault[4096])
     return done.faults;
 }
 
-/* Where blocks cannot be mapped and known to be in memory they are read, to the same verdict. */
+/* If blocks cannot be mapped, they are read, with the same result. */
 START_TEST(blocks_are_read_where_mapping_fails)
 {
     char fault[4096] = "", path[200];
@@ -99,7 +99,7 @@ START_TEST(blocks_are_read_where_mapping_fails)
 }
 END_TEST
 
-/* Every bit counts: header, its padding, data. Files that do not exist are a failure of this test. */
+/* Every bit is covered by a checksum: header, padding, data. A file that does not exist fails this test. */
 START_TEST(flipped_bits_are_told)
 {
     char path[200];
@@ -148,7 +148,7 @@ START_TEST(cut_and_missing_files)
 }
 END_TEST
 
-/* A shard of the same name and length from another save of the same state. */
+/* A shard of the same name and length that another save of the same state wrote. */
 START_TEST(mixed_saves)
 {
     shell_enter();
@@ -183,13 +183,13 @@ START_TEST(latest_that_names_nothing)
         shell_write("out/latest", texts[i]);
         expect_step(12);
     }
-    shell_write("out/latest", "a\n"); /* somebody's editor */
+    shell_write("out/latest", "a\n"); /* an editor may add a newline */
     expect_step(1);
     unlink("out/latest");
     expect_step(12);
     ck_assert_int_eq(truncate("out/b/weights/shard-00001-of-00001.safetensors", 5000), 0);
     expect_step(3);
-    shell_write("out/latest", "b"); /* names a damaged one */
+    shell_write("out/latest", "b"); /* `latest` names a damaged checkpoint */
     expect_step(3);
     shell_flip("out/c/weights/shard-00001-of-00001.safetensors", 2000);
     expect_step(1);
@@ -201,7 +201,8 @@ START_TEST(latest_that_names_nothing)
 }
 END_TEST
 
-/* What a crash leaves: staging alone, files without a manifest, a whole checkpoint that latest does not name yet. */
+/* States that a crash can leave: only the staging directory; files without a manifest; a complete checkpoint that
+ * `latest` does not name yet. */
 START_TEST(crash_states)
 {
     shell_enter();
@@ -249,7 +250,7 @@ START_TEST(places_that_are_taken)
     SHOULD_SAY(saved_save("out", "t", 3), CS_IO_ERROR, "out/latest");
     SHOULD_SAY(saved_save("out", "u", 3), CS_IO_ERROR, "out/latest");
     int64_t step;
-    SHOULD(saved_load("out", "t", &step)); /* the old one is back in its place */
+    SHOULD(saved_load("out", "t", &step)); /* the old checkpoint has its name again */
     ck_assert_int_eq(step, 2);
     ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'empty file latest mine t ' ]"), 0);
     if (geteuid() != 0) {
@@ -286,7 +287,7 @@ static int save_with_limit(void *argument)
     return 1;
 }
 
-/* One rank cannot write: all fail with its sentence, and the checkpoint of that tag stays what it was. */
+/* One rank cannot write: all ranks fail with its message, and the checkpoint of that tag is unchanged. */
 START_TEST(a_rank_that_cannot_write)
 {
     shell_enter();
@@ -298,7 +299,7 @@ START_TEST(a_rank_that_cannot_write)
 }
 END_TEST
 
-/* A file system that is too small by the plan, and one that fills up although the plan fitted. */
+/* A file system that is too small for the save, and one that fills up although the save should fit. */
 START_TEST(full_disks)
 {
     enum { COUNT = 1 << 20 };
@@ -310,7 +311,8 @@ START_TEST(full_disks)
     };
     shell_enter();
     ck_assert_int_eq(mkdir("out", 0777), 0);
-    bool own = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0; /* gone with us */
+    /* The mount disappears with this process. */
+    bool own = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
     if (!own || mount("none", "out", "tmpfs", 0, "size=2m") != 0) {
         printf("skipped: a full file system (mounting one: %s)\n", strerror(errno));
     } else {
@@ -320,7 +322,7 @@ START_TEST(full_disks)
         ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'latest t ' ]"), 0);
         ck_assert_int_eq(umount("out"), 0);
         char small[] =
-            "size=2m,nr_inodes=13"; /* room for bytes, not for files: the second save runs out in the middle */
+            "size=2m,nr_inodes=13"; /* enough bytes but too few inodes: the second save fails in the middle */
         ck_assert_int_eq(mount("none", "out", "tmpfs", 0, small), 0);
         SHOULD(saved_save("out", "t", 1));
         SHOULD_SAY(saved_save("out", "u", 2), CS_IO_ERROR, "No space left");
@@ -334,7 +336,7 @@ START_TEST(full_disks)
 }
 END_TEST
 
-/* Saves for ever, tags in turn, so that names are new, replaced and pruned. */
+/* Saves in an endless loop under several tags in turn, so that checkpoints are created, replaced and pruned. */
 static _Noreturn void save_until_killed(void)
 {
     for (int64_t step = 1;; step++) {
@@ -369,7 +371,8 @@ START_TEST(killed_at_any_moment)
         max = step > max ? step : max;
     }
     SHOULD(saved_save("out", "end", 1));
-    ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1); /* the last save took away what the kills had left */
+    /* The last save removed what the killed ones had left. */
+    ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1);
     printf("killed %d times; the longest run saved %lld times\n", ROUNDS, (long long)max);
     shell_leave();
 }

@@ -1,5 +1,5 @@
-/* test_fallback.c - which checkpoint a training goes on from when the newest is damaged, though that shows only in the
- * middle of reading it, or when it has gone back to an earlier one before; what is pruned, and what is kept. */
+/* test_fallback.c - fallback from a damaged checkpoint: which checkpoint training resumes from when damage is found
+ * only while reading, or when training had returned to an earlier checkpoint; what is pruned and what is kept. */
 #include "runs.h"
 #include "saved.h"
 #include "shell.h"
@@ -23,7 +23,7 @@
 
 enum { OLD = 2, NEW = 4, SHARDS = 16, PLACES = 4 };
 
-/* All that a checkpoint carries. */
+/* The whole state that a checkpoint carries. */
 typedef struct {
     uint32_t masters, slots;
     int64_t step, samples, tokens, skipped, updates, scheduled;
@@ -48,7 +48,7 @@ static bool same_state(const state *a, const state *b)
 
 typedef struct {
     run_spec spec;
-    bool headers_alone; /* are damaged, and texts */
+    bool headers_alone; /* damage only headers and text files */
 } job;
 
 static void flip(const cs_engine *engine, const char *path, long offset)
@@ -58,7 +58,8 @@ static void flip(const cs_engine *engine, const char *path, long offset)
     cs_comm_barrier(engine->comm);
 }
 
-/* Loads with one byte changed: the state must be that of the older checkpoint, and training go on as it did from it. */
+/* Loads after one byte was changed: the state must be that of the older checkpoint, and training must continue from it.
+ */
 static void load_flipped(cs_engine *engine, const run_spec *spec, const char *path, long offset, const state *old,
                          const double *losses)
 {
@@ -78,7 +79,7 @@ static void load_flipped(cs_engine *engine, const run_spec *spec, const char *pa
     flip(engine, path, offset);
 }
 
-/* The newest checkpoint's shards, by name, the same on every rank. */
+/* Lists the shards of the newest checkpoint by name, in the same order on every rank. */
 static int list_shards(char shards[SHARDS][256], const char *pattern)
 {
     glob_t found;
@@ -116,13 +117,13 @@ static int damaged_while_reading(void *argument)
     int count = list_shards(shards, "out/global_step4/*/shard-*.safetensors");
     for (int i = 0; i < count; i++) {
         long size = size_of(shards[i]), places[PLACES] = { 200, 4096, (4096 + size) / 2, size - 1 };
-        /* without checksums a damaged header is still one */
+        /* Damage of a header is found even if blocks are not verified. */
         for (int place = j->headers_alone ? 0 : i % 2; place < (j->headers_alone ? 1 : PLACES); place += 2)
             load_flipped(engine, &j->spec, shards[i], places[place], &old, losses);
     }
     load_flipped(engine, &j->spec, "out/global_step4/client_state.json", 3, &old, losses);
     load_flipped(engine, &j->spec, "out/global_step4/manifest.json", 300, &old, losses);
-    CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL)); /* nothing has been changed for good */
+    CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL)); /* all changes have been undone */
     CS_ASSERT(cs_last_step(engine).step == NEW);
     flip(engine, shards[count - 1], 200);
     CS_ASSERT(cs_load_checkpoint(engine, "out", "global_step4", NULL, NULL) == CS_BAD_FILE);
@@ -131,7 +132,7 @@ static int damaged_while_reading(void *argument)
     return 0;
 }
 
-/* Damage in each kind of file, as ranks of several worlds and stages read it; some of it is seen by one rank alone. */
+/* Damage in each kind of file, read by ranks of several worlds and stages; some of it is seen by only one rank. */
 START_TEST(damage_that_shows_while_it_is_read)
 {
     static const struct {
@@ -197,8 +198,8 @@ static void expect_listing(const char *wanted)
     free(text);
 }
 
-/* It is neither pruned nor replaced by the save of its own tag, in the background neither; and no other file changes.
- */
+/* A damaged checkpoint is neither pruned nor replaced by a save of its own tag, synchronous or asynchronous; and no
+ * other file changes. */
 START_TEST(what_is_damaged_is_kept)
 {
     static const char *const breaks[] = {
@@ -219,7 +220,7 @@ START_TEST(what_is_damaged_is_kept)
         expect_listing("global_step3~damaged global_step4 global_step5 latest ");
         ck_assert_int_eq(shell_run("diff -r copy out/global_step3~damaged"), 0);
         ck_assert_int_ne(shell_run("%s/cspeed verify out/global_step3~damaged", CS_BIN), 0);
-        if (i == 0) /* the damage shows only to who reads its blocks */
+        if (i == 0) /* this damage is found only when the blocks are read */
             ck_assert_int_eq(shell_run("%s/cspeed inspect out | grep 'found damaged by the training'", CS_BIN), 0);
         shell_leave();
     }
@@ -271,7 +272,7 @@ static int go_back_to_two(void *argument)
     for (int step = 3; step <= 4; step++) {
         run_step(engine, spec);
         CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
-        CS_MUST(cs_save_checkpoint(engine, "best", "best", NULL)); /* another folder has its own line */
+        CS_MUST(cs_save_checkpoint(engine, "best", "best", NULL)); /* another folder has its own ancestry */
     }
     cs_destroy(engine);
     return 0;
@@ -293,7 +294,7 @@ static void expect_loads(int step)
     run_ranks(1, expect_step, &spec);
 }
 
-/* Steps 3 to 6 are left behind by a return to step 2; those saved anew take their places. */
+/* A return to step 2 abandons steps 3 to 6; checkpoints that are saved again replace them. */
 START_TEST(the_line_that_is_continued)
 {
     run_spec spec = { .world = 1, .precision = "fp32", .steps = 6, .set = { "cspeed.keep_last=0" } };
@@ -305,12 +306,12 @@ START_TEST(the_line_that_is_continued)
     shell_flip("out/global_step4/optim/shard-00001-of-00001.safetensors", 20000);
     expect_loads(3);
     shell_flip("out/global_step3/manifest.json", 200);
-    expect_loads(6); /* where no ancestor is left, the highest step */
+    expect_loads(6); /* if no ancestor is left, the highest step is taken */
     shell_leave();
 }
 END_TEST
 
-/* Its configuration has the step for a seed. */
+/* Saves a small checkpoint whose configuration has the step as its seed. */
 static void save_small(const char *tag, int64_t step, json_t *line, int64_t keep_last, int64_t keep_every)
 {
     char text[64];
@@ -346,8 +347,8 @@ static void expect_generations(const char *name, const char *wanted)
     cs_catalog_close(&catalog);
 }
 
-/* Checkpoints without a list are pruned by their steps; with it, ancestors are known behind gaps that pruning has left,
- * and a checkpoint that took an ancestor's tag is none. */
+/* Checkpoints without a list are pruned by their steps. With a list, ancestors are recognised across gaps that pruning
+ * has left, and a checkpoint that reused an ancestor's tag is not an ancestor. */
 START_TEST(lists_of_ancestors)
 {
     static const char *const tags[] = { "s4", "s5", "s6", "s7", "s8", "s9" };
@@ -364,20 +365,21 @@ START_TEST(lists_of_ancestors)
         save_small(tags[i], i + 4, line, 2, 4);
     expect_listing("latest s4 s8 s9 ");
     expect_generations("s9", "s9:0 s8:1 s4:3 ");
-    ck_assert_uint_eq(json_array_size(line), 4); /* and s7, which was pruned since: it does not grow with each save */
+    /* Includes s7, which was pruned since; the list does not grow with each save. */
+    ck_assert_uint_eq(json_array_size(line), 4);
     json_decref(line);
     json_t *other = json_array();
-    save_small("s4", 4, other, 2, 0); /* by a training that began anew */
+    save_small("s4", 4, other, 2, 0); /* saved by a training that started from the beginning */
     expect_generations("s9", "s9:0 s8:1 s4:-1 ");
     expect_generations("s4", "s4:0 s9:-1 s8:-1 ");
     save_small("s5", 5, other, 1, 0);
-    expect_listing("latest s5 s8 s9 "); /* none of the other line's is pruned */
+    expect_listing("latest s5 s8 s9 "); /* no checkpoint of the other ancestry is pruned */
     json_decref(other);
     shell_leave();
 }
 END_TEST
 
-/* eval and generate read the configuration of the checkpoint whose parameters loading will take. */
+/* eval and generate read the configuration of the checkpoint whose parameters will be loaded. */
 START_TEST(the_configuration_of_the_line)
 {
     cs_config *config;

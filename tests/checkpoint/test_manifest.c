@@ -1,4 +1,4 @@
-/* test_manifest.c - the commit record: what it must say, and that nothing else passes. */
+/* test_manifest.c - the manifest (commit record): what it must contain; every other text is rejected. */
 #include "suite.h"
 
 #include "base/crc.h"
@@ -60,7 +60,7 @@ START_TEST(says_what_was_said)
 }
 END_TEST
 
-/* One bit of any byte, or any byte missing. */
+/* Flips one bit of any byte, and removes any byte. */
 START_TEST(no_other_text_passes)
 {
     char *text = text_of(some_tensors(), one_file(SHARD));
@@ -84,7 +84,7 @@ START_TEST(no_other_text_passes)
 }
 END_TEST
 
-/* Texts with a right checksum and a wrong content. */
+/* Expects that a text with a valid checksum and wrong contents is rejected. */
 static void expect_refusal(char *text, const char *words)
 {
     cs_manifest manifest;
@@ -115,7 +115,7 @@ START_TEST(names_stay_inside)
 }
 END_TEST
 
-/* Replaces a part of a valid manifest and mends the checksum. */
+/* Replaces a part of a valid manifest and updates the checksum. */
 static char *altered(const char *from, const char *to)
 {
     char *text = text_of(some_tensors(), one_file(SHARD)), *at = strstr(text, from);
@@ -180,7 +180,7 @@ START_TEST(contents)
 }
 END_TEST
 
-/* A file that is listed again would be read again; a list of a hundred thousand is judged at once all the same. */
+/* A file that is listed twice is rejected; a list of a hundred thousand files is checked quickly. */
 START_TEST(lists_of_files)
 {
     enum { MANY = 99999 };

@@ -1,5 +1,5 @@
-/* test_reading.c - how a checkpoint is read: names strictly or loosely, blocks verified or not, latest trusted or not;
- * and how it is written: threads, buffers, the page cache. */
+/* test_reading.c - options of reading and writing checkpoints: strict or loose names, verified or unverified blocks,
+ * fallback or none; threads, buffers, page cache. */
 #include "runs.h"
 #include "saved.h"
 #include "shell.h"
@@ -42,14 +42,14 @@ START_TEST(names)
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing, and 7 more tensors differ"));
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 1), CS_BAD_FILE);
-    ck_assert_ptr_nonnull(strstr(cs_error(), " is there and not in this model, and 6 more tensors differ"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), " is in the checkpoint and not in this model, and 6 more tensors differ"));
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
     ck_assert_float_eq(ln[0], 160);
     ck_assert_float_eq(other[0], 5); /* as it was */
     cs_piece wrong = wanted[0];
     wrong.shape[0] = 13;
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
-    ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] there and [13] here"));
+    ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] in the checkpoint and [13] in this model"));
     shell_leave();
 }
 END_TEST
@@ -60,7 +60,7 @@ START_TEST(verification)
     cs_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
-    shell_flip(SHARD, 4100); /* of the first tensor, conv, which is not read */
+    shell_flip(SHARD, 4100); /* in the first tensor, conv, which is not read */
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
     ck_assert_int_eq(read_as(&(cs_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));
@@ -123,7 +123,7 @@ START_TEST(ways_of_writing)
 }
 END_TEST
 
-/* The engine's own: load_module_strict, and the keys of cspeed.checkpoint. */
+/* The engine's options: load_module_strict, and the keys of cspeed.checkpoint. */
 static int engine_options(void *argument)
 {
     run_spec spec = { .world = 1, .stage = 1, .precision = "fp32", .steps = 4 };
@@ -136,11 +136,11 @@ static int engine_options(void *argument)
     run_step(engine, &spec);
     CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
     cs_destroy(engine);
-    spec.set[4] = "cspeed.model.n_layer=2"; /* a smaller model: what is left over is an error, or is passed over */
+    spec.set[4] = "cspeed.model.n_layer=2"; /* a smaller model: the surplus tensors are an error or are ignored */
     engine = run_open(&spec, NULL);
     CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
     CS_ASSERT(strstr(cs_error(), "transformer.h.2."));
-    CS_ASSERT(strstr(cs_error(), " is there and not in this model"));
+    CS_ASSERT(strstr(cs_error(), " is in the checkpoint and not in this model"));
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, &(cs_load_options){ .loose = true }, NULL));
     CS_ASSERT(cs_last_step(engine).step == 1);
     cs_destroy(engine);

@@ -1,4 +1,4 @@
-/* test_safetensors.c - what the header reader takes, and what it refuses with which words. */
+/* test_safetensors.c - which safetensors headers the reader accepts, and the messages for those that it rejects. */
 #include "suite.h"
 
 #include "checkpoint/safetensors.h"
@@ -11,11 +11,11 @@
 typedef struct {
     const char *text;
     int64_t data;
-    const char *fault; /* part of the sentence; NULL: accepted */
+    const char *fault; /* part of the message; NULL: the header is accepted */
 } header_case;
 
 static const header_case cases[] = {
-    /* what must be read */
+    /* Valid headers. */
     { "{\"a\":" A16 "}", 16, NULL },
     { "{}", 0, NULL },
     { "  {\"a\":" A16 "} \t\r\n", 16, NULL },
@@ -40,7 +40,7 @@ static const header_case cases[] = {
       "\"data_offsets\":[1,1]},\"b\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[1,9]}}",
       9, NULL },
     { "{\"-0\":" A16 "}", 16, NULL },
-    /* no JSON object */
+    /* Not a JSON object. */
     { "", 0, "header" },
     { "[]", 0, "not an object" },
     { "null", 0, "header" },
@@ -57,16 +57,16 @@ static const header_case cases[] = {
     { "{\x0b}", 0, "header" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16],\"x\":NaN}}", 16, "header" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16],\"x\":1e999}}", 16, "header" },
-    /* metadata */
+    /* Metadata. */
     { "{\"__metadata__\":{\"step\":1},\"a\":" A16 "}", 16, "step is not a string" },
     { "{\"__metadata__\":{\"k\":null}}", 0, "k is not a string" },
     { "{\"__metadata__\":[]}", 0, "\"__metadata__\" is not an object" },
-    /* named twice */
+    /* Named twice. */
     { "{\"a\":" A16 ",\"a\":" A16 "}", 16, "duplicate" },
     { "{\"a\":" A16 ",\"\\u0061\":" A16 "}", 16, "duplicate" },
     { "{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "duplicate" },
     { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}", 16, "duplicate" },
-    /* entries */
+    /* Entries. */
     { "{\"a\":null}", 0, "tensor a is not described by an object" },
     { "{\"a\":[\"F32\",[2,2],[0,16]]}", 16, "tensor a is not described by an object" },
     { "{\"a\":{\"shape\":[2,2],\"data_offsets\":[0,16]}}", 16, "tensor a: \"dtype\"" },
@@ -95,7 +95,7 @@ static const header_case cases[] = {
     { T("F32", "[1]", "[\"0\",\"4\"]"), 4, "two whole numbers" },
     { T("F32", "[3]", "[0,8]"), 8, "takes 12 bytes" },
     { T("F32", "[1]", "[4,0]"), 4, "takes 4 bytes" },
-    /* how tensors lie */
+    /* Positions of tensors. */
     { T("F32", "[1]", "[4,8]"), 8, "begins at 4, where 0 is due" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
       "\"data_offsets\":[8,12]}}",
@@ -179,7 +179,7 @@ START_TEST(lengths)
         uint8_t start[8];
         size_t start_bytes;
         int64_t file;
-        int64_t bytes; /* -1: refused */
+        int64_t bytes; /* -1: rejected */
     } rows[] = {
         { { 2 }, 8, 10, 10 },
         { { 2 }, 8, 9, -1 },

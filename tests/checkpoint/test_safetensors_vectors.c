@@ -1,5 +1,5 @@
-/* test_safetensors_vectors.c - files that are, or look like, safetensors: the verdict of the reference reader
- * (tests/golden/make_safetensors.py), or a stricter one where files are hostile, each by its name and reason. */
+/* test_safetensors_vectors.c - test vectors of valid and invalid safetensors files: the result must be the reference
+ * reader's (tests/golden/make_safetensors.py), or a stricter one for hostile files, each listed with its reason. */
 #include "shell.h"
 #include "suite.h"
 
@@ -41,7 +41,7 @@ typedef struct {
     char *header;
 } vector;
 
-/* %XX to bytes, in place; how many there are. */
+/* Decodes %XX in place; returns the number of bytes. */
 static size_t decode(char *text)
 {
     size_t count = 0;

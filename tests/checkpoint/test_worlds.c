@@ -1,5 +1,5 @@
-/* test_worlds.c - what one world saves another goes on from: worlds, stages and types in pairs, so that each value of
- * each meets each other. The state is the same to the bit, and the next losses where the order of sums is. */
+/* test_worlds.c - resuming at another world size, stage or type, in pairs that cover all pairs of values. The loaded
+ * state is bitwise equal, and the next losses are too where the order of summation is the same. */
 #include "pieces.h"
 #include "runs.h"
 #include "shell.h"
@@ -13,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAVED_AT = 3, ON = 2, BATCH = 84 }; /* 84 windows a step: worlds of 1, 2, 3, 4 and 7 share them evenly */
+enum { SAVED_AT = 3, ON = 2, BATCH = 84 }; /* 84 windows in each step, which worlds of 1, 2, 3, 4 and 7 divide evenly */
 
 static const int worlds[] = { 1, 2, 3, 4, 7 };
 static const char *const types[] = { "fp32", "bf16", "fp16" };
 enum { WORLDS = 5, STAGES = 4, TYPES = 3 };
 
 typedef struct {
-    uint32_t state; /* of all masters and slots in the order of names, whoever holds them */
+    /* Checksum of all master weights and optimizer slots in the order of names, whichever rank holds them. */
+    uint32_t state;
     double loss[ON];
 } outcome;
 
@@ -30,7 +31,7 @@ typedef struct {
     outcome *out; /* shared */
 } job;
 
-/* The sum over elements of a number that depends on value, name and place: the same however ranks cut the state. */
+/* Adds, for each element, a hash of value, name and position; the sum does not depend on the sharding. */
 static void add_piece(uint64_t *sum, const char *name, int64_t from, const float *data, int64_t count)
 {
     uint64_t key = cs_rng_key(7, name);
@@ -57,7 +58,8 @@ static uint32_t state_of(cs_engine *engine)
             }
         }
     }
-    int64_t whole = (int64_t)(sum & 0xffffffffffffff); /* seven of these sum up without overflow */
+    /* 56 bits, so that seven of them can be added without overflow */
+    int64_t whole = (int64_t)(sum & 0xffffffffffffff);
     cs_comm_all_reduce(engine->comm, &whole, 1, CS_I64, CS_SUM);
     return (uint32_t)whole;
 }
@@ -103,8 +105,8 @@ static outcome one(int world, int stage, int type, bool saves, bool background)
     return result;
 }
 
-/* A type of values of 16 bits rounds sums over ranks, and a changed order of sums moves a loss by its last places; a
- * changed type by some more. */
+/* Types of 16 bits round sums over ranks, so that another order of summation changes the last digits of a loss; another
+ * type changes it more. */
 static double tolerance(int type, int to_type)
 {
     return type != to_type ? 1e-2 : type == 0 ? 1e-6 : 1e-3;
@@ -129,9 +131,9 @@ static void go_on(place from, place to, bool background)
     }
 }
 
-/* Rows of an orthogonal array: w, v and the sums modulo 5 are six columns of which any two hold every pair of values,
- * and still do where values fall together. So each world, stage and type that saves meets each that loads and each
- * other. CSPEED_WORLDS_ALL: all of it; else the five rows of one v - w. */
+/* Uses the rows of an orthogonal array: w, v and the sums modulo 5 are six columns, any two of which contain every pair
+ * of values, so that each world, stage and type that saves meets each that loads. CSPEED_WORLDS_ALL runs all rows;
+ * otherwise only the five rows of one v - w. */
 START_TEST(pairs)
 {
     bool all = getenv("CSPEED_WORLDS_ALL") != NULL;
@@ -146,7 +148,7 @@ START_TEST(pairs)
 }
 END_TEST
 
-/* The same world and stage: the very bits, whatever the type. */
+/* With the same world and stage the results are bitwise equal, whatever the type. */
 START_TEST(the_same_world_the_same_bits)
 {
     shell_enter();

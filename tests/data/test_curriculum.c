@@ -1,4 +1,4 @@
-/* test_curriculum.c - sequence length as a function of the step: the schedules, and their effect on a training. */
+/* test_curriculum.c - curriculum learning: sequence length as a function of the step, and its effect on training. */
 #include "suite.h"
 #include "runs.h"
 #include "data/difficulty.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* DeepSpeed's formula (CurriculumScheduler), worked out by hand for these steps; s counts from 1. */
+/* DeepSpeed's formula (CurriculumScheduler), computed by hand for these steps; s counts from 1. */
 START_TEST(schedules)
 {
     static const cs_difficulty linear = { CS_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },
@@ -64,7 +64,7 @@ END_TEST
     "\"data_efficiency\": {\"enabled\": true, \"data_sampling\": {\"enabled\": true, \"curriculum_learning\": "        \
     "{\"enabled\": true, \"curriculum_metrics\": {" metric "}}}},"
 
-/* Tokens of each step of a training on one rank, 2 samples a step. */
+/* Checks the number of tokens of each step of a training on one rank with 2 samples in each step. */
 static int check_tokens(const char *more, int accumulation, const int *lengths, int steps)
 {
     run_spec spec = { .world = 1, .steps = steps, .accumulation = accumulation, .precision = "fp32", .more = more };
@@ -97,7 +97,8 @@ START_TEST(samples_grow)
 }
 END_TEST
 
-/* The same bits at any stage, recomputed or not; and a curriculum that asks for the whole length is none. */
+/* Losses are bitwise equal at any stage, with recomputation or without; a curriculum that always has the full length
+ * changes nothing. */
 START_TEST(losses)
 {
     run_spec spec = {

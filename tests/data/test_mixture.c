@@ -1,5 +1,5 @@
-/* test_mixture.c - data sets in given proportions: the shares of every epoch, each window as often, any position alone.
- */
+/* test_mixture.c - mixtures of data sets: the shares of every epoch, how often each window is read, and that a position
+ * does not depend on earlier ones. */
 #include "data/mixture.h"
 #include "suite.h"
 
@@ -44,7 +44,7 @@ START_TEST(shares_are_the_weights)
             for (int i = 0; i < cases[c].count; i++)
                 ck_assert_double_le(fabs((double)of[i] - (double)total * cases[c].weights[i] / sum), 1);
         }
-        for (int i = 0; i < cases[c].count; i++) /* a set is read through before any of it comes again */
+        for (int i = 0; i < cases[c].count; i++) /* a set is read completely before any of its windows is read again */
             for (int64_t w = 0; w < cases[c].windows[i]; w++)
                 ck_assert_int_le(abs(seen[i][w] - seen[i][0]), 1);
     }

@@ -1,5 +1,5 @@
-/* test_tokens.c - token shards: what is written is read, foreign formats are read, malformed ones are refused by name.
- */
+/* test_tokens.c - token shards: what is written can be read; other formats are read; malformed files are rejected by
+ * name. */
 #include "data/tokens.h"
 
 #include <check.h>
@@ -175,7 +175,7 @@ START_TEST(raw_files_are_read)
 }
 END_TEST
 
-/* A shard of 10 tokens of 2 bytes and 2 documents, 104 bytes: one field of it is overwritten. */
+/* Overwrites one header field of a shard of 10 tokens of 2 bytes and 2 documents (104 bytes). */
 START_TEST(malformed_headers_are_refused)
 {
     static const struct {
@@ -224,7 +224,7 @@ START_TEST(malformed_headers_are_refused)
 }
 END_TEST
 
-/* Cut anywhere, a shard is refused: no size but its own fits its header. */
+/* A truncated shard is rejected, because its header fits only its full size. */
 START_TEST(cut_shards_are_refused)
 {
     unsigned char shard[2048];
@@ -237,7 +237,7 @@ START_TEST(cut_shards_are_refused)
         cs_tokens tokens;
         memset(shard + size, 0, 8);
         write_file(shard, cut);
-        bool own = cut >= 8; /* below, the magic itself is cut: raw tokens, to all appearances */
+        bool own = cut >= 8; /* shorter files lack the magic number and look like raw tokens */
         if (own)
             ck_assert_msg((cs_tokens_open(&tokens, path) == CS_OK) == (cut == size), "cut at %zu", cut);
         else
@@ -279,7 +279,7 @@ START_TEST(writers_refuse_and_clean_up)
 }
 END_TEST
 
-/* Tokens that are read and not learnt; without one such there is no mask in the file. */
+/* Tokens that are input but not targets. If there is none, the file has no mask. */
 START_TEST(masks_are_kept)
 {
     enum { COUNT = 10000 };
@@ -306,7 +306,7 @@ START_TEST(masks_are_kept)
 }
 END_TEST
 
-/* Until it is finished, a reader of the name sees what was there before. */
+/* Until the writer finishes, the name still gives the old file. */
 START_TEST(writing_is_atomic)
 {
     cs_tokens_writer *writer;

@@ -1,4 +1,5 @@
-/* test_windows.c - which window a position reads: a permutation an epoch, whole shards, nothing across their edges. */
+/* test_windows.c - which window a position reads: a permutation in each epoch, all shards, no window across two shards.
+ */
 #include "data/data.h"
 #include "data/tokens.h"
 
@@ -30,7 +31,7 @@ static void remove_folder(void)
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Tokens first, first + 1, ... : a window's content tells where it came from. */
+/* Writes a shard with tokens first, first + 1, ..., so that the contents of a window tell where it came from. */
 static void write_shard(const char *name, int64_t vocab_size, int32_t first, int32_t count)
 {
     cs_tokens_writer *writer;
@@ -87,7 +88,8 @@ START_TEST(huge_counts_stay_inside)
 }
 END_TEST
 
-/* Over many epochs an index meets every place about equally often: chi-square far below what a skewed order gives. */
+/* Over many epochs an index has every position about equally often: the chi-square value is far below that of a skewed
+ * order. */
 START_TEST(places_are_spread_evenly)
 {
     static const int64_t counts[] = { 2, 3, 5, 8, 30 };
@@ -106,7 +108,7 @@ START_TEST(places_are_spread_evenly)
 }
 END_TEST
 
-/* A random order leaves about one element in place, and about half of the neighbours in order. */
+/* A random order leaves about one element in its position, and about half of the neighbours in order. */
 START_TEST(orders_are_thorough_and_differ)
 {
     enum { COUNT = 10000 };
@@ -129,7 +131,7 @@ START_TEST(orders_are_thorough_and_differ)
 }
 END_TEST
 
-/* The order is part of what a checkpoint means: these places were written down once and must not move. */
+/* The order is part of what a checkpoint means: it must stay equal to these recorded values. */
 START_TEST(the_order_never_changes)
 {
     static const int64_t places[] = { 524, 167, 904, 826, 532, 775, 53, 99 };
@@ -138,7 +140,7 @@ START_TEST(the_order_never_changes)
 }
 END_TEST
 
-/* Shards of 12, 4, 0, 5, 1 and 9 tokens, windows of 4 + 1: 2, 0, 0, 1, 0 and 2 of them. */
+/* Shards of 12, 4, 0, 5, 1 and 9 tokens have 2, 0, 0, 1, 0 and 2 windows of 4 + 1 tokens. */
 START_TEST(windows_stay_inside_shards)
 {
     static const int32_t sizes[] = { 12, 4, 0, 5, 1, 9 }, first[] = { 0, 4, 300, 500, 504 };
@@ -182,7 +184,7 @@ START_TEST(unshuffled_is_file_order)
     char second[512];
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
-    const char *patterns[] = { second, path }; /* the order of the list wins over the alphabet */
+    const char *patterns[] = { second, path }; /* the order of the list takes precedence over alphabetical order */
     cs_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false };
     ck_assert_int_eq(cs_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
@@ -195,7 +197,7 @@ START_TEST(unshuffled_is_file_order)
 }
 END_TEST
 
-/* Two patterns in equal parts, though one has ten times the windows; a masked target is -1. */
+/* Two patterns with equal weights, though one has ten times the windows; the target of a masked token is -1. */
 START_TEST(mixtures_and_masks_are_read)
 {
     static const double weights[] = { 1, 1 };
@@ -230,7 +232,8 @@ START_TEST(mixtures_and_masks_are_read)
 }
 END_TEST
 
-/* Documents at 0, 3, 3 (an empty one before it), 4, 9 and 16 of 18 tokens, read in windows of 4. */
+/* Documents begin at 0, 3, 3 (an empty document precedes the one at 3), 4, 9 and 16 of 18 tokens; windows have 4 rows.
+ */
 START_TEST(documents_are_kept_apart)
 {
     static const int32_t first[] = { 0, 3, 3, 4, 9, 16 };
@@ -251,7 +254,7 @@ START_TEST(documents_are_kept_apart)
     ck_assert_int_eq(cs_windows_count(windows), 4);
     for (int32_t t = 0; t < 16; t++) {
         int32_t start = 0;
-        bool ends = false; /* a document begins behind this token */
+        bool ends = false; /* a document begins after this token */
         if (t % 4 == 0)
             cs_windows_read(windows, t / 4, (cs_window){ inputs, targets, starts });
         for (int d = 0; d < 6; d++) {
@@ -278,7 +281,7 @@ static uint64_t mark_of(const char *pattern, int64_t seq_len)
     return mark;
 }
 
-/* Shards of as many tokens, and of other ones; short ones are seen whole. */
+/* Shards with as many but other tokens; short shards are compared completely. */
 START_TEST(other_data_has_another_mark)
 {
     write_shard("a.bin", 5000, 5, 1000);
@@ -329,7 +332,7 @@ START_TEST(tokens_beyond_the_vocabulary_are_named)
 }
 END_TEST
 
-/* The shard's own vocabulary size binds too, and a 32-bit token must not turn into a masked target. */
+/* The shard's own vocabulary size is checked too, and a 32-bit token must not become a masked target. */
 START_TEST(tokens_beyond_the_shard_are_named)
 {
     cs_windows *windows;

@@ -16,14 +16,14 @@ static void check(const cs_job_work *work)
 }
 
 /* Each line by itself, so that one that is refused does not hide the next. */
-static void try_line(cs_job_plan *plan, cs_document *document, cs_job_bench *bench)
+static void try_line(cs_job_plan *plan, cs_document *document, cs_job_workspace *workspace)
 {
     cs_corpus corpus = { .documents = document, .document_count = 1 };
     cs_job_work work = { .count = 1, .to = document->length };
     __typeof__(*corpus.texts) text = { "fuzz.jsonl", document->bytes, (size_t)document->length };
     corpus.texts = &text;
     plan->corpus = &corpus;
-    cs_job_make(&work, plan, bench);
+    cs_job_make(&work, plan, workspace);
     check(&work);
     cs_job_free(&work);
 }
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cs_tokenizer *tokenizer;
     CS_ASSERT(cs_tokenizer_open(&tokenizer, NULL) == CS_OK);
     cs_job_plan plan = { .tokenizer = tokenizer, .field = "text", .end = -1 };
-    cs_job_bench bench = { .encoder = cs_encoder_open(tokenizer) };
+    cs_job_workspace workspace = { .encoder = cs_encoder_open(tokenizer) };
     for (int chat = 0; chat < 2; chat++) {
         if (chat)
             CS_ASSERT(cs_chat_find(&plan.shape, "plain", tokenizer) == CS_OK);
@@ -41,13 +41,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             const uint8_t *stop = memchr(data + from, '\n', size - from);
             size_t length = stop ? (size_t)(stop - data) - from : size - from;
             cs_document line = { (const char *)data + from, (int64_t)length, (int64_t)length, 0, true };
-            try_line(&plan, &line, &bench);
+            try_line(&plan, &line, &workspace);
             from += length + 1;
         }
     }
-    cs_encoder_close(bench.encoder);
-    cs_unicode_free(&bench.line);
-    cs_chat_free(&bench.chat);
+    cs_encoder_close(workspace.encoder);
+    cs_unicode_free(&workspace.line);
+    cs_chat_free(&workspace.chat);
     cs_tokenizer_close(tokenizer);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* test_absent.c - a path without a checkpoint: inspect, verify, diff and export each say what it is, and what to name.
- */
+/* test_absent.c - messages for a path without a checkpoint: inspect, verify, diff and export each say what the path is
+ * and what to name instead. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -11,7 +11,7 @@
 
 #define OTHER_USER "setpriv --reuid 65534 --regid 65534 --clear-groups"
 
-/* Commands in which a path stands for a checkpoint; %s is that. */
+/* Commands that take a checkpoint; %s is its path. */
 static const char *const commands[] = { "inspect %s", "inspect %s --tensors '*'", "verify %s", "diff out %s",
                                         "export %s new" };
 enum { COMMANDS = sizeof commands / sizeof *commands };
@@ -71,7 +71,7 @@ START_TEST(every_path_has_its_sentence)
 }
 END_TEST
 
-/* What may not be read is not called damaged. */
+/* A file without read permission is not reported as damaged. */
 START_TEST(what_may_not_be_read)
 {
     static const char *const rows[] = { "closed", "closed/a", "half/a" };
@@ -98,7 +98,7 @@ START_TEST(what_may_not_be_read)
 }
 END_TEST
 
-/* A checkpoint named from within it, and a table whose last column is one word. */
+/* A checkpoint named from within its directory, and a table whose last column is one word. */
 START_TEST(where_and_what_it_is)
 {
     shell_enter();

@@ -1,5 +1,5 @@
-/* test_export.c - cspeed export: which checkpoint it takes, that it leaves a whole folder or none, and that its memory,
- * and import's, does not grow with the model. */
+/* test_export.c - cspeed export: which checkpoint it takes; that it leaves a complete folder or none; that memory use
+ * of export and import does not grow with the model. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -22,8 +22,8 @@
 
 enum { LARGEST = 16000 * 1024, LIMIT_KB = 100000 };
 
-/* A model's weights with `value` in all elements, but the first of a tensor, which is its number. All tensors lie in
- * the same memory, and only what is the same in all of them is in the file. */
+/* Saves a model's weights. All elements are `value`, except that the first element of a tensor is the tensor's number.
+ * All tensors share one buffer, so the file holds what is common to all. */
 static void save_model(const char *config_text, const char *dir, const char *tag, int64_t step, float value)
 {
     json_t *config = json_loads(config_text, 0, NULL), *provenance = json_pack("{sO}", "model", config);
@@ -53,7 +53,7 @@ static void save_model(const char *config_text, const char *dir, const char *tag
     free(data);
 }
 
-/* Runs it; the exit code and a word of what was printed must be these. */
+/* Runs the command and checks its exit code, and that its output contains `words`. */
 static void expect(int code, const char *words, const char *arguments)
 {
     int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
@@ -63,7 +63,7 @@ static void expect(int code, const char *words, const char *arguments)
     free(text);
 }
 
-/* What all elements of the folder's first and last tensors are. */
+/* Checks that all elements of the folder's first and last tensors are `value`. */
 static void holds(const char *folder, float value)
 {
     cs_source source;
@@ -77,7 +77,7 @@ static void holds(const char *folder, float value)
     cs_source_close(&source);
 }
 
-/* Without a tag: what latest names; else, with a warning, the newest whole one. */
+/* Without a tag export takes the checkpoint that `latest` names, or else, with a warning, the newest complete one. */
 START_TEST(the_newest_whole_one_is_taken)
 {
     shell_enter();
@@ -116,7 +116,7 @@ START_TEST(the_newest_whole_one_is_taken)
 }
 END_TEST
 
-/* A folder that is there is never touched; one that cannot be finished is not there. */
+/* An existing folder is never changed; a folder that cannot be completed is removed. */
 START_TEST(a_whole_folder_or_none)
 {
     shell_enter();
@@ -132,9 +132,9 @@ START_TEST(a_whole_folder_or_none)
     ck_assert_int_eq(shell_run("cd runs/a/weights && printf damage | dd of=shard-00001-of-00001.safetensors bs=1 "
                                "seek=$(($(stat -c %%s shard-00001-of-00001.safetensors) - 9)) conv=notrunc"),
                      0);
-    expect(65, "has another checksum than its header says: the file is damaged\n", "export runs out");
+    expect(65, ": the file is damaged\n", "export runs out");
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
-    save_model(SMALL, "runs", "b", 2, 2); /* damaged where the header does not show it, and the newest */
+    save_model(SMALL, "runs", "b", 2, 2); /* the newest checkpoint is damaged in its data, not in its header */
     save_model(SMALL, "runs", "c", 3, 3);
     save_model(SMALL, "runs", "d", 4, 4);
     ck_assert_int_eq(shell_run(
@@ -152,7 +152,7 @@ START_TEST(a_whole_folder_or_none)
 }
 END_TEST
 
-/* llm.c's file of a model as large, all of it a hole. */
+/* Writes llm.c's file of a model of that size, as a sparse file. */
 static void write_sparse_llmc(const char *path)
 {
     int32_t head[256] = { 20240326, 3, 1024, 16000, 5, 16, 1024, 16128 };
@@ -163,8 +163,8 @@ static void write_sparse_llmc(const char *path)
     ck_assert_int_eq(truncate(path, 1024 + 4 * ((16128 + 1024) * width + 5 * block + 2 * width)), 0);
 }
 
-/* Models several times as large as the memory allowed. Where even a small one does not fit under the limit (a
- * sanitizer's own memory), there is nothing to show. */
+/* Models several times as large as the allowed memory. Skipped if even a small model does not fit under the limit, as
+ * with a sanitizer's own memory. */
 START_TEST(memory_stays_flat)
 {
     shell_enter();

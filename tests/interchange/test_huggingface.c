@@ -1,5 +1,6 @@
-/* test_huggingface.c - Hugging Face folders: a checkpoint exported and started from gives the same logits, at any world
- * size; what is not a model's weights is refused by name; with CSPEED_PEER_PYTHON, transformers judges both ways. */
+/* test_huggingface.c - Hugging Face folders: a model exported and loaded again gives the same logits at any world size;
+ * files that are not the model's weights are rejected by name. With CSPEED_PEER_PYTHON, transformers checks both
+ * directions. */
 #include "suite.h"
 #include "near.h"
 #include "shell.h"
@@ -75,7 +76,7 @@ static void logits_of(const char *model, float *logits)
     cs_destroy(engine);
 }
 
-/* A model after two steps, saved in the folder "saved". */
+/* Trains a model for two steps and saves it in the folder "saved". */
 static void train_and_save(const char *model, float *logits)
 {
     cs_engine *engine = open_engine(model, 0);
@@ -157,7 +158,7 @@ START_TEST(gpt2_goes_out_and_in)
 }
 END_TEST
 
-/* Tokenizer files travel from the folder a run starts from to the one it is exported to. */
+/* Tokenizer files are copied from the folder a run starts from to the folder it is exported to. */
 START_TEST(what_lies_beside_travels)
 {
     shell_enter();
@@ -185,7 +186,7 @@ static void refused(const char *model, const char *part, cs_status wanted)
     ck_assert_msg(status == wanted && strstr(cs_error(), part), "%d: %s (wanted: %s)", status, cs_error(), part);
 }
 
-/* Renames within a header, to names of the same length. */
+/* Renames keys in a header to names of the same length. */
 static void rename_in(const char *path, const char *from, const char *to)
 {
     ck_assert_uint_eq(strlen(from), strlen(to));
@@ -212,7 +213,8 @@ START_TEST(other_weights_are_refused_by_name)
 }
 END_TEST
 
-/* GPT2Model has no prefix and may have masks; a model that ties its head may store it twice. */
+/* GPT2Model's names lack the prefix and its files may have masks; a model with a tied head may store the table twice.
+ */
 START_TEST(names_of_headless_models_are_completed)
 {
     shell_enter();
@@ -220,7 +222,8 @@ START_TEST(names_of_headless_models_are_completed)
     ck_assert_int_eq(shell_run("%s/cspeed export saved a", CS_BIN), 0);
     size_t bytes;
     char *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
-    while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) { /* padded in the end */
+    /* The header is padded at its end. */
+    while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) {
         memmove(found + 1, found + 13, (size_t)(text + bytes - found - 13));
         uint64_t length;
         memcpy(&length, text, 8);
@@ -267,7 +270,7 @@ static void both_ways(const char *python, const char *kind)
     shell_leave();
 }
 
-/* llm.c's file of the same model: matrices turned back, padded rows of the vocabulary dropped. */
+/* Imports llm.c's file of the same model: matrices are transposed, padding rows of the vocabulary dropped. */
 static void llmc_imports(const char *python)
 {
     shell_enter();

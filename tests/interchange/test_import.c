@@ -1,5 +1,5 @@
-/* test_import.c - cspeed import: llm.c's files number by number; what is not a model's weights is refused by name, and
- * nothing is left behind. */
+/* test_import.c - cspeed import: llm.c's files element by element; files that are not a model's weights are rejected by
+ * name, and nothing is left behind. */
 #include "shell.h"
 #include "suite.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs it; the exit code and a word of what was printed must be these. */
+/* Runs the command and checks its exit code, and that its output contains `words`. */
 static void expect(int code, const char *words, const char *arguments)
 {
     int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
@@ -22,7 +22,7 @@ static void expect(int code, const char *words, const char *arguments)
     free(text);
 }
 
-/* Neither the folder that was to be written nor one it was written in. */
+/* Checks that neither the target folder nor a temporary folder exists. */
 static void nothing_is_left(const char *out)
 {
     ck_assert_int_ne(shell_run("ls -d %s*", out), 0);
@@ -32,9 +32,9 @@ static void nothing_is_left(const char *out)
 
 enum { POSITIONS = 6, VOCABULARY = 5, PADDED = 128, LAYERS = 2, HEADS = 2, WIDTH = 4 };
 
-/* What llm.c writes, in its order: rows of each matrix as (out, in), where ours is (in, out) when `turned`. */
+/* The parameters in llm.c's order; rows of a matrix are (out, in) and cspeed's are (in, out) if `turned`. */
 static const struct {
-    const char *name; /* '#': one a layer */
+    const char *name; /* '#': one for each layer */
     int rows, columns, padded;
     bool turned;
 } sorts[] = {
@@ -57,7 +57,7 @@ static const struct {
 };
 enum { SORTS = sizeof sorts / sizeof *sorts };
 
-/* Exact in bf16: eight bits. */
+/* Values that are exact in bf16, whose significand has eight bits. */
 static float value_of(int sort, int layer, int row, int column)
 {
     return (float)((sort * 31 + layer * 53 + row * 7 + column * 3) % 251) - 125;
@@ -139,7 +139,7 @@ START_TEST(llmc_files_are_read)
 }
 END_TEST
 
-/* One number of a file's head replaced. */
+/* Replaces one number of a file's header. */
 static void write_head(const char *path, int at, int32_t number)
 {
     FILE *file;
@@ -195,11 +195,11 @@ END_TEST
     "\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 6, \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2"
 #define CONFIG "{" CONFIG_KEYS "}"
 
-/* Everything that is wrong is said at once, and nothing is written. */
+/* All differences are reported in one message, and nothing is written. */
 START_TEST(weights_must_be_those_of_the_config)
 {
     static const struct {
-        const char *change; /* by sed, of header or config, to a text of the same length */
+        const char *change; /* a sed expression that changes header or config to a text of the same length */
         int code;
         const char *words[3];
     } rows[] = {
@@ -243,7 +243,7 @@ START_TEST(weights_must_be_those_of_the_config)
 }
 END_TEST
 
-/* safetensors' save_model keeps one name of a table that is the head too, and that may be the head's. */
+/* safetensors' save_model keeps only one name of a shared table, which may be the head's. */
 START_TEST(a_tied_head_is_the_table)
 {
     shell_enter();
@@ -262,7 +262,7 @@ START_TEST(a_tied_head_is_the_table)
 }
 END_TEST
 
-/* A shard that the index names twice over, or that is not there. */
+/* The index names a shard twice, or a shard that does not exist. */
 START_TEST(shards_must_be_there)
 {
     shell_enter();
@@ -284,7 +284,7 @@ END_TEST
 START_TEST(others_are_refused_with_a_command)
 {
     static const struct {
-        const char *path, *start, *words; /* `path` is imported as it is, and its folder */
+        const char *path, *start, *words; /* `path` and its folder are imported directly */
         const char *folder_words;
     } rows[] = {
         { "a/pytorch_model.bin", "", "from_pretrained(sys.argv[1], dtype='auto')", "save_pretrained('OUT')\" 'a'`" },

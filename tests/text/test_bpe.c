@@ -1,4 +1,5 @@
-/* test_bpe.c - merging pair by pair: against the plain definition, on words of every length, and on the longest. */
+/* test_bpe.c - byte-pair encoding: compared with the plain definition on words of every length, and on very long words.
+ */
 #include "text/bpe.h"
 #include "suite.h"
 
@@ -8,7 +9,7 @@
 
 enum { LETTERS = 4, MERGES = 120 };
 
-/* Letters a to d, and merges of tokens drawn at random among those there are. */
+/* Makes a lexicon of the letters a to d, and merges of tokens drawn at random among the existing ones. */
 static void make(cs_lexicon *lexicon, unsigned seed)
 {
     char names[LETTERS + MERGES][64] = { "a", "b", "c", "d" };
@@ -35,7 +36,7 @@ static void make(cs_lexicon *lexicon, unsigned seed)
     json_decref(merges);
 }
 
-/* The lowest rank, the leftmost of equals, again and again. */
+/* The plain definition: repeatedly applies the merge of the lowest rank, the leftmost of equals. */
 static int32_t plain(const cs_lexicon *lexicon, const char *word, size_t size, int32_t *ids)
 {
     int32_t count = 0;
@@ -109,7 +110,7 @@ START_TEST(long_words_are_no_trouble)
 }
 END_TEST
 
-/* More different words than are remembered. */
+/* More different words than the cache can hold. */
 START_TEST(forgetting_changes_nothing)
 {
     cs_lexicon lexicon = { 0 };
@@ -132,7 +133,8 @@ START_TEST(forgetting_changes_nothing)
 }
 END_TEST
 
-/* A byte that is no token is left out, or is the unknown token, once for a run of them where the file says so. */
+/* A byte without a token is dropped, or becomes the unknown token, which stands once for a run of them if the file says
+ * so. */
 START_TEST(unknown_bytes)
 {
     cs_lexicon lexicon = { 0 };

@@ -1,4 +1,5 @@
-/* test_chat.c - conversations are written as the models' chat templates write them, and `generate --chat` answers. */
+/* test_chat.c - conversations are written exactly as the models' chat templates write them, and `generate --chat`
+ * answers. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
@@ -12,7 +13,7 @@
 
 /* ---- against golden/chat.golden (tests/peers/chat_same.py) ---- */
 
-/* GPT-2's of golden/tokenizer.golden, with the words of all templates. */
+/* Writes the GPT-2 tokenizer of golden/tokenizer.golden with the control words of all templates. */
 static void write_tokenizer(void)
 {
     static const char *const words[] = { "<|im_start|>",      "<|im_end|>", "<|start_header_id|>",
@@ -42,7 +43,8 @@ static bool says(const json_t *messages, size_t index, const char *role)
     return strcmp(json_string_value(json_object_get(json_array_get(messages, index), "role")), role) == 0;
 }
 
-/* A conversation that ends with the user's words is written up to the answer; another is to be learnt from. */
+/* A conversation that ends with a user message is written as a prompt for the answer; any other as a sample to learn
+ * from. */
 static cs_status write_one(const cs_chat_shape *shape, const cs_tokenizer *tokenizer, json_t *messages,
                            cs_chat_lines *lines)
 {
@@ -53,7 +55,7 @@ static cs_status write_one(const cs_chat_shape *shape, const cs_tokenizer *token
     return status;
 }
 
-/* Refused are what the shape has no place for, and what holds no answer and is not to be given one. */
+/* Checks that the shape rejects what it cannot express, and conversations without an answer unless they are prompts. */
 static void check_shape(const json_t *shape_texts, const json_t *conversations, const cs_tokenizer *tokenizer)
 {
     const char *name = json_string_value(json_object_get(shape_texts, "name"));
@@ -115,7 +117,7 @@ static cs_status find_auto(const char *template, const char *begin, const char *
     return status;
 }
 
-/* Of a model's template one byte is another: it may write anything. */
+/* A template with one changed byte is not recognised, because it might write anything. */
 START_TEST(auto_takes_known_templates_alone)
 {
     char *template = template_named("chatml");
@@ -126,7 +128,7 @@ START_TEST(auto_takes_known_templates_alone)
     ck_assert_msg(find_auto(template, "<s>", &name) == CS_OK, "%s", cs_error());
     ck_assert_str_eq(name, "chatml");
     ck_assert_int_gt(asprintf(&longer, "%s\n", template), 0);
-    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_OK); /* of the newline at the end Jinja sees nothing */
+    ck_assert_int_eq(find_auto(longer, NULL, &name), CS_OK); /* Jinja ignores one newline at the end */
     free(longer);
     ck_assert_int_gt(asprintf(&longer, "%s\n\n", template), 0);
     ck_assert_int_eq(find_auto(longer, NULL, &name), CS_BAD_CONFIG);
@@ -145,7 +147,7 @@ START_TEST(auto_takes_known_templates_alone)
 }
 END_TEST
 
-/* A template writes nothing, or fails, where the tokenizer has no name for what it writes. */
+/* A template writes nothing, or fails, if the tokenizer does not name a token that it writes. */
 START_TEST(auto_wants_the_tokens_that_the_template_writes)
 {
     char *llama3 = template_named("llama3");
@@ -173,7 +175,7 @@ static const char *const config =
     "      \"hidden_size\": 32, \"intermediate_size\": 64, \"max_position_embeddings\": 96,\n"
     "      \"vocab_size\": 256 } } }\n";
 
-/* A model of bytes that has learnt two answers. */
+/* Trains a model with byte tokens that has learnt two answers. */
 static void prepare(void)
 {
     shell_enter();

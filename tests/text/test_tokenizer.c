@@ -1,5 +1,5 @@
-/* test_tokenizer.c - tokenizers from files: the ids of Hugging Face's library, text again, and what is refused by name.
- */
+/* test_tokenizer.c - tokenizers from files: ids equal to those of Hugging Face's library, decoding, and messages for
+ * what is not supported. */
 #include "text/encoder.h"
 #include "shell.h"
 #include "suite.h"
@@ -39,7 +39,7 @@ START_TEST(ids_are_those_of_tokenizers)
         const char *name = json_string_value(json_object_get(entry, "name"));
         cs_tokenizer *tokenizer = open_named(name);
         cs_encoder *encoder = cs_encoder_open(tokenizer);
-        for (int round = 0; round < 2; round++) /* the second time words are remembered */
+        for (int round = 0; round < 2; round++) /* in the second round words come from the cache */
             json_array_foreach(json_object_get(entry, "cases"), number, one) check_case(encoder, name, one);
         cs_encoder_close(encoder);
         cs_tokenizer_close(tokenizer);
@@ -49,7 +49,7 @@ START_TEST(ids_are_those_of_tokenizers)
 }
 END_TEST
 
-/* Pieces one behind another are the text, and `starts` say where each stands in it. */
+/* The concatenated pieces are the text, and `starts` gives the position of each. */
 START_TEST(pieces_are_the_text)
 {
     static const char text[] = "Hello  wor\nld 12 \xe5\xad\x97\xf0\x9f\x98\x80, it's<|endoftext|>a";
@@ -83,7 +83,7 @@ START_TEST(pieces_are_the_text)
 }
 END_TEST
 
-/* As lossy decoding has it: each longest beginning of a character is one U+FFFD. */
+/* As in lossy decoding, each maximal invalid part of a character becomes one U+FFFD. */
 START_TEST(broken_text_is_repaired)
 {
     static const struct {
@@ -178,7 +178,7 @@ START_TEST(what_is_not_known_is_refused)
 }
 END_TEST
 
-/* Sections about batches change nothing, and that is said. */
+/* Sections about batches have no effect, and a warning says so. */
 START_TEST(batches_of_texts_are_not_made)
 {
     static const struct {
@@ -206,7 +206,7 @@ START_TEST(batches_of_texts_are_not_made)
 }
 END_TEST
 
-/* The same vocabulary by its other files. */
+/* The same vocabulary read from vocab.json and merges.txt. */
 START_TEST(vocab_and_merges_are_read)
 {
     cs_tokenizer *tokenizer;
