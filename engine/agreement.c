@@ -61,8 +61,7 @@ static void add_model(json_t *told, const cs_engine *engine)
     json_t *value;
     char path[320];
     json_object_set_new(told, "parameters of the model", json_integer(engine->model->parameters));
-    json_object_foreach(engine->model_json, key, value)
-    {
+    json_object_foreach (engine->model_json, key, value) {
         snprintf(path, sizeof path, "cspeed.model.%s", key);
         json_object_set(told, path, value);
     }
@@ -104,8 +103,10 @@ static void name_keys(difference *found, const json_t *other, int rank)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(found->own, key, value) name_key(found, key, json_object_get(other, key), rank);
-    json_object_foreach((json_t *)(uintptr_t)other, key, value) name_key(found, key, value, rank);
+    json_object_foreach (found->own, key, value)
+        name_key(found, key, json_object_get(other, key), rank);
+    json_object_foreach ((json_t *)(uintptr_t)other, key, value)
+        name_key(found, key, value, rank);
 }
 
 static cs_status refuse(const difference *found)

@@ -35,8 +35,7 @@ static void refuse_unknown(cs_json *doc, json_t *object, const char *path, const
     const char *name;
     json_t *value;
     char full[PATH];
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach (object, name, value) {
         if (*name == '_' || cs_keys_find(table, count, name))
             continue;
         const char *nearest = cs_keys_nearest(table, count, name);

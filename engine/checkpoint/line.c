@@ -78,8 +78,7 @@ static json_t *read_generations(const char *dir, const char *name)
 {
     size_t i;
     json_t *generations = json_object(), *list = read_list(dir, name), *entry;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         char key[KEY_BYTES];
         const char *digits = json_string_value(json_object_get(entry, "crc32c"));
         snprintf(key, sizeof key, "%.8s %s", digits ? digits : "", tag_of(entry));

@@ -176,7 +176,7 @@ static cs_status read_tensors(cs_manifest *manifest, const char *path)
     if (!json_is_object(tensors))
         return cs_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
     manifest->tensors = cs_collective_memory(json_object_size(tensors) * sizeof *manifest->tensors);
-    json_object_foreach(tensors, name, value)
+    json_object_foreach (tensors, name, value)
         CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
     qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
     return CS_OK;
@@ -286,16 +286,10 @@ static cs_status check_line(const json_t *line, const char *path)
     uint32_t digest;
     if (line && !json_is_array(line))
         return cs_fail(CS_BAD_FILE, "%s: \"" CS_LINE_KEY "\" is no list", path);
-    json_array_foreach(
-        line, i,
-        entry) if (!json_is_string(json_object_get(entry, "tag")) ||
-                   !cs_manifest_digits(&digest,
-                                       json_string_value(json_object_get(
-                                           entry,
-                                           "crc32c")))) return cs_fail(CS_BAD_FILE,
-                                                                       "%s: " CS_LINE_KEY
-                                                                       ": entry %zu has no \"tag\" or no \"crc32c\"",
-                                                                       path, i);
+    json_array_foreach (line, i, entry)
+        if (!json_is_string(json_object_get(entry, "tag")) ||
+            !cs_manifest_digits(&digest, json_string_value(json_object_get(entry, "crc32c"))))
+            return cs_fail(CS_BAD_FILE, "%s: " CS_LINE_KEY ": entry %zu has no \"tag\" or no \"crc32c\"", path, i);
     return CS_OK;
 }
 

@@ -155,10 +155,9 @@ static cs_status check_metadata(const json_t *metadata, const char *path)
     json_t *value;
     if (!json_is_object(metadata))
         return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\" is not an object", path);
-    json_object_foreach((json_t *)(uintptr_t)metadata, key,
-                        value) if (!json_is_string(value)) return cs_fail(CS_BAD_FILE,
-                                                                          "%s: \"__metadata__\": %s is not a string",
-                                                                          path, key);
+    json_object_foreach ((json_t *)(uintptr_t)metadata, key, value)
+        if (!json_is_string(value))
+            return cs_fail(CS_BAD_FILE, "%s: \"__metadata__\": %s is not a string", path, key);
     return CS_OK;
 }
 
@@ -186,7 +185,8 @@ static cs_status take_memory(cs_safetensors *header, const char *path)
     size_t numbers = 1;
     const char *key;
     json_t *value;
-    json_object_foreach(header->root, key, value) numbers += json_array_size(json_object_get(value, "shape"));
+    json_object_foreach (header->root, key, value)
+        numbers += json_array_size(json_object_get(value, "shape"));
     header->entries = calloc(json_object_size(header->root) + 1, sizeof *header->entries);
     header->shapes = calloc(numbers, sizeof *header->shapes);
     if (!header->entries || !header->shapes)
@@ -208,8 +208,7 @@ cs_status cs_safetensors_parse(cs_safetensors *header, const char *text, size_t 
     int64_t *shape = header->shapes;
     const char *key;
     json_t *value;
-    json_object_foreach(header->root, key, value)
-    {
+    json_object_foreach (header->root, key, value) {
         if (strcmp(key, "__metadata__") == 0) {
             header->metadata = json_is_null(value) ? NULL : value;
             continue;

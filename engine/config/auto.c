@@ -25,8 +25,7 @@ static bool holds_auto(const json_t *value)
 {
     const char *name;
     const json_t *member;
-    json_object_foreach((json_t *)(uintptr_t)value, name, member)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)value, name, member) {
         if (*name != '_' && (cs_keys_is_auto(value, name) || holds_auto(member)))
             return true;
     }
@@ -40,8 +39,7 @@ static bool is_for_trainer(cs_json *doc)
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
     const char *name;
     json_t *value;
-    json_object_foreach(cs_json_root(doc), name, value)
-    {
+    json_object_foreach (cs_json_root(doc), name, value) {
         bool other = *name == '_';
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             other |= strcmp(name, others[i]) == 0;

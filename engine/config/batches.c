@@ -133,8 +133,7 @@ static void read_micros(cs_json *doc, cs_elasticity *settings)
         cs_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CS_ELASTICITY_MICROS);
         return;
     }
-    json_array_foreach(settings->written, index, value)
-    {
+    json_array_foreach (settings->written, index, value) {
         int64_t size = json_is_integer(value) ? json_integer_value(value) : 0;
         if (size < 1 || size > settings->max_train_batch_size) {
             cs_json_fault(doc, path, "each is a whole number from 1 to max_train_batch_size, %lld",

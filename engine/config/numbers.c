@@ -134,8 +134,7 @@ static bool holds_linear(const json_t *names)
 {
     size_t index;
     json_t *name;
-    json_array_foreach(names, index, name)
-    {
+    json_array_foreach (names, index, name) {
         const char *text = json_string_value(name);
         if (text && (strcmp(text, "torch.nn.Linear") == 0 || strcmp(text, "torch.nn.modules.linear.Linear") == 0))
             return true;

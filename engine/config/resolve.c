@@ -88,8 +88,7 @@ static void read_files(cs_config *config, const char *path, const json_t *list, 
         add_file(config, path, list, files, count);
         return;
     }
-    json_array_foreach(list, index, value)
-    {
+    json_array_foreach (list, index, value) {
         if (*count < CS_CONFIG_FILES || index == CS_CONFIG_FILES)
             add_file(config, path, value, files, count);
     }
@@ -108,8 +107,7 @@ static void read_weights(cs_config *config)
     if (count != (size_t)s->train_count)
         cs_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d",
                       s->train_count);
-    json_array_foreach(s->written.weights, index, value)
-    {
+    json_array_foreach (s->written.weights, index, value) {
         if (!(json_number_value(value) >= 0) || !json_is_number(value))
             cs_json_fault(config->doc, path, "a weight is a number, 0 or more");
         else if (index < CS_CONFIG_FILES)

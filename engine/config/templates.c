@@ -31,9 +31,9 @@ static void check(cs_json *doc, const char *path, const json_t *value)
         return;
     if (json_is_string(value))
         check_string(doc, path, json_string_value(value));
-    json_array_foreach(value, index, member) check(doc, path, member);
-    json_object_foreach((json_t *)(uintptr_t)value, name, member)
-    {
+    json_array_foreach (value, index, member)
+        check(doc, path, member);
+    json_object_foreach ((json_t *)(uintptr_t)value, name, member) {
         snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
         if (*name != '_')
             check(doc, full, member);

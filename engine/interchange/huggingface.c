@@ -140,8 +140,7 @@ static cs_status add_indexed(cs_source *source, const char *folder, json_t *map,
     json_t *value;
     if (!json_is_object(map))
         return cs_fail(CS_BAD_FILE, "%s: \"weight_map\" is missing or no object", path);
-    json_object_foreach(map, key, value)
-    {
+    json_object_foreach (map, key, value) {
         const char *name = json_string_value(value);
         if (!name || strchr(name, '/') || !ends_with(name, ".safetensors"))
             return cs_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
@@ -149,8 +148,7 @@ static cs_status add_indexed(cs_source *source, const char *folder, json_t *map,
         if (!is_listed(source->own, folder, name))
             CS_TRY(add_file(source, folder, name));
     }
-    json_object_foreach(map, key, value)
-    {
+    json_object_foreach (map, key, value) {
         if (!is_buffer(key) && cs_source_find(source, key) < 0)
             return cs_fail(CS_BAD_FILE, "%s: tensor %s is not in %s", path, key, json_string_value(value));
     }

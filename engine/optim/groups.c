@@ -20,8 +20,7 @@ static bool are_globs(const json_t *value)
     json_t *glob;
     if (!json_is_array(value))
         return is_glob(value);
-    json_array_foreach(value, index, glob)
-    {
+    json_array_foreach (value, index, glob) {
         if (!is_glob(glob))
             return false;
     }
@@ -81,8 +80,7 @@ void cs_groups_read(cs_json *doc, const json_t *list, const cs_optim_settings *s
         cs_json_fault(doc, LIST, "a list of at most %d groups is needed", CS_GROUPS / 2 - 1);
         return;
     }
-    json_array_foreach(list, index, object)
-    {
+    json_array_foreach (list, index, object) {
         read_group(doc, object, (int)index, settings, groups);
     }
     add_sides(groups, (cs_group){ .settings = *settings, .written = -1 }, settings->rate);

@@ -159,8 +159,7 @@ void cs_optim_override(cs_json *doc, json_t *object, const char *path, cs_optim_
 {
     const char *name;
     json_t *value;
-    json_object_foreach(object, name, value)
-    {
+    json_object_foreach (object, name, value) {
         if (*name != '_' && strcmp(name, "params") != 0)
             override(doc, path, name, value, settings);
     }

@@ -330,7 +330,8 @@ static cs_status write_all(const cs_chat_shape *shape, const cs_tokenizer *token
     lines->count = 0;
     put_frame(&lines->text, shape->begin, tokenizer);
     CS_TRY(check_extras(document));
-    json_array_foreach(messages, index, message) CS_TRY(add_message(&w, message, index == 0));
+    json_array_foreach (messages, index, message)
+        CS_TRY(add_message(&w, message, index == 0));
     if (w.system)
         return cs_fail(CS_BAD_FILE, "a system message and no user's behind it, into which this template writes it");
     return CS_OK;

@@ -104,7 +104,7 @@ static cs_status add_tokens(cs_lexicon *lexicon, const json_t *ids)
     lexicon->index = malloc(lexicon->index_room * sizeof *lexicon->index);
     CS_ASSERT(lexicon->index);
     memset(lexicon->index, -1, lexicon->index_room * sizeof *lexicon->index);
-    json_object_foreach((json_t *)(uintptr_t)ids, token, id) /* json_object_foreach only reads */
+    json_object_foreach ((json_t *)(uintptr_t)ids, token, id) /* json_object_foreach only reads */
         CS_TRY(add_token(lexicon, token, id));
     for (int byte = 0; byte < 256; byte++)
         lexicon->bytes[byte] = cs_lexicon_find(lexicon, (const char[]){ (char)byte }, 1);
@@ -187,7 +187,8 @@ cs_status cs_lexicon_fill(cs_lexicon *lexicon, const json_t *ids, const json_t *
     lexicon->merge_room = room_for(json_array_size(merges));
     lexicon->merges = calloc(lexicon->merge_room, sizeof *lexicon->merges);
     CS_ASSERT(lexicon->merges);
-    json_array_foreach(merges, rank, merge) CS_TRY(add_merge(lexicon, merge, rank));
+    json_array_foreach (merges, rank, merge)
+        CS_TRY(add_merge(lexicon, merge, rank));
     return CS_OK;
 }
 

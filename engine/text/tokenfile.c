@@ -30,7 +30,7 @@ static cs_status read_normalizer(cs_tokenizer *tokenizer, const json_t *part)
     if (!part || json_is_null(part))
         return CS_OK;
     if (strcmp(type_of(part), "Sequence") == 0) {
-        json_array_foreach(json_object_get(part, "normalizers"), index, member)
+        json_array_foreach (json_object_get(part, "normalizers"), index, member)
             CS_TRY(read_normalizer(tokenizer, member));
         return CS_OK;
     }
@@ -93,7 +93,8 @@ static cs_status read_pre_tokenizer(cs_tokenizer *tokenizer, const json_t *part)
         return read_step(tokenizer, part, true);
     if (json_array_size(list) == 0)
         return refuse("pre_tokenizer", "of no steps", "it has to end in ByteLevel");
-    json_array_foreach(list, index, member) CS_TRY(read_step(tokenizer, member, index + 1 == json_array_size(list)));
+    json_array_foreach (list, index, member)
+        CS_TRY(read_step(tokenizer, member, index + 1 == json_array_size(list)));
     return CS_OK;
 }
 
@@ -107,8 +108,7 @@ static cs_status add_around(cs_tokenizer *tokenizer, const json_t *ids, bool beh
     int *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
     if (json_array_size(ids) == 0)
         return cs_fail(CS_BAD_FILE, "a special token of the post_processor has no ids");
-    json_array_foreach(ids, index, id)
-    {
+    json_array_foreach (ids, index, id) {
         if (*count == CS_PARTS_AROUND)
             return cs_fail(CS_UNSUPPORTED, "not supported: more than %d special tokens around a text", CS_PARTS_AROUND);
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= tokenizer->lexicon.size)
@@ -124,8 +124,7 @@ static cs_status read_template(cs_tokenizer *tokenizer, const json_t *part)
     json_t *member;
     const json_t *specials = json_object_get(part, "special_tokens");
     bool behind = false;
-    json_array_foreach(json_object_get(part, "single"), index, member)
-    {
+    json_array_foreach (json_object_get(part, "single"), index, member) {
         const char *name = json_string_value(json_object_get(json_object_get(member, "SpecialToken"), "id"));
         if (name)
             CS_TRY(add_around(tokenizer, json_object_get(json_object_get(specials, name), "ids"), behind));
@@ -145,7 +144,7 @@ static cs_status read_post_processor(cs_tokenizer *tokenizer, const json_t *part
         return read_template(tokenizer, part);
     if (strcmp(type, "Sequence") != 0)
         return refuse("post_processor", type, "TemplateProcessing and ByteLevel are there");
-    json_array_foreach(json_object_get(part, "processors"), index, member)
+    json_array_foreach (json_object_get(part, "processors"), index, member)
         CS_TRY(read_post_processor(tokenizer, member));
     return CS_OK;
 }
@@ -223,8 +222,7 @@ cs_status cs_tokenfile_read(cs_tokenizer *tokenizer, const json_t *root)
     warn_of_batches(root);
     CS_TRY(read_normalizer(tokenizer, json_object_get(root, "normalizer")));
     CS_TRY(read_model(tokenizer, json_object_get(root, "model")));
-    json_array_foreach(json_object_get(root, "added_tokens"), index, token)
-    {
+    json_array_foreach (json_object_get(root, "added_tokens"), index, token) {
         const json_t *id = json_object_get(token, "id");
         CS_TRY(cs_tokenfile_added(tokenizer, token, json_is_integer(id) ? json_integer_value(id) : -1));
     }

@@ -68,8 +68,7 @@ static char *copy_template(const json_t *value)
 {
     size_t index;
     json_t *member;
-    json_array_foreach(value, index, member)
-    {
+    json_array_foreach (value, index, member) {
         const char *name = json_string_value(json_object_get(member, "name"));
         if (name && strcmp(name, "default") == 0)
             return copy_text(json_object_get(member, "template"));
@@ -153,7 +152,7 @@ static cs_status read_pair(cs_tokenizer *tokenizer, const char *folder, const js
         json_decref(added);
         CS_TRY(status);
     }
-    json_object_foreach(json_object_get(config, "added_tokens_decoder"), key, token)
+    json_object_foreach (json_object_get(config, "added_tokens_decoder"), key, token)
         CS_TRY(cs_tokenfile_added(tokenizer, token, strtoll(key, NULL, 10)));
     return CS_OK;
 }

@@ -134,7 +134,8 @@ static void print(const request *r)
         json_decref(all);
         return;
     }
-    json_array_foreach(r->rows, i, row) print_row(r, row);
+    json_array_foreach (r->rows, i, row)
+        print_row(r, row);
     printf("%lld of %lld tensors are the same\n", (long long)r->same, (long long)r->tensors);
 }
 

@@ -131,8 +131,7 @@ static void print_rows(const json_t *rows)
     size_t i;
     const json_t *row;
     printf("%-28s %9s  %-20s %10s %6s  %-22s %s\n", "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach (rows, i, row) {
         const char *name = json_string_value(json_object_get(row, "name"));
         const char *status = json_string_value(json_object_get(row, "status"));
         const char *date = json_string_value(json_object_get(row, "created"));
@@ -150,8 +149,9 @@ static void print_rows(const json_t *rows)
                (long long)json_integer_value(json_object_get(row, "files")), saver, status);
     }
     puts("* = latest; whole: every file is there in its full size, and `cspeed verify` reads what is in them");
-    json_array_foreach(rows, i, row) if (json_is_string(json_object_get(row, "why")))
-        printf("\n%s\n", json_string_value(json_object_get(row, "why")));
+    json_array_foreach (rows, i, row)
+        if (json_is_string(json_object_get(row, "why")))
+            printf("\n%s\n", json_string_value(json_object_get(row, "why")));
 }
 
 static void print_json(json_t *value)

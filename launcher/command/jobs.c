@@ -149,8 +149,7 @@ static void print_table(const cl_registry_job *job, const json_t *state)
     if (*job->run_dir)
         printf("logs     %s\n", job->run_dir);
     printf("%6s  %-20s %5s %8s  %-8s %8s  %s\n", "RANK", "HOST", "LOCAL", "PID", "STATE", "STEP", "WAITS IN");
-    json_array_foreach(json_object_get(state, "ranks"), index, rank)
-    {
+    json_array_foreach (json_object_get(state, "ranks"), index, rank) {
         const char *where = json_string_value(json_object_get(rank, "collective"));
         printf("%6s  %-20s %5s %8s  %-8s %8s  %s", number(rank, "rank", numbers[0]), word(rank, "host"),
                number(rank, "local_rank", numbers[1]), number(rank, "pid", numbers[2]), word(rank, "state"),

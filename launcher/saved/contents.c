@@ -64,13 +64,11 @@ void cl_contents_print(const json_t *tensors)
 {
     size_t i, k;
     const json_t *tensor, *part;
-    json_array_foreach(tensors, i, tensor)
-    {
+    json_array_foreach (tensors, i, tensor) {
         char *shape = json_dumps(json_object_get(tensor, "shape"), 0);
         printf("%s  %s %s  %lld bytes\n", text_of(tensor, "name"), text_of(tensor, "dtype"), shape,
                number_of(tensor, "bytes"));
-        json_array_foreach(json_object_get(tensor, "parts"), k, part)
-        {
+        json_array_foreach (json_object_get(tensor, "parts"), k, part) {
             char *offset = json_dumps(json_object_get(part, "offset"), 0),
                  *size = json_dumps(json_object_get(part, "size"), 0);
             printf("    rows %lld to %lld: %s, box %s at %s\n", number_of(part, "first_row"),
@@ -104,12 +102,12 @@ void cl_contents_print_stats(const json_t *stats)
     double min = real_of(stats, "min"), width = (real_of(stats, "max") - min) / CS_SCAN_BINS;
     json_int_t max = 1;
     size_t i;
-    json_array_foreach(bins, i, bin) max = json_integer_value(bin) > max ? json_integer_value(bin) : max;
+    json_array_foreach (bins, i, bin)
+        max = json_integer_value(bin) > max ? json_integer_value(bin) : max;
     printf("%s: %lld elements, %lld NaN, %lld infinite\nmin %.9g  max %.9g  mean %.9g  std %.9g\n",
            text_of(stats, "name"), number_of(stats, "count"), number_of(stats, "nan"), number_of(stats, "infinite"),
            min, real_of(stats, "max"), real_of(stats, "mean"), real_of(stats, "std"));
-    json_array_foreach(bins, i, bin)
-    {
+    json_array_foreach (bins, i, bin) {
         int length = (int)(json_integer_value(bin) * BAR / max);
         printf("%12.4g %12lld %.*s\n", min + width * (double)i, (long long)json_integer_value(bin), length,
                "########################################");

@@ -57,8 +57,9 @@ static void write_tokenizer(const char *name)
     size_t index;
     json_t *golden = json_load_file(CS_TESTS "/golden/tokenizer.golden", 0, NULL), *entry;
     CS_ASSERT(golden);
-    json_array_foreach(golden, index, entry) if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
-        CS_ASSERT(json_dump_file(json_object_get(entry, "tokenizer"), "tokenizer.json", 0) == 0);
+    json_array_foreach (golden, index, entry)
+        if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
+            CS_ASSERT(json_dump_file(json_object_get(entry, "tokenizer"), "tokenizer.json", 0) == 0);
     json_decref(golden);
 }
 

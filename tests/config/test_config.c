@@ -434,7 +434,7 @@ static void check_table(cs_json *doc, const char *path, const cs_key *keys, int 
             ck_assert_msg(same_default(&keys[i], value), "reference.json: %s.%s is not the default, %s", path,
                           keys[i].name, keys[i].fallback);
     }
-    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    json_object_foreach ((json_t *)(uintptr_t)object, name, value)
         ck_assert_msg(cs_keys_find(keys, count, name) != NULL, "reference.json: %s.%s is in no table", path, name);
 }
 

@@ -41,7 +41,8 @@ void tokenizers_write(const char *name, const char *path)
 {
     size_t index;
     json_t *golden = tokenizers_golden(), *entry;
-    json_array_foreach(golden, index, entry) if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
-        ck_assert_int_eq(json_dump_file(json_object_get(entry, "tokenizer"), path, 0), 0);
+    json_array_foreach (golden, index, entry)
+        if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
+            ck_assert_int_eq(json_dump_file(json_object_get(entry, "tokenizer"), path, 0), 0);
     json_decref(golden);
 }

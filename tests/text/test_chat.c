@@ -64,8 +64,7 @@ static void check_shape(const json_t *shape_texts, const json_t *conversations, 
     size_t index;
     json_t *messages;
     ck_assert_msg(cs_chat_find(&shape, name, tokenizer) == CS_OK, "%s", cs_error());
-    json_array_foreach(conversations, index, messages)
-    {
+    json_array_foreach (conversations, index, messages) {
         const char *wanted = json_string_value(json_array_get(json_object_get(shape_texts, "texts"), index));
         bool silent = json_array_size(messages) == 1 && says(messages, 0, "system");
         cs_status status = write_one(shape, tokenizer, messages, &lines);
@@ -86,7 +85,7 @@ START_TEST(shapes_write_what_templates_write)
     shell_enter();
     write_tokenizer();
     cs_tokenizer *tokenizer = open_tokenizer(NULL, "<s>");
-    json_array_foreach(json_object_get(all, "shapes"), index, shape)
+    json_array_foreach (json_object_get(all, "shapes"), index, shape)
         check_shape(shape, json_object_get(all, "conversations"), tokenizer);
     ck_assert_uint_eq(index, 12);
     cs_tokenizer_close(tokenizer);

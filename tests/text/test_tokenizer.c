@@ -34,13 +34,13 @@ START_TEST(ids_are_those_of_tokenizers)
     json_t *golden = tokenizers_golden(), *entry, *one;
     shell_enter();
     ck_assert_uint_eq(json_array_size(golden), 6);
-    json_array_foreach(golden, index, entry)
-    {
+    json_array_foreach (golden, index, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         cs_tokenizer *tokenizer = open_named(name);
         cs_encoder *encoder = cs_encoder_open(tokenizer);
         for (int round = 0; round < 2; round++) /* in the second round words come from the cache */
-            json_array_foreach(json_object_get(entry, "cases"), number, one) check_case(encoder, name, one);
+            json_array_foreach (json_object_get(entry, "cases"), number, one)
+                check_case(encoder, name, one);
         cs_encoder_close(encoder);
         cs_tokenizer_close(tokenizer);
     }
