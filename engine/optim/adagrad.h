@@ -12,4 +12,12 @@ CS_RULE float adagrad(float p, float g, float *sum, float *unused, cs_hyper h)
     return p - h.rate * (g / (sqrtf(*sum) + h.epsilon));
 }
 
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define ADAGRAD_KEYS                                                                                                   \
+    RATE("1e-2"), NUMBER("lr_decay", lr_decay, "0", 0, "update t has the rate lr / (1 + (t - 1) lr_decay)"),           \
+        DECAY("added to the gradient of parameters that ask for it"),                                                  \
+        NUMBER("initial_accumulator_value", first_sum, "0", 0, "the sum of squares begins here"),                      \
+        NUMBER("eps", epsilon, "1e-10", 0, "added outside the root; \"auto\": the default"), NO_FOREACH, NO_AMSGRAD,   \
+        NO_FUSED, NO_MAXIMUM, FP32_STATES, NO_CLIPPING
+
 #endif

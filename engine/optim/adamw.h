@@ -12,4 +12,14 @@ CS_RULE float adamw(float p, float g, float *m, float *v, cs_hyper h)
     return p - h.rate * (direction + h.decay * p);
 }
 
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define ADAMW_KEYS                                                                                                     \
+    RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
+        NUMBER("eps", epsilon, "1e-8", 0, "added outside the root; \"auto\": the default"), DECAY(ASKED),              \
+        FLAG("bias_correction", bias_correction, "true", "divide the moments by 1 - beta^t"),                          \
+        FLAG("adam_w_mode", adam_w_mode, "true",                                                                       \
+             "\"Adam\" with it is AdamW, as in DeepSpeed; \"AdamW\" is always AdamW"),                                 \
+        INERT("torch_adam", "false", "one implementation here, with PyTorch's arithmetic"), GRAD_NONE, NO_FOREACH,     \
+        NO_AMSGRAD, NO_FUSED, NO_MAXIMUM, FP32_STATES, REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
+
 #endif

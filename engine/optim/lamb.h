@@ -14,4 +14,14 @@ CS_RULE float lamb(float p, float g, float *m, float *v, cs_hyper h)
     return *m / root + h.decay * p;
 }
 
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define LAMB_KEYS                                                                                                      \
+    RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
+        NUMBER("eps", epsilon, "1e-8", 0, "added outside the root, or inside: the next key"),                          \
+        FLAG("eps_inside_sqrt", inside_root, "false", "eps is added under the root"), DECAY(ASKED),                    \
+        NUMBER("max_coeff", max_ratio, "10", 0, "largest ratio of a tensor's norm to its step's"),                     \
+        NUMBER("min_coeff", min_ratio, "0.01", 0, "smallest ratio"),                                                   \
+        FLAG("bias_correction", bias_correction, "true", "multiply by sqrt(1 - beta2^t) / (1 - beta1^t)"), NO_AMSGRAD, \
+        REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
+
 #endif

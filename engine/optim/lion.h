@@ -14,4 +14,10 @@ CS_RULE float lion(float p, float g, float *m, float *unused, cs_hyper h)
     return p - h.rate * (sign + h.decay * p);
 }
 
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define LION_KEYS                                                                                                      \
+    RATE("1e-3"),                                                                                                      \
+        BETAS("[0.9, 0.999]", "of the mix whose sign is taken, and of the momentum; the paper has [0.9, 0.99]"),       \
+        DECAY(ASKED), GRAD_NONE, FP32_STATES, NO_CLIPPING
+
 #endif

@@ -17,4 +17,12 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, cs_hyper h)
     return p - h.rate * g;
 }
 
+/* The rows of optimizer.params; types.c defines the macros that make them. */
+#define SGD_KEYS                                                                                                       \
+    RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),                                        \
+        NUMBER("dampening", dampening, "0", -MOST, "of the gradient entering the buffer"),                             \
+        DECAY("added to the gradient of parameters that ask for it"),                                                  \
+        FLAG("nesterov", nesterov, "false", "Nesterov momentum; needs momentum, and no dampening"), NO_FOREACH,        \
+        NO_FUSED, NO_MAXIMUM, NO_CLIPPING
+
 #endif

@@ -20,4 +20,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return settings->base_rate * (settings->start_factor + (settings->end_factor - settings->start_factor) * share);
 }
 
-const cs_schedule cs_schedule_linear = { "LinearLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_LinearLR = { "LinearLR", CS_KEYS(keys), rate, NULL };

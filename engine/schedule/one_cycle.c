@@ -80,4 +80,4 @@ static double momentum(const cs_schedule_settings *settings, int64_t iteration)
     return fmin(MOST_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
 }
 
-const cs_schedule cs_schedule_one_cycle = { "OneCycle", CS_KEYS(keys), rate, momentum };
+const cs_schedule cs_schedule_OneCycle = { "OneCycle", CS_KEYS(keys), rate, momentum };

@@ -22,4 +22,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
            (1 + settings->range_step_rate * (settings->range_staircase ? floor(sizes) : sizes));
 }
 
-const cs_schedule cs_schedule_range_test = { "LRRangeTest", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_LRRangeTest = { "LRRangeTest", CS_KEYS(keys), rate, NULL };

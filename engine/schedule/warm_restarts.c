@@ -27,4 +27,5 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * (1 + cos(M_PI * (double)since / (double)length)) / 2;
 }
 
-const cs_schedule cs_schedule_warm_restarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_CosineAnnealingWarmRestarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate,
+                                                              NULL };

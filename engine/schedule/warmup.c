@@ -30,4 +30,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return iteration < cs_warmup_steps(settings) ? low + (high - low) * cs_warmup_share(settings, iteration) : high;
 }
 
-const cs_schedule cs_schedule_warmup = { "WarmupLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_WarmupLR = { "WarmupLR", CS_KEYS(keys), rate, NULL };

@@ -31,4 +31,4 @@ static double rate(const cs_schedule_settings *settings, int64_t iteration)
     return settings->base_rate * ratio;
 }
 
-const cs_schedule cs_schedule_warmup_cosine = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };
+const cs_schedule cs_schedule_WarmupCosineLR = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };

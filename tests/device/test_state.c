@@ -188,10 +188,13 @@ START_TEST(update_walks_every_rule)
                                    .weight_decay = 0.1,
                                    .momentum = 0.9,
                                    .bias_correction = true };
-    static rule_function *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* as cs_optim_kind */
+    static rule_function *const rules[] = {
+#define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
+#include "optim/rules.h"
+    };
     for (int threads = 1; threads <= near_threads(2); threads++) {
         open_device(threads);
-        for (int kind = CS_OPTIM_ADAMW; kind <= CS_OPTIM_MUON; kind++) {
+        for (int kind = 0; kind < CS_OPTIM_KINDS; kind++) {
             for (int momentum = 0; momentum < 2; momentum++) {
                 settings.kind = kind;
                 settings.momentum = momentum ? 0.9 : 0;

@@ -77,11 +77,11 @@ START_TEST(mistakes_are_named)
         { "AdamW", "[{\"params\": \"a\", \"weight_decya\": 1}]", "the nearest known one is \"weight_decay\"" },
         { "AdamW", "[{\"params\": \"a\"}, {\"params\": \"b\", \"lr\": -1}]", "param_groups[1].lr: at least 0" },
         { "AdamW", "[{\"params\": \"a\", \"lr\": \"auto\"}]", "cannot be resolved here" },
-        { "AdamW", "[{\"params\": \"a\", \"adam_w_mode\": false}]", "a group cannot have its own" },
-        { "AdamW", "[{\"params\": \"a\", \"torch_adam\": true}]", "a group cannot have its own" },
+        { "AdamW", "[{\"params\": \"a\", \"adam_w_mode\": false}]", "a parameter group cannot set this key" },
+        { "AdamW", "[{\"params\": \"a\", \"torch_adam\": true}]", "a parameter group cannot set this key" },
         { "AdamW", "[{\"params\": \"a\", \"betas\": [0.9, 1]}]", "both must be below 1" },
         { "SGD", "[{\"params\": \"a\", \"nesterov\": true}]", "Nesterov needs a momentum" },
-        { "Muon", "[{\"params\": \"a\", \"ns_method\": \"gram\"}]", "a group cannot have its own" },
+        { "Muon", "[{\"params\": \"a\", \"ns_method\": \"gram\"}]", "a parameter group cannot set this key" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[256];

@@ -7,7 +7,10 @@
 
 typedef float rule(float, float, float *, float *, cs_hyper);
 
-static rule *const rules[] = { adamw, adam, sgd, adagrad, lion, lamb, muon }; /* in the order of cs_optim_kind */
+static rule *const rules[] = {
+#define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
+#include "optim/rules.h"
+};
 
 enum { STEPS = 4, ELEMENTS = 3 };
 
@@ -200,7 +203,7 @@ START_TEST(test_refused)
     static const struct {
         const char *params, *sentence;
     } bad[] = {
-        { "\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because of torch.optim only" },
+        { "\"type\": \"RMSprop\"", "not supported: the optimizer RMSprop, because cspeed does not implement" },
         { "\"type\": \"OneBitLamb\"", "not supported: the optimizer OneBitLamb, because" },
         { "\"type\": \"zerooneadam\"", "not supported: the optimizer ZeroOneAdam, because" },
         { "\"type\": \"MuAdamW\"", "not supported: the optimizer MuAdamW, because" },
