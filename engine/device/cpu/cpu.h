@@ -104,49 +104,14 @@ typedef void cs_cpu_part(void *argument, cs_range range, int part);
 int cs_cpu_parts(const cs_device *device, int64_t count, int64_t min);
 void cs_cpu_walk(cs_device *device, int64_t count, int64_t min, cs_cpu_part *part, void *argument);
 
-/* ---- the kernels: the row's signatures ---- */
-void cs_cpu_product(cs_device *device, const cs_product *product);
-void cs_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x);
+/* ---- the kernels ---- */
+#define OPERATION(name, parameters) void cs_cpu_##name parameters;
+#define FUSED(name, parameters) /* ops.c composes these on the CPU */
+#include "device/ops_list.h"
+
 double cs_cpu_roof(cs_device *device, cs_dtype dtype);
-void cs_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
-                 float epsilon);
-void cs_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
-                      cs_tensor stats, cs_tensor weight);
-void cs_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
-                float epsilon);
-void cs_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
-                     cs_tensor weight, int64_t first);
-void cs_cpu_rope(cs_device *device, const cs_turn *turn);
-void cs_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cpu_gelu(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cpu_gelu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x);
-void cs_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
-void cs_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
-void cs_cpu_attention(cs_device *device, const cs_attention_args *attention);
-void cs_cpu_attention_grad(cs_device *device, const cs_attention_args *attention);
-void cs_cpu_extend(cs_device *device, const cs_extension *extension);
-void cs_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
-                  cs_tensor starts);
-void cs_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
-                       cs_tensor starts);
-void cs_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
-                          cs_tensor dloss);
-void cs_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
-void cs_cpu_squared_error(cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target);
-void cs_cpu_squared_error_grad(cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
-void cs_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x);
-void cs_cpu_fill(cs_device *device, cs_tensor y, float value);
 /* room.c: bytes of the host's memory that this process may still take, which is also that of the host's other
  * processes; 0: not known. `root` is put in front of the paths of /proc and /sys: "". */
 size_t cs_cpu_room(const char *root);
-
-void cs_cpu_sum_squares(cs_stream *stream, cs_exact *sum, cs_tensor g, int64_t lead, double unscale);
-void cs_cpu_sum(cs_stream *stream, cs_exact *sum, const float *values, int64_t count);
-void cs_cpu_judge(cs_stream *stream, cs_verdict *verdict, const cs_step_sums *words, const cs_step_terms *terms);
-void cs_cpu_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
-void cs_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
-void cs_cpu_update(cs_stream *stream, const cs_optimizer *optimizer, cs_hyper hyper, const cs_state_rows *rows);
-void cs_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count);
 
 #endif
