@@ -1,4 +1,4 @@
-/* adagrad.h - Adagrad (Duchi et al. 2011) as torch.optim.Adagrad: the rate comes with lr_decay applied. */
+/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. lr_decay is already applied to h.rate. */
 #ifndef CS_OPTIM_ADAGRAD_H
 #define CS_OPTIM_ADAGRAD_H
 

@@ -1,4 +1,4 @@
-/* adam.h - Adam (Kingma & Ba 2015), weight decay added to the gradient: "Adam" with "adam_w_mode": false. */
+/* adam.h - Adam (Kingma & Ba 2015) with weight decay added to the gradient: "Adam" with "adam_w_mode": false. */
 #ifndef CS_OPTIM_ADAM_H
 #define CS_OPTIM_ADAM_H
 

@@ -1,4 +1,4 @@
-/* adamw.h - AdamW (Loshchilov & Hutter 2019): Adam, with weight decay kept out of the moments. */
+/* adamw.h - AdamW (Loshchilov & Hutter 2019): Adam with weight decay that does not enter the moments. */
 #ifndef CS_OPTIM_ADAMW_H
 #define CS_OPTIM_ADAMW_H
 

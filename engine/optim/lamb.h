@@ -1,6 +1,6 @@
-/* lamb.h - LAMB's direction (You et al. 2020): Adam's, not yet corrected for bias, with the decay in it.
+/* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, weight decay included.
  *
- * The step along it is rate * fix1 * (norm of the parameter / norm of the direction): zero/update.c. */
+ * zero/update.c takes the step along it: rate * fix1 * (norm of the parameter / norm of the direction). */
 #ifndef CS_OPTIM_LAMB_H
 #define CS_OPTIM_LAMB_H
 

@@ -1,6 +1,7 @@
-/* sgd.h - stochastic gradient descent as torch.optim.SGD: beta1 is the momentum, beta2 the dampening.
+/* sgd.h - stochastic gradient descent as in torch.optim.SGD. beta1 is the momentum and beta2 the dampening.
  *
- * The buffer starts as the first gradient, undampened. Without momentum there is no buffer, and it may be NULL. */
+ * The momentum buffer starts as the first gradient, without dampening. Without momentum there is no buffer, and its
+ * pointer may be NULL. */
 #ifndef CS_OPTIM_SGD_H
 #define CS_OPTIM_SGD_H
 

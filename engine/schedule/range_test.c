@@ -1,4 +1,5 @@
-/* range_test.c - LRRangeTest: from a small rate up, in a line or in stairs, to see where the loss breaks. */
+/* range_test.c - LRRangeTest: the rate grows linearly or in steps from a small value, to find where the loss
+ * diverges. */
 #include "schedule/warmup.h"
 
 #include <math.h>

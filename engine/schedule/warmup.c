@@ -1,4 +1,5 @@
-/* warmup.c - WarmupLR: up from warmup_min_lr to warmup_max_lr in W iterations, then level. */
+/* warmup.c - WarmupLR: the rate goes from warmup_min_lr to warmup_max_lr in warmup_num_steps iterations and is then
+ * constant. */
 #include "schedule/warmup.h"
 
 #include <math.h>

@@ -1,10 +1,11 @@
-/* test_groups.c - parameter groups: who takes which parameter, with which settings; what is refused. */
+/* test_groups.c - parameter groups: which group has which parameter, with which settings; which settings are
+ * refused. */
 #include "optim/groups.h"
 #include "suite.h"
 
 #include <string.h>
 
-/* groups.group[].params borrows from the document: closed by the caller. */
+/* groups.group[].params refers to the document, which the caller closes. */
 static cs_status read_text(const char *text, cs_groups *groups, cs_json **doc)
 {
     cs_optim_settings settings;
@@ -37,7 +38,7 @@ START_TEST(the_first_that_matches_takes_it)
 }
 END_TEST
 
-/* A matrix is Muon's unless its name says that it is an embedding or the head. */
+/* Muon updates a matrix unless its name says that it is an embedding or the head. */
 START_TEST(muon_has_two_sides)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* test_optim.c - rules against PyTorch's numbers, hyper-parameters, the "optimizer" section. */
+/* test_optim.c - update rules compared with PyTorch, hyper-parameters, the section "optimizer". */
 #include "optim/optim.h"
 #include "optim/rules.h"
 #include "suite.h"
@@ -88,7 +88,7 @@ START_TEST(test_hyper)
     cs_hyper h = cs_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
     ck_assert(h.fix1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
-    ck_assert(h.rest2 == 0.001f); /* and not 1 - 0.999f */
+    ck_assert(h.rest2 == 0.001f); /* rounded once, so it is not 1 - 0.999f */
     s.bias_correction = false;
     h = cs_optim_hyper(&s, 0.5, 1, 1);
     ck_assert(h.fix1 == 1 && h.fix2 == 1 && h.first == 1);
